@@ -1,0 +1,1 @@
+"""The stores Holdfast runs on. Each keeps the contract in `holdfast.engine`."""

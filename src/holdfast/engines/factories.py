@@ -1,0 +1,68 @@
+"""How each built-in URL becomes an engine. Drivers are imported here, when first needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.engines.memory.model import Model
+from holdfast.errors import InvalidInput
+from holdfast.registry import EngineURL
+from holdfast.world import World
+
+if TYPE_CHECKING:
+    from holdfast.engine import Engine, SyncEngine
+    from holdfast.engines.sqlite.file import File
+
+_named_models: dict[str, Model] = {}
+
+
+def memory(url: EngineURL, world: World) -> Engine:
+    """memory:// is private to its store; memory://name is shared within the process."""
+    from holdfast.engines.memory.engine import MemoryEngine
+
+    return MemoryEngine(_model(url), world)
+
+
+def memory_sync(url: EngineURL, world: World) -> SyncEngine:
+    """As `memory`, for blocking callers; a named one is shared with async stores too."""
+    from holdfast.sync.engines.memory import MemoryEngine
+
+    return MemoryEngine(_model(url), world)
+
+
+def sqlite(url: EngineURL, world: World) -> Engine:
+    """sqlite:///relative.db, sqlite:////absolute.db; durability=full|relaxed, migrate=on|off."""
+    from holdfast.engines.sqlite.engine import SqliteEngine
+
+    return SqliteEngine(sqlite_file(url, world))
+
+
+def sqlite_sync(url: EngineURL, world: World) -> SyncEngine:
+    """As `sqlite`, for blocking callers."""
+    from holdfast.engines.sqlite.engine_sync import SqliteEngine
+
+    return SqliteEngine(sqlite_file(url, world))
+
+
+def sqlite_file(url: EngineURL, world: World) -> File:
+    """The file a URL names."""
+    from holdfast.engines.sqlite.file import File
+
+    url.only("durability", "migrate")
+    path = url.rest.removeprefix("/")
+    if not url.rest.startswith("/") or not path or path == ":memory:" or "\x00" in path:
+        raise InvalidInput(
+            f"{url.safe!r} names no file: use sqlite:///agents.db (relative), "
+            "sqlite:////var/lib/agents.db (absolute), or memory:// for a store without a file"
+        )
+    return File(
+        path,
+        relaxed=url.option("durability", ("full", "relaxed"), "full") == "relaxed",
+        migrate=url.option("migrate", ("on", "off"), "on") == "on",
+        world=world,
+    )
+
+
+def _model(url: EngineURL) -> Model:
+    url.only()
+    return _named_models.setdefault(url.rest, Model()) if url.rest else Model()

@@ -1,0 +1,1 @@
+"""The memory engine: the executable reference model of the contract."""

@@ -1,0 +1,493 @@
+"""The contract as plainly as it can be written: dictionaries, lists, and no I/O.
+
+This is the reference that other engines are compared with, so clarity beats speed here.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
+from holdfast.engines.leases import extend, grant, refuse_acquire, refuse_fence, released
+from holdfast.ops import (
+    Absent,
+    Acquire,
+    Append,
+    Applied,
+    Check,
+    Commit,
+    CommitOutcome,
+    Conflict,
+    Delete,
+    DocumentAt,
+    Drop,
+    Duplicate,
+    Entity,
+    Entry,
+    Fence,
+    Fenced,
+    Fetch,
+    Fetched,
+    Found,
+    Head,
+    Held,
+    KeyReused,
+    Lease,
+    List,
+    Listed,
+    Log,
+    LogAt,
+    NotYours,
+    Op,
+    Outcome,
+    Put,
+    Release,
+    Renew,
+    Replace,
+    SetHead,
+    StatusIn,
+    Sweep,
+    Swept,
+    Trim,
+    Value,
+    Write,
+)
+
+
+class Keyed(NamedTuple):
+    """What an append with a caller's key stored."""
+
+    bodies: tuple[str, ...]
+    version: int
+    stamp: str
+    at: float
+
+
+@dataclass
+class Cell:
+    """One entity, with what is remembered of its earlier lives."""
+
+    owner: str = ""
+    status: str = ""
+    due: float | None = None
+    retain: float | None = None
+    expires: float | None = 0.0  # 0: gone; None: for ever
+    created: float = 0.0
+    updated: float = 0.0
+    version: int = 0
+    stamp: str = ""
+    base: int = 0
+    base_stamp: str = ""
+    lease: Lease | None = None
+    entries: dict[int, Entry] = field(default_factory=dict)
+    stamps: list[tuple[int, str]] = field(default_factory=list)  # (last seq of append, op)
+    documents: dict[str, Value] = field(default_factory=dict)
+    keys: dict[str, Keyed] = field(default_factory=dict)
+    ops: dict[str, tuple[Applied, float]] = field(default_factory=dict)  # oldest first
+
+    def exists(self, now: float) -> bool:
+        return self.expires is None or now < self.expires
+
+    def reborn(self) -> Cell:
+        """A new life: nothing but the remembered ops and the last token carries over."""
+        last = released(self.lease) if self.lease else None
+        return Cell(ops=dict(self.ops), lease=last)
+
+    def head(self) -> Head:
+        lease = self.lease if self.lease is not None and self.lease.nonce else None
+        return Head(
+            exists=True,
+            owner=self.owner,
+            status=self.status,
+            due=self.due,
+            retain=self.retain,
+            expires=self.expires,
+            created=self.created,
+            updated=self.updated,
+            version=self.version,
+            stamp=self.stamp,
+            base=self.base,
+            live=len(self.entries),
+            lease=lease,
+        )
+
+    def stamp_at(self, seq: int) -> str | None:
+        """The op of the append that made entry `seq`; None if that is not known."""
+        if seq == self.base:
+            return self.base_stamp
+        if not self.base < seq <= self.version:
+            return None
+        at = bisect_right(self.stamps, (seq - 1, "\U0010ffff"))
+        return self.stamps[at][1]
+
+
+class Model:
+    """All entities. Thread-safe, so that stores of both colours may share one."""
+
+    def __init__(self) -> None:
+        self._cells: dict[Entity, Cell] = {}
+        self._changed = threading.Condition()
+
+    def execute(self, ops: Sequence[Op], now: float) -> list[Outcome]:
+        with self._changed:
+            outcomes = [self._one(op, now) for op in ops]
+            self._changed.notify_all()
+            return outcomes
+
+    def passed(self, cursors: dict[Entity, int], now: float) -> bool:
+        """Whether any of these logs has left its cursor (also backwards: a new life)."""
+        for entity, cursor in cursors.items():
+            cell = self._cells.get(entity)
+            version = cell.version if cell is not None and cell.exists(now) else 0
+            if version != cursor:
+                return True
+        return False
+
+    def wait(self, cursors: dict[Entity, int], now: float, timeout: float) -> None:
+        """Block until something changed or the time is up."""
+        with self._changed:
+            if not self.passed(cursors, now):
+                self._changed.wait(timeout)
+
+    def size(self) -> int:
+        """Bytes of text held, for `describe`."""
+        return sum(
+            sum(len(e.body) for e in cell.entries.values())
+            + sum(len(v.json) for v in cell.documents.values())
+            for cell in self._cells.values()
+        )
+
+    def _one(self, op: Op, now: float) -> Outcome:
+        if isinstance(op, Commit):
+            return self._commit(op, now)
+        if isinstance(op, Fetch):
+            return self._fetch(op, now)
+        if isinstance(op, List):
+            return self._list(op, now)
+        return self._sweep(op, now)
+
+    # --- commit ---------------------------------------------------------------------
+
+    def _commit(self, commit: Commit, now: float) -> CommitOutcome:
+        stored = self._cells.get(commit.entity, Cell())
+        exists = stored.exists(now)
+        cell = stored if exists else stored.reborn()
+        head = cell.head() if exists else Head()
+        before = {n: cell.documents[n] for n in commit.reading if n in cell.documents}
+
+        if exists and commit.owner is not None and commit.owner != cell.owner:
+            return NotYours()
+        if known := self._known(cell, commit, before, now):
+            return known
+        for check in commit.checks:
+            if isinstance(check, Fence) and (refusal := refuse_fence(cell.lease, check)):
+                return refusal
+        for check in commit.checks:
+            if not holds(check, head, cell):
+                return Conflict(failed=check, head=head, values=checked(cell, commit, before))
+        for write in commit.writes:
+            if lease_refusal := refuse_lease(write, head, cell, before, now):
+                return lease_refusal
+
+        # From here on nothing can fail: the cell is changed in place.
+        if isinstance(commit.writes[0], Drop):
+            outcome = Applied(version=0, stamp="", at=now, values=before)
+            if not exists:
+                return outcome
+            cell = cell.reborn()
+            cell.updated = now
+        else:
+            if not exists:
+                cell.created = now
+                cell.owner = commit.owner or ""
+                cell.retain = commit.retain
+                cell.expires = None if cell.retain is None else now + cell.retain
+            cell.updated = now
+            written: dict[str, int] = {}
+            for write in commit.writes:
+                apply(write, cell, commit.op, written, now)
+            held = any(isinstance(w, Acquire | Renew) for w in commit.writes)
+            outcome = Applied(
+                version=cell.version,
+                stamp=cell.stamp,
+                at=now,
+                documents=written,
+                lease=cell.lease if held else None,
+                created=not exists,
+                values=before,
+            )
+        remember_op(cell, commit.op, outcome, now)
+        self._cells[commit.entity] = cell
+        return outcome
+
+    def _known(
+        self, cell: Cell, commit: Commit, before: dict[str, Value], now: float
+    ) -> Duplicate | KeyReused | None:
+        if commit.op in cell.ops:
+            return Duplicate(first=cell.ops[commit.op][0], own=True, values=before)
+        for write in commit.writes:
+            if not isinstance(write, Append) or write.key not in cell.keys:
+                continue
+            keyed = cell.keys[write.key]
+            if keyed.at <= now - KEY_SECONDS or keyed.version <= cell.version - KEYS_KEPT:
+                continue
+            if keyed.bodies == write.bodies:
+                first = Applied(version=keyed.version, stamp=keyed.stamp, at=keyed.at)
+                return Duplicate(first=first, values=before)
+            return KeyReused(key=write.key, version=keyed.version)
+        return None
+
+    # --- reading --------------------------------------------------------------------
+
+    def _fetch(self, fetch: Fetch, now: float) -> Fetched | NotYours:
+        cell = self._cells.get(fetch.entity)
+        if cell is None or not cell.exists(now):
+            gone = fetch.log is not None and fetch.log.stamp is not None
+            return Fetched(head=Head(), reset=gone)
+        if fetch.owner is not None and fetch.owner != cell.owner:
+            return NotYours()
+        names = sorted(cell.documents) if fetch.all_documents else fetch.documents
+        known = fetch.known or {}
+        documents: dict[str, Value] = {}
+        unchanged: list[str] = []
+        for name in names:
+            value = cell.documents.get(name)
+            if value is None:
+                continue
+            if known.get(name) == (value.version, value.stamp):
+                unchanged.append(name)
+            else:
+                documents[name] = value
+        fetched = Fetched(head=cell.head(), documents=documents, unchanged=tuple(unchanged))
+        return fetched if fetch.log is None else with_log(fetched, fetch.log, cell)
+
+    def _list(self, op: List, now: float) -> Listed:
+        if op.within is not None:
+            return self._list_documents(op, op.within, now)
+        rows: list[tuple[tuple[float, str, str], Entity, Cell]] = []
+        for entity, cell in self._cells.items():
+            wanted = (
+                entity.namespace == op.namespace
+                and cell.exists(now)
+                and (op.kind is None or entity.kind == op.kind)
+                and (op.owner is None or cell.owner == op.owner)
+                and (op.status is None or cell.status == op.status)
+                and entity.id.startswith(op.prefix)
+                and (not op.due or (cell.due is not None and cell.due <= now))
+            )
+            if wanted:
+                due = cell.due if op.due and cell.due is not None else 0.0
+                rows.append(((due, entity.kind, entity.id), entity, cell))
+        rows.sort(key=lambda row: row[0], reverse=op.reverse)
+        if op.after is not None:
+            due_text, kind, id_ = op.after.split("\x00", 2)
+            mark = (float(due_text), kind, id_)
+            rows = [row for row in rows if (row[0] < mark if op.reverse else row[0] > mark)]
+        page = rows[: op.limit]
+        found = tuple(
+            Found(
+                entity=entity,
+                head=cell.head(),
+                documents={n: cell.documents[n] for n in op.documents if n in cell.documents},
+            )
+            for _, entity, cell in page
+        )
+        more = len(rows) > len(page)
+        due, kind, id_ = page[-1][0] if page else (0.0, "", "")
+        return Listed(entities=found, next=f"{due!r}\x00{kind}\x00{id_}" if more else None)
+
+    def _list_documents(self, op: List, entity: Entity, now: float) -> Listed:
+        cell = self._cells.get(entity)
+        if cell is None or not cell.exists(now):
+            return Listed()
+        if op.owner is not None and op.owner != cell.owner:
+            return Listed()
+        names = sorted((n for n in cell.documents if n.startswith(op.prefix)), reverse=op.reverse)
+        if op.after is not None:
+            names = [n for n in names if (n < op.after if op.reverse else n > op.after)]
+        page = names[: op.limit]
+        more = len(names) > len(page)
+        documents = tuple((n, shown(cell.documents[n], op.values)) for n in page)
+        return Listed(documents=documents, next=page[-1] if more else None)
+
+    # --- sweeping -------------------------------------------------------------------
+
+    def _sweep(self, op: Sweep, now: float) -> Swept:
+        gone = [
+            entity
+            for entity, cell in self._cells.items()
+            if cell.expires is not None
+            and cell.expires <= now - GRACE
+            and cell.updated <= now - GRACE
+        ]
+        rows = entities = 0
+        for entity in gone:
+            if rows >= op.limit:
+                return Swept(entities=entities, rows=rows, more=True)
+            cell = self._cells[entity]
+            for seq in list(cell.entries)[: op.limit - rows]:
+                del cell.entries[seq]
+                rows += 1
+            if not cell.entries:
+                del self._cells[entity]
+                entities += 1
+                rows += 1
+        return Swept(entities=entities, rows=rows)
+
+
+# --- the rules, one by one --------------------------------------------------------------
+
+
+def holds(check: Check, head: Head, cell: Cell) -> bool:
+    """Whether a check other than a fence is met."""
+    if isinstance(check, LogAt):
+        same = check.stamp is None or check.stamp == head.stamp
+        return check.version == head.version and same
+    if isinstance(check, DocumentAt):
+        value = cell.documents.get(check.name)
+        if value is None:
+            return check.version == 0
+        return check.version == value.version and check.stamp in (None, value.stamp)
+    if isinstance(check, Absent):
+        return not head.exists
+    if isinstance(check, StatusIn):
+        return head.status in check.statuses
+    return True  # fences were checked before
+
+
+def checked(cell: Cell, commit: Commit, before: dict[str, Value]) -> dict[str, Value]:
+    """The current values of every document a conflict is about."""
+    names = [c.name for c in commit.checks if isinstance(c, DocumentAt)]
+    return before | {n: cell.documents[n] for n in names if n in cell.documents}
+
+
+def refuse_lease(
+    write: Write, head: Head, cell: Cell, before: dict[str, Value], now: float
+) -> Held | Fenced | None:
+    """Whether the lease stands in the way of this write."""
+    if isinstance(write, Acquire):
+        held = refuse_acquire(head, write, now)
+        if held is None:
+            return None
+        return Held(held.remaining, held.holder, held.token, held.head, before)
+    if isinstance(write, Renew | Release):
+        return refuse_fence(cell.lease, write)
+    return None
+
+
+def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float) -> None:
+    """Carry out one write that nothing refuses any more."""
+    match write:
+        case Append(bodies=bodies, key=key):
+            last = cell.version + len(bodies)
+            for seq, body in enumerate(bodies, cell.version + 1):
+                cell.entries[seq] = Entry(seq, now, body, op, key if seq == last else None)
+            cell.version = last
+            cell.stamp = op
+            cell.stamps.append((last, op))
+            if key is not None:
+                cell.keys[key] = Keyed(bodies, last, op, now)
+            restart_retention(cell, now)
+        case Put(name=name, value=value):
+            old = cell.documents.get(name)
+            version = old.version + 1 if old else 1
+            cell.documents[name] = Value(value, version, op, now)
+            written[name] = version
+        case Delete(name=name):
+            cell.documents.pop(name, None)
+            written[name] = 0
+        case Trim(upto=upto):
+            upto = min(upto, cell.version)
+            if upto > cell.base:
+                stamp = cell.stamp_at(upto) or ""
+                cell.base, cell.base_stamp = upto, stamp
+                cell.entries = {s: e for s, e in cell.entries.items() if s > upto}
+        case Replace(entries=entries):
+            for seq, new_body in entries.items():
+                entry = cell.entries.get(seq)
+                if entry is not None and new_body is None:
+                    del cell.entries[seq]
+                elif entry is not None and new_body is not None:
+                    cell.entries[seq] = Entry(seq, entry.at, new_body, entry.stamp, entry.key)
+        case Acquire():
+            cell.lease = grant(cell.lease, write, now)
+            restart_retention(cell, now)
+        case Renew(ttl=ttl):
+            assert cell.lease is not None
+            cell.lease = extend(cell.lease, ttl, now)
+        case Release():
+            assert cell.lease is not None
+            cell.lease = released(cell.lease)
+        case SetHead():
+            set_head(write, cell, now)
+        case Drop():
+            raise AssertionError("a drop is handled alone")
+
+
+def set_head(write: SetHead, cell: Cell, now: float) -> None:
+    if write.status is not None:
+        cell.status = write.status
+    if write.owner is not None:
+        cell.owner = write.owner
+    if write.due is not None:
+        cell.due = write.due or None
+    if write.due_in is not None:
+        cell.due = now + write.due_in
+    if write.retain is not None:
+        cell.retain = write.retain or None
+        cell.expires = None
+        restart_retention(cell, now)
+
+
+def restart_retention(cell: Cell, now: float) -> None:
+    if cell.retain is not None:
+        cell.expires = now + cell.retain
+
+
+def remember_op(cell: Cell, op: str, outcome: Applied, now: float) -> None:
+    """Add this op and forget those that are both old and many."""
+    plain = msgspec.structs.replace(outcome, values={})
+    cell.ops[op] = (plain, now)
+    surplus = len(cell.ops) - OPS_KEPT
+    for old in list(cell.ops)[: max(0, surplus)]:
+        if cell.ops[old][1] > now - OPS_SECONDS and len(cell.ops) <= OPS_MOST:
+            break
+        del cell.ops[old]
+
+
+def with_log(fetched: Fetched, log: Log, cell: Cell) -> Fetched:
+    """The fetched parts plus the log's, or the news that the log is not the one meant."""
+    head = fetched.head
+    if log.after > cell.version:
+        return Fetched(head=head, reset=True)
+    if log.stamp is not None and log.after >= cell.base and log.stamp != cell.stamp_at(log.after):
+        return Fetched(head=head, reset=True)
+    upto = cell.version if log.upto is None else min(log.upto, cell.version)
+    numbers = range(max(log.after, cell.base) + 1, upto + 1)
+    if log.last is not None:
+        newest = (cell.entries[n] for n in reversed(numbers) if n in cell.entries)
+        entries = list(islice(newest, log.last))[::-1]
+    else:
+        oldest = (cell.entries[n] for n in numbers if n in cell.entries)
+        entries = list(islice(oldest, log.first))
+    return Fetched(
+        head=head,
+        lines="" if log.details else "\n".join(e.body for e in entries),
+        count=len(entries),
+        first=entries[0].seq if entries else 0,
+        entries=tuple(entries) if log.details else (),
+        documents=fetched.documents,
+        unchanged=fetched.unchanged,
+        truncated=log.after < cell.base,
+    )
+
+
+def shown(value: Value, values: bool) -> Value:
+    return value if values else Value("", value.version, value.stamp, value.updated)

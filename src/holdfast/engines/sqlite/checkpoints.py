@@ -1,0 +1,55 @@
+"""Copying the write-ahead log into the file, beside the writer instead of in its way."""
+
+from __future__ import annotations
+
+import threading
+
+import apsw
+
+from holdfast.engines.sqlite.file import File, checkpoint
+
+PAGES = 1_000  # new WAL pages after which it is worth it
+
+
+class Checkpoints:
+    """A thread with a connection of its own, started when there is first something to copy."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._due = threading.Event()
+        self._stop = False
+        self._copied = 0
+        self._thread: threading.Thread | None = None
+
+    def consider(self, wal_pages: int) -> None:
+        """Called after each write with the size of the WAL."""
+        if wal_pages < self._copied:
+            self._copied = 0  # the WAL was begun anew
+        if wal_pages - self._copied < PAGES:
+            return
+        self._copied = wal_pages
+        if self._thread is None:
+            name = "holdfast-sqlite-checkpoint"
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._thread.start()
+        self._due.set()
+
+    def close(self) -> None:
+        """Stop, and wait for the thread."""
+        if self._thread is not None:
+            self._stop = True
+            self._due.set()
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        connection = self._file.connect()
+        while self._due.wait() and not self._stop:
+            self._due.clear()
+            try:
+                checkpoint(connection)
+            except apsw.Error:
+                # Nothing is lost: the WAL keeps growing, and the writer, which meets the same
+                # disk, reports it to a caller. Do not spin meanwhile.
+                self._file.world.block(1.0)
+        connection.close(True)

@@ -1,0 +1,157 @@
+"""SQLite for an event loop: small reads inline, writes on one thread with group commit.
+
+A read of a page of entries takes tens of microseconds; handing it to a thread would cost
+several times that. A write waits for the disk, so it goes to the writer thread: the round
+trip belongs to that thread, and a caller that is cancelled only stops waiting for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from queue import SimpleQueue
+
+import apsw
+
+from holdfast.engine import Capabilities, Description
+from holdfast.engines.sqlite.checkpoints import Checkpoints
+from holdfast.engines.sqlite.file import File, Writer
+from holdfast.engines.sqlite.session import Session
+from holdfast.ops import WRITES, Entity, Op, Outcome
+
+POLL = 0.01  # seconds between looks at the file's change counter while waiting
+
+Job = tuple[Sequence[Op], asyncio.AbstractEventLoop, "asyncio.Future[list[Outcome]]"]
+
+
+class SqliteEngine:
+    """The contract over one file."""
+
+    capabilities = Capabilities(durable=True, shared=True, inline_reads=True)
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._thread: _WriterThread | None = None
+        self._reader: apsw.Connection | None = None
+
+    async def open(self) -> None:
+        await asyncio.to_thread(self._file.open)
+        self._reader = self._file.connect()
+        self._session = Session(self._reader)
+        self._thread = _WriterThread(self._file)
+        self._thread.start()
+
+    async def close(self) -> None:
+        thread, self._thread = self._thread, None
+        reader, self._reader = self._reader, None
+        if thread is not None:
+            thread.jobs.put(None)
+            await asyncio.to_thread(thread.join)
+        if reader is not None:
+            reader.close(True)
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        if len(ops) == 1:
+            if isinstance(ops[0], WRITES):
+                return await self._write(ops)
+            return [self._read(ops[0])]
+        writes = [op for op in ops if isinstance(op, WRITES)]
+        if len(writes) == len(ops):
+            return await self._write(ops)
+        written = iter(await self._write(writes) if writes else ())
+        return [next(written) if isinstance(op, WRITES) else self._read(op) for op in ops]
+
+    def _read(self, op: Op) -> Outcome:
+        try:
+            return self._session.read(op, self._file.world.now())
+        except apsw.Error as error:
+            raise self._file.explain(error, "no") from error
+
+    async def _write(self, ops: Sequence[Op]) -> list[Outcome]:
+        assert self._thread is not None, "open() comes first"
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Outcome]] = loop.create_future()
+        self._thread.jobs.put((ops, loop, future))
+        return await future
+
+    async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
+        world = self._file.world
+        end = world.monotonic() + timeout
+        seen = None
+        while True:
+            now_at = self._change_counter()
+            if now_at != seen:
+                seen = now_at
+                if self._moved(cursors):
+                    return
+            left = end - world.monotonic()
+            if left <= 0:
+                return
+            await world.pause(min(POLL, left))
+
+    def _change_counter(self) -> int:
+        assert self._reader is not None, "open() comes first"
+        try:
+            return int(self._reader.pragma("data_version"))
+        except apsw.Error as error:
+            raise self._file.explain(error, "no") from error
+
+    def _moved(self, cursors: Mapping[Entity, int]) -> bool:
+        try:
+            versions = self._session.versions(list(cursors), self._file.world.now())
+        except apsw.Error as error:
+            raise self._file.explain(error, "no") from error
+        return versions != list(cursors.values())
+
+    async def migrate(self) -> Sequence[str]:
+        return await asyncio.to_thread(self._file.migrate)
+
+    async def describe(self) -> Description:
+        assert self._reader is not None, "open() comes first"
+        return self._file.describe(self._reader)
+
+
+class _WriterThread(threading.Thread):
+    """Takes batches one after the other; answers each with one wake-up of the loop."""
+
+    def __init__(self, file: File) -> None:
+        super().__init__(name="holdfast-sqlite-writer", daemon=True)
+        self.jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._writer = Writer(file)
+        self._checkpoints = Checkpoints(file)
+
+    def run(self) -> None:
+        while (job := self.jobs.get()) is not None:
+            ops, loop, future = job
+            try:
+                outcomes = self._writer.write(ops)  # type: ignore[arg-type]
+            except BaseException as error:
+                _call(loop, _fail, future, error)
+            else:
+                _call(loop, _resolve, future, outcomes)
+            self._checkpoints.consider(self._writer.wal_pages)
+        self._writer.close()
+        self._checkpoints.close()
+
+
+def _call(
+    loop: asyncio.AbstractEventLoop,
+    callback: object,
+    future: asyncio.Future[list[Outcome]],
+    result: object,
+) -> None:
+    try:
+        loop.call_soon_threadsafe(callback, future, result)  # type: ignore[arg-type]
+    except RuntimeError:
+        return  # the loop was closed meanwhile: nobody is left to be told
+
+
+def _resolve(future: asyncio.Future[list[Outcome]], outcomes: list[Outcome]) -> None:
+    if not future.done():
+        future.set_result(outcomes)
+
+
+def _fail(future: asyncio.Future[list[Outcome]], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)

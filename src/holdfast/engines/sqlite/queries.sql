@@ -1,0 +1,131 @@
+-- Every statement of the SQLite engine but the listings, which `listing.py` puts together
+-- from fixed clauses. Values are always bound.
+
+-- name: head
+-- One entity's row; `Row` in session.py has the same columns in the same order.
+SELECT id, owner, status, due, sweep_at, stale, life, retain, expires, created, updated, version,
+       stamp, base, base_stamp, live, commits, token, nonce, holder, granted, until
+FROM entities WHERE namespace = ? AND kind = ? AND name = ?;
+
+-- name: head_and_tail
+-- A conversation's head and its newest entries as newline-joined text, in one statement: half the
+-- time of reading row by row. Right only if no entry was removed; the caller checks `live`.
+SELECT id, owner, status, due, sweep_at, stale, life, retain, expires, created, updated, version,
+       stamp, base, base_stamp, live, commits, token, nonce, holder, granted, until,
+       (SELECT group_concat(body, char(10)) FROM
+           (SELECT body FROM log
+            WHERE entity = e.id AND life = e.life AND seq > max(e.version - ?, e.base)
+            ORDER BY seq))
+FROM entities e WHERE namespace = ? AND kind = ? AND name = ?;
+
+-- name: insert_head
+INSERT INTO entities (namespace, kind, name, owner, created, updated) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: save_indexed
+-- The columns that indexes cover; saved only when one of them changed.
+UPDATE entities SET owner = ?, status = ?, due = ?, sweep_at = ?, stale = ? WHERE id = ?;
+
+-- name: save_head
+-- All other columns: no index is touched.
+UPDATE entities SET life = ?, retain = ?, expires = ?, created = ?, updated = ?, version = ?,
+    stamp = ?, base = ?, base_stamp = ?, live = ?, commits = ?, token = ?, nonce = ?, holder = ?,
+    granted = ?, until = ?
+WHERE id = ?;
+
+-- name: save_appended
+-- What a plain append changes.
+UPDATE entities SET expires = ?, updated = ?, version = ?, stamp = ?, live = ?, commits = ?
+WHERE id = ?;
+
+-- name: append_one
+INSERT INTO log (entity, life, seq, at, op, key, digest, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: append_two
+-- A turn is mostly a question and an answer: one statement for both.
+INSERT INTO log (entity, life, seq, at, op, key, digest, body)
+VALUES (?, ?, ?, ?, NULL, NULL, NULL, ?), (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: by_key
+-- The newest append with this key.
+SELECT seq, op, digest, at FROM log
+WHERE entity = ? AND life = ? AND key = ? ORDER BY seq DESC LIMIT 1;
+
+-- name: stamp_at
+-- The op of the append that made this entry: it stands on that append's last entry.
+SELECT op FROM log
+WHERE entity = ? AND life = ? AND seq >= ? AND op IS NOT NULL ORDER BY seq LIMIT 1;
+
+-- name: oldest
+SELECT seq, at, body, op, key FROM log
+WHERE entity = ? AND life = ? AND seq > ? AND seq <= ? AND body IS NOT NULL
+ORDER BY seq LIMIT ?;
+
+-- name: newest
+SELECT seq, at, body, op, key FROM log
+WHERE entity = ? AND life = ? AND seq > ? AND seq <= ? AND body IS NOT NULL
+ORDER BY seq DESC LIMIT ?;
+
+-- name: count_upto
+SELECT count(*) FROM log WHERE entity = ? AND life = ? AND seq <= ? AND body IS NOT NULL;
+
+-- name: trim_rows
+-- A keyed entry must still be recognised after it was trimmed: it keeps its row while its key
+-- is remembered.
+DELETE FROM log WHERE entity = ? AND life = ? AND seq <= ? AND (key IS NULL OR at <= ?);
+
+-- name: trim_bodies
+UPDATE log SET body = NULL WHERE entity = ? AND life = ? AND seq <= ? AND body IS NOT NULL;
+
+-- name: replace_body
+UPDATE log SET body = ? WHERE entity = ? AND life = ? AND seq = ? AND seq > ? AND body IS NOT NULL;
+
+-- name: document
+SELECT version, stamp, updated, value FROM documents WHERE entity = ? AND life = ? AND name = ?;
+
+-- name: all_documents
+SELECT name, version, stamp, updated, value FROM documents
+WHERE entity = ? AND life = ? ORDER BY name;
+
+-- name: put_document
+INSERT INTO documents (entity, life, name, version, stamp, updated, value)
+VALUES (?, ?, ?, 1, ?, ?, ?)
+ON CONFLICT (entity, life, name) DO UPDATE SET
+    version = version + 1, stamp = excluded.stamp, updated = excluded.updated,
+    value = excluded.value
+RETURNING version;
+
+-- name: delete_document
+DELETE FROM documents WHERE entity = ? AND life = ? AND name = ?;
+
+-- name: known_op
+SELECT version, at, rest FROM ops WHERE entity = ? AND op = ?;
+
+-- name: remember_op
+INSERT INTO ops (entity, op, n, at, version, rest) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: forget_ops
+DELETE FROM ops WHERE entity = ? AND n <= ? AND (at <= ? OR n <= ?);
+
+-- name: stale_entities
+SELECT id, life FROM entities WHERE stale = 1 LIMIT ?;
+
+-- name: sweepable
+SELECT id, expires, updated FROM entities WHERE sweep_at <= ? LIMIT ?;
+
+-- name: not_yet
+UPDATE entities SET sweep_at = ? WHERE id = ?;
+
+-- name: sweep_log_before
+DELETE FROM log WHERE id IN (SELECT id FROM log WHERE entity = ? AND life < ? LIMIT ?);
+
+-- name: sweep_documents_before
+DELETE FROM documents WHERE id IN (SELECT id FROM documents WHERE entity = ? AND life < ? LIMIT ?);
+
+-- name: not_stale
+UPDATE entities SET stale = 0 WHERE id = ?;
+
+-- name: sweep_ops
+DELETE FROM ops WHERE entity = ?;
+
+-- name: sweep_head
+DELETE FROM entities WHERE id = ?;

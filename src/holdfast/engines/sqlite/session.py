@@ -1,0 +1,572 @@
+"""Operations on one SQLite connection: the contract in Python, the storage in SQL.
+
+A `Session` is used by one thread at a time. It holds no state of its own between calls, so
+any number of sessions, in any number of processes, may work on one file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+import apsw
+import msgspec
+
+from holdfast.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
+from holdfast.engines.leases import extend, grant, refuse_acquire, refuse_fence, released
+from holdfast.engines.sql import load
+from holdfast.engines.sqlite.listing import list_documents, list_entities
+from holdfast.engines.sqlite.sweeping import sweep
+from holdfast.ops import (
+    Absent,
+    Acquire,
+    Append,
+    Applied,
+    Check,
+    Commit,
+    CommitOutcome,
+    Conflict,
+    Delete,
+    DocumentAt,
+    Drop,
+    Duplicate,
+    Entry,
+    Fence,
+    Fenced,
+    Fetch,
+    Fetched,
+    Head,
+    Held,
+    KeyReused,
+    Lease,
+    List,
+    Listed,
+    Log,
+    LogAt,
+    NotYours,
+    Op,
+    Outcome,
+    Put,
+    Release,
+    Renew,
+    Replace,
+    SetHead,
+    StatusIn,
+    Sweep,
+    Trim,
+    Value,
+    Write,
+)
+
+sql = load("holdfast.engines.sqlite", "queries.sql")
+
+FORGET_EVERY = 256  # commits of an entity between two looks at its remembered ops
+NO_LIMIT = -1
+
+R = TypeVar("R")
+
+_encode = msgspec.json.Encoder().encode
+_decode_applied = msgspec.json.Decoder(Applied).decode
+
+
+class Row(msgspec.Struct):
+    """One row of `entities`, in the order of the `head` query."""
+
+    id: int
+    owner: str = ""
+    status: str = ""
+    due: float | None = None
+    sweep_at: float | None = None
+    stale: int = 0
+    life: int = 0
+    retain: float | None = None
+    expires: float | None = None
+    created: float = 0.0
+    updated: float = 0.0
+    version: int = 0
+    stamp: str = ""
+    base: int = 0
+    base_stamp: str = ""
+    live: int = 0
+    commits: int = 0
+    token: int = 0
+    nonce: str = ""
+    holder: str = ""
+    granted: float = 0.0
+    until: float = 0.0
+
+    def exists(self, now: float) -> bool:
+        return self.expires is None or now < self.expires
+
+    def lease(self) -> Lease | None:
+        """The last grant, released or not; None if there never was one."""
+        if not self.token:
+            return None
+        return Lease(self.token, self.nonce, self.holder, self.granted, self.until)
+
+    def set_lease(self, lease: Lease) -> None:
+        self.token, self.nonce, self.holder = lease.token, lease.nonce, lease.holder
+        self.granted, self.until = lease.granted, lease.until
+
+    def head(self) -> Head:
+        return Head(
+            True,
+            self.owner,
+            self.status,
+            self.due,
+            self.retain,
+            self.expires,
+            self.created,
+            self.updated,
+            self.version,
+            self.stamp,
+            self.base,
+            self.live,
+            self.lease() if self.nonce else None,
+        )
+
+    def begin_life(self) -> None:
+        """Nothing but the remembered ops and the last token carries over."""
+        self.life += 1
+        self.stale = 1
+        self.owner = self.status = self.stamp = self.base_stamp = self.nonce = self.holder = ""
+        self.due = self.retain = None
+        self.version = self.base = self.live = 0
+        self.until = 0.0
+
+    def restart_retention(self, now: float) -> None:
+        if self.retain is not None:
+            self.set_expiry(now + self.retain)
+
+    def set_expiry(self, expires: float | None) -> None:
+        """`sweep_at` is indexed: it follows within a tenth of the grace, not at every append."""
+        self.expires = expires
+        if expires is None:
+            self.sweep_at = None
+        elif self.sweep_at is None or not 0 <= expires + GRACE - self.sweep_at <= GRACE / 10:
+            self.sweep_at = expires + GRACE
+
+    def indexed(self) -> tuple[Any, ...]:
+        return (self.owner, self.status, self.due, self.sweep_at, self.stale)
+
+
+class Session:
+    """Executes operations on a connection. Transactions are the caller's (`file.py`)."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._run = connection.cursor().execute
+
+    def _rows(self, query: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        return self._run(query, args).fetchall()  # to the end: an open cursor pins the WAL
+
+    def write(self, op: Commit | Sweep, now: float) -> Outcome:
+        """One commit or sweep, inside a transaction."""
+        if type(op) is Commit:
+            return self._commit(op, now)
+        assert isinstance(op, Sweep)
+        return sweep(self._rows, sql, op, now)
+
+    def read(self, op: Op, now: float) -> Outcome:
+        """One fetch or listing."""
+        if type(op) is Fetch:
+            log = op.log
+            # The everyday load, in one statement.
+            if (
+                log is not None
+                and log.last is not None
+                and not (log.after or log.details or op.documents or op.all_documents)
+                and log.upto is None
+            ):
+                return self._fetch_tail(op, log, log.last, now)
+            return self._snapshot(lambda: self._fetch(op, now))
+        assert isinstance(op, List)
+        within = op.within
+        if within is None:
+            return self._snapshot(lambda: list_entities(self._rows, op, now, self._documents))
+        return self._snapshot(lambda: self._list_documents(op, now))
+
+    def _snapshot(self, read: Callable[[], R]) -> R:
+        """Several statements that see one moment."""
+        self._run("BEGIN")
+        try:
+            return read()
+        finally:
+            self._run("ROLLBACK")
+
+    # --- commit ---------------------------------------------------------------------
+
+    def _commit(self, commit: Commit, now: float) -> CommitOutcome:
+        rows = self._rows(sql.head, commit.entity)
+        row = Row(*rows[0]) if rows else None
+        exists = row is not None and row.exists(now)
+        if exists:
+            assert row is not None
+            if commit.owner is not None and commit.owner != row.owner:
+                return NotYours()
+        elif row is not None:
+            row.begin_life()
+
+        before: dict[str, Value] = {}
+        if row is not None:
+            if commit.reading and exists:
+                before = self._documents(row.id, row.life, commit.reading)
+            known = self._known(row, commit, before, now)
+            if known is not None:
+                return known
+        if commit.checks:
+            refusal = self._refuse(row, exists, commit, before)
+            if refusal is not None:
+                return refusal
+        for write in commit.writes:
+            if type(write) in _LEASE_WRITES:
+                held = _refuse_lease(row, exists, write, before, now)
+                if held is not None:
+                    return held
+
+        if type(commit.writes[0]) is Drop:
+            return self._drop(row, exists, commit, before, now)
+        return self._apply(row, exists, commit, before, now)
+
+    def _known(
+        self, row: Row, commit: Commit, before: dict[str, Value], now: float
+    ) -> Duplicate | KeyReused | None:
+        rows = self._rows(sql.known_op, (row.id, commit.op))
+        if rows:
+            version, at, rest = rows[0]
+            first = Applied(version, commit.op, at) if rest is None else _decode_applied(rest)
+            return Duplicate(first, True, before)
+        for write in commit.writes:
+            if type(write) is not Append or write.key is None:
+                continue
+            rows = self._rows(sql.by_key, (row.id, row.life, write.key))
+            if not rows:
+                continue
+            seq, op, digest, at = rows[0]
+            if at <= now - KEY_SECONDS or seq <= row.version - KEYS_KEPT:
+                continue
+            if digest == _digest(write.bodies):
+                return Duplicate(Applied(seq, op, at), values=before)
+            return KeyReused(write.key, seq)
+        return None
+
+    def _refuse(
+        self, row: Row | None, exists: bool, commit: Commit, before: dict[str, Value]
+    ) -> Conflict | Fenced | None:
+        lease = row.lease() if row is not None and exists else None
+        for check in commit.checks:
+            if type(check) is Fence:
+                fenced = refuse_fence(lease, check)
+                if fenced is not None:
+                    return fenced
+        head = row.head() if row is not None and exists else Head()
+        names = tuple(c.name for c in commit.checks if type(c) is DocumentAt)
+        values = before
+        if names and row is not None and exists:
+            values = before | self._documents(row.id, row.life, names)
+        for check in commit.checks:
+            if not _holds(check, head, values):
+                return Conflict(check, head, values)
+        return None
+
+    def _drop(
+        self, row: Row | None, exists: bool, commit: Commit, before: dict[str, Value], now: float
+    ) -> Applied:
+        outcome = Applied(0, "", now, values=before)
+        if row is not None and exists:
+            row.begin_life()
+            row.expires = 0.0
+            row.sweep_at = now + GRACE
+            row.updated = now
+            self._remember(row, commit.op, Applied(0, "", now), now)
+            self._save(row, None)
+        return outcome
+
+    def _apply(
+        self,
+        row: Row | None,
+        exists: bool,
+        commit: Commit,
+        before: dict[str, Value],
+        now: float,
+    ) -> Applied:
+        if row is None:
+            owner = commit.owner or ""
+            ((id_,),) = self._rows(
+                sql.insert_head + " RETURNING id", (*commit.entity, owner, now, now)
+            )
+            row = Row(id_)
+        indexed = row.indexed() if exists else None
+        if not exists:
+            row.created = now
+            row.owner = commit.owner or ""
+            row.retain = commit.retain
+            row.set_expiry(None if commit.retain is None else now + commit.retain)
+        row.updated = now
+
+        if exists and len(commit.writes) == 1 and type(commit.writes[0]) is Append:
+            self._append(row, commit.writes[0], commit.op, now)
+            self._remember(row, commit.op, None, now)
+            if row.indexed() == indexed:
+                args = (row.expires, now, row.version, row.stamp, row.live, row.commits, row.id)
+                self._run(sql.save_appended, args)
+            else:
+                self._save(row, indexed)
+            return Applied(row.version, commit.op, now, values=before)
+
+        documents: dict[str, int] = {}
+        held = False
+        for write in commit.writes:
+            held |= type(write) is Acquire or type(write) is Renew
+            self._write(row, write, commit.op, documents, now)
+        lease = row.lease() if held else None
+        outcome = Applied(row.version, row.stamp, now, documents, lease, not exists)
+        self._remember(row, commit.op, outcome, now)
+        self._save(row, indexed)
+        return msgspec.structs.replace(outcome, values=before) if before else outcome
+
+    def _write(
+        self, row: Row, write: Write, op: str, documents: dict[str, int], now: float
+    ) -> None:
+        kind = type(write)
+        if kind is Append:
+            self._append(row, write, op, now)  # type: ignore[arg-type]
+        elif isinstance(write, Put):
+            args = (row.id, row.life, write.name, op, now, write.value)
+            ((documents[write.name],),) = self._rows(sql.put_document, args)
+        elif isinstance(write, Delete):
+            self._run(sql.delete_document, (row.id, row.life, write.name))
+            documents[write.name] = 0
+        elif isinstance(write, Trim):
+            self._trim(row, min(write.upto, row.version), now)
+        elif isinstance(write, Replace):
+            for seq, body in write.entries.items():
+                changed = self._rows(
+                    sql.replace_body + " RETURNING 1", (body, row.id, row.life, seq, row.base)
+                )
+                row.live -= len(changed) if body is None else 0
+        elif isinstance(write, Acquire):
+            row.set_lease(grant(row.lease(), write, now))
+            row.restart_retention(now)
+        elif isinstance(write, Renew):
+            row.set_lease(extend(_granted(row), write.ttl, now))
+        elif isinstance(write, Release):
+            row.set_lease(released(_granted(row)))
+        elif isinstance(write, SetHead):
+            _set_head(row, write, now)
+
+    def _append(self, row: Row, write: Append, op: str, now: float) -> None:
+        bodies, key = write.bodies, write.key
+        digest = None if key is None else _digest(bodies)
+        id_, life, seq = row.id, row.life, row.version
+        if len(bodies) == 2:
+            first = (id_, life, seq + 1, now, bodies[0])
+            self._run(sql.append_two, (*first, id_, life, seq + 2, now, op, key, digest, bodies[1]))
+        else:
+            for number, body in enumerate(bodies[:-1], seq + 1):
+                self._run(sql.append_one, (id_, life, number, now, None, None, None, body))
+            last = seq + len(bodies)
+            self._run(sql.append_one, (id_, life, last, now, op, key, digest, bodies[-1]))
+        row.version = seq + len(bodies)
+        row.live += len(bodies)
+        row.stamp = op
+        row.restart_retention(now)
+
+    def _trim(self, row: Row, upto: int, now: float) -> None:
+        if upto <= row.base:
+            return
+        stamp = self._stamp_at(row, upto) or ""
+        ((removed,),) = self._rows(sql.count_upto, (row.id, row.life, upto))
+        self._run(sql.trim_rows, (row.id, row.life, upto, now - KEY_SECONDS))
+        self._run(sql.trim_bodies, (row.id, row.life, upto))
+        row.base, row.base_stamp = upto, stamp
+        row.live -= removed
+
+    def _remember(self, row: Row, op: str, outcome: Applied | None, now: float) -> None:
+        """Keep the op; `None` stands for a plain append, which its version says all about."""
+        row.commits += 1
+        n = row.commits
+        rest = None if outcome is None else _encode(outcome).decode()
+        self._run(sql.remember_op, (row.id, op, n, now, row.version, rest))
+        if n % FORGET_EVERY == 0:
+            self._run(sql.forget_ops, (row.id, n - OPS_KEPT, now - OPS_SECONDS, n - OPS_MOST))
+
+    def _save(self, row: Row, indexed: tuple[Any, ...] | None) -> None:
+        if row.indexed() != indexed:
+            self._run(sql.save_indexed, (*row.indexed(), row.id))
+        self._run(sql.save_head, (*msgspec.structs.astuple(row)[6:], row.id))
+
+    # --- reading --------------------------------------------------------------------
+
+    def _fetch_tail(self, op: Fetch, log: Log, last: int, now: float) -> Fetched | NotYours:
+        rows = self._rows(sql.head_and_tail, (last, *op.entity))
+        if not rows:
+            return _absent(log)
+        *columns, lines = rows[0]
+        row = Row(*columns)
+        if not row.exists(now):
+            return _absent(log)
+        if op.owner is not None and op.owner != row.owner:
+            return NotYours()
+        if log.stamp is not None or row.live != row.version - row.base:
+            return self._snapshot(lambda: self._fetch(op, now))
+        if not lines:
+            return Fetched(row.head(), truncated=row.base > 0)
+        count = lines.count("\n") + 1
+        return Fetched(row.head(), lines, count, row.version - count + 1, truncated=row.base > 0)
+
+    def _fetch(self, op: Fetch, now: float) -> Fetched | NotYours:
+        rows = self._rows(sql.head, op.entity)
+        row = Row(*rows[0]) if rows else None
+        if row is None or not row.exists(now):
+            return _absent(op.log)
+        if op.owner is not None and op.owner != row.owner:
+            return NotYours()
+        if op.all_documents:
+            stored = {
+                n: Value(json, v, s, u)
+                for n, v, s, u, json in self._rows(sql.all_documents, (row.id, row.life))
+            }
+        else:
+            stored = self._documents(row.id, row.life, op.documents)
+        unchanged: tuple[str, ...] = ()
+        if op.known:
+            known = op.known
+            unchanged = tuple(
+                n for n, value in stored.items() if known.get(n) == (value.version, value.stamp)
+            )
+            stored = {n: value for n, value in stored.items() if n not in unchanged}
+        head = row.head()
+        log = op.log
+        if log is None:
+            return Fetched(head, documents=stored, unchanged=unchanged)
+        if self._is_reset(row, log):
+            return Fetched(head, reset=True)
+        rows = self._entries(row, log)
+        return Fetched(
+            head,
+            "" if log.details else "\n".join([entry[2] for entry in rows]),
+            len(rows),
+            rows[0][0] if rows else 0,
+            self._detailed(row, rows) if log.details else (),
+            stored,
+            unchanged,
+            truncated=log.after < row.base,
+        )
+
+    def _detailed(self, row: Row, rows: list[tuple[Any, ...]]) -> tuple[Entry, ...]:
+        """Each entry with the op of its append, which is stored on the append's last entry."""
+        entries = []
+        stamp = None
+        for seq, at, body, op, key in reversed(rows):
+            stamp = op or stamp or self._stamp_at(row, seq)
+            entries.append(Entry(seq, at, body, stamp or "", key))
+        return tuple(reversed(entries))
+
+    def _entries(self, row: Row, log: Log) -> list[tuple[Any, ...]]:
+        after = max(log.after, row.base)
+        upto = row.version if log.upto is None else min(log.upto, row.version)
+        where = (row.id, row.life, after, upto)
+        if log.last is not None:
+            return self._rows(sql.newest, (*where, log.last))[::-1]
+        return self._rows(sql.oldest, (*where, NO_LIMIT if log.first is None else log.first))
+
+    def _is_reset(self, row: Row, log: Log) -> bool:
+        if log.after > row.version:
+            return True
+        if log.stamp is None or log.after < row.base:
+            return False
+        return log.stamp != self._stamp_at(row, log.after)
+
+    def _stamp_at(self, row: Row, seq: int) -> str | None:
+        if seq == row.version:
+            return row.stamp
+        if seq == row.base:
+            return row.base_stamp
+        rows = self._rows(sql.stamp_at, (row.id, row.life, seq))
+        return rows[0][0] if rows else None
+
+    def _documents(self, id_: int, life: int, names: Sequence[str]) -> dict[str, Value]:
+        found: dict[str, Value] = {}
+        for name in names:
+            for version, stamp, updated, value in self._rows(sql.document, (id_, life, name)):
+                found[name] = Value(value, version, stamp, updated)
+        return found
+
+    def _list_documents(self, op: List, now: float) -> Listed:
+        assert op.within is not None
+        rows = self._rows(sql.head, op.within)
+        row = Row(*rows[0]) if rows else None
+        if row is None or not row.exists(now) or op.owner not in (None, row.owner):
+            return Listed()
+        return list_documents(self._rows, op, row.id, row.life)
+
+    def versions(self, entities: Sequence[Any], now: float) -> list[int]:
+        """The log versions of these entities; 0 where absent."""
+        found = []
+        for entity in entities:
+            rows = self._rows(sql.head, entity)
+            row = Row(*rows[0]) if rows else None
+            found.append(row.version if row is not None and row.exists(now) else 0)
+        return found
+
+
+# --- the rules that need no SQL ---------------------------------------------------------
+
+_LEASE_WRITES = frozenset({Acquire, Renew, Release})
+
+
+def _absent(log: Log | None) -> Fetched:
+    return Fetched(Head(), reset=log is not None and log.stamp is not None)
+
+
+def _holds(check: Check, head: Head, values: dict[str, Value]) -> bool:
+    if isinstance(check, LogAt):
+        return check.version == head.version and check.stamp in (None, head.stamp)
+    if isinstance(check, DocumentAt):
+        value = values.get(check.name)
+        if value is None:
+            return check.version == 0
+        return check.version == value.version and check.stamp in (None, value.stamp)
+    if isinstance(check, Absent):
+        return not head.exists
+    if isinstance(check, StatusIn):
+        return head.status in check.statuses
+    return True  # fences were checked before
+
+
+def _refuse_lease(
+    row: Row | None, exists: bool, write: Write, before: dict[str, Value], now: float
+) -> Held | Fenced | None:
+    present = row if exists else None
+    if isinstance(write, Acquire):
+        held = refuse_acquire(present.head() if present else Head(), write, now)
+        return None if held is None else msgspec.structs.replace(held, values=before)
+    assert isinstance(write, Renew | Release)
+    return refuse_fence(present.lease() if present else None, write)
+
+
+def _granted(row: Row) -> Lease:
+    lease = row.lease()
+    assert lease is not None, "a fence was checked before"
+    return lease
+
+
+def _set_head(row: Row, write: SetHead, now: float) -> None:
+    if write.status is not None:
+        row.status = write.status
+    if write.owner is not None:
+        row.owner = write.owner
+    if write.due is not None:
+        row.due = write.due or None
+    if write.due_in is not None:
+        row.due = now + write.due_in
+    if write.retain is not None:
+        row.retain = write.retain or None
+        row.set_expiry(None if row.retain is None else now + row.retain)
+
+
+def _digest(bodies: tuple[str, ...]) -> int:
+    """64 bits that tell one append's bodies from another's (no body holds a newline)."""
+    data = "\n".join(bodies).encode()
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)

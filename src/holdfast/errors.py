@@ -1,0 +1,99 @@
+"""Every error Holdfast raises. All derive from `HoldfastError`.
+
+Each message says what happened and what to do; the driver's own error, where there is one, is
+kept as `__cause__`. Unless an error says otherwise, nothing was written.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+
+class HoldfastError(Exception):
+    """The root of all errors raised by Holdfast."""
+
+
+# --- the caller's to mend ---------------------------------------------------------------
+
+
+class InvalidInput(HoldfastError, ValueError):
+    """A value, id, option or URL that cannot be used. Nothing was written."""
+
+
+class TooLarge(InvalidInput):
+    """A message or commit over the configured limit. Nothing was written."""
+
+
+class StoreMisused(HoldfastError, RuntimeError):
+    """A store used after close, after a fork, or from another event loop."""
+
+
+# --- refusals: the store works and says no ----------------------------------------------
+
+
+class StateConflictError(HoldfastError):
+    """Somebody else changed the state first. `current` is what is there now."""
+
+    def __init__(self, message: str, *, expected: Any = None, current: Any = None) -> None:
+        super().__init__(message)
+        self.expected = expected
+        self.current = current
+
+
+class KeyReusedError(HoldfastError):
+    """An idempotency key was used again for something else."""
+
+
+class NotYoursError(HoldfastError):
+    """The thread belongs to another user."""
+
+
+class LeaseLost(HoldfastError):
+    """The lease was released, expired or taken over; what it guarded was not written."""
+
+
+class LeaseHeld(HoldfastError):
+    """Somebody else holds the lease. `remaining` says for how many seconds at most."""
+
+    def __init__(self, message: str, *, remaining: float, holder: str) -> None:
+        super().__init__(message)
+        self.remaining = remaining
+        self.holder = holder
+
+
+class Reset(HoldfastError):
+    """The history you were following is gone: erased and begun anew, restored or rewound.
+
+    Start again from the beginning: what you read before may no longer be true.
+    """
+
+
+class Truncated(HoldfastError):
+    """Entries you have not read were trimmed. `base` is the last number that is missing."""
+
+    def __init__(self, message: str, *, base: int) -> None:
+        super().__init__(message)
+        self.base = base
+
+
+# --- the store's failure ----------------------------------------------------------------
+
+
+class StoreUnavailable(HoldfastError):
+    """The store did not answer, or failed.
+
+    `applied` says what became of the write: "no", or "unknown" (it may have been stored;
+    repeating the same call with the same key is safe).
+    """
+
+    def __init__(self, message: str, *, applied: Literal["no", "unknown"] = "no") -> None:
+        super().__init__(message)
+        self.applied = applied
+
+
+class DiskProblem(StoreUnavailable):
+    """The disk under the store is full or read-only. Reads go on."""
+
+
+class SchemaError(HoldfastError):
+    """The store holds something this release cannot use; the message says what to do."""

@@ -1,0 +1,37 @@
+"""Files that appear complete or not at all."""
+
+from __future__ import annotations
+
+import os
+from tempfile import mkstemp
+
+from holdfast.errors import InvalidInput
+
+
+class WholeFile:
+    """Written beside its final place under another name, readable by its owner alone."""
+
+    def __init__(self, path: str) -> None:
+        self._path = os.path.abspath(path)
+        folder = os.path.dirname(self._path)
+        try:
+            descriptor, self._temporary = mkstemp(dir=folder, prefix=".holdfast-")
+        except OSError as error:
+            raise InvalidInput(f"cannot write into {folder!r}: {error.strerror}") from error
+        self._file = os.fdopen(descriptor, "w", encoding="utf-8")
+
+    def write_line(self, text: str) -> None:
+        self._file.write(text + "\n")
+
+    def finish(self) -> None:
+        """Make it durable, then put it in its place."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.replace(self._temporary, self._path)
+
+    def abandon(self) -> None:
+        """Leave no trace of it."""
+        self._file.close()
+        if os.path.exists(self._temporary):
+            os.unlink(self._temporary)

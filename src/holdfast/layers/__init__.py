@@ -1,0 +1,1 @@
+"""What stands between the state and an engine. Each layer has the same `execute(ops)`."""

@@ -1,0 +1,75 @@
+"""What goes into a batch, and how a failed one is taken apart. No I/O, used by both colours."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence, Sized
+from typing import Protocol, TypeVar
+
+from holdfast.errors import StoreUnavailable
+from holdfast.ops import Commit, Entity, Op
+
+
+class Queued(Protocol):
+    """What one caller asked for."""
+
+    ops: Sequence[Op]
+    sent: bool
+
+
+Q = TypeVar("Q", bound=Queued)
+
+
+def next_batch(queue: deque[Q], most: int, gone: Callable[[Q], bool]) -> list[Q]:
+    """As many as fit, in order, but no entity twice: its next commit waits for the next batch."""
+    batch: list[Q] = []
+    later: list[Q] = []
+    entities: set[Entity] = set()
+    room = most
+    while queue and room > 0:
+        waiting = queue.popleft()
+        if gone(waiting):
+            continue
+        touched = [op.entity for op in waiting.ops if type(op) is Commit]
+        if entities.isdisjoint(touched):
+            waiting.sent = True
+            batch.append(waiting)
+            room -= len(waiting.ops)
+        else:
+            later.append(waiting)
+        entities.update(touched)  # also of those put off: their order must hold
+    queue.extendleft(reversed(later))
+    return batch
+
+
+class Patience:
+    """How long to look for the one operation that fails a batch.
+
+    A batch that failed without effect is sent again in halves until the offender stands
+    alone. When nothing at all succeeds it is the store that is down, not an operation that
+    is bad: then everybody is told at once instead of asking a dead store once per caller.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._most = size.bit_length() + 1
+        self._failures = 0
+
+    def worth_halving(self, batch: Sized, error: BaseException) -> bool:
+        self._failures += 1
+        known_as_no = isinstance(error, StoreUnavailable) and error.applied == "no"
+        return known_as_no and len(batch) > 1 and self._failures < self._most
+
+    def succeeded(self) -> None:
+        self._failures = 0
+
+
+def too_late(sent: bool) -> StoreUnavailable:
+    """The error of a deadline that passed."""
+    if sent:
+        return StoreUnavailable(
+            "the store did not answer within the deadline; a write may or may not have been stored",
+            applied="unknown",
+        )
+    return StoreUnavailable(
+        "the store was too busy to be asked within the deadline; nothing was sent", applied="no"
+    )

@@ -1,0 +1,176 @@
+"""Many callers, one round trip at a time.
+
+While a batch is under way, what other callers ask for waits; when it lands, all of that
+travels together in the next one. Under load the batches grow by themselves, and one fsync or one
+network round trip serves a hundred conversations. With nothing under way an operation goes
+straight to the engine, so a lone caller pays for none of this.
+
+Reads and writes have lanes of their own: a slow disk does not hold up reads.
+
+Cancellation and deadlines end a caller's *wait*. What was not yet sent is removed and was not
+applied; what was sent completes all the same. A batch belongs to no caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from holdfast.engine import Engine
+from holdfast.errors import StoreUnavailable
+from holdfast.layers.batches import Patience, next_batch, too_late
+from holdfast.ops import WRITES, Op, Outcome
+
+
+class Coalescer:
+    """The engine's `execute`, shared by all tasks of one event loop."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._reads = Lane(engine)
+        self._writes = Lane(engine)
+        self._inline = engine.capabilities.inline_reads
+
+    async def execute(self, ops: Sequence[Op], timeout: float | None = None) -> list[Outcome]:
+        """Outcomes in the order of `ops`. `timeout` is in seconds.
+
+        Raises `StoreUnavailable` with `applied="no"` when the time is up before the ops were
+        sent, and `applied="unknown"` when it is up after.
+        """
+        if len(ops) == 1:
+            if isinstance(ops[0], WRITES):
+                return await self._writes.execute(ops, timeout)
+            if self._inline:
+                return await self._engine.execute(ops)
+            return await self._reads.execute(ops, timeout)
+        writes = [op for op in ops if isinstance(op, WRITES)]
+        if not writes:
+            lane = self._engine if self._inline else None
+            return await (lane.execute(ops) if lane else self._reads.execute(ops, timeout))
+        if len(writes) == len(ops):
+            return await self._writes.execute(ops, timeout)
+        reads = [op for op in ops if not isinstance(op, WRITES)]
+        written = iter(await self._writes.execute(writes, timeout))
+        read = iter(await self._reads.execute(reads, timeout))
+        return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
+
+    async def drain(self) -> None:
+        """Wait until nothing is waiting or under way."""
+        await self._writes.drain()
+        await self._reads.drain()
+
+
+class Waiting:
+    """What one caller asked for, and the future that answers it."""
+
+    __slots__ = ("future", "ops", "sent")
+
+    def __init__(self, ops: Sequence[Op], future: asyncio.Future[list[Outcome]]) -> None:
+        self.ops = ops
+        self.future = future
+        self.sent = False
+
+
+class Lane:
+    """Batches of one direction, at most `capabilities.flights` under way."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._flights = engine.capabilities.flights
+        self._most = engine.capabilities.batch
+        self._flying = 0
+        self._queue: deque[Waiting] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
+        self._landed: asyncio.Event | None = None
+
+    async def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
+        if self._flying < self._flights and not self._queue:
+            self._flying += 1
+            try:
+                if timeout is None:
+                    return await self._engine.execute(ops)
+                try:
+                    async with asyncio.timeout(timeout):
+                        return await self._engine.execute(ops)
+                except TimeoutError as error:
+                    raise too_late(sent=True) from error
+            finally:
+                self._land()
+        loop = asyncio.get_running_loop()
+        waiting = Waiting(ops, loop.create_future())
+        self._queue.append(waiting)
+        if timeout is None:
+            return await waiting.future
+        timer = loop.call_later(timeout, _expire, waiting)
+        try:
+            return await waiting.future
+        finally:
+            timer.cancel()
+
+    async def drain(self) -> None:
+        while self._flying or self._queue:
+            self._landed = asyncio.Event()
+            await self._landed.wait()
+
+    def _land(self) -> None:
+        self._flying -= 1
+        if self._queue:
+            batch = next_batch(self._queue, self._most, _gone)
+            if batch:
+                self._flying += 1
+                task = asyncio.get_running_loop().create_task(self._fly(batch))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        if self._landed is not None and not self._flying:
+            self._landed.set()
+
+    async def _fly(self, batch: list[Waiting]) -> None:
+        try:
+            await self._send(batch, Patience(len(batch)))
+        finally:
+            self._land()
+
+    async def _send(self, batch: list[Waiting], patience: Patience) -> None:
+        try:
+            outcomes = await self._engine.execute([op for w in batch for op in w.ops])
+        except BaseException as error:
+            if patience.worth_halving(batch, error):
+                middle = len(batch) // 2
+                await self._send(batch[:middle], patience)
+                await self._send(batch[middle:], patience)
+                return
+            for waiting in batch:
+                _fail(waiting, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            patience.succeeded()
+            share(batch, outcomes)
+
+
+def _gone(waiting: Waiting) -> bool:
+    """Its caller stopped waiting before anything was sent."""
+    return waiting.future.done()
+
+
+def _expire(waiting: Waiting) -> None:
+    _fail(waiting, too_late(waiting.sent))
+
+
+def share(batch: list[Waiting], outcomes: list[Outcome]) -> None:
+    """Give each caller its own outcomes."""
+    at = 0
+    for waiting in batch:
+        end = at + len(waiting.ops)
+        if not waiting.future.done():
+            waiting.future.set_result(outcomes[at:end])
+        at = end
+
+
+def _fail(waiting: Waiting, error: BaseException) -> None:
+    if waiting.future.done():
+        return
+    if isinstance(error, asyncio.CancelledError):
+        error = StoreUnavailable("the event loop was shut down", applied="unknown")
+    waiting.future.set_exception(error)

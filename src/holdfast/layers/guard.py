@@ -1,0 +1,95 @@
+"""A store opens itself at its first use, and says so when it is used where it cannot work."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+
+from holdfast.engine import Engine
+from holdfast.errors import StoreMisused
+from holdfast.layers.coalesce import Coalescer
+from holdfast.ops import Op, Outcome
+
+
+class Guard:
+    """Opens the engine lazily, for the process and the event loop that use it.
+
+    Opening happens at the first call, so a store made at module level is legal before a
+    fork. A store whose event loop has ended (one `asyncio.run` a call) opens anew in the next;
+    one that is in use by another running loop, or was used before a fork, refuses.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = 0
+        self._closed = False
+        self._opening: asyncio.Task[None] | None = None
+        self._coalescer = Coalescer(engine)
+
+    async def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop or self._process != _process:
+            await self.ready()
+        return await self._coalescer.execute(ops, timeout)
+
+    async def ready(self) -> None:
+        """Make sure the engine is open here; every first caller waits for the same opening."""
+        loop = asyncio.get_running_loop()
+        self._refuse_misuse(loop)
+        if self._loop is loop:
+            return
+        if self._opening is None or self._opening.get_loop() is not loop:
+            self._opening = loop.create_task(self._open(loop))
+        await asyncio.shield(self._opening)  # a cancelled caller must not undo it for the others
+
+    def _refuse_misuse(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._closed:
+            raise StoreMisused("this store is closed; open a new one with holdfast.open(...)")
+        if self._loop is None:
+            return
+        if self._process != _process:
+            raise StoreMisused(
+                "this store was used before the process forked and cannot work in the child; "
+                "open it after the fork, or do not use it before (opening alone does no I/O)"
+            )
+        if self._loop is not loop and not self._loop.is_closed():
+            raise StoreMisused(
+                "this store is in use by another running event loop; open one store for each "
+                "loop, or use holdfast.sync.open(...), which any thread may call"
+            )
+
+    async def _open(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            if self._loop is not None:
+                await self.engine.close()  # what belonged to the loop that has ended
+                self._coalescer = Coalescer(self.engine)
+            await self.engine.open()
+            self._loop = loop
+            self._process = _process
+        finally:
+            self._opening = None
+
+    async def close(self) -> None:
+        """Finish what is under way and let go of everything. Closing twice is fine."""
+        if self._closed:
+            return
+        opened = self._loop is not None
+        self._refuse_misuse(asyncio.get_running_loop())
+        self._closed = True
+        if opened:
+            if self._loop is asyncio.get_running_loop():
+                await self._coalescer.drain()
+            await self.engine.close()
+
+
+_process = 0  # grows with every fork: cheaper to compare than asking for the process id
+
+
+def _forked() -> None:
+    global _process
+    _process += 1
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,52 @@
+"""The blocking twin of `guard.py`: any thread of one process may use the store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from holdfast.engine import SyncEngine
+from holdfast.errors import StoreMisused
+from holdfast.layers import guard
+from holdfast.layers.coalesce_sync import Coalescer
+from holdfast.ops import Op, Outcome
+
+
+class Guard:
+    """Opens the engine lazily, for the process that uses it."""
+
+    def __init__(self, engine: SyncEngine) -> None:
+        self.engine = engine
+        self._process: int | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+        self._coalescer = Coalescer(engine)
+
+    def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
+        if self._process != guard._process or self._closed:
+            self.ready()
+        return self._coalescer.execute(ops, timeout)
+
+    def ready(self) -> None:
+        """Make sure the engine is open here."""
+        if self._process is not None and self._process != guard._process:
+            raise StoreMisused(
+                "this store was used before the process forked and cannot work in the child; "
+                "open it after the fork, or do not use it before (opening alone does no I/O)"
+            )
+        with self._lock:
+            if self._closed:
+                raise StoreMisused("this store is closed; open a new one with holdfast.open(...)")
+            if self._process is None:
+                self.engine.open()
+                self._process = guard._process
+
+    def close(self) -> None:
+        """Finish what is under way and let go of everything. Closing twice is fine."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        if self._process is not None:
+            self._coalescer.drain()
+            self.engine.close()

@@ -1,0 +1,424 @@
+"""Everything is an entity, and a change to an entity is a value.
+
+This file holds those values: what can be asked of an engine (four operations), what a
+commit may check and write, and every outcome an engine can answer. They are plain frozen
+data, so the same few structs can be batched, coalesced, wrapped, recorded, replayed, made
+to fail by a test, or sent over a wire. What they mean exactly is law in `engine.py`.
+
+An entity is `(namespace, kind, id)` and has
+
+- a head: owner, status, due, retention, versions;
+- one log of entries, numbered 1, 2, 3 … by the engine;
+- named documents, each with its own version;
+- one lease.
+
+Bodies and values are JSON text. Engines store them byte for byte and never look inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from msgspec import Struct
+
+
+class Entity(NamedTuple):
+    """The address of a thing: any non-empty strings, compared byte for byte."""
+
+    namespace: str
+    kind: str
+    id: str
+
+
+# --- what a commit may check ------------------------------------------------------------
+
+
+class LogAt(Struct, frozen=True):
+    """The log has this version; with a stamp, it is also the very same history."""
+
+    version: int
+    stamp: str | None = None
+
+
+class DocumentAt(Struct, frozen=True):
+    """The document has this version (0: it is missing); with a stamp, the very same one."""
+
+    name: str
+    version: int
+    stamp: str | None = None
+
+
+class Absent(Struct, frozen=True):
+    """The entity does not exist (never did, was dropped, or has expired)."""
+
+
+class StatusIn(Struct, frozen=True):
+    """The head's status is one of these; an absent entity has the status ""."""
+
+    statuses: tuple[str, ...]
+
+
+class Fence(Struct, frozen=True):
+    """The entity's lease is still the one granted with this token and nonce."""
+
+    token: int
+    nonce: str
+
+
+Check = LogAt | DocumentAt | Absent | StatusIn | Fence
+
+
+# --- what a commit may write ------------------------------------------------------------
+
+
+class Append(Struct, frozen=True):
+    """Add entries to the log, adjacent and in this order.
+
+    `key` is the caller's own name for this append: a second append with the same key is a
+    `Duplicate` if it has the same bodies and `KeyReused` if it has not.
+    """
+
+    bodies: tuple[str, ...]
+    key: str | None = None
+
+
+class Put(Struct, frozen=True):
+    """Create or replace a document."""
+
+    name: str
+    value: str
+
+
+class Delete(Struct, frozen=True):
+    """Remove a document; nothing happens if it is missing."""
+
+    name: str
+
+
+class Trim(Struct, frozen=True):
+    """Remove all entries up to and including this number. The version stays."""
+
+    upto: int
+
+
+class Replace(Struct, frozen=True):
+    """Rewrite single entries in place (a body) or remove them (None). The version stays.
+
+    Numbers that the log does not hold are ignored.
+    """
+
+    entries: Mapping[int, str | None]
+
+
+class Acquire(Struct, frozen=True):
+    """Take the lease, or refuse the whole commit with `Held`.
+
+    The same nonce gets the same lease (and token) again, extended to a full `ttl`.
+    """
+
+    nonce: str
+    ttl: float
+    holder: str = ""
+
+
+class Renew(Struct, frozen=True):
+    """Extend the lease to a full `ttl` from now, or refuse the whole commit with `Fenced`."""
+
+    token: int
+    nonce: str
+    ttl: float
+
+
+class Release(Struct, frozen=True):
+    """Give the lease back, or refuse the whole commit with `Fenced`."""
+
+    token: int
+    nonce: str
+
+
+class SetHead(Struct, frozen=True):
+    """Change head fields; None leaves a field as it is.
+
+    `due` is an absolute time by the engine's clock, `due_in` is counted by the engine from
+    now; `due=0` clears it. `retain` is in seconds and restarts the retention from now;
+    `retain=0` means for ever.
+    """
+
+    status: str | None = None
+    owner: str | None = None
+    due: float | None = None
+    due_in: float | None = None
+    retain: float | None = None
+
+
+class Drop(Struct, frozen=True):
+    """Remove the entity: log, documents, head and lease. Must be the only write.
+
+    A tombstone keeps the remembered ops and the last lease token for `GRACE`, so that a
+    write delayed past the drop cannot bring back what was deleted.
+    """
+
+
+Write = Append | Put | Delete | Trim | Replace | Acquire | Renew | Release | SetHead | Drop
+
+
+# --- the four operations ----------------------------------------------------------------
+
+
+class Commit(Struct, frozen=True):
+    """All of `writes`, or none of them, on one entity.
+
+    `op` names this logical call: drawn once before the first send, kept through every
+    retry. An entity that has already applied it answers `Duplicate` with the first outcome.
+
+    `owner` is whom the caller takes the entity to belong to ("" is nobody): an existing
+    entity of somebody else answers `NotYours`; a new one is created as theirs. None does
+    not check, and creates for nobody.
+
+    `retain` (seconds, None for ever) applies when this commit creates the entity.
+    `reading` names documents whose current values come back with any outcome, so that a
+    refused claim can answer with the stored result in the same round trip.
+    """
+
+    entity: Entity
+    op: str
+    writes: tuple[Write, ...]
+    checks: tuple[Check, ...] = ()
+    owner: str | None = None
+    retain: float | None = None
+    reading: tuple[str, ...] = ()
+
+
+class Log(Struct, frozen=True):
+    """Which entries to fetch: those after `after` and up to `upto`.
+
+    At most one of `first` and `last` bounds how many, from that end; entries always come
+    oldest first. `stamp` is the stamp the caller saw at version `after`: if the log no
+    longer agrees, nothing is returned and `Fetched.reset` is set. With `details` the
+    entries come one by one with number, time, stamp and key; without, only their text.
+    """
+
+    after: int = 0
+    upto: int | None = None
+    first: int | None = None
+    last: int | None = None
+    stamp: str | None = None
+    details: bool = False
+
+
+class Fetch(Struct, frozen=True):
+    """Any parts of one entity, as of one moment.
+
+    `known` gives, by document name, the version and stamp that the caller already has:
+    such a document is not sent again but named in `Fetched.unchanged`.
+    """
+
+    entity: Entity
+    owner: str | None = None
+    log: Log | None = None
+    documents: tuple[str, ...] = ()
+    all_documents: bool = False
+    known: Mapping[str, tuple[int, str]] | None = None
+
+
+class List(Struct, frozen=True):
+    """A page of entities, or of one entity's documents (`within`).
+
+    Ordered by the bytes of the id (entities of one kind), by kind and id (`kind=None`,
+    which needs an owner), or by name (`within`). `due=True` gives what is due by the engine's
+    own clock, soonest first. `documents` names documents to bring along with each entity;
+    `values=False` leaves the values of a `within` listing out.
+    """
+
+    namespace: str
+    kind: str | None = None
+    owner: str | None = None
+    prefix: str = ""
+    status: str | None = None
+    due: bool = False
+    within: Entity | None = None
+    values: bool = True
+    documents: tuple[str, ...] = ()
+    reverse: bool = False
+    limit: int = 100
+    after: str | None = None
+
+
+class Sweep(Struct, frozen=True):
+    """Physically remove at most about `limit` rows of what is gone for good."""
+
+    limit: int = 1000
+
+
+Op = Commit | Fetch | List | Sweep
+
+
+# --- what comes back --------------------------------------------------------------------
+
+
+class Lease(Struct, frozen=True):
+    """A lease as the engine stores it; times are the engine's clock."""
+
+    token: int
+    nonce: str
+    holder: str
+    granted: float
+    until: float
+
+
+class Head(Struct, frozen=True):
+    """What an entity says of itself. An absent one has version 0 and `exists=False`.
+
+    `version` is the number of entries ever appended; `base` the number below which entries
+    were trimmed; `live` how many entries are there. `stamp` is the op that made `version`.
+    """
+
+    exists: bool = False
+    owner: str = ""
+    status: str = ""
+    due: float | None = None
+    retain: float | None = None
+    expires: float | None = None
+    created: float = 0.0
+    updated: float = 0.0
+    version: int = 0
+    stamp: str = ""
+    base: int = 0
+    live: int = 0
+    lease: Lease | None = None
+
+
+class Value(Struct, frozen=True):
+    """A document as stored."""
+
+    json: str
+    version: int
+    stamp: str
+    updated: float
+
+
+class Entry(Struct, frozen=True):
+    """One log entry with its details.
+
+    `stamp` is the op of the append it came with: entries of one append share it. `key` is
+    that append's key, on its last entry.
+    """
+
+    seq: int
+    at: float
+    body: str
+    stamp: str
+    key: str | None = None
+
+
+class Applied(Struct, frozen=True, omit_defaults=True):
+    """The commit was stored `at` that time. `documents` has the new versions of those written.
+
+    `values` has what `reading` asked for, as it was *before* this commit.
+    """
+
+    version: int
+    stamp: str
+    at: float
+    documents: Mapping[str, int] = {}
+    lease: Lease | None = None
+    created: bool = False
+    values: Mapping[str, Value] = {}
+
+
+class Duplicate(Struct, frozen=True):
+    """This op or key was applied before; `first` is what was answered then.
+
+    `own` says that it was the op: this very call was stored at an earlier try.
+    """
+
+    first: Applied
+    own: bool = False
+    values: Mapping[str, Value] = {}
+
+
+class KeyReused(Struct, frozen=True):
+    """The key was used before with other bodies. Nothing was written."""
+
+    key: str
+    version: int
+
+
+class Conflict(Struct, frozen=True):
+    """A check did not hold; here is what is there now. Nothing was written."""
+
+    failed: Check
+    head: Head
+    values: Mapping[str, Value] = {}
+
+
+class Held(Struct, frozen=True):
+    """Somebody else holds the lease for another `remaining` seconds. Nothing was written."""
+
+    remaining: float
+    holder: str
+    token: int
+    head: Head
+    values: Mapping[str, Value] = {}
+
+
+class Fenced(Struct, frozen=True):
+    """The lease was released or taken over. Nothing was written."""
+
+    token: int
+    lease: Lease | None
+
+
+class NotYours(Struct, frozen=True):
+    """The entity belongs to somebody else. Nothing was written, nothing is shown."""
+
+
+class Fetched(Struct, frozen=True):
+    """What `Fetch` asked for.
+
+    `lines` holds the bodies joined by newlines (no body contains one), `count` their
+    number, `first` the number of the first of them (0: there are none); with `Log.details`
+    the `entries` are set instead of `lines`. `truncated` says that entries after `Log.after`
+    were trimmed away and are missing here. An absent entity has no parts at all.
+    """
+
+    head: Head
+    lines: str = ""
+    count: int = 0
+    first: int = 0
+    entries: tuple[Entry, ...] = ()
+    documents: Mapping[str, Value] = {}
+    unchanged: tuple[str, ...] = ()
+    reset: bool = False
+    truncated: bool = False
+
+
+class Found(Struct, frozen=True):
+    """One entity of a listing."""
+
+    entity: Entity
+    head: Head
+    documents: Mapping[str, Value] = {}
+
+
+class Listed(Struct, frozen=True):
+    """One page. `next` goes into `List.after` for the following page; None: this is the last."""
+
+    entities: tuple[Found, ...] = ()
+    documents: tuple[tuple[str, Value], ...] = ()
+    next: str | None = None
+
+
+class Swept(Struct, frozen=True):
+    """What a sweep removed, and whether there is more to remove."""
+
+    entities: int = 0
+    rows: int = 0
+    more: bool = False
+
+
+CommitOutcome = Applied | Duplicate | KeyReused | Conflict | Held | Fenced | NotYours
+Outcome = CommitOutcome | Fetched | Listed | Swept
+
+WRITES = (Commit, Sweep)  # operations that change the store; the others only read

@@ -1,0 +1,171 @@
+"""What the public methods return: plain frozen records."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from holdfast.errors import InvalidInput
+
+
+class Cursor(Struct, frozen=True):
+    """A place in one particular history: a version and the stamp of the write that made it.
+
+    Keep it as text with `str(cursor)`; wherever a cursor is taken, that text is taken too. A bare
+    version works as well, but cannot tell a history from another one of the same length.
+    """
+
+    version: int
+    stamp: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.version) if self.stamp is None else f"{self.version}.{self.stamp}"
+
+    @classmethod
+    def of(cls, place: int | str | Cursor) -> Cursor:
+        """The cursor of a version, a cursor's text, or a cursor."""
+        if isinstance(place, Cursor):
+            return place
+        if isinstance(place, str):
+            number, _, stamp = place.partition(".")
+            if number.isascii() and number.isdigit():
+                return cls(int(number), stamp or None)
+        elif type(place) is int and place >= 0:
+            return cls(place)
+        raise InvalidInput(
+            f"{place!r} is no place in a history; pass a version (0, 1, 2 …) or a cursor from a "
+            "window or a change"
+        )
+
+
+class Window(Struct, frozen=True):
+    """What a thread gives a prompt. Trimmed when read; everything stays stored."""
+
+    messages: list[dict[str, Any]]
+    version: int
+    exists: bool
+    omitted: int  # stored messages that are not in this window
+    cursor: Cursor
+    created: float = 0.0
+    updated: float = 0.0
+    summary: str | None = None
+
+    @property
+    def created_at(self) -> datetime | None:
+        """When the thread was begun; None if it does not exist."""
+        return moment(self.created) if self.exists else None
+
+    @property
+    def updated_at(self) -> datetime | None:
+        """When the thread last changed; None if it does not exist."""
+        return moment(self.updated) if self.exists else None
+
+
+class Appended(Struct, frozen=True):
+    """What became of an append.
+
+    `stored`: it is in the store. `duplicate`: an append with the same key already was.
+    """
+
+    status: Literal["stored", "duplicate", "spilled", "dropped"]
+    version: int
+    cursor: Cursor
+
+
+class Change(Struct, frozen=True):
+    """One message as it entered a thread. Changes of one append share the cursor's stamp."""
+
+    message: dict[str, Any]
+    version: int
+    cursor: Cursor
+    at: datetime
+    key: str | None = None
+
+
+class ThreadInfo(Struct, frozen=True):
+    """A thread in a listing."""
+
+    id: str
+    user: str | None
+    version: int
+    messages: int
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+
+
+class Document(Struct, frozen=True):
+    """A JSON object with its version. A missing one is `{}` with version 0."""
+
+    value: dict[str, Any]
+    version: int = 0
+    stamp: str | None = None
+    updated: float = 0.0
+
+    @property
+    def exists(self) -> bool:
+        return self.version > 0
+
+    @property
+    def updated_at(self) -> datetime | None:
+        return moment(self.updated) if self.version else None
+
+
+class WorkflowInfo(Struct, frozen=True):
+    """A workflow in a listing."""
+
+    id: str
+    user: str | None
+    status: str
+    state: dict[str, Any]
+    updated_at: datetime
+
+
+class Context(Struct, frozen=True):
+    """All that an agent needs to go on: thread, user and unfinished work, read together."""
+
+    thread: Window
+    user: dict[str, Document]
+    workflows: list[WorkflowInfo]
+
+
+class Exported(Struct, frozen=True):
+    """What an export wrote."""
+
+    path: str
+    entities: int
+    messages: int
+    documents: int
+
+
+class Receipt(Struct, frozen=True):
+    """What an erasure removed, by kind. Keep it: it names no content.
+
+    Until `remembered_until` the store keeps the bare ids of what was erased, so that a write
+    which was delayed on its way cannot bring any of it back.
+    """
+
+    user: str
+    at: datetime
+    removed: dict[str, int]
+    remembered_until: datetime
+
+
+class Health(Struct, frozen=True):
+    """Whether the store answers. `error` says in words why not."""
+
+    ok: bool
+    engine: str | None = None
+    version: str | None = None
+    schema: int | None = None
+    durability: str | None = None
+    bytes: int | None = None
+    latency: float | None = None  # seconds the store took to answer
+    error: str | None = None
+
+
+def moment(seconds: float) -> datetime:
+    """A time of the engine's clock as a UTC datetime."""
+    return datetime.fromtimestamp(seconds, UTC)

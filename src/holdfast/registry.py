@@ -1,0 +1,120 @@
+"""From a URL to an engine. Nothing of an engine is imported before its URL is used.
+
+Third parties add a scheme with an entry point in the group `holdfast.engines` (and
+`holdfast.engines.sync` for blocking callers): a function of `(EngineURL, World)` that returns
+an engine and does no I/O.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from msgspec import Struct
+
+from holdfast.errors import InvalidInput
+from holdfast.world import World
+
+Factory = Callable[["EngineURL", World], Any]
+
+ENGINES = {
+    "memory": "holdfast.engines.factories:memory",
+    "sqlite": "holdfast.engines.factories:sqlite",
+}
+SYNC_ENGINES = {
+    "memory": "holdfast.engines.factories:memory_sync",
+    "sqlite": "holdfast.engines.factories:sqlite_sync",
+}
+ENV = "HOLDFAST_URL"
+
+
+class EngineURL(Struct, frozen=True):
+    """A store's URL, taken apart. `text` may hold a password: show `safe` instead."""
+
+    text: str
+    scheme: str
+    rest: str  # what stands between :// and the query, percent-decoded
+    options: dict[str, str]
+
+    @property
+    def safe(self) -> str:
+        """The URL without user, password and options: for logs and messages."""
+        return f"{self.scheme}://{self.rest.rpartition('@')[2]}"
+
+    def option(self, name: str, allowed: Iterable[str], default: str) -> str:
+        """The value of an option that knows only a few words."""
+        value = self.options.get(name, default)
+        words = list(allowed)
+        if value not in words:
+            raise InvalidInput(
+                f"{name}={value!r} in the URL is not known{_meant(value, words)}; "
+                f"use one of: {', '.join(words)}"
+            )
+        return value
+
+    def only(self, *names: str) -> None:
+        """Refuse options other than these."""
+        for name in self.options:
+            if name not in names:
+                known = f"the options are: {', '.join(names)}" if names else "there are none"
+                raise InvalidInput(
+                    f"the URL option {name!r} is not known to {self.scheme}://"
+                    f"{_meant(name, names)}; {known}"
+                )
+
+
+def parse(url: str | None) -> EngineURL:
+    """A URL, or that of the environment, taken apart."""
+    text = os.environ.get(ENV) if url is None else url
+    if not text:
+        raise InvalidInput(
+            f"no store was named: pass a URL, e.g. holdfast.open('sqlite:///agents.db'), "
+            f"or set {ENV}"
+        )
+    if type(text) is not str or "://" not in text:
+        raise InvalidInput(f"{text!r} is not a store's URL; a file is e.g. 'sqlite:///agents.db'")
+    scheme, _, rest = text.partition("://")
+    rest, _, query = rest.partition("?")
+    options: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name in options:
+            raise InvalidInput(f"the URL option {name!r} is given twice")
+        options[name] = value
+    return EngineURL(text=text, scheme=scheme, rest=unquote(rest), options=options)
+
+
+def create_engine(url: EngineURL, world: World) -> Any:
+    """The engine of a URL, for an event loop."""
+    return _factory(url, ENGINES, "holdfast.engines")(url, world)
+
+
+def create_sync_engine(url: EngineURL, world: World) -> Any:
+    """The engine of a URL, for blocking callers."""
+    return _factory(url, SYNC_ENGINES, "holdfast.engines.sync")(url, world)
+
+
+def _factory(url: EngineURL, builtin: dict[str, str], group: str) -> Factory:
+    target = builtin.get(url.scheme)
+    if target is not None:
+        module, _, name = target.partition(":")
+        factory: Factory = getattr(import_module(module), name)
+        return factory
+    others = {point.name: point for point in entry_points(group=group)}
+    if url.scheme in others:
+        loaded: Factory = others[url.scheme].load()
+        return loaded
+    known = sorted({*builtin, *others})
+    raise InvalidInput(
+        f"no engine for {url.scheme}://{_meant(url.scheme, known)}; "
+        f"known here: {', '.join(f'{name}://' for name in known)}"
+    )
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

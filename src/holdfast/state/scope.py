@@ -1,0 +1,159 @@
+"""What every kind of state needs from its store, in one small object."""
+
+from __future__ import annotations
+
+import asyncio
+
+# sync only: import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NoReturn
+from weakref import WeakValueDictionary
+
+from holdfast.codec import Limits, check_id
+from holdfast.engine import Capabilities
+from holdfast.errors import (
+    HoldfastError,
+    KeyReusedError,
+    LeaseHeld,
+    LeaseLost,
+    NotYoursError,
+    StateConflictError,
+)
+from holdfast.ops import (
+    Applied,
+    Check,
+    Commit,
+    Conflict,
+    DocumentAt,
+    Duplicate,
+    Entity,
+    Fenced,
+    Fetch,
+    Fetched,
+    Held,
+    KeyReused,
+    LogAt,
+    NotYours,
+    Op,
+    Outcome,
+    Write,
+)
+from holdfast.world import World
+
+
+class Scope:
+    """A namespace of a store, and the way down to its engine."""
+
+    def __init__(
+        self,
+        namespace: str,
+        execute: Callable[[Sequence[Op]], Coroutine[Any, Any, list[Outcome]]],
+        wait: Callable[[Mapping[Entity, int], float], Coroutine[Any, Any, None]],
+        *,
+        capabilities: Capabilities,
+        world: World,
+        limits: Limits,
+    ) -> None:
+        self.namespace = check_id(namespace, "a namespace")
+        self.execute = execute
+        self.wait = wait
+        self.capabilities = capabilities
+        self.world = world
+        self.limits = limits
+        self._queues: WeakValueDictionary[tuple[Entity, str], asyncio.Lock] = WeakValueDictionary()
+
+    def queue(self, entity: Entity, name: str) -> asyncio.Lock:
+        """A lock within this process for those who have met a conflict over one document.
+
+        Only a courtesy: it keeps a hundred tasks of one replica from racing each other. What
+        keeps changes from getting lost is the version check.
+        """
+        return self._queues.setdefault((entity, name), asyncio.Lock())
+
+    def entity(self, kind: str, id: str) -> Entity:
+        """The address of a thing in this namespace."""
+        return Entity(self.namespace, kind, check_id(id, f"the id of a {kind}"))
+
+    async def commit(
+        self,
+        entity: Entity,
+        writes: tuple[Write, ...],
+        checks: tuple[Check, ...] = (),
+        *,
+        owner: str | None = None,
+        retain: float | None = None,
+        reading: tuple[str, ...] = (),
+        op: str | None = None,
+    ) -> Outcome:
+        """One commit, with a fresh op unless given one, as the engine answered it."""
+        op = op or self.world.new_id()
+        commit = Commit(entity, op, writes, checks, owner, retain, reading)
+        return (await self.execute((commit,)))[0]
+
+    async def fetch(self, fetch: Fetch) -> Fetched:
+        """One fetch; another's entity raises."""
+        outcome = (await self.execute((fetch,)))[0]
+        if type(outcome) is not Fetched:
+            refuse(outcome, fetch.entity)
+        return outcome
+
+
+def stored(outcome: Outcome, entity: Entity) -> Applied:
+    """What was stored by this call, now or at an earlier try; every refusal raises."""
+    if type(outcome) is Applied:
+        return outcome
+    if type(outcome) is Duplicate:
+        return outcome.first
+    refuse(outcome, entity)
+
+
+def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
+    """The exception that says in words what the engine refused."""
+    what = f"{entity.kind} {entity.id!r}"
+    error: HoldfastError
+    match outcome:
+        case NotYours():
+            error = NotYoursError(
+                f"the {what} does not belong to the user it was addressed with; check the id and "
+                "the user, or claim() a conversation that was begun without one"
+            )
+        case KeyReused(key=key, version=version):
+            error = KeyReusedError(
+                f"the key {key!r} was already used in the {what} (at version {version}) for other "
+                "messages; use a new key for a new turn"
+            )
+        case Conflict(failed=LogAt(version=expected), head=head):
+            error = StateConflictError(
+                f"the {what} is at version {head.version}, not at {expected}: somebody else wrote "
+                "first; load it again and decide anew",
+                expected=expected,
+                current=head.version,
+            )
+        case Conflict(failed=DocumentAt(name=name, version=expected), values=values):
+            current = values[name].version if name in values else 0
+            error = StateConflictError(
+                f"the document {name!r} of the {what} is at version {current}, not at {expected}: "
+                "somebody else changed it first; get it again and decide anew",
+                expected=expected,
+                current=current,
+            )
+        case Conflict(failed=failed, head=head):
+            error = StateConflictError(
+                f"the {what} is not as expected ({failed}); its status is {head.status!r}",
+                expected=failed,
+                current=head.status,
+            )
+        case Held(remaining=remaining, holder=holder):
+            error = LeaseHeld(
+                f"the {what} is held by {holder!r} for up to {remaining:.1f} s",
+                remaining=remaining,
+                holder=holder,
+            )
+        case Fenced(token=token):
+            error = LeaseLost(
+                f"the lease with token {token} on the {what} was released or taken over; "
+                "nothing was written"
+            )
+        case _:
+            raise AssertionError(f"no refusal: {outcome!r}")
+    raise error
