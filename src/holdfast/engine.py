@@ -29,7 +29,7 @@ The rules every engine keeps:
     own clock, never from a caller's. An entity whose time has come does not exist for any
     operation; what it held is removed physically `GRACE` seconds later. Appending to one,
     or to a dropped one, starts a new life: version 0, no documents, no keys. Appending,
-    acquiring the lease, and setting `retain` restart the retention.
+    acquiring or renewing the lease, and setting `retain` restart the retention.
 8.  **Leases.** A new token is `max(last + 1, clock in µs)`: it only grows, even over lost
     state. A lease is live while `granted <= now < until`: a clock stepped back must not block
     for an hour. A fence compares token and nonce; an expired lease that nobody took over still
@@ -111,6 +111,12 @@ class Engine(Protocol):
     async def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""
 
+    def sibling(self) -> SyncEngine:
+        """A blocking engine over the same store, with connections of its own. No I/O.
+
+        Leases are renewed through it, so that a busy event loop or a long queue costs no lease.
+        """
+
 
 class SyncEngine(Protocol):
     """The same contract for blocking callers; any number of threads may call at once."""
@@ -123,3 +129,4 @@ class SyncEngine(Protocol):
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None: ...
     def migrate(self) -> Sequence[str]: ...
     def describe(self) -> Description: ...
+    def sibling(self) -> SyncEngine: ...

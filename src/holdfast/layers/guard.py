@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 
 from holdfast.engine import Engine
-from holdfast.errors import StoreMisused
+from holdfast.errors import StoreMisused, StoreUnavailable
 from holdfast.layers.coalesce import Coalescer
 from holdfast.ops import Op, Outcome
 
@@ -31,7 +31,11 @@ class Guard:
     async def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
         loop = asyncio.get_running_loop()
         if loop is not self._loop or self._process != _process:
-            await self.ready()
+            try:
+                async with asyncio.timeout(timeout):
+                    await self.ready()
+            except TimeoutError as error:
+                raise StoreUnavailable("the store could not be opened in time") from error
         return await self._coalescer.execute(ops, timeout)
 
     async def ready(self) -> None:
@@ -75,11 +79,12 @@ class Guard:
         """Finish what is under way and let go of everything. Closing twice is fine."""
         if self._closed:
             return
-        opened = self._loop is not None
-        self._refuse_misuse(asyncio.get_running_loop())
+        loop, here = self._loop, asyncio.get_running_loop()
+        self._refuse_misuse(here)
         self._closed = True
-        if opened:
-            if self._loop is asyncio.get_running_loop():
+        self._loop = None
+        if loop is not None:
+            if loop is here:
                 await self._coalescer.drain()
             await self.engine.close()
 

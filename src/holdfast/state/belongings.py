@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.codec import decode, encode
 from holdfast.engine import GRACE
+from holdfast.errors import StateConflictError
 from holdfast.files import WholeFile
 from holdfast.ops import (
     Commit,
@@ -79,6 +80,10 @@ async def erase(scope: Scope, user: str) -> Receipt:
             for item, dropped in zip(page, await scope.execute(drops), strict=True):
                 stored(dropped, item.entity)
                 removed[item.entity.kind] += 1
+    else:
+        raise StateConflictError(
+            f"the user {user!r} keeps writing while being erased; stop their agents and erase again"
+        )
     more = True
     while more:
         swept = (await scope.execute((Sweep(),)))[0]
@@ -116,7 +121,7 @@ async def _lines(scope: Scope, found: Found) -> AsyncIterator[dict[str, Any]]:
         "created_at": moment(head.created).isoformat(),
         "updated_at": moment(head.updated).isoformat(),
     }
-    fetched = await scope.fetch(Fetch(entity, all_documents=True))
+    fetched = await scope.fetch(Fetch(entity, head.owner, all_documents=True))
     for name, value in fetched.documents.items():
         yield {
             "is": "document",
@@ -128,7 +133,7 @@ async def _lines(scope: Scope, found: Found) -> AsyncIterator[dict[str, Any]]:
     after = 0
     while True:
         log = Log(after=after, upto=head.version, first=scope.capabilities.page, details=True)
-        page: Fetched = await scope.fetch(Fetch(entity, log=log))
+        page: Fetched = await scope.fetch(Fetch(entity, head.owner, log))
         for entry in page.entries:
             yield {
                 "is": "message",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.engine import Capabilities, Description
+from holdfast.engine import Capabilities, Description, SyncEngine
 from holdfast.engines.memory.model import Model
 from holdfast.ops import Entity, Op, Outcome
 from holdfast.world import World
@@ -40,6 +40,11 @@ class MemoryEngine:
             await self._world.pause(min(POLL, left))
         # async only: end
         # sync only: self._model.wait(dict(cursors), self._world.now(), timeout)
+
+    def sibling(self) -> SyncEngine:
+        from holdfast.sync.engines.memory import MemoryEngine as Sibling
+
+        return Sibling(self._model, self._world)
 
     async def migrate(self) -> Sequence[str]:
         return ()

@@ -422,6 +422,7 @@ def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float
         case Renew(ttl=ttl):
             assert cell.lease is not None
             cell.lease = extend(cell.lease, ttl, now)
+            restart_retention(cell, now)
         case Release():
             assert cell.lease is not None
             cell.lease = released(cell.lease)

@@ -14,9 +14,10 @@ from queue import SimpleQueue
 
 import apsw
 
-from holdfast.engine import Capabilities, Description
+from holdfast.engine import Capabilities, Description, SyncEngine
 from holdfast.engines.sqlite.checkpoints import Checkpoints
-from holdfast.engines.sqlite.file import File, Writer
+from holdfast.engines.sqlite.engine_sync import SqliteEngine as BlockingEngine
+from holdfast.engines.sqlite.file import READ_BUSY_SECONDS, File, Writer
 from holdfast.engines.sqlite.session import Session
 from holdfast.ops import WRITES, Entity, Op, Outcome
 
@@ -37,7 +38,7 @@ class SqliteEngine:
 
     async def open(self) -> None:
         await asyncio.to_thread(self._file.open)
-        self._reader = self._file.connect()
+        self._reader = self._file.connect(READ_BUSY_SECONDS)
         self._session = Session(self._reader)
         self._thread = _WriterThread(self._file)
         self._thread.start()
@@ -103,6 +104,9 @@ class SqliteEngine:
         except apsw.Error as error:
             raise self._file.explain(error, "no") from error
         return versions != list(cursors.values())
+
+    def sibling(self) -> SyncEngine:
+        return BlockingEngine(self._file)
 
     async def migrate(self) -> Sequence[str]:
         return await asyncio.to_thread(self._file.migrate)

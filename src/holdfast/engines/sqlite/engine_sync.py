@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 
 import apsw
 
-from holdfast.engine import Capabilities, Description
+from holdfast.engine import Capabilities, Description, SyncEngine
 from holdfast.engines.sqlite.checkpoints import Checkpoints
-from holdfast.engines.sqlite.file import File, Writer
+from holdfast.engines.sqlite.file import READ_BUSY_SECONDS, File, Writer
 from holdfast.engines.sqlite.session import Session
 from holdfast.ops import WRITES, Entity, Op, Outcome
 
@@ -69,7 +69,7 @@ class SqliteEngine:
         try:
             return self._idle.pop()
         except IndexError:
-            return _Reader(self._file.connect())
+            return _Reader(self._file.connect(READ_BUSY_SECONDS))
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         world = self._file.world
@@ -92,6 +92,9 @@ class SqliteEngine:
             raise self._file.explain(error, "no") from error
         finally:
             self._idle.append(reader)
+
+    def sibling(self) -> SyncEngine:
+        return SqliteEngine(self._file)
 
     def migrate(self) -> Sequence[str]:
         return self._file.migrate()

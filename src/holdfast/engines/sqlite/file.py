@@ -26,6 +26,7 @@ from holdfast.world import World
 
 APPLICATION_ID = 0x486F6C64  # "Hold": tells our files from other SQLite databases
 BUSY_SECONDS = 5.0  # how long a write waits for other processes
+READ_BUSY_SECONDS = 0.05  # a read waits only while another process recovers the file after a crash
 FIRST_RETRY, LAST_RETRY = 0.0002, 0.0015  # jittered: busy_timeout's own steps are unfair
 CHECKPOINT_AT_ONCE = 8_000  # WAL pages at which the writer itself makes room
 STATEMENTS = 200  # prepared statements kept a connection
@@ -44,14 +45,14 @@ class File:
 
     # --- connections ----------------------------------------------------------------
 
-    def connect(self) -> apsw.Connection:
-        """A connection set up as every connection of ours is."""
+    def connect(self, busy: float = BUSY_SECONDS) -> apsw.Connection:
+        """A connection set up as every connection of ours is, that waits so long for others."""
         folder = os.path.dirname(os.path.abspath(self.path))
         if not os.path.isdir(folder):
             raise InvalidInput(f"the folder {folder!r} does not exist; create it first")
         try:
             connection = apsw.Connection(self.path, statementcachesize=STATEMENTS)
-            connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
+            connection.set_busy_timeout(int(busy * 1000))
             connection.execute(
                 f"""PRAGMA synchronous = {"NORMAL" if self.relaxed else "FULL"};
                 PRAGMA wal_autocheckpoint = 0;
@@ -256,8 +257,7 @@ class Writer:
             connection.close(True)
 
     def _connect(self) -> apsw.Connection:
-        connection = self._file.connect()
-        connection.set_busy_timeout(0)
+        connection = self._file.connect(busy=0)
         connection.set_wal_hook(self._note_wal)
         self._session = Session(connection)
         self._connection = connection

@@ -350,6 +350,7 @@ class Session:
             row.restart_retention(now)
         elif isinstance(write, Renew):
             row.set_lease(extend(_granted(row), write.ttl, now))
+            row.restart_retention(now)
         elif isinstance(write, Release):
             row.set_lease(released(_granted(row)))
         elif isinstance(write, SetHead):

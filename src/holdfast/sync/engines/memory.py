@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.engine import Capabilities, Description
+from holdfast.engine import Capabilities, Description, SyncEngine
 from holdfast.engines.memory.model import Model
 from holdfast.ops import Entity, Op, Outcome
 from holdfast.world import World
@@ -33,6 +33,11 @@ class MemoryEngine:
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         self._model.wait(dict(cursors), self._world.now(), timeout)
+
+    def sibling(self) -> SyncEngine:
+        from holdfast.sync.sync.engines.memory import MemoryEngine as Sibling
+
+        return Sibling(self._model, self._world)
 
     def migrate(self) -> Sequence[str]:
         return ()

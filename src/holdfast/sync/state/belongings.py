@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.codec import decode, encode
 from holdfast.engine import GRACE
+from holdfast.errors import StateConflictError
 from holdfast.files import WholeFile
 from holdfast.ops import (
     Commit,
@@ -80,6 +81,10 @@ def erase(scope: Scope, user: str) -> Receipt:
             for item, dropped in zip(page, scope.execute(drops), strict=True):
                 stored(dropped, item.entity)
                 removed[item.entity.kind] += 1
+    else:
+        raise StateConflictError(
+            f"the user {user!r} keeps writing while being erased; stop their agents and erase again"
+        )
     more = True
     while more:
         swept = scope.execute((Sweep(),))[0]
@@ -117,7 +122,7 @@ def _lines(scope: Scope, found: Found) -> Iterator[dict[str, Any]]:
         "created_at": moment(head.created).isoformat(),
         "updated_at": moment(head.updated).isoformat(),
     }
-    fetched = scope.fetch(Fetch(entity, all_documents=True))
+    fetched = scope.fetch(Fetch(entity, head.owner, all_documents=True))
     for name, value in fetched.documents.items():
         yield {
             "is": "document",
@@ -129,7 +134,7 @@ def _lines(scope: Scope, found: Found) -> Iterator[dict[str, Any]]:
     after = 0
     while True:
         log = Log(after=after, upto=head.version, first=scope.capabilities.page, details=True)
-        page: Fetched = scope.fetch(Fetch(entity, log=log))
+        page: Fetched = scope.fetch(Fetch(entity, head.owner, log))
         for entry in page.entries:
             yield {
                 "is": "message",
