@@ -123,7 +123,8 @@ def map_modules(package: Path, twins: Mapping[str, str]) -> dict[str, str]:
         if not source.startswith("sync/"):
             twin = twins.get(source, source)
             modules[module_name(package, source)] = module_name(package, twin)
-    return modules | MODULES
+    already = {module_name(package, twin) for twin in twins.values()}
+    return modules | MODULES | {name: name for name in already}
 
 
 def check_imports(text: str, modules: Mapping[str, str]) -> None:

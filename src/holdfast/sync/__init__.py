@@ -6,7 +6,7 @@
         thread.append({"role": "user", "content": "Medium rare, please."})
         window = thread.load(last=20)
 
-`holdfast.sync.sync` has the same names for blocking code.
+`holdfast.sync` has the same names for blocking code.
 """
 
 from __future__ import annotations

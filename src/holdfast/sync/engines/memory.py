@@ -35,7 +35,7 @@ class MemoryEngine:
         self._model.wait(dict(cursors), self._world.now(), timeout)
 
     def sibling(self) -> SyncEngine:
-        from holdfast.sync.sync.engines.memory import MemoryEngine as Sibling
+        from holdfast.sync.engines.memory import MemoryEngine as Sibling
 
         return Sibling(self._model, self._world)
 
