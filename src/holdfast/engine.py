@@ -29,7 +29,8 @@ The rules every engine keeps:
     own clock, never from a caller's. An entity whose time has come does not exist for any
     operation; what it held is removed physically `GRACE` seconds later. Appending to one,
     or to a dropped one, starts a new life: version 0, no documents, no keys. Appending,
-    acquiring or renewing the lease, and setting `retain` restart the retention.
+    acquiring or renewing the lease, and setting `retain` restart the retention; nothing
+    expires in the hands of whoever holds its lease.
 8.  **Leases.** A new token is `max(last + 1, clock in µs)`: it only grows, even over lost
     state. A lease is live while `granted <= now < until`: a clock stepped back must not block
     for an hour. A fence compares token and nonce; an expired lease that nobody took over still

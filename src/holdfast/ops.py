@@ -34,14 +34,14 @@ class Entity(NamedTuple):
 # --- what a commit may check ------------------------------------------------------------
 
 
-class LogAt(Struct, frozen=True):
+class LogAt(Struct, frozen=True, tag=True):
     """The log has this version; with a stamp, it is also the very same history."""
 
     version: int
     stamp: str | None = None
 
 
-class DocumentAt(Struct, frozen=True):
+class DocumentAt(Struct, frozen=True, tag=True):
     """The document has this version (0: it is missing); with a stamp, the very same one."""
 
     name: str
@@ -49,30 +49,45 @@ class DocumentAt(Struct, frozen=True):
     stamp: str | None = None
 
 
-class Absent(Struct, frozen=True):
+class Absent(Struct, frozen=True, tag=True):
     """The entity does not exist (never did, was dropped, or has expired)."""
 
 
-class StatusIn(Struct, frozen=True):
+class StatusIn(Struct, frozen=True, tag=True):
     """The head's status is one of these; an absent entity has the status ""."""
 
     statuses: tuple[str, ...]
 
 
-class Fence(Struct, frozen=True):
+class Fence(Struct, frozen=True, tag=True):
     """The entity's lease is still the one granted with this token and nonce."""
 
     token: int
     nonce: str
 
 
-Check = LogAt | DocumentAt | Absent | StatusIn | Fence
+class CommitsAt(Struct, frozen=True, tag=True):
+    """Nothing at all was committed to the entity since `Head.commits` had this value."""
+
+    commits: int
+
+
+class NotDroppedSince(Struct, frozen=True, tag=True):
+    """The entity was not dropped at or after this time of the engine's clock.
+
+    For writes that were delayed on their way: they must not bring back what was deleted.
+    """
+
+    at: float
+
+
+Check = LogAt | DocumentAt | Absent | StatusIn | Fence | CommitsAt | NotDroppedSince
 
 
 # --- what a commit may write ------------------------------------------------------------
 
 
-class Append(Struct, frozen=True):
+class Append(Struct, frozen=True, tag=True):
     """Add entries to the log, adjacent and in this order.
 
     `key` is the caller's own name for this append: a second append with the same key is a
@@ -83,26 +98,26 @@ class Append(Struct, frozen=True):
     key: str | None = None
 
 
-class Put(Struct, frozen=True):
+class Put(Struct, frozen=True, tag=True):
     """Create or replace a document."""
 
     name: str
     value: str
 
 
-class Delete(Struct, frozen=True):
+class Delete(Struct, frozen=True, tag=True):
     """Remove a document; nothing happens if it is missing."""
 
     name: str
 
 
-class Trim(Struct, frozen=True):
+class Trim(Struct, frozen=True, tag=True):
     """Remove all entries up to and including this number. The version stays."""
 
     upto: int
 
 
-class Replace(Struct, frozen=True):
+class Replace(Struct, frozen=True, tag=True):
     """Rewrite single entries in place (a body) or remove them (None). The version stays.
 
     Numbers that the log does not hold are ignored.
@@ -111,7 +126,7 @@ class Replace(Struct, frozen=True):
     entries: Mapping[int, str | None]
 
 
-class Acquire(Struct, frozen=True):
+class Acquire(Struct, frozen=True, tag=True):
     """Take the lease, or refuse the whole commit with `Held`.
 
     The same nonce gets the same lease (and token) again, extended to a full `ttl`.
@@ -122,7 +137,7 @@ class Acquire(Struct, frozen=True):
     holder: str = ""
 
 
-class Renew(Struct, frozen=True):
+class Renew(Struct, frozen=True, tag=True):
     """Extend the lease to a full `ttl` from now, or refuse the whole commit with `Fenced`."""
 
     token: int
@@ -130,14 +145,17 @@ class Renew(Struct, frozen=True):
     ttl: float
 
 
-class Release(Struct, frozen=True):
-    """Give the lease back, or refuse the whole commit with `Fenced`."""
+class Release(Struct, frozen=True, tag=True):
+    """Give the lease back, or refuse the whole commit with `Fenced`.
 
-    token: int
+    With None for the token the nonce alone decides: for a lease whose grant was never heard of.
+    """
+
+    token: int | None
     nonce: str
 
 
-class SetHead(Struct, frozen=True):
+class SetHead(Struct, frozen=True, tag=True):
     """Change head fields; None leaves a field as it is.
 
     `due` is an absolute time by the engine's clock, `due_in` is counted by the engine from
@@ -146,17 +164,19 @@ class SetHead(Struct, frozen=True):
     """
 
     status: str | None = None
+    label: str | None = None
     owner: str | None = None
     due: float | None = None
     due_in: float | None = None
     retain: float | None = None
 
 
-class Drop(Struct, frozen=True):
-    """Remove the entity: log, documents, head and lease. Must be the only write.
+class Drop(Struct, frozen=True, tag=True):
+    """Remove the entity: log, documents, head and lease, also of one that has expired.
 
-    A tombstone keeps the remembered ops and the last lease token for `GRACE`, so that a
-    write delayed past the drop cannot bring back what was deleted.
+    A tombstone keeps the time, the remembered ops and the last lease token for `GRACE`, so that
+    a write delayed past the drop cannot bring back what was deleted. Dropping what does not
+    exist leaves one too.
     """
 
 
@@ -166,8 +186,11 @@ Write = Append | Put | Delete | Trim | Replace | Acquire | Renew | Release | Set
 # --- the four operations ----------------------------------------------------------------
 
 
-class Commit(Struct, frozen=True):
-    """All of `writes`, or none of them, on one entity.
+class Commit(Struct, frozen=True, tag=True):
+    """All of `writes`, in order, or none of them, on one entity.
+
+    Writes have a shape that `check_shape` checks: at least one; at most one `Append`, one
+    `SetHead` and one of `Acquire`, `Renew` and `Release`; no document twice; `Drop` alone.
 
     `op` names this logical call: drawn once before the first send, kept through every
     retry. An entity that has already applied it answers `Duplicate` with the first outcome.
@@ -190,7 +213,7 @@ class Commit(Struct, frozen=True):
     reading: tuple[str, ...] = ()
 
 
-class Log(Struct, frozen=True):
+class Log(Struct, frozen=True, tag=True):
     """Which entries to fetch: those after `after` and up to `upto`.
 
     At most one of `first` and `last` bounds how many, from that end; entries always come
@@ -207,7 +230,7 @@ class Log(Struct, frozen=True):
     details: bool = False
 
 
-class Fetch(Struct, frozen=True):
+class Fetch(Struct, frozen=True, tag=True):
     """Any parts of one entity, as of one moment.
 
     `known` gives, by document name, the version and stamp that the caller already has:
@@ -222,13 +245,14 @@ class Fetch(Struct, frozen=True):
     known: Mapping[str, tuple[int, str]] | None = None
 
 
-class List(Struct, frozen=True):
+class List(Struct, frozen=True, tag=True):
     """A page of entities, or of one entity's documents (`within`).
 
     Ordered by the bytes of the id (entities of one kind), by kind and id (`kind=None`,
     which needs an owner), or by name (`within`). `due=True` gives what is due by the engine's
-    own clock, soonest first. `documents` names documents to bring along with each entity;
-    `values=False` leaves the values of a `within` listing out.
+    own clock, soonest first. `expired=True` also gives what has expired but is still stored.
+    `documents` names documents to bring along with each entity; `values=False` leaves the values
+    of a `within` listing out.
     """
 
     namespace: str
@@ -236,7 +260,9 @@ class List(Struct, frozen=True):
     owner: str | None = None
     prefix: str = ""
     status: str | None = None
+    label: str | None = None
     due: bool = False
+    expired: bool = False
     within: Entity | None = None
     values: bool = True
     documents: tuple[str, ...] = ()
@@ -245,7 +271,7 @@ class List(Struct, frozen=True):
     after: str | None = None
 
 
-class Sweep(Struct, frozen=True):
+class Sweep(Struct, frozen=True, tag=True):
     """Physically remove at most about `limit` rows of what is gone for good."""
 
     limit: int = 1000
@@ -257,8 +283,11 @@ Op = Commit | Fetch | List | Sweep
 # --- what comes back --------------------------------------------------------------------
 
 
-class Lease(Struct, frozen=True):
-    """A lease as the engine stores it; times are the engine's clock."""
+class Lease(Struct, frozen=True, tag=True):
+    """A lease as the engine stores it; times are the engine's clock.
+
+    Only its holder is told the nonce: elsewhere it is "".
+    """
 
     token: int
     nonce: str
@@ -267,16 +296,20 @@ class Lease(Struct, frozen=True):
     until: float
 
 
-class Head(Struct, frozen=True):
+class Head(Struct, frozen=True, tag=True):
     """What an entity says of itself. An absent one has version 0 and `exists=False`.
 
     `version` is the number of entries ever appended; `base` the number below which entries
     were trimmed; `live` how many entries are there. `stamp` is the op that made `version`.
+    `commits` counts every commit, over all lives; `life` tells one life from another. `lease`
+    is the last one granted and not released, expired or not. `dropped` is when it was last
+    dropped (0: never), exists or not.
     """
 
     exists: bool = False
     owner: str = ""
     status: str = ""
+    label: str = ""
     due: float | None = None
     retain: float | None = None
     expires: float | None = None
@@ -286,19 +319,23 @@ class Head(Struct, frozen=True):
     stamp: str = ""
     base: int = 0
     live: int = 0
+    commits: int = 0
+    life: int = 0
+    dropped: float = 0.0
     lease: Lease | None = None
 
 
-class Value(Struct, frozen=True):
-    """A document as stored."""
+class Value(Struct, frozen=True, tag=True):
+    """A document as stored. `log` is the version the log had when it was put."""
 
     json: str
     version: int
     stamp: str
     updated: float
+    log: int
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, tag=True):
     """One log entry with its details.
 
     `stamp` is the op of the append it came with: entries of one append share it. `key` is
@@ -312,7 +349,7 @@ class Entry(Struct, frozen=True):
     key: str | None = None
 
 
-class Applied(Struct, frozen=True, omit_defaults=True):
+class Applied(Struct, frozen=True, tag=True, omit_defaults=True):
     """The commit was stored `at` that time. `documents` has the new versions of those written.
 
     `values` has what `reading` asked for, as it was *before* this commit.
@@ -327,25 +364,29 @@ class Applied(Struct, frozen=True, omit_defaults=True):
     values: Mapping[str, Value] = {}
 
 
-class Duplicate(Struct, frozen=True):
+class Duplicate(Struct, frozen=True, tag=True):
     """This op or key was applied before; `first` is what was answered then.
 
-    `own` says that it was the op: this very call was stored at an earlier try.
+    `own` says that it was the op: this very call was stored at an earlier try. `head` is what
+    is there now: a lease granted then may be another's by now.
     """
 
     first: Applied
-    own: bool = False
+    own: bool
+    head: Head
     values: Mapping[str, Value] = {}
 
 
-class KeyReused(Struct, frozen=True):
+class KeyReused(Struct, frozen=True, tag=True):
     """The key was used before with other bodies. Nothing was written."""
 
     key: str
     version: int
+    head: Head
+    values: Mapping[str, Value] = {}
 
 
-class Conflict(Struct, frozen=True):
+class Conflict(Struct, frozen=True, tag=True):
     """A check did not hold; here is what is there now. Nothing was written."""
 
     failed: Check
@@ -353,28 +394,26 @@ class Conflict(Struct, frozen=True):
     values: Mapping[str, Value] = {}
 
 
-class Held(Struct, frozen=True):
+class Held(Struct, frozen=True, tag=True):
     """Somebody else holds the lease for another `remaining` seconds. Nothing was written."""
 
     remaining: float
-    holder: str
-    token: int
     head: Head
     values: Mapping[str, Value] = {}
 
 
-class Fenced(Struct, frozen=True):
+class Fenced(Struct, frozen=True, tag=True):
     """The lease was released or taken over. Nothing was written."""
 
-    token: int
-    lease: Lease | None
+    head: Head
+    values: Mapping[str, Value] = {}
 
 
-class NotYours(Struct, frozen=True):
+class NotYours(Struct, frozen=True, tag=True):
     """The entity belongs to somebody else. Nothing was written, nothing is shown."""
 
 
-class Fetched(Struct, frozen=True):
+class Fetched(Struct, frozen=True, tag=True):
     """What `Fetch` asked for.
 
     `lines` holds the bodies joined by newlines (no body contains one), `count` their
@@ -394,7 +433,7 @@ class Fetched(Struct, frozen=True):
     truncated: bool = False
 
 
-class Found(Struct, frozen=True):
+class Found(Struct, frozen=True, tag=True):
     """One entity of a listing."""
 
     entity: Entity
@@ -402,7 +441,7 @@ class Found(Struct, frozen=True):
     documents: Mapping[str, Value] = {}
 
 
-class Listed(Struct, frozen=True):
+class Listed(Struct, frozen=True, tag=True):
     """One page. `next` goes into `List.after` for the following page; None: this is the last."""
 
     entities: tuple[Found, ...] = ()
@@ -410,7 +449,7 @@ class Listed(Struct, frozen=True):
     next: str | None = None
 
 
-class Swept(Struct, frozen=True):
+class Swept(Struct, frozen=True, tag=True):
     """What a sweep removed, and whether there is more to remove."""
 
     entities: int = 0
@@ -422,3 +461,21 @@ CommitOutcome = Applied | Duplicate | KeyReused | Conflict | Held | Fenced | Not
 Outcome = CommitOutcome | Fetched | Listed | Swept
 
 WRITES = (Commit, Sweep)  # operations that change the store; the others only read
+
+
+def check_shape(commit: Commit) -> None:
+    """Refuse a commit that no engine could give a clear meaning: a mistake in the caller."""
+    seen: set[object] = set()
+    for write in commit.writes:
+        what: object = type(write)
+        if isinstance(write, Acquire | Renew | Release):
+            what = Lease
+        elif isinstance(write, Put | Delete):
+            what = (Put, write.name)
+        if what in seen or (isinstance(write, Drop) and len(commit.writes) > 1):
+            raise ValueError(f"a commit cannot hold these writes together: {commit.writes!r}")
+        seen.add(what)
+        if isinstance(write, Append) and not write.bodies:
+            raise ValueError("an append needs at least one body")
+    if not commit.writes:
+        raise ValueError("a commit needs at least one write")

@@ -77,7 +77,10 @@ def parse(url: str | None) -> EngineURL:
             f"or set {ENV}"
         )
     if type(text) is not str or "://" not in text:
-        raise InvalidInput(f"{text!r} is not a store's URL; a file is e.g. 'sqlite:///agents.db'")
+        shown = str(text).partition(":")[0]  # what follows may be a password
+        raise InvalidInput(
+            f"{shown!r}… is not a store's URL: it needs a scheme and ://, e.g. 'sqlite:///agents.db'"
+        )
     scheme, _, rest = text.partition("://")
     rest, _, query = rest.partition("?")
     options: dict[str, str] = {}

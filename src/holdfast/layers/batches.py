@@ -51,7 +51,7 @@ class Patience:
     """
 
     def __init__(self, size: int) -> None:
-        self._most = size.bit_length() + 1
+        self._most = 2 * size.bit_length() + 2
         self._failures = 0
 
     def worth_halving(self, batch: Sized, error: BaseException) -> bool:

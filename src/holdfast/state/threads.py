@@ -196,7 +196,10 @@ class Thread:
             raise _reset(self._entity)
         messages: list[Message] = decode_lines(fetched.lines) if fetched.count else []
         if fetched.count == first_page and (last is None or last > first_page):
-            messages = await self._older(messages, fetched, since.version, last, turns)
+            older = await self._older(messages, fetched, since.version, last, turns)
+            if older is None:  # deleted and begun anew while we read: what is there now counts
+                return await self.load(last=last, turns=turns, after=after, upto=upto)
+            messages = older
         elif turns is not None:
             messages = last_turns(messages, turns) or messages
         head = fetched.head
@@ -217,9 +220,13 @@ class Thread:
         after: int,
         last: int | None,
         turns: int | None,
-    ) -> list[Message]:
-        """Go on backwards, page by page, until there is enough; others run between two pages."""
+    ) -> list[Message] | None:
+        """Go on backwards, page by page, until there is enough; others run between two pages.
+
+        None if the conversation is not the same one any more.
+        """
         pages = [messages]
+        life = fetched.head.life
         page = self._scope.capabilities.page
         have = len(messages)
         while True:
@@ -234,6 +241,8 @@ class Thread:
             await self._scope.world.pause(0)
             log = Log(after, before, last=size)
             fetched = await self._scope.fetch(Fetch(self._entity, self._user, log))
+            if fetched.head.life != life or not fetched.head.exists:
+                return None
             if fetched.count:
                 pages.append(decode_lines(fetched.lines))
                 have += fetched.count

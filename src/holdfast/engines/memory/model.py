@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from holdfast.codec import decode, encode
 from holdfast.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
-from holdfast.engines.leases import extend, grant, refuse_acquire, refuse_fence, released
+from holdfast.engines.leases import blocks, extend, grant, is_fenced, masked, released
 from holdfast.ops import (
     Absent,
     Acquire,
@@ -24,6 +25,7 @@ from holdfast.ops import (
     Check,
     Commit,
     CommitOutcome,
+    CommitsAt,
     Conflict,
     Delete,
     DocumentAt,
@@ -44,6 +46,7 @@ from holdfast.ops import (
     Listed,
     Log,
     LogAt,
+    NotDroppedSince,
     NotYours,
     Op,
     Outcome,
@@ -58,6 +61,7 @@ from holdfast.ops import (
     Trim,
     Value,
     Write,
+    check_shape,
 )
 
 
@@ -76,6 +80,7 @@ class Cell:
 
     owner: str = ""
     status: str = ""
+    label: str = ""
     due: float | None = None
     retain: float | None = None
     expires: float | None = 0.0  # 0: gone; None: for ever
@@ -85,6 +90,9 @@ class Cell:
     stamp: str = ""
     base: int = 0
     base_stamp: str = ""
+    commits: int = 0
+    life: int = 0
+    dropped: float = 0.0
     lease: Lease | None = None
     entries: dict[int, Entry] = field(default_factory=dict)
     stamps: list[tuple[int, str]] = field(default_factory=list)  # (last seq of append, op)
@@ -96,16 +104,23 @@ class Cell:
         return self.expires is None or now < self.expires
 
     def reborn(self) -> Cell:
-        """A new life: nothing but the remembered ops and the last token carries over."""
-        last = released(self.lease) if self.lease else None
-        return Cell(ops=dict(self.ops), lease=last)
+        """A new life: only the remembered ops, the counters and the last token carry over."""
+        return Cell(
+            commits=self.commits,
+            life=self.life + 1,
+            dropped=self.dropped,
+            lease=released(self.lease) if self.lease else None,
+            ops=dict(self.ops),
+        )
 
-    def head(self) -> Head:
-        lease = self.lease if self.lease is not None and self.lease.nonce else None
+    def head(self, now: float) -> Head:
+        if not self.exists(now):
+            return Head(commits=self.commits, life=self.life, dropped=self.dropped)
         return Head(
             exists=True,
             owner=self.owner,
             status=self.status,
+            label=self.label,
             due=self.due,
             retain=self.retain,
             expires=self.expires,
@@ -115,7 +130,10 @@ class Cell:
             stamp=self.stamp,
             base=self.base,
             live=len(self.entries),
-            lease=lease,
+            commits=self.commits,
+            life=self.life,
+            dropped=self.dropped,
+            lease=masked(self.lease),
         )
 
     def stamp_at(self, seq: int) -> str | None:
@@ -176,40 +194,42 @@ class Model:
     # --- commit ---------------------------------------------------------------------
 
     def _commit(self, commit: Commit, now: float) -> CommitOutcome:
+        check_shape(commit)
         stored = self._cells.get(commit.entity, Cell())
         exists = stored.exists(now)
         cell = stored if exists else stored.reborn()
-        head = cell.head() if exists else Head()
+        head = cell.head(now)
         before = {n: cell.documents[n] for n in commit.reading if n in cell.documents}
 
         if exists and commit.owner is not None and commit.owner != cell.owner:
             return NotYours()
-        if known := self._known(cell, commit, before, now):
+        if known := self._known(cell, commit, head, before, now):
             return known
         for check in commit.checks:
-            if isinstance(check, Fence) and (refusal := refuse_fence(cell.lease, check)):
-                return refusal
+            if isinstance(check, Fence) and is_fenced(cell.lease, check):
+                return Fenced(head, before)
         for check in commit.checks:
             if not holds(check, head, cell):
                 return Conflict(failed=check, head=head, values=checked(cell, commit, before))
         for write in commit.writes:
-            if lease_refusal := refuse_lease(write, head, cell, before, now):
-                return lease_refusal
+            if isinstance(write, Acquire) and cell.lease and blocks(cell.lease, write, now):
+                return Held(cell.lease.until - now, head, before)
+            if isinstance(write, Renew | Release) and is_fenced(cell.lease, write):
+                return Fenced(head, before)
 
         # From here on nothing can fail: the cell is changed in place.
+        cell.updated = now
+        cell.commits += 1
         if isinstance(commit.writes[0], Drop):
-            outcome = Applied(version=0, stamp="", at=now, values=before)
-            if not exists:
-                return outcome
             cell = cell.reborn()
-            cell.updated = now
+            cell.updated = cell.dropped = now
+            outcome = Applied(version=0, stamp="", at=now, values=before)
         else:
             if not exists:
                 cell.created = now
                 cell.owner = commit.owner or ""
                 cell.retain = commit.retain
                 cell.expires = None if cell.retain is None else now + cell.retain
-            cell.updated = now
             written: dict[str, int] = {}
             for write in commit.writes:
                 apply(write, cell, commit.op, written, now)
@@ -228,10 +248,10 @@ class Model:
         return outcome
 
     def _known(
-        self, cell: Cell, commit: Commit, before: dict[str, Value], now: float
+        self, cell: Cell, commit: Commit, head: Head, before: dict[str, Value], now: float
     ) -> Duplicate | KeyReused | None:
         if commit.op in cell.ops:
-            return Duplicate(first=cell.ops[commit.op][0], own=True, values=before)
+            return Duplicate(cell.ops[commit.op][0], True, head, before)
         for write in commit.writes:
             if not isinstance(write, Append) or write.key not in cell.keys:
                 continue
@@ -240,8 +260,8 @@ class Model:
                 continue
             if keyed.bodies == write.bodies:
                 first = Applied(version=keyed.version, stamp=keyed.stamp, at=keyed.at)
-                return Duplicate(first=first, values=before)
-            return KeyReused(key=write.key, version=keyed.version)
+                return Duplicate(first, False, head, before)
+            return KeyReused(write.key, keyed.version, head, before)
         return None
 
     # --- reading --------------------------------------------------------------------
@@ -250,7 +270,7 @@ class Model:
         cell = self._cells.get(fetch.entity)
         if cell is None or not cell.exists(now):
             gone = fetch.log is not None and fetch.log.stamp is not None
-            return Fetched(head=Head(), reset=gone)
+            return Fetched(head=cell.head(now) if cell else Head(), reset=gone)
         if fetch.owner is not None and fetch.owner != cell.owner:
             return NotYours()
         names = sorted(cell.documents) if fetch.all_documents else fetch.documents
@@ -265,7 +285,7 @@ class Model:
                 unchanged.append(name)
             else:
                 documents[name] = value
-        fetched = Fetched(head=cell.head(), documents=documents, unchanged=tuple(unchanged))
+        fetched = Fetched(head=cell.head(now), documents=documents, unchanged=tuple(unchanged))
         return fetched if fetch.log is None else with_log(fetched, fetch.log, cell)
 
     def _list(self, op: List, now: float) -> Listed:
@@ -275,10 +295,11 @@ class Model:
         for entity, cell in self._cells.items():
             wanted = (
                 entity.namespace == op.namespace
-                and cell.exists(now)
+                and (cell.exists(now) or (op.expired and cell.expires != 0.0))
                 and (op.kind is None or entity.kind == op.kind)
                 and (op.owner is None or cell.owner == op.owner)
                 and (op.status is None or cell.status == op.status)
+                and (op.label is None or cell.label == op.label)
                 and entity.id.startswith(op.prefix)
                 and (not op.due or (cell.due is not None and cell.due <= now))
             )
@@ -287,21 +308,20 @@ class Model:
                 rows.append(((due, entity.kind, entity.id), entity, cell))
         rows.sort(key=lambda row: row[0], reverse=op.reverse)
         if op.after is not None:
-            due_text, kind, id_ = op.after.split("\x00", 2)
-            mark = (float(due_text), kind, id_)
+            due, kind, id_ = decode(op.after)
+            mark = (float(due), kind, id_)
             rows = [row for row in rows if (row[0] < mark if op.reverse else row[0] > mark)]
         page = rows[: op.limit]
         found = tuple(
             Found(
                 entity=entity,
-                head=cell.head(),
+                head=cell.head(now),
                 documents={n: cell.documents[n] for n in op.documents if n in cell.documents},
             )
             for _, entity, cell in page
         )
         more = len(rows) > len(page)
-        due, kind, id_ = page[-1][0] if page else (0.0, "", "")
-        return Listed(entities=found, next=f"{due!r}\x00{kind}\x00{id_}" if more else None)
+        return Listed(entities=found, next=encode(page[-1][0], "a cursor") if more else None)
 
     def _list_documents(self, op: List, entity: Entity, now: float) -> Listed:
         cell = self._cells.get(entity)
@@ -323,9 +343,7 @@ class Model:
         gone = [
             entity
             for entity, cell in self._cells.items()
-            if cell.expires is not None
-            and cell.expires <= now - GRACE
-            and cell.updated <= now - GRACE
+            if cell.expires is not None and max(cell.expires, cell.updated) <= now - GRACE
         ]
         rows = entities = 0
         for entity in gone:
@@ -359,6 +377,10 @@ def holds(check: Check, head: Head, cell: Cell) -> bool:
         return not head.exists
     if isinstance(check, StatusIn):
         return head.status in check.statuses
+    if isinstance(check, CommitsAt):
+        return head.commits == check.commits
+    if isinstance(check, NotDroppedSince):
+        return head.dropped < check.at
     return True  # fences were checked before
 
 
@@ -366,20 +388,6 @@ def checked(cell: Cell, commit: Commit, before: dict[str, Value]) -> dict[str, V
     """The current values of every document a conflict is about."""
     names = [c.name for c in commit.checks if isinstance(c, DocumentAt)]
     return before | {n: cell.documents[n] for n in names if n in cell.documents}
-
-
-def refuse_lease(
-    write: Write, head: Head, cell: Cell, before: dict[str, Value], now: float
-) -> Held | Fenced | None:
-    """Whether the lease stands in the way of this write."""
-    if isinstance(write, Acquire):
-        held = refuse_acquire(head, write, now)
-        if held is None:
-            return None
-        return Held(held.remaining, held.holder, held.token, held.head, before)
-    if isinstance(write, Renew | Release):
-        return refuse_fence(cell.lease, write)
-    return None
 
 
 def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float) -> None:
@@ -398,7 +406,7 @@ def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float
         case Put(name=name, value=value):
             old = cell.documents.get(name)
             version = old.version + 1 if old else 1
-            cell.documents[name] = Value(value, version, op, now)
+            cell.documents[name] = Value(value, version, op, now, cell.version)
             written[name] = version
         case Delete(name=name):
             cell.documents.pop(name, None)
@@ -435,6 +443,8 @@ def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float
 def set_head(write: SetHead, cell: Cell, now: float) -> None:
     if write.status is not None:
         cell.status = write.status
+    if write.label is not None:
+        cell.label = write.label
     if write.owner is not None:
         cell.owner = write.owner
     if write.due is not None:
@@ -448,8 +458,10 @@ def set_head(write: SetHead, cell: Cell, now: float) -> None:
 
 
 def restart_retention(cell: Cell, now: float) -> None:
+    """The retention counts from now, but what somebody holds does not expire in their hands."""
     if cell.retain is not None:
-        cell.expires = now + cell.retain
+        held_until = cell.lease.until if cell.lease else 0.0
+        cell.expires = max(now + cell.retain, held_until)
 
 
 def remember_op(cell: Cell, op: str, outcome: Applied, now: float) -> None:
@@ -491,4 +503,4 @@ def with_log(fetched: Fetched, log: Log, cell: Cell) -> Fetched:
 
 
 def shown(value: Value, values: bool) -> Value:
-    return value if values else Value("", value.version, value.stamp, value.updated)
+    return value if values else msgspec.structs.replace(value, json="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from collections.abc import Sequence
 from importlib.resources import files
@@ -21,17 +22,20 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.ops import Commit as CommitOp
-from holdfast.ops import Outcome, Sweep
+from holdfast.ops import Outcome, Sweep, Swept
 from holdfast.world import World
 
 APPLICATION_ID = 0x486F6C64  # "Hold": tells our files from other SQLite databases
-BUSY_SECONDS = 5.0  # how long a write waits for other processes
+BUSY_SECONDS = 4.5  # how long a write waits for other processes: less than a call may take
 READ_BUSY_SECONDS = 0.05  # a read waits only while another process recovers the file after a crash
 FIRST_RETRY, LAST_RETRY = 0.0002, 0.0015  # jittered: busy_timeout's own steps are unfair
 CHECKPOINT_AT_ONCE = 8_000  # WAL pages at which the writer itself makes room
+EMPTY_WAL_SECONDS = 1.0  # how long emptying it after a sweep waits for readers
 STATEMENTS = 200  # prepared statements kept a connection
 
 Applied = Literal["no", "unknown"]
+
+logger = logging.getLogger("holdfast.sqlite")
 
 
 class File:
@@ -58,7 +62,7 @@ class File:
                 PRAGMA wal_autocheckpoint = 0;
                 PRAGMA cache_size = -16000;
                 PRAGMA temp_store = MEMORY;
-                PRAGMA secure_delete = FAST"""
+                PRAGMA secure_delete = ON"""
             ).fetchall()
         except apsw.Error as error:
             raise self.explain(error, "no") from error
@@ -247,9 +251,21 @@ class Writer:
             number = connection.system_errno
             self.close()  # what became of it is unknown: start anew from the file
             raise self._file.explain(error, "unknown", number) from error
-        if self.wal_pages > CHECKPOINT_AT_ONCE:
+        if any(type(outcome) is Swept and not outcome.more for outcome in outcomes):
+            self._empty_wal(connection)
+        elif self.wal_pages > CHECKPOINT_AT_ONCE:
             checkpoint(connection)
         return outcomes
+
+    def _empty_wal(self, connection: apsw.Connection) -> None:
+        """What was swept must not live on in the write-ahead log; readers are given a moment."""
+        connection.set_busy_timeout(int(EMPTY_WAL_SECONDS * 1000))
+        try:
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.BusyError:
+            logger.info("wal_not_emptied", extra={"path": self._file.path})
+        finally:
+            connection.set_busy_timeout(0)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from holdfast.codec import decode, encode
+from holdfast.engines.leases import masked
 from holdfast.ops import Entity, Found, Head, Lease, List, Listed, Value
 
 Rows = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
@@ -13,13 +15,14 @@ Documents = Callable[[int, int, Sequence[str]], dict[str, Value]]
 # No id with a given prefix sorts after the prefix followed by this (ids have at most 512 bytes).
 _LAST = "\U0010ffff" * 128
 
-_ENTITY_COLUMNS = """id, life, kind, name, owner, status, due, retain, expires, created, updated,
-    version, stamp, base, live, token, nonce, holder, granted, until"""
+_ENTITY_COLUMNS = """id, kind, name, owner, status, label, due, retain, expires, created, updated,
+    version, stamp, base, live, commits, life, dropped, token, nonce, holder, granted, until"""
 
 
 def list_entities(rows: Rows, op: List, now: float, documents: Documents) -> Listed:
     """Entities by owner, kind, status or due time, in the order the contract states."""
-    where = ["namespace = ?", "(expires IS NULL OR expires > ?)"]
+    alive = "(expires IS NULL OR expires > ?)"
+    where = ["namespace = ?", f"({alive} OR expires <> 0)" if op.expired else alive]
     args: list[Any] = [op.namespace, now]
     if op.owner is not None:
         where.append("owner = ?")
@@ -34,6 +37,9 @@ def list_entities(rows: Rows, op: List, now: float, documents: Documents) -> Lis
         args.append(op.status)
         if op.status:
             where.append("status <> ''")
+    if op.label is not None:
+        where.append("label = ?")
+        args.append(op.label)
     if op.prefix:
         where.append("name >= ? AND name <= ?")
         args += [op.prefix, op.prefix + _LAST]
@@ -43,10 +49,7 @@ def list_entities(rows: Rows, op: List, now: float, documents: Documents) -> Lis
         args.append(now)
         order = ["due", "kind", "name"]
     if op.after is not None:
-        due_text, kind, name = op.after.split("\x00", 2)
-        mark: list[Any] = [kind, name]
-        if op.due:
-            mark.insert(0, float(due_text))
+        mark = decode(op.after)[-len(order) :]
         sign = "<" if op.reverse else ">"
         where.append(f"({', '.join(order)}) {sign} ({', '.join('?' * len(order))})")
         args += mark
@@ -57,35 +60,21 @@ def list_entities(rows: Rows, op: List, now: float, documents: Documents) -> Lis
         (*args, op.limit + 1),
     )
     page = found[: op.limit]
-    entities = tuple(_found(row, op, documents) for row in page)
+    entities = tuple(_found(row, op, now, documents) for row in page)
     if len(found) <= op.limit:
         return Listed(entities)
     last = entities[-1]
-    due = last.head.due if op.due and last.head.due is not None else 0.0
-    return Listed(entities, next=f"{due!r}\x00{last.entity.kind}\x00{last.entity.id}")
+    mark = [last.head.due, last.entity.kind, last.entity.id]
+    return Listed(entities, next=encode(mark, "a cursor"))
 
 
-def _found(row: tuple[Any, ...], op: List, documents: Documents) -> Found:
-    id_, life, kind, name, *rest = row
-    (owner, status, due, retain, expires, created, updated, version, stamp, base, live) = rest[:11]
-    token, nonce, holder, granted, until = rest[11:]
-    lease = Lease(token, nonce, holder, granted, until) if nonce else None
-    head = Head(
-        True,
-        owner,
-        status,
-        due,
-        retain,
-        expires,
-        created,
-        updated,
-        version,
-        stamp,
-        base,
-        live,
-        lease,
-    )
-    values = documents(id_, life, op.documents) if op.documents else {}
+def _found(row: tuple[Any, ...], op: List, now: float, documents: Documents) -> Found:
+    id_, kind, name, *head_columns, token, nonce, holder, granted, until = row
+    lease = masked(Lease(token, nonce, holder, granted, until)) if nonce else None
+    head = Head(True, *head_columns, lease)  # type: ignore[call-arg]  # columns of Head, in order
+    if head.expires is not None and head.expires <= now:
+        head = Head(commits=head.commits, life=head.life, dropped=head.dropped)
+    values = documents(id_, head.life, op.documents) if op.documents else {}
     return Found(Entity(op.namespace, kind, name), head, values)
 
 
@@ -102,7 +91,7 @@ def list_documents(rows: Rows, op: List, entity: int, life: int) -> Listed:
     value = "value" if op.values else "''"
     direction = "DESC" if op.reverse else "ASC"
     found = rows(
-        f"SELECT name, {value}, version, stamp, updated FROM documents"
+        f"SELECT name, {value}, version, stamp, updated, log FROM documents"
         f" WHERE {where} ORDER BY name {direction} LIMIT ?",
         (*args, op.limit + 1),
     )

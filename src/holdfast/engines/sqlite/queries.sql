@@ -3,15 +3,15 @@
 
 -- name: head
 -- One entity's row; `Row` in session.py has the same columns in the same order.
-SELECT id, owner, status, due, sweep_at, stale, life, retain, expires, created, updated, version,
-       stamp, base, base_stamp, live, commits, token, nonce, holder, granted, until
+SELECT id, owner, status, label, due, sweep_at, stale, life, retain, expires, created, updated, version,
+       stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until
 FROM entities WHERE namespace = ? AND kind = ? AND name = ?;
 
 -- name: head_and_tail
 -- A conversation's head and its newest entries as newline-joined text, in one statement: half the
 -- time of reading row by row. Right only if no entry was removed; the caller checks `live`.
-SELECT id, owner, status, due, sweep_at, stale, life, retain, expires, created, updated, version,
-       stamp, base, base_stamp, live, commits, token, nonce, holder, granted, until,
+SELECT id, owner, status, label, due, sweep_at, stale, life, retain, expires, created, updated, version,
+       stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until,
        (SELECT group_concat(body, char(10)) FROM
            (SELECT body FROM log
             WHERE entity = e.id AND life = e.life AND seq > max(e.version - ?, e.base)
@@ -23,13 +23,14 @@ INSERT INTO entities (namespace, kind, name, owner, created, updated) VALUES (?,
 
 -- name: save_indexed
 -- The columns that indexes cover; saved only when one of them changed.
-UPDATE entities SET owner = ?, status = ?, due = ?, sweep_at = ?, stale = ? WHERE id = ?;
+UPDATE entities SET owner = ?, status = ?, label = ?, due = ?, sweep_at = ?, stale = ?
+WHERE id = ?;
 
 -- name: save_head
 -- All other columns: no index is touched.
 UPDATE entities SET life = ?, retain = ?, expires = ?, created = ?, updated = ?, version = ?,
-    stamp = ?, base = ?, base_stamp = ?, live = ?, commits = ?, token = ?, nonce = ?, holder = ?,
-    granted = ?, until = ?
+    stamp = ?, base = ?, base_stamp = ?, live = ?, commits = ?, dropped = ?, token = ?, nonce = ?,
+    holder = ?, granted = ?, until = ?
 WHERE id = ?;
 
 -- name: save_appended
@@ -80,18 +81,18 @@ UPDATE log SET body = NULL WHERE entity = ? AND life = ? AND seq <= ? AND body I
 UPDATE log SET body = ? WHERE entity = ? AND life = ? AND seq = ? AND seq > ? AND body IS NOT NULL;
 
 -- name: document
-SELECT version, stamp, updated, value FROM documents WHERE entity = ? AND life = ? AND name = ?;
+SELECT value, version, stamp, updated, log FROM documents WHERE entity = ? AND life = ? AND name = ?;
 
 -- name: all_documents
-SELECT name, version, stamp, updated, value FROM documents
+SELECT name, value, version, stamp, updated, log FROM documents
 WHERE entity = ? AND life = ? ORDER BY name;
 
 -- name: put_document
-INSERT INTO documents (entity, life, name, version, stamp, updated, value)
-VALUES (?, ?, ?, 1, ?, ?, ?)
+INSERT INTO documents (entity, life, name, version, stamp, updated, log, value)
+VALUES (?, ?, ?, 1, ?, ?, ?, ?)
 ON CONFLICT (entity, life, name) DO UPDATE SET
     version = version + 1, stamp = excluded.stamp, updated = excluded.updated,
-    value = excluded.value
+    log = excluded.log, value = excluded.value
 RETURNING version;
 
 -- name: delete_document

@@ -18,6 +18,7 @@ CREATE TABLE entities (
     stale      INTEGER NOT NULL DEFAULT 0,  -- 1: there may be such rows
     owner      TEXT NOT NULL DEFAULT '',
     status     TEXT NOT NULL DEFAULT '',
+    label      TEXT NOT NULL DEFAULT '',
     due        REAL,
     retain     REAL,
     expires    REAL,                         -- 0: dropped; NULL: for ever
@@ -29,7 +30,8 @@ CREATE TABLE entities (
     base       INTEGER NOT NULL DEFAULT 0,  -- entries up to here were trimmed
     base_stamp TEXT NOT NULL DEFAULT '',
     live       INTEGER NOT NULL DEFAULT 0,  -- entries that are there
-    commits    INTEGER NOT NULL DEFAULT 0,  -- numbers the remembered ops
+    commits    INTEGER NOT NULL DEFAULT 0,  -- commits of all lives; numbers the remembered ops
+    dropped    REAL NOT NULL DEFAULT 0,     -- when it was last dropped
     token      INTEGER NOT NULL DEFAULT 0,  -- the lease; nonce '' when nobody holds it
     nonce      TEXT NOT NULL DEFAULT '',
     holder     TEXT NOT NULL DEFAULT '',
@@ -39,7 +41,10 @@ CREATE TABLE entities (
 CREATE UNIQUE INDEX entities_by_name ON entities (namespace, kind, name);
 CREATE INDEX entities_by_owner ON entities (namespace, owner, kind, name) WHERE owner <> '';
 CREATE INDEX entities_by_status ON entities (namespace, kind, status, name) WHERE status <> '';
-CREATE INDEX entities_by_due ON entities (namespace, kind, due, name) WHERE due IS NOT NULL;
+CREATE INDEX entities_by_owner_status ON entities (namespace, owner, kind, status, name)
+    WHERE owner <> '' AND status <> '';
+CREATE INDEX entities_by_due ON entities (namespace, kind, label, due, name)
+    WHERE due IS NOT NULL;
 CREATE INDEX entities_by_sweep ON entities (sweep_at) WHERE sweep_at IS NOT NULL;
 CREATE INDEX entities_stale ON entities (id) WHERE stale = 1;
 
@@ -69,6 +74,7 @@ CREATE TABLE documents (
     version INTEGER NOT NULL,
     stamp   TEXT NOT NULL,
     updated REAL NOT NULL,
+    log     INTEGER NOT NULL,           -- the log's version when it was put
     value   TEXT NOT NULL
 );
 CREATE UNIQUE INDEX documents_by_name ON documents (entity, life, name);

@@ -14,7 +14,7 @@ import apsw
 import msgspec
 
 from holdfast.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
-from holdfast.engines.leases import extend, grant, refuse_acquire, refuse_fence, released
+from holdfast.engines.leases import blocks, extend, grant, is_fenced, masked, released
 from holdfast.engines.sql import load
 from holdfast.engines.sqlite.listing import list_documents, list_entities
 from holdfast.engines.sqlite.sweeping import sweep
@@ -26,6 +26,7 @@ from holdfast.ops import (
     Check,
     Commit,
     CommitOutcome,
+    CommitsAt,
     Conflict,
     Delete,
     DocumentAt,
@@ -44,6 +45,7 @@ from holdfast.ops import (
     Listed,
     Log,
     LogAt,
+    NotDroppedSince,
     NotYours,
     Op,
     Outcome,
@@ -57,6 +59,7 @@ from holdfast.ops import (
     Trim,
     Value,
     Write,
+    check_shape,
 )
 
 sql = load("holdfast.engines.sqlite", "queries.sql")
@@ -76,6 +79,7 @@ class Row(msgspec.Struct):
     id: int
     owner: str = ""
     status: str = ""
+    label: str = ""
     due: float | None = None
     sweep_at: float | None = None
     stale: int = 0
@@ -90,6 +94,7 @@ class Row(msgspec.Struct):
     base_stamp: str = ""
     live: int = 0
     commits: int = 0
+    dropped: float = 0.0
     token: int = 0
     nonce: str = ""
     holder: str = ""
@@ -109,11 +114,14 @@ class Row(msgspec.Struct):
         self.token, self.nonce, self.holder = lease.token, lease.nonce, lease.holder
         self.granted, self.until = lease.granted, lease.until
 
-    def head(self) -> Head:
+    def head(self, exists: bool = True) -> Head:
+        if not exists:
+            return Head(commits=self.commits, life=self.life, dropped=self.dropped)
         return Head(
             True,
             self.owner,
             self.status,
+            self.label,
             self.due,
             self.retain,
             self.expires,
@@ -123,21 +131,27 @@ class Row(msgspec.Struct):
             self.stamp,
             self.base,
             self.live,
-            self.lease() if self.nonce else None,
+            self.commits,
+            self.life,
+            self.dropped,
+            masked(self.lease()) if self.nonce else None,
         )
 
     def begin_life(self) -> None:
-        """Nothing but the remembered ops and the last token carries over."""
+        """Only the remembered ops, the counters and the last token carry over."""
         self.life += 1
         self.stale = 1
-        self.owner = self.status = self.stamp = self.base_stamp = self.nonce = self.holder = ""
+        self.owner = self.status = self.label = self.stamp = self.base_stamp = self.nonce = (
+            self.holder
+        ) = ""
         self.due = self.retain = None
         self.version = self.base = self.live = 0
         self.until = 0.0
 
     def restart_retention(self, now: float) -> None:
+        """It counts from now, but what somebody holds does not expire in their hands."""
         if self.retain is not None:
-            self.set_expiry(now + self.retain)
+            self.set_expiry(max(now + self.retain, self.until))
 
     def set_expiry(self, expires: float | None) -> None:
         """`sweep_at` is indexed: it follows within a tenth of the grace, not at every append."""
@@ -148,7 +162,7 @@ class Row(msgspec.Struct):
             self.sweep_at = expires + GRACE
 
     def indexed(self) -> tuple[Any, ...]:
-        return (self.owner, self.status, self.due, self.sweep_at, self.stale)
+        return (self.owner, self.status, self.label, self.due, self.sweep_at, self.stale)
 
 
 class Session:
@@ -197,6 +211,8 @@ class Session:
     # --- commit ---------------------------------------------------------------------
 
     def _commit(self, commit: Commit, now: float) -> CommitOutcome:
+        if len(commit.writes) != 1:
+            check_shape(commit)
         rows = self._rows(sql.head, commit.entity)
         row = Row(*rows[0]) if rows else None
         exists = row is not None and row.exists(now)
@@ -211,7 +227,7 @@ class Session:
         if row is not None:
             if commit.reading and exists:
                 before = self._documents(row.id, row.life, commit.reading)
-            known = self._known(row, commit, before, now)
+            known = self._known(row, exists, commit, before, now)
             if known is not None:
                 return known
         if commit.checks:
@@ -223,19 +239,22 @@ class Session:
                 held = _refuse_lease(row, exists, write, before, now)
                 if held is not None:
                     return held
-
+        if row is None:
+            args = (*commit.entity, commit.owner or "", now, now)
+            ((id_,),) = self._rows(sql.insert_head + " RETURNING id", args)
+            row = Row(id_)
         if type(commit.writes[0]) is Drop:
-            return self._drop(row, exists, commit, before, now)
+            return self._drop(row, commit, before, now)
         return self._apply(row, exists, commit, before, now)
 
     def _known(
-        self, row: Row, commit: Commit, before: dict[str, Value], now: float
+        self, row: Row, exists: bool, commit: Commit, before: dict[str, Value], now: float
     ) -> Duplicate | KeyReused | None:
         rows = self._rows(sql.known_op, (row.id, commit.op))
         if rows:
             version, at, rest = rows[0]
             first = Applied(version, commit.op, at) if rest is None else _decode_applied(rest)
-            return Duplicate(first, True, before)
+            return Duplicate(first, True, row.head(exists), before)
         for write in commit.writes:
             if type(write) is not Append or write.key is None:
                 continue
@@ -246,20 +265,18 @@ class Session:
             if at <= now - KEY_SECONDS or seq <= row.version - KEYS_KEPT:
                 continue
             if digest == _digest(write.bodies):
-                return Duplicate(Applied(seq, op, at), values=before)
-            return KeyReused(write.key, seq)
+                return Duplicate(Applied(seq, op, at), False, row.head(exists), before)
+            return KeyReused(write.key, seq, row.head(exists), before)
         return None
 
     def _refuse(
         self, row: Row | None, exists: bool, commit: Commit, before: dict[str, Value]
     ) -> Conflict | Fenced | None:
+        head = Head() if row is None else row.head(exists)
         lease = row.lease() if row is not None and exists else None
         for check in commit.checks:
-            if type(check) is Fence:
-                fenced = refuse_fence(lease, check)
-                if fenced is not None:
-                    return fenced
-        head = row.head() if row is not None and exists else Head()
+            if type(check) is Fence and is_fenced(lease, check):
+                return Fenced(head, before)
         names = tuple(c.name for c in commit.checks if type(c) is DocumentAt)
         values = before
         if names and row is not None and exists:
@@ -269,33 +286,23 @@ class Session:
                 return Conflict(check, head, values)
         return None
 
-    def _drop(
-        self, row: Row | None, exists: bool, commit: Commit, before: dict[str, Value], now: float
-    ) -> Applied:
-        outcome = Applied(0, "", now, values=before)
-        if row is not None and exists:
-            row.begin_life()
-            row.expires = 0.0
-            row.sweep_at = now + GRACE
-            row.updated = now
-            self._remember(row, commit.op, Applied(0, "", now), now)
-            self._save(row, None)
-        return outcome
+    def _drop(self, row: Row, commit: Commit, before: dict[str, Value], now: float) -> Applied:
+        row.begin_life()
+        row.expires = 0.0
+        row.sweep_at = now + GRACE
+        row.updated = row.dropped = now
+        self._remember(row, commit.op, Applied(0, "", now), now)
+        self._save(row, None)
+        return Applied(0, "", now, values=before)
 
     def _apply(
         self,
-        row: Row | None,
+        row: Row,
         exists: bool,
         commit: Commit,
         before: dict[str, Value],
         now: float,
     ) -> Applied:
-        if row is None:
-            owner = commit.owner or ""
-            ((id_,),) = self._rows(
-                sql.insert_head + " RETURNING id", (*commit.entity, owner, now, now)
-            )
-            row = Row(id_)
         indexed = row.indexed() if exists else None
         if not exists:
             row.created = now
@@ -332,7 +339,7 @@ class Session:
         if kind is Append:
             self._append(row, write, op, now)  # type: ignore[arg-type]
         elif isinstance(write, Put):
-            args = (row.id, row.life, write.name, op, now, write.value)
+            args = (row.id, row.life, write.name, op, now, row.version, write.value)
             ((documents[write.name],),) = self._rows(sql.put_document, args)
         elif isinstance(write, Delete):
             self._run(sql.delete_document, (row.id, row.life, write.name))
@@ -395,18 +402,18 @@ class Session:
     def _save(self, row: Row, indexed: tuple[Any, ...] | None) -> None:
         if row.indexed() != indexed:
             self._run(sql.save_indexed, (*row.indexed(), row.id))
-        self._run(sql.save_head, (*msgspec.structs.astuple(row)[6:], row.id))
+        self._run(sql.save_head, (*msgspec.structs.astuple(row)[7:], row.id))
 
     # --- reading --------------------------------------------------------------------
 
     def _fetch_tail(self, op: Fetch, log: Log, last: int, now: float) -> Fetched | NotYours:
         rows = self._rows(sql.head_and_tail, (last, *op.entity))
         if not rows:
-            return _absent(log)
+            return _absent(None, log)
         *columns, lines = rows[0]
         row = Row(*columns)
         if not row.exists(now):
-            return _absent(log)
+            return _absent(row, log)
         if op.owner is not None and op.owner != row.owner:
             return NotYours()
         if log.stamp is not None or row.live != row.version - row.base:
@@ -420,14 +427,12 @@ class Session:
         rows = self._rows(sql.head, op.entity)
         row = Row(*rows[0]) if rows else None
         if row is None or not row.exists(now):
-            return _absent(op.log)
+            return _absent(row, op.log)
         if op.owner is not None and op.owner != row.owner:
             return NotYours()
         if op.all_documents:
-            stored = {
-                n: Value(json, v, s, u)
-                for n, v, s, u, json in self._rows(sql.all_documents, (row.id, row.life))
-            }
+            rows = self._rows(sql.all_documents, (row.id, row.life))
+            stored = {name: Value(*value) for name, *value in rows}
         else:
             stored = self._documents(row.id, row.life, op.documents)
         unchanged: tuple[str, ...] = ()
@@ -490,8 +495,8 @@ class Session:
     def _documents(self, id_: int, life: int, names: Sequence[str]) -> dict[str, Value]:
         found: dict[str, Value] = {}
         for name in names:
-            for version, stamp, updated, value in self._rows(sql.document, (id_, life, name)):
-                found[name] = Value(value, version, stamp, updated)
+            for row in self._rows(sql.document, (id_, life, name)):
+                found[name] = Value(*row)
         return found
 
     def _list_documents(self, op: List, now: float) -> Listed:
@@ -517,8 +522,9 @@ class Session:
 _LEASE_WRITES = frozenset({Acquire, Renew, Release})
 
 
-def _absent(log: Log | None) -> Fetched:
-    return Fetched(Head(), reset=log is not None and log.stamp is not None)
+def _absent(row: Row | None, log: Log | None) -> Fetched:
+    head = Head() if row is None else row.head(exists=False)
+    return Fetched(head, reset=log is not None and log.stamp is not None)
 
 
 def _holds(check: Check, head: Head, values: dict[str, Value]) -> bool:
@@ -533,18 +539,24 @@ def _holds(check: Check, head: Head, values: dict[str, Value]) -> bool:
         return not head.exists
     if isinstance(check, StatusIn):
         return head.status in check.statuses
+    if isinstance(check, CommitsAt):
+        return head.commits == check.commits
+    if isinstance(check, NotDroppedSince):
+        return head.dropped < check.at
     return True  # fences were checked before
 
 
 def _refuse_lease(
     row: Row | None, exists: bool, write: Write, before: dict[str, Value], now: float
 ) -> Held | Fenced | None:
-    present = row if exists else None
+    lease = row.lease() if row is not None and exists else None
+    head = Head() if row is None else row.head(exists)
     if isinstance(write, Acquire):
-        held = refuse_acquire(present.head() if present else Head(), write, now)
-        return None if held is None else msgspec.structs.replace(held, values=before)
+        if lease is not None and blocks(lease, write, now):
+            return Held(lease.until - now, head, before)
+        return None
     assert isinstance(write, Renew | Release)
-    return refuse_fence(present.lease() if present else None, write)
+    return Fenced(head, before) if is_fenced(lease, write) else None
 
 
 def _granted(row: Row) -> Lease:
@@ -556,6 +568,8 @@ def _granted(row: Row) -> Lease:
 def _set_head(row: Row, write: SetHead, now: float) -> None:
     if write.status is not None:
         row.status = write.status
+    if write.label is not None:
+        row.label = write.label
     if write.owner is not None:
         row.owner = write.owner
     if write.due is not None:

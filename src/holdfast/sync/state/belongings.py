@@ -34,11 +34,17 @@ MARK = "erased"  # the kind of the entity, and the name of its document, that re
 PASSES = 100  # a user who writes faster than this erases is told so
 
 
-def belongings(scope: Scope, user: str) -> Iterator[Found]:
-    """Every entity that the user owns, by kind and id."""
+def belongings(scope: Scope, user: str, *, expired: bool = False) -> Iterator[Found]:
+    """Every entity that the user owns, by kind and id; on request also what has expired."""
     after: str | None = None
     while True:
-        page = List(scope.namespace, owner=user, after=after, limit=scope.capabilities.page)
+        page = List(
+            scope.namespace,
+            owner=user,
+            expired=expired,
+            after=after,
+            limit=scope.capabilities.page,
+        )
         listed = scope.execute((page,))[0]
         assert isinstance(listed, Listed)
         for found in listed.entities:
@@ -70,7 +76,7 @@ def erase(scope: Scope, user: str) -> Receipt:
     at = stored(outcome, mark).at
     removed: Counter[str] = Counter()
     for _ in range(PASSES):
-        found = [item for item in belongings(scope, user)]
+        found = [item for item in belongings(scope, user, expired=True)]
         if not found:
             break
         for start in range(0, len(found), scope.capabilities.page):

@@ -144,16 +144,16 @@ def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
                 expected=failed,
                 current=head.status,
             )
-        case Held(remaining=remaining, holder=holder):
+        case Held(remaining=remaining, head=head):
+            holder = head.lease.holder if head.lease else ""
             error = LeaseHeld(
                 f"the {what} is held by {holder!r} for up to {remaining:.1f} s",
                 remaining=remaining,
                 holder=holder,
             )
-        case Fenced(token=token):
+        case Fenced():
             error = LeaseLost(
-                f"the lease with token {token} on the {what} was released or taken over; "
-                "nothing was written"
+                f"the lease on the {what} was released or taken over; nothing was written"
             )
         case _:
             raise AssertionError(f"no refusal: {outcome!r}")
