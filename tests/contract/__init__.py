@@ -1,0 +1,1 @@
+"""Walk-throughs: what is built later, written directly against the contract."""
