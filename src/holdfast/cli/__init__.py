@@ -1,0 +1,99 @@
+"""The `holdfast` command. One file a sub-command, imported only when it is the one named.
+
+A command's module has `EXAMPLES`, `configure(parser)` and `run(options) -> int`. Exit codes are
+public: see `OK` and the others below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from holdfast import __version__
+from holdfast.errors import HoldfastError, InvalidInput
+
+COMMANDS = {
+    "health": "say whether a store answers, and how it is set up",
+    "migrate": "bring a store's schema up to date",
+    "sweep": "remove what has expired or was deleted",
+}
+
+OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 4
+
+EXAMPLES = """\
+examples:
+  holdfast migrate sqlite:///agents.db
+  holdfast health sqlite:///agents.db --json
+  HOLDFAST_URL=sqlite:///agents.db holdfast sweep
+  holdfast sweep --help
+
+exit codes: 0 done, 1 the store failed, 2 wrong usage, 4 interrupted"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code. A Holdfast error is one line, never a traceback."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        options = _parser(arguments).parse_args(arguments)
+        code: int = import_module(f"holdfast.cli.{options.command}").run(options)
+        sys.stdout.flush()
+        return code
+    except SystemExit as end:  # argparse has shown help, the version or what is wrong
+        return end.code if isinstance(end.code, int) else FAILED
+    except HoldfastError as error:
+        complain(str(error))
+        return MISUSED if isinstance(error, InvalidInput) else FAILED
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader, e.g. `head`, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+def complain(message: str) -> None:
+    """One line on stderr, whatever the message holds."""
+    print(f"holdfast: {' '.join(message.split())}", file=sys.stderr)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong usage is one line too, and says where the help is."""
+
+    def error(self, message: str) -> NoReturn:
+        complain(f"{message}; see: {self.prog} --help")
+        sys.exit(MISUSED)
+
+
+def _parser(arguments: list[str]) -> argparse.ArgumentParser:
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = _Parser(
+        prog="holdfast",
+        description="Look after the state of AI agents.",
+        epilog=EXAMPLES,
+        formatter_class=layout,
+    )
+    parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            formatter_class=layout,
+        )
+        if name in arguments:
+            module = import_module(f"holdfast.cli.{name}")
+            command.epilog = module.EXAMPLES
+            command.add_argument(
+                "url",
+                metavar="URL",
+                nargs="?",
+                help="the store, e.g. sqlite:///agents.db; default: the environment's HOLDFAST_URL",
+            )
+            module.configure(command)
+            command.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser

@@ -1,0 +1,65 @@
+"""`holdfast health`: for people, and for the probes of a deployment."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import msgspec
+
+from holdfast import sync
+from holdfast.cli import FAILED, OK, complain
+from holdfast.cli.schemas import refuse_missing
+from holdfast.errors import StoreUnavailable
+from holdfast.records import Health
+from holdfast.registry import EngineURL, parse
+
+EXAMPLES = """\
+Opens the store as an agent would and asks it something. Exit code 0: it answered; 1: it did not.
+
+examples:
+  holdfast health sqlite:///agents.db
+  holdfast health sqlite:///agents.db --json
+  HOLDFAST_URL=sqlite:///agents.db holdfast health"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """No options of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    url = parse(options.url)
+    health = _ask(url)
+    if options.json:
+        print(json.dumps({"url": url.safe, **msgspec.to_builtins(health)}))
+    elif health.ok:
+        print(f"{url.safe} answers")
+        for name, value in _facts(health):
+            print(f"  {name:<13}{value}")
+    else:
+        complain(f"{url.safe} is not well: {health.error}")
+    return OK if health.ok else FAILED
+
+
+def _ask(url: EngineURL) -> Health:
+    store = sync.open(url.text)  # not `with`: entering would raise what health() reports
+    try:
+        refuse_missing(url)
+        return store.health()
+    except StoreUnavailable as error:
+        return Health(ok=False, error=str(error))
+    finally:
+        store.close()
+
+
+def _facts(health: Health) -> list[tuple[str, str]]:
+    facts = [
+        ("engine", f"{health.engine} {health.version}"),
+        ("schema", str(health.schema)),
+        ("durability", str(health.durability)),
+    ]
+    if health.bytes is not None:
+        facts.append(("size", f"{health.bytes:,} bytes"))
+    if health.latency is not None:
+        facts.append(("answered in", f"{health.latency * 1000:.1f} ms"))
+    return facts

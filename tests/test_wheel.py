@@ -1,0 +1,92 @@
+"""What people install: the built wheel, in a fresh environment, far from the checkout."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import holdfast
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """What it printed; its errors fail the test with their text."""
+    unwanted = ("PYTHON", "HOLDFAST", "VIRTUAL_ENV")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
+    ran = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, f"{command}\n{ran.stdout}\n{ran.stderr}"
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    options = ("--wheel", "--no-isolation", "--outdir", folder)
+    run(sys.executable, "-m", "build", *options, ROOT, cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that holds the wheel and what the wheel asks for."""
+    folder = tmp_path_factory.mktemp("fresh")
+    venv.create(folder, with_pip=False)
+    fresh = folder / "bin" / "python"
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "--python", fresh)
+    run(*pip, "install", "-c", ROOT / "constraints.txt", wheel, cwd=folder)
+    return fresh
+
+
+def test_the_wheel_holds_the_types_and_the_sql_and_nothing_else(wheel: Path) -> None:
+    held = set(zipfile.ZipFile(wheel).namelist())
+    source = ROOT / "src"
+    needed = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*")
+        if path.suffix in (".py", ".sql", ".typed") and "__pycache__" not in path.parts
+    }
+    assert "holdfast/py.typed" in needed
+    assert "holdfast/engines/sqlite/migrations/0001_initial.sql" in needed
+    assert needed <= held
+    information = f"holdfast-{holdfast.__version__}.dist-info/"
+    assert [name for name in held - needed if not name.startswith(information)] == []
+    assert f"{information}licenses/LICENSE" in held
+
+
+def test_it_brings_only_what_it_needs(python: Path, tmp_path: Path) -> None:
+    code = (
+        "from importlib.metadata import distributions\n"
+        "print(*sorted(found.name for found in distributions()))"
+    )
+    assert run(python, "-I", "-c", code, cwd=tmp_path).split() == ["apsw", "holdfast", "msgspec"]
+
+
+def test_the_readme_quickstart_runs_twice_without_the_checkout(
+    python: Path, tmp_path: Path
+) -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    first = re.search(r"^```python\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
+    assert first is not None
+    script = tmp_path / "quickstart.py"
+    script.write_text(f"{first[1]}\nprint('from', holdfast.__file__)\n", "utf-8")
+    said = [run(python, "-I", "-W", "error", script, cwd=tmp_path) for _ in range(2)]
+    assert said[0] == said[1]  # the second run remembers, and its key keeps the turn from doubling
+    _, _, origin = said[0].rpartition("from ")
+    assert Path(origin.strip()).is_relative_to(python.parent.parent)
+
+
+def test_the_command_is_installed_and_finds_its_sql(python: Path, tmp_path: Path) -> None:
+    command = python.with_name("holdfast")
+    said = run(command, "--version", cwd=tmp_path)
+    assert said == f"holdfast {holdfast.__version__}\n"
+    assert "0001_initial" in run(command, "migrate", "sqlite:///agents.db", cwd=tmp_path)
+    assert "answers" in run(command, "health", "sqlite:///agents.db", cwd=tmp_path)
