@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Protocol, TypeVar
 
 from holdfast.errors import StoreUnavailable
@@ -20,17 +21,36 @@ class Queued(Protocol):
 Q = TypeVar("Q", bound=Queued)
 
 
-def next_batch(queue: deque[Q], most: int, gone: Callable[[Q], bool]) -> list[Q]:
-    """As many as fit, in order, but no entity twice: its next commit waits for the next batch."""
+def touched_by(ops: Iterable[Op]) -> list[Entity]:
+    """The entities that these operations commit to."""
+    return [op.entity for op in ops if type(op) is Commit]
+
+
+def own(error: BaseException) -> BaseException:
+    """The error for one caller of several: each notes in it what became of its own write."""
+    if not isinstance(error, StoreUnavailable):
+        return error
+    mine = copy.copy(error)
+    mine.__cause__ = error
+    return mine
+
+
+def next_batch(
+    queue: deque[Q], most: int, gone: Callable[[Q], bool], busy: Iterable[Entity] = ()
+) -> list[Q]:
+    """As many as fit, in order, but no entity twice: its next commit waits for the next batch.
+
+    `busy` entities are under way in another batch; their commits wait too.
+    """
     batch: list[Q] = []
     later: list[Q] = []
-    entities: set[Entity] = set()
+    entities: set[Entity] = set(busy)
     room = most
     while queue and room > 0:
         waiting = queue.popleft()
         if gone(waiting):
             continue
-        touched = [op.entity for op in waiting.ops if type(op) is Commit]
+        touched = touched_by(waiting.ops)
         if entities.isdisjoint(touched):
             waiting.sent = True
             batch.append(waiting)

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 from holdfast.engine import Engine
 from holdfast.errors import StoreUnavailable
-from holdfast.layers.batches import Patience, next_batch, too_late
-from holdfast.ops import WRITES, Op, Outcome
+from holdfast.layers.batches import Patience, next_batch, own, too_late, touched_by
+from holdfast.ops import WRITES, Entity, Op, Outcome
 
 
 class Coalescer:
@@ -80,13 +80,17 @@ class Lane:
         self._flights = engine.capabilities.flights
         self._most = engine.capabilities.batch
         self._flying = 0
+        self._busy: set[Entity] = set()  # under way; kept only where several flights may be
         self._queue: deque[Waiting] = deque()
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
         self._landed: asyncio.Event | None = None
 
     async def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
-        if self._flying < self._flights and not self._queue:
+        touched = touched_by(ops) if self._flights > 1 else ()
+        free = self._flying < self._flights and not self._queue
+        if free and self._busy.isdisjoint(touched):
             self._flying += 1
+            self._busy.update(touched)
             try:
                 if timeout is None:
                     return await self._engine.execute(ops)
@@ -96,10 +100,11 @@ class Lane:
                 except TimeoutError as error:
                     raise too_late(sent=True) from error
             finally:
-                self._land()
+                self._land(touched)
         loop = asyncio.get_running_loop()
         waiting = Waiting(ops, loop.create_future())
         self._queue.append(waiting)
+        self._take_off()
         if timeout is None:
             return await waiting.future
         timer = loop.call_later(timeout, _expire, waiting)
@@ -110,26 +115,34 @@ class Lane:
 
     async def drain(self) -> None:
         while self._flying or self._queue:
-            self._landed = asyncio.Event()
+            if self._landed is None or self._landed.is_set():
+                self._landed = asyncio.Event()
             await self._landed.wait()
 
-    def _land(self) -> None:
+    def _land(self, touched: Sequence[Entity]) -> None:
         self._flying -= 1
-        if self._queue:
-            batch = next_batch(self._queue, self._most, _gone)
-            if batch:
-                self._flying += 1
-                task = asyncio.get_running_loop().create_task(self._fly(batch))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+        self._busy.difference_update(touched)
+        self._take_off()
         if self._landed is not None and not self._flying:
             self._landed.set()
 
-    async def _fly(self, batch: list[Waiting]) -> None:
+    def _take_off(self) -> None:
+        if not self._queue or self._flying >= self._flights:
+            return
+        batch = next_batch(self._queue, self._most, _gone, self._busy)
+        if batch:
+            self._flying += 1
+            touched = touched_by(op for w in batch for op in w.ops) if self._flights > 1 else ()
+            self._busy.update(touched)
+            task = asyncio.get_running_loop().create_task(self._fly(batch, touched))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _fly(self, batch: list[Waiting], touched: Sequence[Entity]) -> None:
         try:
             await self._send(batch, Patience(len(batch)))
         finally:
-            self._land()
+            self._land(touched)
 
     async def _send(self, batch: list[Waiting], patience: Patience) -> None:
         try:
@@ -141,7 +154,7 @@ class Lane:
                 await self._send(batch[middle:], patience)
                 return
             for waiting in batch:
-                _fail(waiting, error)
+                _fail(waiting, own(error))
             if not isinstance(error, Exception):
                 raise
         else:

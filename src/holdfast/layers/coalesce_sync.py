@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from holdfast.engine import SyncEngine
-from holdfast.layers.batches import Patience, next_batch, too_late
+from holdfast.layers.batches import Patience, next_batch, own, too_late
 from holdfast.ops import WRITES, Op, Outcome
 
 
@@ -143,7 +143,7 @@ class Lane:
                 self._send(batch[middle:], patience)
                 return
             for waiting in batch:
-                waiting.error = error
+                waiting.error = own(error)
             if not isinstance(error, Exception):
                 raise
         else:
