@@ -20,6 +20,7 @@ _decoder = msgspec.json.Decoder()
 
 MAX_DEPTH = 200
 ID_BYTES = 512
+MOST = 1 << 53  # more than anything can be counted to; fits every engine's integers
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -39,6 +40,8 @@ def encode(value: Any, what: str) -> str:
             f"{what} holds a lone surrogate ({error.object[error.start]!r}), which is not text; "
             "repair it first, e.g. text.encode('utf-8', 'replace').decode()"
         ) from error
+    except ValueError as error:  # Python refuses to print integers of thousands of digits
+        raise InvalidInput(f"{what} holds a number that is too long to be written") from error
 
 
 def decode(text: str) -> Any:
@@ -110,6 +113,22 @@ def check_id(value: Any, what: str) -> str:
     if not 0 < size <= ID_BYTES:
         raise InvalidInput(f"{what} has {size} bytes; it needs 1 to {ID_BYTES} bytes of UTF-8")
     return value
+
+
+def check_count(value: Any, name: str) -> int:
+    """A number of things, of at least 1. More than there can be means all of them."""
+    if type(value) is not int or value < 1:
+        raise InvalidInput(f"{name} is a whole number of at least 1, not {shown(value)}")
+    return min(value, MOST)
+
+
+def shown(value: Any) -> str:
+    """A value for an error message, whatever it is, and not too long."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        return f"a {type(value).__name__} too long to show"
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def _size(text: str) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from holdfast.codec import MOST, shown
 from holdfast.errors import InvalidInput
 
 
@@ -30,13 +31,13 @@ class Cursor(Struct, frozen=True):
             return place
         if isinstance(place, str):
             number, _, stamp = place.partition(".")
-            if number.isascii() and number.isdigit():
+            if number.isascii() and number.isdigit() and len(number) < 16:
                 return cls(int(number), stamp or None)
-        elif type(place) is int and place >= 0:
+        elif type(place) is int and 0 <= place <= MOST:
             return cls(place)
         raise InvalidInput(
-            f"{place!r} is no place in a history; pass a version (0, 1, 2 …) or a cursor from a "
-            "window or a change"
+            f"{shown(place)} is no place in a history; pass a version (0, 1, 2 …) or the cursor of "
+            "a window or change"
         )
 
 

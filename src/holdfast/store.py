@@ -7,7 +7,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from holdfast.codec import Limits, check_id, decode, decode_lines
+from holdfast.codec import Limits, check_count, check_id, decode, decode_lines
 from holdfast.engine import Description, Engine
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.layers.guard import Guard
@@ -143,8 +143,7 @@ class Store:
         One round trip, whatever the length of the history.
         """
         check_id(user, "a user")
-        if type(last) is not int or last < 1:
-            raise InvalidInput(f"last is a number of at least 1, not {last!r}")
+        last = check_count(last, "last")
         entity = self._scope.entity("thread", thread)
         outcomes = await self._scope.execute(
             (
@@ -211,9 +210,8 @@ class Store:
 
         Expired state is never returned, swept or not; sweeping gives its space back.
         """
-        if type(limit) is not int or limit < 1:
-            raise InvalidInput(f"limit is a number of at least 1, not {limit!r}")
-        swept = (await self._scope.execute((Sweep(limit),)))[0]
+        sweep = Sweep(check_count(limit, "limit"))
+        swept = (await self._scope.execute((sweep,)))[0]
         assert isinstance(swept, Swept)
         return swept
 

@@ -12,7 +12,7 @@ def is_held(lease: Lease | None, now: float) -> bool:
 
 def is_fenced(lease: Lease | None, fence: Fence | Renew | Release) -> bool:
     """Token and nonce must be those of the last grant, and it must not be released."""
-    if lease is None or lease.nonce != fence.nonce:
+    if lease is None or not lease.nonce or lease.nonce != fence.nonce:
         return True
     return fence.token is not None and fence.token != lease.token
 

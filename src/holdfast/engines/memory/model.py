@@ -195,10 +195,10 @@ class Model:
 
     def _commit(self, commit: Commit, now: float) -> CommitOutcome:
         check_shape(commit)
-        stored = self._cells.get(commit.entity, Cell())
-        exists = stored.exists(now)
-        cell = stored if exists else stored.reborn()
-        head = cell.head(now)
+        stored = self._cells.get(commit.entity)
+        exists = stored is not None and stored.exists(now)
+        head = Head() if stored is None else stored.head(now)
+        cell = Cell() if stored is None else stored if exists else stored.reborn()
         before = {n: cell.documents[n] for n in commit.reading if n in cell.documents}
 
         if exists and commit.owner is not None and commit.owner != cell.owner:
@@ -221,7 +221,7 @@ class Model:
         cell.updated = now
         cell.commits += 1
         if isinstance(commit.writes[0], Drop):
-            cell = cell.reborn()
+            cell = cell.reborn() if exists else cell
             cell.updated = cell.dropped = now
             outcome = Applied(version=0, stamp="", at=now, values=before)
         else:
@@ -347,17 +347,16 @@ class Model:
         ]
         rows = entities = 0
         for entity in gone:
+            entries = self._cells[entity].entries
+            for seq in list(entries)[: op.limit - rows]:
+                del entries[seq]
+                rows += 1
             if rows >= op.limit:
-                return Swept(entities=entities, rows=rows, more=True)
-            cell = self._cells[entity]
-            for seq in list(cell.entries)[: op.limit - rows]:
-                del cell.entries[seq]
-                rows += 1
-            if not cell.entries:
-                del self._cells[entity]
-                entities += 1
-                rows += 1
-        return Swept(entities=entities, rows=rows)
+                return Swept(entities, rows, more=True)
+            del self._cells[entity]
+            entities += 1
+            rows += 1
+        return Swept(entities, rows)
 
 
 # --- the rules, one by one --------------------------------------------------------------

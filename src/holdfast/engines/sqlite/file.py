@@ -22,7 +22,7 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.ops import Commit as CommitOp
-from holdfast.ops import Outcome, Sweep, Swept
+from holdfast.ops import Outcome, Sweep, Swept, check_shape
 from holdfast.world import World
 
 APPLICATION_ID = 0x486F6C64  # "Hold": tells our files from other SQLite databases
@@ -229,6 +229,9 @@ class Writer:
 
     def write(self, ops: Sequence[CommitOp | Sweep]) -> list[Outcome]:
         """All of a batch in one transaction: one fsync. A failure undoes the whole batch."""
+        for op in ops:
+            if type(op) is CommitOp:
+                check_shape(op)
         connection = self._connection or self._connect()
         self._begin(connection)
         now = self._file.world.now()

@@ -59,7 +59,6 @@ from holdfast.ops import (
     Trim,
     Value,
     Write,
-    check_shape,
 )
 
 sql = load("holdfast.engines.sqlite", "queries.sql")
@@ -211,8 +210,6 @@ class Session:
     # --- commit ---------------------------------------------------------------------
 
     def _commit(self, commit: Commit, now: float) -> CommitOutcome:
-        if len(commit.writes) != 1:
-            check_shape(commit)
         rows = self._rows(sql.head, commit.entity)
         row = Row(*rows[0]) if rows else None
         exists = row is not None and row.exists(now)
@@ -220,8 +217,6 @@ class Session:
             assert row is not None
             if commit.owner is not None and commit.owner != row.owner:
                 return NotYours()
-        elif row is not None:
-            row.begin_life()
 
         before: dict[str, Value] = {}
         if row is not None:
@@ -243,7 +238,11 @@ class Session:
             args = (*commit.entity, commit.owner or "", now, now)
             ((id_,),) = self._rows(sql.insert_head + " RETURNING id", args)
             row = Row(id_)
+        elif not exists:
+            row.begin_life()
         if type(commit.writes[0]) is Drop:
+            if exists:
+                row.begin_life()
             return self._drop(row, commit, before, now)
         return self._apply(row, exists, commit, before, now)
 
@@ -256,7 +255,7 @@ class Session:
             first = Applied(version, commit.op, at) if rest is None else _decode_applied(rest)
             return Duplicate(first, True, row.head(exists), before)
         for write in commit.writes:
-            if type(write) is not Append or write.key is None:
+            if type(write) is not Append or write.key is None or not exists:
                 continue
             rows = self._rows(sql.by_key, (row.id, row.life, write.key))
             if not rows:
@@ -287,7 +286,6 @@ class Session:
         return None
 
     def _drop(self, row: Row, commit: Commit, before: dict[str, Value], now: float) -> Applied:
-        row.begin_life()
         row.expires = 0.0
         row.sweep_at = now + GRACE
         row.updated = row.dropped = now
@@ -578,7 +576,8 @@ def _set_head(row: Row, write: SetHead, now: float) -> None:
         row.due = now + write.due_in
     if write.retain is not None:
         row.retain = write.retain or None
-        row.set_expiry(None if row.retain is None else now + row.retain)
+        row.set_expiry(None)
+        row.restart_retention(now)
 
 
 def _digest(bodies: tuple[str, ...]) -> int:

@@ -31,7 +31,8 @@ def sweep(rows: Rows, sql: SimpleNamespace, op: Sweep, now: float) -> Swept:
                 return False
         return True
 
-    for entity, life in rows(sql.stale_entities, (op.limit,)):
+    stale = rows(sql.stale_entities, (op.limit,))
+    for entity, life in stale:
         if not clear(entity, life):
             return Swept(entities, removed, more=True)
         rows(sql.not_stale, (entity,))
@@ -47,4 +48,4 @@ def sweep(rows: Rows, sql: SimpleNamespace, op: Sweep, now: float) -> Swept:
         rows(sql.sweep_head, (entity,))
         entities += 1
         removed += 1
-    return Swept(entities, removed, more=len(candidates) >= op.limit)
+    return Swept(entities, removed, more=max(len(stale), len(candidates)) >= op.limit)

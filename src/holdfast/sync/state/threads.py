@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.codec import check_id, decode, decode_lines, encode, encode_messages
+from holdfast.codec import check_count, check_id, decode, decode_lines, encode, encode_messages
 from holdfast.context.window import last_turns
 from holdfast.errors import InvalidInput, Reset, Truncated
 from holdfast.ops import (
@@ -182,9 +182,8 @@ class Thread:
         does not exist is an empty window with `exists=False`; a store that does not answer
         raises `StoreUnavailable`, never an empty window.
         """
-        for name, count in (("last", last), ("turns", turns)):
-            if count is not None and (type(count) is not int or count < 1):
-                raise InvalidInput(f"{name} is a number of at least 1, not {count!r}")
+        last = None if last is None else check_count(last, "last")
+        turns = None if turns is None else check_count(turns, "turns")
         if last is not None and turns is not None:
             raise InvalidInput("give last= (messages) or turns=, not both")
         since = Cursor(0) if after is None else _cursor(after)

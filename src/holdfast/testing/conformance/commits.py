@@ -1,0 +1,474 @@
+"""A commit is all or nothing; its checks are asked in one order; a refusal says what is there."""
+
+from __future__ import annotations
+
+from holdfast.ops import (
+    Absent,
+    Acquire,
+    Append,
+    Applied,
+    Check,
+    Commit,
+    CommitsAt,
+    Conflict,
+    Delete,
+    DocumentAt,
+    Drop,
+    Duplicate,
+    Fence,
+    Fenced,
+    Fetch,
+    Fetched,
+    Head,
+    Held,
+    KeyReused,
+    Log,
+    LogAt,
+    NotDroppedSince,
+    NotYours,
+    Put,
+    Release,
+    Renew,
+    SetHead,
+    StatusIn,
+    Write,
+)
+from holdfast.testing.conformance.cases import case
+from holdfast.testing.conformance.harness import Harness, bodies, hidden, is_a, lines, raises
+
+# --- all or nothing ---------------------------------------------------------------------
+
+
+@case
+async def an_entity_that_was_never_written_is_absent(h: Harness) -> None:
+    a = await h.replica()
+    fetched = await a.everything(h.entity())
+    assert fetched == Fetched(head=Head())
+    assert fetched.head.version == 0
+    assert not fetched.head.exists
+
+
+@case
+async def every_write_of_a_commit_is_there_at_once(h: Harness) -> None:
+    a, b = await h.replica(), await h.replica()
+    it = h.entity()
+    await a.apply(it, Put("gone", "1"))
+    applied = await a.apply(
+        it,
+        Append(bodies(1, 2)),
+        Put("kept", "2"),
+        Delete("gone"),
+        SetHead(status="busy"),
+        Acquire("nonce", h.span, "holder"),
+    )
+    seen = await b.everything(it)
+    assert [entry.body for entry in seen.entries] == [*bodies(1, 2)]
+    assert {name: value.json for name, value in seen.documents.items()} == {"kept": "2"}
+    assert seen.head.status == "busy"
+    assert seen.head.lease == hidden(applied.lease)
+    assert applied.documents == {"kept": 1, "gone": 0}
+
+
+@case
+async def nothing_of_a_refused_commit_is_there(h: Harness) -> None:
+    a, b = await h.replica(), await h.replica()
+    it = h.entity()
+    lease = (
+        await a.apply(
+            it,
+            Append(bodies(1), key="k"),
+            Put("doc", "1"),
+            Put("old", "1"),
+            SetHead(status="old"),
+            Acquire("mine", h.span),
+            owner="u",
+        )
+    ).lease
+    assert lease is not None
+    before = await b.everything(it)
+    others = (Put("doc", "9"), Put("new", "9"), Delete("old"), SetHead(status="new"))
+    append, stale = Append(bodies(9)), Fence(lease.token - 1, "mine")
+    is_a(await a.commit(it, *others, append, owner="v"), NotYours)
+    is_a(await a.commit(it, *others, Append(bodies(9), key="k")), KeyReused)
+    is_a(await a.commit(it, *others, Append(bodies(1), key="k")), Duplicate)
+    is_a(await a.commit(it, *others, append, checks=(stale,)), Fenced)
+    is_a(await a.commit(it, *others, append, checks=(LogAt(0),)), Conflict)
+    is_a(await a.commit(it, *others, append, Acquire("theirs", h.span)), Held)
+    is_a(await a.commit(it, *others, append, Renew(lease.token, "theirs", h.span)), Fenced)
+    is_a(await a.commit(it, *others, append, Release(None, "theirs")), Fenced)
+    assert await b.everything(it) == before
+
+
+@case
+async def a_refused_commit_does_not_create_its_entity(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    is_a(await a.commit(it, Put("doc", "1"), checks=(LogAt(1),)), Conflict)
+    is_a(await a.commit(it, Put("doc", "1"), checks=(Fence(1, "n"),)), Fenced)
+    assert await a.everything(it) == Fetched(head=Head())
+    assert await a.list_all(h.namespace, kind=it.kind) == []
+
+
+@case
+async def a_commit_without_a_clear_meaning_is_refused_and_nothing_is_written(h: Harness) -> None:
+    a, b = await h.replica(), await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(bodies(1)), Put("doc", "1"), Acquire("n", h.span))
+    before = await b.everything(it)
+    put = Put("doc", "2")
+    shapeless: tuple[tuple[Write, ...], ...] = (
+        (),
+        (Append(()),),
+        (put, Append(())),
+        (Append(bodies(2)), Append(bodies(3))),
+        (put, Put("doc", "3")),
+        (put, Delete("doc")),
+        (SetHead(status="s"), SetHead(status="t")),
+        (Acquire("n", h.span), Release(None, "n")),
+        (put, Drop()),
+        (Drop(), put),
+    )
+    for writes in shapeless:
+        with raises(ValueError):
+            await a.commit(it, *writes)
+        assert await b.everything(it) == before, writes
+    await a.apply(it, Append(bodies(2)))
+
+
+@case
+async def a_refusal_in_a_batch_leaves_its_neighbours_alone(h: Harness) -> None:
+    a, b = await h.replica(), await h.replica()
+    first, second, third = h.entity("1"), h.entity("2"), h.entity("3")
+    outcomes = await a.execute(
+        Commit(first, h.new_id(), (Put("doc", "1"),)),
+        Commit(second, h.new_id(), (Put("doc", "2"),), (LogAt(7),)),
+        Commit(third, h.new_id(), (Put("doc", "3"),)),
+    )
+    assert [type(outcome) for outcome in outcomes] == [Applied, Conflict, Applied]
+    assert (await b.fetch(first, documents=("doc",))).documents["doc"].json == "1"
+    assert (await b.fetch(third, documents=("doc",))).documents["doc"].json == "3"
+    assert not (await b.head(second)).exists
+
+
+@case
+async def what_one_replica_was_told_is_stored_another_sees(h: Harness) -> None:
+    a, b = await h.replica(), await h.replica()
+    it = h.entity()
+    for number in range(1, 6):
+        writer, reader = (a, b) if number % 2 else (b, a)
+        await writer.apply(it, Append(bodies(number)))
+        fetched = await reader.fetch(it, Log())
+        assert fetched.lines == lines(*range(1, number + 1))
+
+
+# --- who owns it ------------------------------------------------------------------------
+
+
+@case
+async def an_entity_belongs_to_whom_it_was_created_for(h: Harness) -> None:
+    a, b = await h.replica(), await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(bodies(1)), owner="u")
+    assert (await b.head(it)).owner == "u"
+    for other in ("v", "", "U", "u "):
+        assert await b.refuses(it, other)
+        is_a(await b.commit(it, Append(bodies(2)), owner=other), NotYours)
+        is_a(await b.commit(it, Drop(), owner=other), NotYours)
+    assert not await b.refuses(it, "u")
+    assert (await b.apply(it, Append(bodies(2)), owner="u")).version == 2
+
+
+@case
+async def a_caller_that_names_no_owner_is_not_asked_for_one(h: Harness) -> None:
+    a = await h.replica()
+    it, nobodys = h.entity("it"), h.entity("nobodys")
+    await a.apply(it, Append(bodies(1)), owner="u")
+    assert (await a.apply(it, Append(bodies(2)))).version == 2
+    assert (await a.head(it)).owner == "u"
+    await a.apply(nobodys, Append(bodies(1)))
+    assert (await a.head(nobodys)).owner == ""
+    assert not await a.refuses(nobodys, "")
+    assert await a.refuses(nobodys, "u")
+
+
+@case
+async def a_new_owner_shuts_out_the_old(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(bodies(1)))
+    await a.apply(it, SetHead(owner="u"), owner="")
+    assert await a.refuses(it, "")
+    is_a(await a.commit(it, SetHead(owner="v"), owner=""), NotYours)
+    assert (await a.fetch(it, Log(), owner="u")).lines == lines(1)
+
+
+# --- the order of checks ----------------------------------------------------------------
+
+
+@case
+async def the_first_refusal_in_the_order_of_the_contract_answers(h: Harness) -> None:
+    """One commit against which everything speaks; then its faults are mended one by one."""
+    a = await h.replica()
+    it = h.entity()
+    first = h.new_id()
+    granted = await a.apply(
+        it, Append(bodies(1), key="k"), Acquire("mine", h.span), op=first, owner="u"
+    )
+    assert granted.lease is not None
+    good, bad = Fence(granted.lease.token, "mine"), Fence(granted.lease.token, "forged")
+    reused, fresh = Append(bodies(2), key="k"), Append(bodies(2), key="other")
+    take = Acquire("theirs", h.span)
+
+    async def outcome_of(
+        op: str, owner: str, append: Append, checks: tuple[Check, ...], *more: Acquire
+    ) -> object:
+        return await a.commit(it, append, *more, op=op, owner=owner, checks=checks)
+
+    wrong = (LogAt(9), StatusIn(("never",)), bad)
+    is_a(await outcome_of(first, "v", reused, wrong, take), NotYours)
+    known = is_a(await outcome_of(first, "u", reused, wrong, take), Duplicate)
+    assert known.own
+    assert known.first == granted
+    assert is_a(await outcome_of(h.new_id(), "u", reused, wrong, take), KeyReused).key == "k"
+    is_a(await outcome_of(h.new_id(), "u", fresh, wrong, take), Fenced)
+    mended = (LogAt(9), StatusIn(("never",)), good)
+    refused = is_a(await outcome_of(h.new_id(), "u", fresh, mended, take), Conflict)
+    assert refused.failed == LogAt(9)
+    mended = (LogAt(1), StatusIn(("never",)), good)
+    refused = is_a(await outcome_of(h.new_id(), "u", fresh, mended, take), Conflict)
+    assert refused.failed == StatusIn(("never",))
+    mended = (LogAt(1), StatusIn(("",)), good)
+    is_a(await outcome_of(h.new_id(), "u", fresh, mended, take), Held)
+    assert (await a.head(it)).version == 1
+    is_a(await outcome_of(h.new_id(), "u", fresh, mended), Applied)
+
+
+@case
+async def a_key_that_is_known_answers_before_a_fence_and_a_version(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    first = await a.apply(it, Append(bodies(1), key="k"))
+    checks = (Fence(1, "never granted"), LogAt(0))
+    again = is_a(await a.commit(it, Append(bodies(1), key="k"), checks=checks), Duplicate)
+    assert again.first.version == first.version
+
+
+@case
+async def checks_are_asked_in_the_order_given(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(bodies(1)), Put("doc", "1"), SetHead(status="s"))
+    wrong: list[Check] = [LogAt(5), DocumentAt("doc", 5), Absent(), StatusIn(("t",))]
+    for turn in range(len(wrong)):
+        checks = (*wrong[turn:], *wrong[:turn])
+        conflict = is_a(await a.commit(it, Put("doc", "2"), checks=checks), Conflict)
+        assert conflict.failed == checks[0]
+        true = (LogAt(1), DocumentAt("doc", 1), StatusIn(("r", "s")))
+        conflict = is_a(await a.commit(it, Put("doc", "2"), checks=true + checks), Conflict)
+        assert conflict.failed == checks[0]
+
+
+# --- what is checked --------------------------------------------------------------------
+
+
+@case
+async def a_log_is_at_its_number_and_with_a_stamp_at_its_history(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    old = await a.apply(it, Append(bodies(1)))
+    await a.apply(it, Drop())
+    new = await a.apply(it, Append(bodies(1)))
+    assert old.version == new.version == 1
+    glued = (LogAt(1, old.stamp),)
+    assert is_a(await a.commit(it, Append(bodies(2)), checks=glued), Conflict).failed == glued[0]
+    await a.apply(it, Append(bodies(2)), checks=(LogAt(1, new.stamp),))
+    await a.apply(it, Append(bodies(3)), checks=(LogAt(2),))
+    for version in (0, 2, 4):
+        is_a(await a.commit(it, Append(bodies(9)), checks=(LogAt(version),)), Conflict)
+    assert (await a.head(it)).version == 3
+
+
+@case
+async def an_absent_log_is_at_version_0(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    is_a(await a.commit(it, Append(bodies(1)), checks=(LogAt(1),)), Conflict)
+    assert (await a.apply(it, Append(bodies(1)), checks=(LogAt(0),))).version == 1
+    is_a(await a.commit(it, Append(bodies(1)), checks=(LogAt(0),)), Conflict)
+
+
+@case
+async def a_document_is_at_its_number_and_with_a_stamp_the_very_same(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    await a.apply(it, Put("doc", "1"), checks=(DocumentAt("doc", 0),))
+    is_a(await a.commit(it, Put("doc", "2"), checks=(DocumentAt("doc", 0),)), Conflict)
+    old, new = h.new_id(), h.new_id()
+    await a.apply(it, Put("doc", "2"), op=old, checks=(DocumentAt("doc", 1),))
+    await a.apply(it, Delete("doc"))
+    await a.apply(it, Put("doc", "1"), checks=(DocumentAt("doc", 0),))
+    await a.apply(it, Put("doc", "2"), op=new)
+    is_a(await a.commit(it, Put("doc", "3"), checks=(DocumentAt("doc", 2, old),)), Conflict)
+    await a.apply(it, Put("doc", "3"), checks=(DocumentAt("doc", 2, new),))
+    await a.apply(it, Put("doc", "4"), checks=(DocumentAt("doc", 3),))
+
+
+@case
+async def commits_are_counted_and_the_count_can_be_checked(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    op = h.new_id()
+    assert (await a.head(it)).commits == 0
+    await a.apply(it, Put("doc", "1"), op=op, checks=(CommitsAt(0),))
+    await a.apply(it, Delete("none"), checks=(CommitsAt(1),))
+    assert (await a.head(it)).commits == 2
+    is_a(await a.commit(it, Put("doc", "1"), op=op), Duplicate)
+    for count in (0, 1, 3):
+        checks = (CommitsAt(count),)
+        conflict = is_a(await a.commit(it, Put("doc", "2"), checks=checks), Conflict)
+        assert conflict.failed == checks[0]
+        assert conflict.head.commits == 2
+    await a.apply(it, Drop(), checks=(CommitsAt(2),))
+    assert (await a.head(it)).commits == 3, "over all lives"
+    await a.apply(it, Put("doc", "3"), checks=(CommitsAt(3),))
+    assert (await a.head(it)).commits == 4
+
+
+@case
+async def a_delayed_write_notices_that_its_entity_was_dropped_meanwhile(h: Harness) -> None:
+    a = await h.replica()
+    it, never = h.entity("it"), h.entity("never")
+    written = (await a.apply(it, Append(bodies(1)))).at
+    late = (NotDroppedSince(written),)
+    await a.apply(it, Append(bodies(2)), checks=late)
+    await a.apply(never, Append(bodies(1)), checks=late)
+    await h.pass_time(0.01)
+    dropped = (await a.apply(it, Drop())).at
+    assert (await a.head(it)).dropped == dropped
+    await h.pass_time(0.01)
+    for checks in (late, (NotDroppedSince(dropped),)):
+        conflict = is_a(await a.commit(it, Append(bodies(3)), checks=checks), Conflict)
+        assert conflict.failed == checks[0]
+        assert conflict.head.dropped == dropped
+    assert not (await a.head(it)).exists
+    again = await a.apply(it, Append(bodies(4)), checks=(NotDroppedSince(dropped + 0.005),))
+    is_a(await a.commit(it, Append(bodies(5)), checks=late), Conflict)
+    assert (await a.head(it)).dropped == dropped, "also in the next life"
+    assert again.version == 1
+
+
+@case
+async def absent_holds_for_what_never_was_and_what_was_dropped(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    assert (await a.apply(it, Put("doc", "1"), checks=(Absent(),))).created
+    conflict = is_a(await a.commit(it, Put("doc", "2"), checks=(Absent(),)), Conflict)
+    assert conflict.head.exists
+    await a.apply(it, Drop())
+    assert (await a.apply(it, Put("doc", "3"), checks=(Absent(),))).created
+
+
+@case
+async def a_status_is_one_of_those_named(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    is_a(await a.commit(it, SetHead(status="on"), checks=(StatusIn(("on",)),)), Conflict)
+    await a.apply(it, SetHead(status="on"), checks=(StatusIn(("", "off")),))
+    conflict = is_a(await a.commit(it, SetHead(status="off"), checks=(StatusIn(()),)), Conflict)
+    assert conflict.head.status == "on"
+    await a.apply(it, SetHead(status="off"), checks=(StatusIn(("off", "on")),))
+    is_a(await a.commit(it, SetHead(status="x"), checks=(StatusIn(("on", "OFF")),)), Conflict)
+
+
+# --- what a refusal shows ---------------------------------------------------------------
+
+
+@case
+async def a_conflict_shows_what_is_there_now(h: Harness) -> None:
+    a, b = await h.replica(), await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(bodies(1, 2)), Put("doc", "1"), Put("other", "2"), Put("third", "3"))
+    now = await b.everything(it)
+    checks = (LogAt(2), DocumentAt("doc", 9), DocumentAt("missing", 0))
+    outcome = await a.commit(it, Put("doc", "9"), checks=checks, reading=("other", "missing"))
+    conflict = is_a(outcome, Conflict)
+    assert conflict.failed == DocumentAt("doc", 9)
+    assert conflict.head == now.head
+    assert conflict.values == {name: now.documents[name] for name in ("doc", "other")}
+
+
+@case
+async def every_refusal_shows_the_head_and_the_documents_asked_for(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    op = h.new_id()
+    writes = (Append(bodies(1), key="k"), Put("doc", "1"), SetHead(status="s", label="l"))
+    await a.apply(it, *writes, Acquire("mine", h.span, "me"), op=op, owner="u")
+    now = await a.everything(it)
+    put, reading = Put("doc", "2"), ("doc", "missing")
+    refusals = (
+        is_a(await a.commit(it, put, op=op, reading=reading), Duplicate),
+        is_a(await a.commit(it, Append(bodies(1), key="k"), reading=reading), Duplicate),
+        is_a(await a.commit(it, Append(bodies(2), key="k"), reading=reading), KeyReused),
+        is_a(await a.commit(it, put, checks=(Fence(1, "n"),), reading=reading), Fenced),
+        is_a(await a.commit(it, put, checks=(LogAt(9),), reading=reading), Conflict),
+        is_a(await a.commit(it, Acquire("theirs", h.span), reading=reading), Held),
+        is_a(await a.commit(it, Renew(1, "theirs", h.span), reading=reading), Fenced),
+        is_a(await a.commit(it, Release(1, "mine"), reading=reading), Fenced),
+    )
+    for refusal in refusals:
+        assert refusal.head == now.head, refusal
+        assert refusal.values == now.documents, refusal
+
+
+@case
+async def a_refusal_over_an_absent_entity_shows_what_a_fetch_would(h: Harness) -> None:
+    a = await h.replica()
+    never, dropped, expired = h.entity("never"), h.entity("dropped"), h.entity("expired")
+    op = h.new_id()
+    await a.apply(dropped, Put("doc", "1"), op=op)
+    await a.apply(dropped, Drop())
+    await a.apply(expired, Put("doc", "1"), op=op, retain=h.span)
+    await h.pass_time(h.span)
+    for it in (never, dropped, expired):
+        head = await a.head(it)
+        put = Put("doc", "1")
+        conflict = await a.commit(it, put, checks=(DocumentAt("doc", 1),), reading=("doc",))
+        fenced = await a.commit(it, put, checks=(Fence(1, "n"),), reading=("doc",))
+        assert conflict == Conflict(DocumentAt("doc", 1), head)
+        assert fenced == Fenced(head)
+        assert await a.commit(it, Release(None, "n")) == Fenced(head)
+        if it is not never:
+            assert is_a(await a.commit(it, put, op=op), Duplicate).head == head
+
+
+@case
+async def reading_answers_with_what_was_there_before(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    op = h.new_id()
+    first = await a.apply(it, Put("doc", "1"), op=op, reading=("doc",))
+    assert first.values == {}
+    before = (await a.everything(it)).documents
+    second = await a.apply(it, Put("doc", "2"), Append(bodies(1), key="k"), reading=("doc", "no"))
+    assert second.values == before
+    now = (await a.everything(it)).documents
+    repeated = is_a(await a.commit(it, Put("doc", "1"), op=op, reading=("doc",)), Duplicate)
+    assert repeated.values == now
+    keyed = await a.commit(it, Append(bodies(1), key="k"), reading=("doc",))
+    assert is_a(keyed, Duplicate).values == now
+    await a.apply(it, Acquire("mine", h.span))
+    held = await a.commit(it, Acquire("theirs", h.span), reading=("doc",))
+    assert is_a(held, Held).values == now
+    dropped = await a.apply(it, Drop(), reading=("doc",))
+    assert dropped.values == now
+
+
+@case
+async def another_owner_is_shown_nothing(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(bodies(1)), Put("doc", '"secret"'), owner="u")
+    refused = await a.commit(it, Put("doc", "1"), owner="v", reading=("doc",))
+    fetched = (await a.execute(Fetch(it, "v", Log(), ("doc",), True)))[0]
+    assert refused == fetched == NotYours()

@@ -1,0 +1,116 @@
+"""Every case of the shipped suite on every engine, in both colours, and under uvloop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import uvloop
+
+pytest.register_assert_rewrite("holdfast.testing.conformance", "holdfast.sync.testing.conformance")
+
+from holdfast.engine import Engine, SyncEngine  # noqa: E402
+from holdfast.engines.memory.engine import MemoryEngine  # noqa: E402
+from holdfast.engines.memory.model import Model  # noqa: E402
+from holdfast.engines.sqlite.engine import SqliteEngine  # noqa: E402
+from holdfast.engines.sqlite.engine_sync import SqliteEngine as BlockingSqlite  # noqa: E402
+from holdfast.engines.sqlite.file import File  # noqa: E402
+from holdfast.sync.engines.memory import MemoryEngine as BlockingMemory  # noqa: E402
+from holdfast.sync.testing import conformance as blocking  # noqa: E402
+from holdfast.testing import conformance  # noqa: E402
+from holdfast.testing.clock import SteppableWorld  # noqa: E402
+from holdfast.world import World  # noqa: E402
+
+START = 1_700_000_000.0  # the clock stands still between a case's own steps
+
+Loop = Callable[[], asyncio.AbstractEventLoop]
+
+
+class Memory:
+    """Replicas over one model."""
+
+    def __init__(self, folder: Path) -> None:
+        self._model = Model()
+
+    def engine(self, world: World) -> Engine:
+        return MemoryEngine(self._model, world)
+
+    def blocking_engine(self, world: World) -> SyncEngine:
+        return BlockingMemory(self._model, world)
+
+
+class Sqlite:
+    """Replicas over one file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = str(folder / "store.db")
+
+    def engine(self, world: World) -> Engine:
+        return SqliteEngine(self._file(world))
+
+    def blocking_engine(self, world: World) -> SyncEngine:
+        return BlockingSqlite(self._file(world))
+
+    def _file(self, world: World) -> File:
+        return File(self._path, relaxed=False, migrate=True, world=world)
+
+
+ENGINES = {"memory": Memory, "sqlite": Sqlite}
+LOOPS: dict[str, Loop] = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(params=ENGINES)
+def engines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory | Sqlite]:
+    """One store; after the case nothing of it is still running or open."""
+    yield ENGINES[request.param](tmp_path)
+    names = [thread.name for thread in threading.enumerate()]
+    assert not [name for name in names if name.startswith("holdfast")]
+    assert open_files(tmp_path) == []
+
+
+def open_files(folder: Path) -> list[str]:
+    """What this process holds open below a folder, where the system can say."""
+    links = Path("/proc/self/fd")
+    if not links.exists():
+        return []
+    opened = []
+    for link in links.iterdir():
+        try:
+            opened.append(os.readlink(link))
+        except FileNotFoundError:
+            continue  # the handle of this very listing
+    return [path for path in opened if path.startswith(str(folder))]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("case", [pytest.param(run, id=name) for name, run in conformance.CASES])
+def test_async(engines: Memory | Sqlite, loop: str, case: conformance.Case) -> None:
+    async def run() -> None:
+        async with conformance.Harness(engines.engine, SteppableWorld(START)) as harness:
+            await case(harness)
+
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        runner.run(run())
+
+
+@pytest.mark.parametrize("case", [pytest.param(run, id=name) for name, run in blocking.CASES])
+def test_sync(engines: Memory | Sqlite, case: blocking.Case) -> None:
+    with blocking.Harness(engines.blocking_engine, SteppableWorld(START)) as harness:
+        case(harness)
+
+
+def test_both_colours_have_the_same_cases() -> None:
+    names = [name for name, _ in conformance.CASES]
+    assert names == [name for name, _ in blocking.CASES]
+    assert len(names) == len(set(names)) > 200
+
+
+def test_every_subject_is_in_the_suite() -> None:
+    """A file that is not imported registers nothing, and nobody would notice."""
+    folder = Path(conformance.__file__).parent
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "cases", "harness"}
+    assert {name.partition(".")[0] for name, _ in conformance.CASES} == files

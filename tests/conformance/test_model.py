@@ -1,0 +1,448 @@
+"""Random histories on the memory engine, which is the model, and on SQLite: the same outcomes.
+
+Both engines get the same operations with the same op ids at the same time of one clock, and
+must answer alike, field by field. Left out of the comparison is what the contract leaves free:
+the text of `Listed.next`, how many rows a sweep counts, and how long beyond its promise an engine
+remembers (the histories are too short for that to differ).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from msgspec.structs import replace
+
+from holdfast.engine import GRACE, KEY_SECONDS
+from holdfast.engines.memory.model import Model
+from holdfast.engines.sqlite.engine_sync import SqliteEngine
+from holdfast.engines.sqlite.file import File
+from holdfast.ops import (
+    Absent,
+    Acquire,
+    Append,
+    Applied,
+    Check,
+    Commit,
+    CommitsAt,
+    Delete,
+    DocumentAt,
+    Drop,
+    Duplicate,
+    Entity,
+    Fence,
+    Fetch,
+    Fetched,
+    List,
+    Listed,
+    Log,
+    LogAt,
+    NotDroppedSince,
+    NotYours,
+    Op,
+    Outcome,
+    Put,
+    Release,
+    Renew,
+    Replace,
+    SetHead,
+    StatusIn,
+    Sweep,
+    Swept,
+    Trim,
+    Write,
+)
+from holdfast.sync.engines.memory import MemoryEngine
+from holdfast.testing.clock import SteppableWorld
+
+START = 1_700_000_000.0
+WEEK = 7 * 86_400.0
+
+ENTITIES = (
+    Entity("n", "thread", "a"),
+    Entity("n", "thread", "a\x00b"),
+    Entity("n", "user", "é"),
+    Entity("m", "thread", "a"),
+)
+OWNERS = (None, "", "u", "v")
+NAMES = ("vars", "x", "a\x00")
+KEYS = (None, "k", "k\x00")
+NONCES = ("one", "two")
+STATUSES = ("", "on", "off")
+LABELS = ("", "refund")
+
+PLACES = st.sampled_from(ENTITIES)
+SPANS = st.sampled_from((0.5, 30.0, 600.0, GRACE / 2, GRACE, 2 * GRACE))
+OFF_BY = st.sampled_from((0, 0, 0, 0, 0, 1, -1, 2))  # from the truth, so that most checks hold
+TEXTS = st.integers(0, 2).map(str)
+SELDOM = st.sampled_from((False,) * 9 + (True,))
+
+SELECTIONS: dict[str, st.SearchStrategy[Any]] = {
+    "kind": st.sampled_from((None, "thread", "thread", "user")),
+    "owner": st.sampled_from(("", "u", "v", "u")),
+    "prefix": st.sampled_from(("", "", "a", "a\x00", "é", "b")),
+    "status": st.sampled_from((None, None, *STATUSES)),
+    "label": st.sampled_from((None, None, *LABELS)),
+    "due": st.booleans(),
+    "expired": st.booleans(),
+    "documents": st.sampled_from(((), ("vars",), NAMES)),
+    "reverse": st.booleans(),
+    "limit": st.integers(1, 3),
+}
+
+
+EVERY_ANSWER = (
+    "Applied",
+    "Duplicate own",
+    "Duplicate key",
+    "KeyReused",
+    "Conflict",
+    "Held",
+    "Fenced",
+    "NotYours",
+    "Fetched",
+    "Fetched reset",
+    "Fetched truncated",
+    "Listed",
+    "Listed next",
+)
+met: Counter[str] = Counter()
+
+
+class Histories(RuleBasedStateMachine):
+    """One history; every step is taken by both engines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = TemporaryDirectory(prefix="holdfast-model-")
+        self.world = SteppableWorld(START)
+        path = Path(self.folder.name) / "store.db"
+        file = File(str(path), relaxed=True, migrate=True, world=self.world)
+        self.memory = MemoryEngine(Model(), self.world)
+        self.sqlite = SqliteEngine(file)
+        self.sqlite.open()
+        self.commits = 0
+        self.passed = 0.0
+        self.ops: dict[Entity, list[str]] = {entity: [] for entity in ENTITIES}
+        self.leases: dict[Entity, list[tuple[int, str]]] = {entity: [] for entity in ENTITIES}
+        self.lives: dict[Entity, set[tuple[int, int]]] = {entity: set() for entity in ENTITIES}
+
+    def teardown(self) -> None:
+        try:
+            self.same_everywhere()
+        finally:
+            self.sqlite.close()
+            self.folder.cleanup()
+
+    # --- asking both ----------------------------------------------------------------
+
+    def ask(self, *ops: Op) -> list[Outcome]:
+        """What both answer."""
+        wanted = self.memory.execute(ops)
+        given = self.sqlite.execute(ops)
+        for op, right, answer in zip(ops, wanted, given, strict=True):
+            same(answer, right, op)
+            met[kind_of(right)] += 1
+        return wanted
+
+    def head(self, entity: Entity) -> Fetched:
+        """The truth, unseen by the other engine."""
+        fetch = Fetch(entity, log=Log(), all_documents=True)
+        return is_fetched(self.memory.execute((fetch,))[0])
+
+    def same_everywhere(self) -> None:
+        everything = [Fetch(e, log=Log(details=True), all_documents=True) for e in ENTITIES]
+        self.ask(*everything)
+        self.same_lives()
+
+    def same_lives(self) -> None:
+        """A life's number is the engine's own; that two lives are two is not."""
+        for entity, lives in self.lives.items():
+            heads = [engine.execute((Fetch(entity),))[0] for engine in (self.memory, self.sqlite)]
+            ours, theirs = (is_fetched(outcome).head for outcome in heads)
+            if ours.exists:
+                lives.add((ours.life, theirs.life))
+            assert len({mine for mine, _ in lives}) == len({yours for _, yours in lives})
+            assert len(lives) == len({mine for mine, _ in lives})
+
+    # --- steps ----------------------------------------------------------------------
+
+    @rule(data=st.data(), entity=PLACES)
+    def commit(self, data: st.DataObject, entity: Entity) -> None:
+        commit = self.draw_commit(data, entity)
+        self.note(commit, self.ask(commit)[0])
+
+    @rule(data=st.data())
+    def batch(self, data: st.DataObject) -> None:
+        """Operations of a batch are concurrent: none reads what another one writes."""
+        written = data.draw(st.lists(PLACES, min_size=1, max_size=3, unique=True))
+        ops: list[Op] = [self.draw_commit(data, entity) for entity in written]
+        ops += [self.draw_fetch(data, entity) for entity in ENTITIES if entity not in written]
+        ops = data.draw(st.permutations(ops))
+        for op, outcome in zip(ops, self.ask(*ops), strict=True):
+            if isinstance(op, Commit):
+                self.note(op, outcome)
+
+    @rule()
+    def compare_everything(self) -> None:
+        self.same_everywhere()
+
+    @rule(data=st.data(), entity=PLACES)
+    def fetch(self, data: st.DataObject, entity: Entity) -> None:
+        self.ask(self.draw_fetch(data, entity))
+
+    @rule(selection=st.fixed_dictionaries({}, optional=SELECTIONS))
+    def list_entities(self, selection: dict[str, Any]) -> None:
+        if selection.get("kind") is None and not selection.get("owner"):
+            selection["kind"] = "thread"  # a listing of every kind needs an owner
+        self.same_pages(List("n", **selection))
+
+    @rule(entity=PLACES, owner=st.sampled_from(OWNERS), prefix=st.sampled_from(("", "a", "v")))
+    def list_documents(self, entity: Entity, owner: str | None, prefix: str) -> None:
+        for reverse in (False, True):
+            for values in (False, True):
+                listing = List(entity.namespace, owner=owner, prefix=prefix, within=entity)
+                self.same_pages(replace(listing, reverse=reverse, values=values, limit=2))
+
+    @rule(limit=st.sampled_from((1, 2, 5, 1000)))
+    def sweep(self, limit: int) -> None:
+        """Both to the end: how many steps that takes is their own affair."""
+        for engine in (self.memory, self.sqlite):
+            for _ in range(1000):
+                swept = engine.execute((Sweep(limit),))[0]
+                assert isinstance(swept, Swept)
+                if not swept.more:
+                    break
+            else:
+                raise AssertionError("sweeping does not come to an end")
+            assert engine.execute((Sweep(limit),))[0] == Swept()
+        for lives in self.lives.values():
+            lives.clear()  # what is forgotten may be numbered anew
+        self.same_everywhere()
+
+    @rule(seconds=SPANS)
+    def time_passes(self, seconds: float) -> None:
+        self.passed += seconds
+        self.world.advance(seconds)
+
+    @precondition(lambda self: 0 < self.passed < KEY_SECONDS - GRACE)
+    @rule(seconds=st.sampled_from((0.5, 100.0, 700.0)))
+    def clock_is_set_back(self, seconds: float) -> None:
+        """Not where a key may just have been forgotten, which an engine may do for good."""
+        self.world.advance(-seconds)
+
+    # --- drawing --------------------------------------------------------------------
+
+    def draw_commit(self, data: st.DataObject, entity: Entity) -> Commit:
+        self.commits += 1
+        now = self.head(entity)
+        used = self.ops[entity]
+        again = used and data.draw(SELDOM)
+        op = data.draw(st.sampled_from(used)) if again else f"op {self.commits}"
+        owner = data.draw(st.sampled_from((None, None, now.head.owner, "u", "v", "")))
+        return Commit(
+            entity,
+            op,
+            self.draw_writes(data, entity, now),
+            tuple(self.draw_checks(data, entity, now)),
+            owner,
+            data.draw(st.sampled_from((None, None, 30.0, 600.0, GRACE))),
+            data.draw(st.sampled_from(((), (), ("vars",), NAMES))),
+        )
+
+    def draw_checks(self, data: st.DataObject, entity: Entity, now: Fetched) -> list[Check]:
+        head = now.head
+        checks: list[Check] = []
+        for kind in data.draw(st.lists(st.integers(0, 6), max_size=2)):
+            off = data.draw(OFF_BY)
+            stamp = data.draw(st.sampled_from((None, head.stamp, "op 1")))
+            if kind == 0:
+                checks.append(LogAt(max(0, head.version + off), stamp))
+            elif kind == 1:
+                name = data.draw(st.sampled_from(NAMES))
+                value = now.documents.get(name)
+                version, stamp = (value.version, value.stamp) if value else (0, stamp)
+                bare = data.draw(st.booleans())
+                checks.append(DocumentAt(name, max(0, version + off), None if bare else stamp))
+            elif kind == 2:
+                checks.append(Absent())
+            elif kind == 3:
+                checks.append(StatusIn(data.draw(st.sampled_from(((head.status,), ("on", ""))))))
+            elif kind == 4:
+                checks.append(Fence(*self.draw_lease(data, entity)))
+            elif kind == 5:
+                checks.append(CommitsAt(max(0, head.commits + off)))
+            else:
+                checks.append(NotDroppedSince(head.dropped + off))
+        return checks
+
+    def draw_lease(self, data: st.DataObject, entity: Entity) -> tuple[int, str]:
+        """Mostly the last lease granted here, sometimes an older, another's or a forged one."""
+        known = [*self.leases[entity][-2:], (7, "one")]
+        token, nonce = data.draw(st.sampled_from(known[::-1] if len(known) == 1 else known))
+        return token, data.draw(st.sampled_from((nonce, nonce, nonce, "one", "two")))
+
+    def draw_writes(self, data: st.DataObject, entity: Entity, now: Fetched) -> tuple[Write, ...]:
+        if data.draw(SELDOM):
+            return (Drop(),)
+        numbers = st.integers(0, now.head.version + 2)
+        shapes: list[st.SearchStrategy[Write]] = [
+            st.builds(
+                Append,
+                st.lists(TEXTS, min_size=1, max_size=3).map(tuple),
+                st.sampled_from((*KEYS, None)),
+            ),
+            st.builds(Put, st.just("vars"), TEXTS),
+            st.builds(Put, st.just("x"), TEXTS),
+            st.builds(Delete, st.just("a\x00")) | st.builds(Put, st.just("a\x00"), TEXTS),
+            st.builds(Delete, st.just("vars")),
+            st.builds(Trim, numbers),
+            st.builds(Replace, st.dictionaries(numbers, st.none() | TEXTS, max_size=3)),
+            self.lease_writes(data, entity),
+            st.builds(
+                SetHead,
+                status=st.sampled_from((None, *STATUSES)),
+                label=st.sampled_from((None, *LABELS)),
+                owner=st.sampled_from((None, None, None, "u", "")),
+                due=st.sampled_from((None, None, 0, START, START + GRACE)),
+                due_in=st.sampled_from((None, None, None, 0.5, 600.0)),
+                retain=st.sampled_from((None, None, 0, 30.0, GRACE)),
+            ),
+        ]
+        chosen = data.draw(
+            st.lists(st.integers(0, len(shapes) - 1), min_size=1, max_size=4, unique=True)
+        )
+        if 1 in chosen and 4 in chosen:
+            chosen.remove(4)  # no document twice
+        return tuple(data.draw(shapes[at]) for at in chosen)
+
+    def lease_writes(self, data: st.DataObject, entity: Entity) -> st.SearchStrategy[Write]:
+        token, nonce = self.draw_lease(data, entity)
+        ttl = st.sampled_from((0.5, 30.0, 600.0))
+        return (
+            st.builds(Acquire, st.sampled_from(NONCES), ttl, st.sampled_from(("", "me")))
+            | st.builds(Renew, st.just(token), st.just(nonce), ttl)
+            | st.builds(Release, st.sampled_from((token, token, None)), st.just(nonce))
+        )
+
+    def draw_fetch(self, data: st.DataObject, entity: Entity) -> Fetch:
+        now = self.head(entity)
+        after = data.draw(st.integers(0, now.head.version + 1))
+        end = data.draw(st.sampled_from(("first", "last", None)))
+        log = Log(
+            after if data.draw(st.booleans()) else 0,
+            data.draw(st.none() | st.integers(0, now.head.version + 1)),
+            stamp=data.draw(st.sampled_from((None, None, now.head.stamp, "op 1"))),
+            details=data.draw(st.booleans()),
+            **({} if end is None else {end: data.draw(st.integers(0, 4))}),
+        )
+        known = {name: (value.version, value.stamp) for name, value in now.documents.items()}
+        return Fetch(
+            entity,
+            data.draw(st.sampled_from((None, None, now.head.owner, "u"))),
+            data.draw(st.sampled_from((None, log, log))),
+            data.draw(st.sampled_from(((), ("vars",), NAMES))),
+            data.draw(st.booleans()),
+            data.draw(st.sampled_from((None, known, {"vars": (1, "op 1")}))),
+        )
+
+    def same_pages(self, listing: List) -> None:
+        """Page by page; each engine goes on from its own mark."""
+        ours = theirs = listing
+        while True:
+            right = self.memory.execute((ours,))[0]
+            answer = self.sqlite.execute((theirs,))[0]
+            same(answer, right, ours)
+            met[kind_of(right)] += 1
+            assert isinstance(right, Listed)
+            assert isinstance(answer, Listed)
+            if right.next is None:
+                return
+            ours = replace(listing, after=right.next)
+            theirs = replace(listing, after=answer.next)
+
+    def note(self, commit: Commit, outcome: Outcome) -> None:
+        if not isinstance(outcome, Applied):
+            return
+        self.ops[commit.entity].append(commit.op)
+        if outcome.lease is not None:
+            self.leases[commit.entity].append((outcome.lease.token, outcome.lease.nonce))
+
+
+def is_fetched(outcome: Outcome) -> Fetched:
+    assert isinstance(outcome, Fetched)
+    return outcome
+
+
+def kind_of(outcome: Outcome) -> str:
+    name = type(outcome).__name__
+    match outcome:
+        case Duplicate(own=own):
+            return f"{name} own" if own else f"{name} key"
+        case Fetched(reset=True):
+            return f"{name} reset"
+        case Fetched(truncated=True):
+            return f"{name} truncated"
+        case Listed(next=str()):
+            return f"{name} next"
+    return name
+
+
+def same(answer: Outcome, right: Outcome, op: Op) -> None:
+    """Equal, or a failure that names only what differs."""
+    given, wanted = shown(answer), shown(right)
+    if given == wanted:
+        return
+    if type(given) is not type(wanted):
+        raise AssertionError(f"{op}\n  answers {given}\n  not     {wanted}")
+    fields = getattr(given, "__struct_fields__", ())
+    differences = [
+        f"  {name}: {getattr(given, name)}\n  not {getattr(wanted, name)}"
+        for name in fields
+        if getattr(given, name) != getattr(wanted, name)
+    ]
+    raise AssertionError("\n".join([f"{op}", *(differences or [f"  {given}\n  not {wanted}"])]))
+
+
+def shown(outcome: Outcome) -> object:
+    """What the contract promises of an outcome."""
+    if isinstance(outcome, Listed):
+        found = [replace(item, head=replace(item.head, life=0)) for item in outcome.entities]
+        return found, outcome.documents, outcome.next is None
+    if isinstance(outcome, Applied | NotYours | Swept):
+        return outcome
+    return replace(outcome, head=replace(outcome.head, life=0))
+
+
+ORDINARY = settings(
+    max_examples=150,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    report_multiple_bugs=False,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)
+LONG = settings(
+    ORDINARY, max_examples=5000, stateful_step_count=60, derandomize=False, print_blob=True
+)
+
+
+def test_sqlite_answers_like_the_model() -> None:
+    met.clear()
+    run_state_machine_as_test(Histories, settings=ORDINARY)
+    print(met)
+    rare = {what: met[what] for what in EVERY_ANSWER if met[what] < 20}
+    assert not rare, "histories that do not meet an answer prove nothing about it"
+
+
+@pytest.mark.soak
+def test_sqlite_answers_like_the_model_in_many_histories() -> None:
+    run_state_machine_as_test(Histories, settings=LONG)
