@@ -217,6 +217,23 @@ def removed_entries_are_passed_over_without_a_word(h: Harness) -> None:
     assert [(e.seq, e.stamp) for e in details] == [(1, op), (2, op)]
 
 
+@case
+def an_entry_keeps_its_stamp_when_those_behind_it_are_removed(h: Harness) -> None:
+    a = h.replica()
+    it = h.entity()
+    ops = [h.new_id() for _ in range(3)]
+    for number, op in enumerate(ops):
+        a.apply(it, Append(bodies(*range(3 * number + 1, 3 * number + 4))), op=op)
+    a.apply(it, Replace({3: None, 5: None, 6: None, 8: None}))
+    wanted = [(seq, ops[(seq - 1) // 3]) for seq in (1, 2, 4, 7, 9)]
+    for log in (Log(details=True), Log(last=5, details=True), Log(first=5, details=True)):
+        assert [(e.seq, e.stamp) for e in a.fetch(it, log).entries] == wanted
+    for seq, stamp in wanted:
+        one = a.fetch(it, Log(seq - 1, seq, details=True))
+        assert [(e.seq, e.stamp) for e in one.entries] == [(seq, stamp)]
+        assert not a.fetch(it, Log(seq, stamp=stamp)).reset
+
+
 # --- documents --------------------------------------------------------------------------
 
 

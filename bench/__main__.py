@@ -1,0 +1,210 @@
+"""`python -m bench`: measure Holdfast against the raw drivers. It measures, it asserts nothing."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import apsw
+
+from bench import imports, processes, storage
+from bench.contestants import SQLITE, Field
+from bench.conversations import Population
+from bench.driving import Ready, Tasks, Threads, check
+from bench.report import Report
+from bench.rounds import Cell, Work, play
+from bench.targets import LONG, SHORT, rows_of, rows_of_imports, rows_of_races, rows_of_storage
+
+CALLS = ("last", "get", "update", "append", "turn")  # reads first: appends make histories longer
+SECTIONS = (*CALLS, "histories", "context", "processes", "storage", "import")
+HISTORIES = (10, SHORT, 1_000, LONG)  # besides 100, which every other cell uses
+BUSY_DISK = 1_000  # µs an fsync: a disk of one's own takes a fraction of that
+POPULATION = {10: 60, SHORT: 60, 100: 100, 1_000: 10, LONG: 5}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _options(arguments)
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=options.folder) as name:
+        folder = Path(name)
+        report = Report(_setting(folder, options))
+        report.cells = _cells(folder, SQLITE, options)
+        report.rows = rows_of(report.cells)
+        if "processes" in options.only:
+            _say("four processes on one file")
+            races = processes.race(folder, SQLITE.fill, rounds=options.rounds, turns=options.turns)
+            report.rows += rows_of_races(races)
+        if "storage" in options.only:
+            _say("stored bytes")
+            stored = storage.store(folder, SQLITE.fill, conversations=options.conversations)
+            report.rows += rows_of_storage(stored)
+        report.setting["fsync µs"] = max(report.setting["fsync µs"], _fsync(folder))
+    if "import" in options.only:
+        _say("import")
+        report.rows += rows_of_imports(imports.measure(options.rounds))
+    report.setting["took"] = f"{perf_counter() - _begun:.0f} s"
+    print(report.text())
+    if report.setting["fsync µs"] > BUSY_DISK:
+        print("\nthe disk was busy with others: do not trust the figures of writes; run it again")
+    if options.json:
+        report.write(options.json)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="about 40 s instead of 3 minutes")
+    parser.add_argument(
+        "--only", metavar="SECTION,…", default=",".join(SECTIONS), help=", ".join(SECTIONS)
+    )
+    parser.add_argument("--callers", metavar="N,…", help="default: 1,10,100; --quick: 1,100")
+    parser.add_argument("--rounds", type=int, help="how often each contestant has its turn")
+    parser.add_argument("--slot", type=float, metavar="MS", help="how long each turn lasts")
+    parser.add_argument("--turns", type=int, help="a process appends to the common file a round")
+    parser.add_argument(
+        "--loop",
+        choices=("asyncio", "uvloop", "both"),
+        help="default: asyncio, and 100 conversations on both",
+    )
+    parser.add_argument("--folder", help="where the files go; it must be on a real disk")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures there")
+    options = parser.parse_args(arguments)
+    options.only = options.only.split(",")
+    for section in options.only:
+        if section not in SECTIONS:
+            parser.error(f"--only {section}: use one of {', '.join(SECTIONS)}")
+    callers = options.callers or ("1,100" if options.quick else "1,10,100")
+    try:
+        options.callers = [int(number) for number in callers.split(",")]
+    except ValueError:
+        parser.error(f"--callers {callers}: numbers with commas between")
+    if not all(0 < number <= 100 for number in options.callers):
+        parser.error("--callers: from 1 to 100")
+    options.rounds = options.rounds or (3 if options.quick else 7)
+    options.slot = (options.slot or (30 if options.quick else 60)) / 1000
+    options.turns = options.turns or (100 if options.quick else 250)
+    options.conversations = 100 if options.quick else 400
+    return options
+
+
+def _cells(folder: Path, field: Field, options: argparse.Namespace) -> list[Cell]:
+    groups = _groups(options)
+    if not groups:
+        return []
+    needed = {work.history for works in groups for work in works} | {100}
+    population = Population({n: POPULATION[n] for n in sorted(needed)})
+    _say(f"filling files with {sum(n for _, _, n in population.owners()):,} messages")
+    files = _Files(folder, field, population)
+    contestants: list[Ready] = []
+    cells: list[Cell] = []
+    try:
+        contestants += [
+            Threads(each(files.copy(each.layout)), max(options.callers)) for each in field.blocking
+        ]
+        for loop in _loops(options):
+            contestants += [Tasks(each(files.copy(each.layout)), loop) for each in field.awaited]
+        for each in contestants:
+            check(each, population.threads(100)[0], population.user(0))
+        for works in groups:
+            _say("; ".join(str(work) for work in works))
+            taking = {
+                work: [each for each in contestants if _takes_part(each, work, options)]
+                for work in works
+            }
+            cells += play(taking, population, rounds=options.rounds, seconds=options.slot)
+    finally:
+        for each in contestants:
+            each.close()
+    return cells
+
+
+def _groups(options: argparse.Namespace) -> list[list[Work]]:
+    """What is interleaved with what."""
+    groups = [
+        [Work(method, callers)]
+        for method in CALLS
+        if method in options.only
+        for callers in options.callers
+        if method != "turn" or callers == 1
+    ]
+    if "context" in options.only:
+        groups = [works for works in groups if works != [Work("last")]]
+        groups.insert(0, [Work("last"), Work("context")])
+    if "histories" in options.only:
+        lengths = (SHORT, LONG) if options.quick else HISTORIES
+        groups += [[Work(method, history=n) for n in lengths] for method in ("last", "append")]
+    return groups
+
+
+def _loops(options: argparse.Namespace) -> tuple[str, ...]:
+    """uvloop takes part where it was asked for, and by itself with 100 conversations."""
+    if options.loop in ("asyncio", "uvloop"):
+        return (options.loop,)
+    both = options.loop == "both" or (100 in options.callers and sys.platform != "win32")
+    return ("asyncio", "uvloop") if both else ("asyncio",)
+
+
+def _takes_part(each: Ready, work: Work, options: argparse.Namespace) -> bool:
+    if work.method == "context" and not each.name.startswith("holdfast"):
+        return False
+    return each.loop != "uvloop" or options.loop is not None or work.callers == 100
+
+
+class _Files:
+    """Each layout is filled once; every contestant gets a copy of its own."""
+
+    def __init__(self, folder: Path, field: Field, population: Population) -> None:
+        self._folder = folder
+        self._copies = 0
+        for layout, fill in field.fill.items():
+            fill(str(folder / f"{layout}.db"), population)
+
+    def copy(self, layout: str) -> str:
+        self._copies += 1
+        path = self._folder / f"{layout}-{self._copies}.db"
+        with (self._folder / f"{layout}.db").open("rb") as source, path.open("wb") as target:
+            shutil.copyfileobj(source, target)
+            os.fsync(target.fileno())  # otherwise the first commits would pay for it
+        return str(path)
+
+
+def _setting(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "Python": platform.python_version(),
+        "sqlite3": sqlite3.sqlite_version,
+        "apsw": apsw.sqlite_lib_version(),
+        "cores": os.cpu_count(),
+        "rounds": options.rounds,
+        "fsync µs": _fsync(folder),
+        "durability": "WAL, synchronous=FULL",
+    }
+
+
+def _fsync(folder: Path) -> int:
+    """Microseconds to write 4 KB to the disk: a figure near 0 means that it is no disk."""
+    took = []
+    with (folder / "fsync").open("wb", buffering=0) as file:
+        for _ in range(50):
+            file.write(b"x" * 4096)
+            start = perf_counter()
+            os.fsync(file.fileno())
+            took.append(perf_counter() - start)
+    return round(sorted(took)[25] * 1e6)
+
+
+def _say(what: str) -> None:
+    print(f"{perf_counter() - _begun:5.0f} s  {what}", file=sys.stderr, flush=True)
+
+
+_begun = perf_counter()
+
+
+if __name__ == "__main__":
+    main()

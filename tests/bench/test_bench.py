@@ -1,0 +1,89 @@
+"""The benchmark runs, and its figures are figures. What they say is for people to read."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bench", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """One small run of nearly everything."""
+    path = tmp_path_factory.mktemp("bench") / "figures.json"
+    only = "append,last,get,update,context,processes,storage,import"
+    small = ("--quick", "--callers", "1,10", "--rounds", "2", "--slot", "3", "--turns", "10")
+    done = bench(*small, "--only", only, "--folder", str(path.parent), "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    assert "targets met" in done.stdout
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def test_every_contestant_is_measured_in_every_cell(figures: dict[str, Any]) -> None:
+    measured = {
+        (cell["work"], cell["callers"], cell["contestant"], cell["loop"])
+        for cell in figures["cells"]
+    }
+    contestants = [
+        *((name, "threads") for name in ("sqlite3", "apsw", "holdfast.sync")),
+        *((name, "asyncio") for name in ("aiosqlite", "apsw on a worker", "holdfast")),
+    ]
+    for work in ("append", "last", "get", "update"):
+        for callers in (1, 10):
+            for name, loop in contestants:
+                assert (work, callers, name, loop) in measured
+    assert ("context", 1, "holdfast", "asyncio") in measured
+    assert ("context", 1, "holdfast.sync", "threads") in measured
+
+
+def test_a_cell_has_a_figure_for_each_round(figures: dict[str, Any]) -> None:
+    for cell in figures["cells"]:
+        assert cell["calls"] >= 2
+        assert 0 < cell["p50_us"] <= cell["p99_us"]
+        assert len(cell["p50_us_by_round"]) == len(cell["per_second_by_round"]) == 2
+        assert all(rate > 0 for rate in cell["per_second_by_round"])
+
+
+def test_each_target_is_judged_by_a_number(figures: dict[str, Any]) -> None:
+    rows = {(row["what"], row["who"]): row for row in figures["rows"]}
+    assert ("append a turn, 1 caller, history 100", "holdfast / aiosqlite") in rows
+    assert ("last 20, 1 caller, history 100", "holdfast.sync / apsw, blocking") in rows
+    assert ("full context / last 20", "holdfast") in rows
+    assert ("four processes, one file: append p99", "holdfast") in rows
+    assert ("stored bytes / bytes of JSON", "holdfast") in rows
+    assert ("import, beyond asyncio and msgspec", "holdfast") in rows
+    for row in rows.values():
+        measured = row["measured"]
+        assert all(math.isfinite(measured[name]) for name in ("median", "low", "high"))
+        judged = row["at_most"] is not None or row["at_least"] is not None
+        assert (row["met"] is not None) == judged
+        assert (row["missed_by"] > 0) == (row["met"] is False)
+
+
+def test_four_processes_lose_nothing(figures: dict[str, Any]) -> None:
+    lost = [row for row in figures["rows"] if row["what"].endswith("messages lost")]
+    assert [row["measured"]["median"] for row in lost] == [0, 0, 0]
+
+
+def test_a_wrong_section_is_refused_with_the_right_ones() -> None:
+    done = bench("--only", "apend")
+    assert done.returncode == 2
+    assert "last, get, update, append" in done.stderr

@@ -1,0 +1,157 @@
+"""A store made before the fork, as a server that loads the application before its workers does.
+
+python preload.py URL COLOUR unused|used|busy|busy-close
+
+unused: the store is made before the fork and used after it, by three children and the parent.
+used:   the parent has used it before the fork.
+busy:   the parent is using it, on other threads, at the very moments of the forks.
+        The children try to use it too, or (busy-close) to close it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from threading import Event, Thread
+from typing import Any
+
+from talk import described, open_store, report, say, settled
+
+from holdfast import StoreMisused
+
+TURNS = 20
+HANGS = 10.0  # seconds after which a child counts as hanging
+
+# Python 3.12 and later warn of any fork of a process with threads; here that is the point.
+warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
+
+url, colour, moment = sys.argv[1:]
+store = open_store(colour, url)
+
+
+async def use(who: str) -> None:
+    """An ordinary morning's work: a conversation of one's own, and a count in common."""
+    thread = store.thread(who, user="u-1")
+    for number in range(TURNS):
+        await settled(thread.append({"turn": number, "part": 1}, {"turn": number, "part": 2}))
+        await settled(store.user("u-1").update(lambda value: {"n": value.get("n", 0) + 1}))
+    window = await settled(thread.load())
+    assert len(window.messages) == 2 * TURNS
+
+
+def fork(work: Callable[[], None]) -> int:
+    """A child that does the work and ends as Python programs end, with all their cleaning up."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        work()
+    except BaseException as error:
+        say(f"child failed: {described(error)}")
+        os._exit(1)
+    sys.exit(0)
+
+
+def join(child: int) -> None:
+    """Wait for a child, but not for ever."""
+    end = time.monotonic() + HANGS
+    done, status = os.waitpid(child, os.WNOHANG)
+    while not done:
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            raise AssertionError(f"a child did not end within {HANGS:g} s")
+        time.sleep(0.002)
+        done, status = os.waitpid(child, os.WNOHANG)
+    assert os.waitstatus_to_exitcode(status) == 0, f"a child ended with status {status}"
+
+
+def be_refused() -> None:
+    """Every way to use the store must say at once that it cannot work here."""
+    calls = {
+        "load": lambda: store.thread("parent", user="u-1").load(),
+        "append": lambda: store.thread("parent", user="u-1").append({"from": "a child"}),
+        "update": lambda: store.user("u-1").update(lambda value: {"n": -1}),
+    }
+    for name, call in calls.items():
+        begun = time.monotonic()
+        try:
+            asyncio.run(settled_call(call))
+            words = "it worked"
+        except StoreMisused as error:
+            words = str(error)
+        assert "fork" in words, f"{name}: {words}"
+        assert time.monotonic() - begun < 1.0, f"{name} took its time to refuse"
+    say("refused")
+
+
+def close_in_child() -> None:
+    """Closing what belongs to the parent may be refused or do nothing; it never hangs."""
+    try:
+        asyncio.run(settled_call(store.close))
+    except StoreMisused:
+        pass
+    say("closed")
+
+
+async def settled_call(call: Callable[[], Any]) -> Any:
+    return await settled(call())
+
+
+def unused() -> None:
+    children = [fork(lambda who=f"child-{n}": asyncio.run(use(who))) for n in range(3)]
+    asyncio.run(use("parent"))
+    for child in children:
+        join(child)
+
+
+def used() -> None:
+    asyncio.run(use("before"))
+    children = [fork(work) for work in (be_refused, close_in_child, be_refused)]
+    asyncio.run(use("parent"))
+    for child in children:
+        join(child)
+    asyncio.run(use("after"))
+
+
+def busy() -> None:
+    """Other threads are inside the store, with its locks in their hands, when the forks come."""
+    stop = Event()
+    written = [0, 0]
+
+    async def load(place: int) -> None:
+        while not stop.is_set():
+            await settled(store.thread(f"load-{place}").append({"n": written[place]}))
+            written[place] += 1
+
+    async def both() -> None:
+        await asyncio.gather(load(0), load(1))
+
+    if colour == "sync":
+        threads = [Thread(target=asyncio.run, args=(load(place),)) for place in (0, 1)]
+    else:
+        threads = [Thread(target=asyncio.run, args=(both(),))]
+    for thread in threads:
+        thread.start()
+    while min(written) < 20:
+        time.sleep(0.001)
+    try:
+        for _ in range(8):
+            join(fork(be_refused if moment == "busy" else close_in_child))
+        before = sum(written)
+        while sum(written) < before + 20:  # the parent goes on
+            time.sleep(0.001)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    report(written=written)
+
+
+{"unused": unused, "used": used, "busy": busy, "busy-close": busy}[moment]()
+asyncio.run(settled_call(store.close))

@@ -1,0 +1,56 @@
+"""A store made before a fork, as `gunicorn --preload` makes it, works after it or says why not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import apsw
+import pytest
+
+import holdfast.sync
+from processes.conftest import Start
+
+COLOURS = ["async", "sync"]
+TURNS = [{"turn": number, "part": part} for number in range(20) for part in (1, 2)]
+
+
+def check(path: Path, *whose: str) -> None:
+    """All that these have written is there, and the file is sound."""
+    with holdfast.sync.open(f"sqlite:///{path}") as store:
+        for who in whose:
+            assert store.thread(who, user="u-1").load().messages == TURNS, who
+        assert store.user("u-1").get().value == {"n": 20 * len(whose)}
+    connection = apsw.Connection(str(path))
+    assert connection.pragma("integrity_check") == "ok"
+    connection.close()
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_a_store_made_before_the_fork_works_in_every_child_and_in_the_parent(
+    start: Start, url: str, path: Path, colour: str
+) -> None:
+    start("preload", url, colour, "unused").finish()
+    check(path, "child-0", "child-1", "child-2", "parent")
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_a_store_used_before_the_fork_refuses_in_the_children_and_goes_on_in_the_parent(
+    start: Start, url: str, path: Path, colour: str
+) -> None:
+    lines = start("preload", url, colour, "used").finish()
+    assert sorted(lines) == ["closed", "refused", "refused"]
+    check(path, "before", "parent", "after")
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+@pytest.mark.parametrize(("moment", "said"), [("busy", "refused"), ("busy-close", "closed")])
+def test_forks_in_the_middle_of_writes_hang_nobody(
+    start: Start, url: str, path: Path, colour: str, moment: str, said: str
+) -> None:
+    lines = start("preload", url, colour, moment).finish()
+    assert lines[:-1] == [said] * 8
+    with holdfast.sync.open(url) as store:
+        for place, written in enumerate(json.loads(lines[-1])["written"]):
+            messages = store.thread(f"load-{place}").load().messages
+            assert messages == [{"n": number} for number in range(written)]
