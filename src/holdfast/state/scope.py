@@ -19,6 +19,10 @@ from holdfast.errors import (
     NotYoursError,
     StateConflictError,
 )
+from holdfast.layers.holding import Holding
+
+# sync only: from holdfast.layers.holding import check_held
+from holdfast.layers.renewal import Renewals
 from holdfast.ops import (
     Applied,
     Check,
@@ -32,10 +36,12 @@ from holdfast.ops import (
     Fetched,
     Held,
     KeyReused,
+    Lease,
     LogAt,
     NotYours,
     Op,
     Outcome,
+    Release,
     Write,
 )
 from holdfast.world import World
@@ -53,14 +59,53 @@ class Scope:
         capabilities: Capabilities,
         world: World,
         limits: Limits,
+        renewals: Renewals,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
-        self.execute = execute
+        self._execute = execute
         self.wait = wait
         self.capabilities = capabilities
         self.world = world
         self.limits = limits
+        self._renewals = renewals
+        self._holdings: set[Holding] = set()
         self._queues: WeakValueDictionary[tuple[Entity, str], asyncio.Lock] = WeakValueDictionary()
+
+    @property
+    def holder(self) -> str:
+        """How this process is named on the leases it holds."""
+        return self.world.name()
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        """Down to the engine, in one round trip."""
+        # sync only: check_held()
+        return await self._execute(ops)
+
+    def hold(
+        self, entity: Entity, lease: Lease, ttl: float, asked: float, keeps_due: bool = False
+    ) -> Holding:
+        """A lease that was granted, in the hands of this process."""
+        holding = Holding(
+            entity, lease, ttl, asked, self._renewals, self.world, keeps_due=keeps_due
+        )
+        self._holdings.add(holding)
+        return holding
+
+    def let_go(self, holding: Holding) -> None:
+        """This process does not hold it any more."""
+        self._renewals.remove(holding)
+        self._holdings.discard(holding)
+
+    async def release_all(self) -> None:
+        """Give every lease back at once, so that nobody waits for a ttl."""
+        holdings = list(self._holdings)
+        for holding in holdings:
+            self.let_go(holding)
+        if holdings:
+            new_id = self.world.new_id
+            await self._execute(
+                [Commit(h.entity, new_id(), (Release(h.token, h.nonce),)) for h in holdings]
+            )
 
     def queue(self, entity: Entity, name: str) -> asyncio.Lock:
         """A lock within this process for those who have met a conflict over one document.
