@@ -43,6 +43,7 @@ class Holding:
         self._renewals = renewals
         self._deadline = asked + SAFE * ttl
         self._lost = False
+        self._entered = self._left = False
         self._ticked = world.monotonic()
 
     @property
@@ -58,7 +59,8 @@ class Holding:
     async def enter(self) -> None:
         """From here on the current task is cancelled when the lease ends."""
         self._loop = asyncio.get_running_loop()
-        self._timeout = asyncio.timeout_at(self._end())
+        self._timeout = asyncio.timeout_at(self._loop.time() if self._lost else self._end())
+        self._entered = True
         await self._timeout.__aenter__()
         self._tick()
         self._renewals.add(self)
@@ -72,6 +74,7 @@ class Holding:
         """The block is over. Raises `LeaseLost` if it was cancelled for that."""
         self._renewals.remove(self)
         self._heartbeat.cancel()
+        self._left = True
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as timeout:
@@ -94,6 +97,8 @@ class Holding:
     # --- on the loop ----------------------------------------------------------------
 
     def _call(self, callback: object) -> None:
+        if not self._entered:
+            return  # nothing to cancel yet; `enter` and `check` look at what is known by then
         try:
             self._loop.call_soon_threadsafe(callback)  # type: ignore[arg-type]
         except RuntimeError:
@@ -103,7 +108,8 @@ class Holding:
         return self._loop.time() + self._deadline - self._world.monotonic()
 
     def _reschedule(self) -> None:
-        if self._timeout.when() is not None and not self._timeout.expired():
+        # The news may have been on its way when the block was left: then there is nothing to end.
+        if not self._left and not self._timeout.expired():
             self._timeout.reschedule(self._loop.time() if self._lost else self._end())
 
     def _tick(self) -> None:

@@ -77,9 +77,12 @@ class Renewals:
         with self._lock:
             for lease in [lease for lease in self._next if not lease.is_alive()]:
                 del self._next[lease]
-            due = [lease for lease, at in self._next.items() if at <= now]
+            due: dict[Entity, Renewable] = {}
+            for lease, at in self._next.items():
+                if at <= now:  # a batch holds one commit an entity; a second one is next
+                    due.setdefault(lease.entity, lease)
         if due:
-            self._renew(due, now)
+            self._renew(list(due.values()), now)
         with self._lock:
             if not self._next:
                 return None

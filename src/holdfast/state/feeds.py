@@ -35,10 +35,10 @@ async def entries_after(
         for entry in fetched.entries:
             place = Cursor(entry.seq, entry.stamp)
             yield entry
+        if not follow and len(fetched.entries) < scope.capabilities.page:
+            return
         if not fetched.entries:
             place = _passed(place, fetched.head)
-            if not follow:
-                return
             await scope.wait({entity: place.version}, WAIT)
 
 

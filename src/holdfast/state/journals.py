@@ -6,10 +6,11 @@ Also the shared channel on which agents publish what they did: nobody overwrites
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from copy import deepcopy
 from typing import Any
 
-from holdfast.codec import check_id, decode, decode_lines, encode, encode_messages
-from holdfast.errors import InvalidInput, Truncated
+from holdfast.codec import check_id, decode, encode, encode_messages
+from holdfast.errors import InvalidInput, Reset, Truncated
 from holdfast.ops import (
     Append,
     Check,
@@ -18,15 +19,14 @@ from holdfast.ops import (
     Drop,
     Duplicate,
     Fetch,
-    Fetched,
-    Log,
     LogAt,
     Put,
     Trim,
+    Value,
 )
 from holdfast.records import Appended, Change, Cursor, Folded, moment
 from holdfast.state.feeds import entries_after
-from holdfast.state.scope import Scope, refuse, stored
+from holdfast.state.scope import Scope, stored
 
 Event = dict[str, Any]
 Reducer = Callable[[Any, Event], Any]
@@ -78,54 +78,79 @@ class Journal:
         `version` when the reducer's meaning changes: older snapshots are then left aside.
         """
         start = await self._snapshot(name, version)
-        state = initial if start is None else start.state
-        place = Cursor(0) if start is None else start.cursor
-        folded = 0
         while True:
-            page = Log(place.version, first=self._scope.capabilities.page, stamp=place.stamp)
-            fetched = await self._scope.fetch(Fetch(self._entity, self._user, page))
-            if fetched.reset:  # the snapshot is of a history that is gone
-                state, place, folded = initial, Cursor(0), 0
-                continue
-            if fetched.truncated:
-                raise Truncated(
-                    f"the journal {self.id!r} was trimmed up to {fetched.head.base}, and there is "
-                    f"no snapshot {name!r} of reducer version {version} to start from",
-                    base=fetched.head.base,
-                )
-            for event in decode_lines(fetched.lines) if fetched.count else []:
-                state = reducer(state, event)
-            folded += fetched.count
-            if fetched.count < self._scope.capabilities.page:
-                head = fetched.head
-                cursor = Cursor(head.version, head.stamp or None)
-                return Folded(state, head.version, cursor, folded)
-            place = self._after(fetched, place)
+            place = Cursor(0) if start is None else start.cursor
+            state = deepcopy(initial) if start is None else start.state
+            events = 0
+            try:
+                feed = entries_after(self._scope, self._entity, self._user, place, follow=False)
+                async for entry in feed:
+                    state = reducer(state, decode(entry.body))
+                    place = Cursor(entry.seq, entry.stamp)
+                    events += 1
+            except Reset:  # deleted, or restored from a backup: what was read is not true any more
+                start = None
+            except Truncated as error:
+                # Whoever trimmed while this was reading has made a snapshot before.
+                start = await self._snapshot(name, version)
+                if start is None or start.version < error.base:
+                    raise Truncated(
+                        f"the journal {self.id!r} was trimmed up to {error.base}, and there is no "
+                        f"snapshot {name!r} of reducer version {version} to start from",
+                        base=error.base,
+                    ) from error
+            else:
+                return Folded(state, place.version, place, events)
 
     async def snapshot(
         self, reducer: Reducer, initial: Any = None, *, name: str = "default", version: int = 1
     ) -> Folded:
-        """Fold, and keep the result, so that the next fold starts from here."""
-        folded = await self.fold(reducer, initial, name=name, version=version)
-        document = _snapshot_name(name)
-        fetched = await self._scope.fetch(Fetch(self._entity, self._user, documents=(document,)))
-        old = fetched.documents.get(document)
-        record = {
-            "reducer": version,
-            "version": folded.version,
-            "stamp": folded.cursor.stamp,
-            "state": folded.state,
-        }
-        outcome = await self._scope.commit(
-            self._entity,
-            (Put(document, encode(record, "the state of the fold")),),
-            (DocumentAt(document, old.version, old.stamp) if old else DocumentAt(document, 0),),
-            owner=self._user,
-            retain=self._retain,
-        )
-        if not isinstance(outcome, Conflict):  # else somebody made a snapshot just now: fine too
-            stored(outcome, self._entity)
-        return folded
+        """Fold, and keep the result, so that the next fold starts from here.
+
+        When this returns, a snapshot of all that was folded is stored: it is safe to trim up to it.
+        """
+        document = _snapshot_name(name, version)
+        while True:
+            kept = await self._kept(document, initial)
+            folded = await self.fold(reducer, initial, name=name, version=version)
+            if folded.version == 0:
+                return folded
+            if kept is None:
+                continue  # it was begun just now
+            if decode(kept.json)["version"] >= folded.version:
+                return folded  # somebody has kept as much
+            record = _snapshot_json(folded.version, folded.cursor.stamp, folded.state)
+            outcome = await self._scope.commit(
+                self._entity,
+                (Put(document, record),),
+                (DocumentAt(document, kept.version, kept.stamp),),
+                owner=self._user,
+                retain=self._retain,
+            )
+            if not isinstance(outcome, Conflict):
+                stored(outcome, self._entity)
+                return folded
+
+    async def _kept(self, document: str, initial: Any) -> Value | None:
+        """The stored snapshot; of a journal without one, that of no events, stored just now.
+
+        Its version is what keeps a snapshot that was folded before the journal was deleted from
+        bringing back what it held.
+        """
+        while True:
+            fetch = Fetch(self._entity, self._user, documents=(document,))
+            fetched = await self._scope.fetch(fetch)
+            if not fetched.head.exists or document in fetched.documents:
+                return fetched.documents.get(document)
+            outcome = await self._scope.commit(
+                self._entity,
+                (Put(document, _snapshot_json(0, None, initial)),),
+                (DocumentAt(document, 0),),
+                owner=self._user,
+                retain=self._retain,
+            )
+            if not isinstance(outcome, Conflict):
+                stored(outcome, self._entity)
 
     async def trim(self, upto: Place) -> None:
         """Remove the events up to a version. Make a snapshot first; a slower reader is told."""
@@ -147,26 +172,23 @@ class Journal:
             yield Change(decode(entry.body), entry.seq, cursor, moment(entry.at), entry.key)
 
     async def _snapshot(self, name: str, version: int) -> Folded | None:
-        document = _snapshot_name(name)
-        outcome = (
-            await self._scope.execute((Fetch(self._entity, self._user, documents=(document,)),))
-        )[0]
-        if not isinstance(outcome, Fetched):
-            refuse(outcome, self._entity)
-        if document not in outcome.documents:
+        document = _snapshot_name(name, version)
+        fetched = await self._scope.fetch(Fetch(self._entity, self._user, documents=(document,)))
+        if document not in fetched.documents:
             return None
-        record = decode(outcome.documents[document].json)
-        if record["reducer"] != version:
-            return None
+        record = decode(fetched.documents[document].json)
         cursor = Cursor(record["version"], record["stamp"])
         return Folded(record["state"], record["version"], cursor, 0)
 
-    def _after(self, fetched: Fetched, place: Cursor) -> Cursor:
-        """The end of a page. Numbers may have gaps only where entries were removed."""
-        return Cursor(max(fetched.first + fetched.count - 1, place.version + 1))
 
-
-def _snapshot_name(name: str) -> str:
+def _snapshot_name(name: str, version: int) -> str:
+    """Each version of a reducer has its own: old and new code may run side by side."""
     if type(name) is not str or not name:
         raise InvalidInput(f"the name of a snapshot is a string, not {name!r}")
-    return check_id(f"snapshot:{name}", "the name of a snapshot")
+    if type(version) is not int:
+        raise InvalidInput(f"the version of a reducer is a number, not {version!r}")
+    return check_id(f"snapshot:{version}:{name}", "the name of a snapshot")
+
+
+def _snapshot_json(version: int, stamp: str | None, state: Any) -> str:
+    return encode({"version": version, "stamp": stamp, "state": state}, "the state of the fold")

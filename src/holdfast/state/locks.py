@@ -7,12 +7,27 @@ overwriting its successor's work.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from types import TracebackType
 
-from holdfast.errors import InvalidInput, StoreUnavailable
+from msgspec.structs import replace
+
+from holdfast.errors import HoldfastError, InvalidInput, LeaseLost, StoreUnavailable
 from holdfast.layers.holding import Holding
-from holdfast.ops import Acquire, Check, Entity, Held, Lease, Outcome, Release, Write
+from holdfast.ops import (
+    Acquire,
+    Check,
+    Commit,
+    Duplicate,
+    Entity,
+    Held,
+    Lease,
+    Outcome,
+    Release,
+    StatusIn,
+    Write,
+)
 from holdfast.state.scope import Scope, refuse, stored
 
 logger = logging.getLogger("holdfast.leases")
@@ -20,6 +35,7 @@ logger = logging.getLogger("holdfast.leases")
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 0.5
 SHORTEST_TTL = 0.05
+NEVER = StatusIn(())  # a check that nothing meets
 RETAIN = 86_400.0  # a lock that nobody has held for a day is forgotten; its tokens still grow
 
 
@@ -55,9 +71,15 @@ class Lock:
             owner=self._owner,
             retain=self._retain,
         )
-        self._holding = self._scope.hold(self._entity, lease, self._ttl, asked)
-        await self._holding.enter()
-        return self._holding
+        holding = self._scope.hold(self._entity, lease, self._ttl, asked)
+        try:
+            holding.check()  # the answer may have taken longer than the lease lasts
+        except LeaseLost:
+            await release(self._scope, holding)
+            raise
+        await holding.enter()
+        self._holding = holding
+        return holding
 
     async def __aexit__(
         self,
@@ -97,13 +119,8 @@ async def acquire(
     longest = FIRST_PAUSE
     while True:
         asked = world.monotonic()
-        outcome: Outcome = await scope.commit(
-            entity,
-            (Acquire(nonce, ttl, scope.holder), *writes),
-            checks,
-            owner=owner,
-            retain=retain,
-        )
+        take = (Acquire(nonce, ttl, scope.holder), *writes)
+        outcome = await ask(scope, Commit(entity, world.new_id(), take, checks, owner, retain))
         if not isinstance(outcome, Held):
             lease = stored(outcome, entity).lease
             assert lease is not None
@@ -117,16 +134,49 @@ async def acquire(
         await world.pause(pause)
 
 
+async def ask(scope: Scope, commit: Commit, *more: Write) -> Outcome:
+    """Ask for a lease. What a caller is granted after it was cancelled is given back, with `more`.
+
+    Otherwise nobody would know that it was granted, and everybody would wait for its ttl.
+    """
+    # async only: begin
+    try:
+        return (await scope.execute((commit,)))[0]
+    except asyncio.CancelledError:
+        scope.behind(_undo(scope, commit, more))
+        raise
+    # async only: end
+    # sync only: return scope.execute((commit,))[0]
+
+
+# async only: begin
+async def _undo(scope: Scope, commit: Commit, more: tuple[Write, ...]) -> None:
+    """Ask once more what became of it, in a way that never takes anything, and give it back."""
+    try:
+        (outcome,) = await scope.execute((replace(commit, checks=(NEVER,)),))
+        if isinstance(outcome, Duplicate) and (lease := outcome.first.lease) is not None:
+            await scope.give_back(commit.entity, Release(lease.token, lease.nonce), *more)
+    except HoldfastError as error:
+        _not_released(commit.entity, error)
+
+
+# async only: end
+
+
 async def release(scope: Scope, holding: Holding, *more: Write) -> None:
     """Give the lease back. If the store cannot be told, the ttl does it: said in the log."""
-    scope.let_go(holding)
+    if not scope.let_go(holding):
+        return  # given back when the store was closed
     try:
-        await scope.commit(holding.entity, (Release(holding.token, holding.nonce), *more))
+        await scope.give_back(holding.entity, Release(holding.token, holding.nonce), *more)
     except StoreUnavailable as error:
-        logger.warning(
-            "lease_not_released",
-            extra={"entity": holding.entity.kind, "error": type(error).__name__},
-        )
+        _not_released(holding.entity, error)
+
+
+def _not_released(entity: Entity, error: HoldfastError) -> None:
+    logger.warning(
+        "lease_not_released", extra={"entity": entity.kind, "error": type(error).__name__}
+    )
 
 
 def check_ttl(ttl: float) -> float:

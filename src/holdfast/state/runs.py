@@ -21,19 +21,23 @@ from holdfast.layers.holding import Holding
 from holdfast.ops import (
     Append,
     Applied,
+    Check,
     Conflict,
     Entity,
     Entry,
+    Fenced,
     Fetch,
     KeyReused,
     Log,
     LogAt,
+    Outcome,
     Put,
     Release,
     SetHead,
+    Write,
 )
 from holdfast.state.running import result_json, settle
-from holdfast.state.scope import Scope, stored
+from holdfast.state.scope import Scope, refuse, stored
 
 if TYPE_CHECKING:
     from holdfast.state.workflows import Workflow
@@ -132,6 +136,8 @@ class Run:
         A failing function is tried `retries` more times, after growing pauses, unless it raises
         `Permanent`. Steps that run at the same time need distinct names.
         """
+        if type(retries) is not int or retries < 0:
+            raise InvalidInput(f"retries is a number of at least 0, not {retries!r}")
         id_ = self._number(name)
         if id_ in self._journal.steps:
             return self._journal.steps[id_]
@@ -190,17 +196,14 @@ class Run:
     async def save(self, state: dict[str, Any]) -> None:
         """Replace the workflow's state document."""
         self._must_drive("saving the state")
-        assert self._holding is not None
-        outcome = await self._scope.commit(
-            self._entity,
-            (Put(STATE, encode_document(state, self._scope.limits)),),
-            (self._holding.fence,),
-        )
-        stored(outcome, self._entity)
+        put = Put(STATE, encode_document(state, self._scope.limits))
+        stored(await self._commit((put,)), self._entity)
         self.state = state
 
     async def transition(self, to: str, *, expect: str | None = None) -> str:
         """Move along the declared machine; see `Workflow.transition`."""
+        if self.broken is not None:
+            raise self.broken
         was = await self._workflow.transition(to, expect=expect)
         self.at = to
         return was
@@ -227,7 +230,11 @@ class Run:
             raise WorkflowFinished(
                 f"the workflow {self.id!r} has already {self.status} and did not record {what}"
             )
-        self._holding.check()
+        try:
+            self._holding.check()
+        except LeaseLost as error:
+            self.broken = error
+            raise
 
     async def _try(
         self, id_: str, function: Callable[..., Any], args: Any, kwargs: Any, retries: int
@@ -247,19 +254,28 @@ class Run:
             self._must_drive(f"the step {id_!r}")
         raise AssertionError("unreachable")
 
-    async def _record(self, key: str, body: str) -> Applied:
-        """Append to the journal with the driver's fence; if that is not sure, the run is over."""
+    async def _commit(self, writes: tuple[Write, ...], *checks: Check) -> Outcome:
+        """A commit with the driver's fence; if it is refused or not sure, the run is over."""
         assert self._holding is not None
         try:
-            outcome = await self._scope.commit(
-                self._entity, (Append((body,), key),), (self._holding.fence,)
-            )
+            outcome = await self._scope.commit(self._entity, writes, (self._holding.fence, *checks))
             if isinstance(outcome, KeyReused):
-                raise LeaseLost(f"another driver of the workflow {self.id!r} recorded {key!r}")
-            applied = stored(outcome, self._entity)
+                raise LeaseLost(
+                    f"another driver of the workflow {self.id!r} recorded {outcome.key!r}"
+                )
+            if isinstance(outcome, Fenced):
+                refuse(outcome, self._entity)
         except (StoreUnavailable, LeaseLost) as error:
             self.broken = error
             raise
+        return outcome
+
+    async def _record(self, key: str, body: str) -> Applied:
+        """Append to the journal."""
+        outcome = await self._commit((Append((body,), key),))
+        applied = stored(outcome, self._entity)
+        if outcome is applied:  # stored just now, not at an earlier try
+            self._clock = applied.at - self._scope.world.monotonic()
         if applied.version == self._journal.version + 1:
             self._journal.version = applied.version  # else signals came in between: still unread
         return applied
@@ -281,10 +297,9 @@ class Run:
     async def _park(self, until: float | None) -> None:
         """Give the lease back and leave the block, unless something arrived in between."""
         assert self._holding is not None
-        outcome = await self._scope.commit(
-            self._entity,
-            (SetHead(due=until or 0), Release(self._holding.token, self._holding.nonce)),
-            (self._holding.fence, LogAt(self._journal.version)),
+        release = Release(self._holding.token, self._holding.nonce)
+        outcome = await self._commit(
+            (SetHead(due=until or 0), release), LogAt(self._journal.version)
         )
         if isinstance(outcome, Conflict):
             await self._catch_up()

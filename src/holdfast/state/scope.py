@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 # sync only: import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -18,6 +19,7 @@ from holdfast.errors import (
     LeaseLost,
     NotYoursError,
     StateConflictError,
+    StoreUnavailable,
 )
 from holdfast.layers.holding import Holding
 
@@ -42,9 +44,12 @@ from holdfast.ops import (
     Op,
     Outcome,
     Release,
+    SetHead,
     Write,
 )
 from holdfast.world import World
+
+logger = logging.getLogger("holdfast.leases")
 
 
 class Scope:
@@ -68,7 +73,8 @@ class Scope:
         self.world = world
         self.limits = limits
         self._renewals = renewals
-        self._holdings: set[Holding] = set()
+        self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
+        self._behind: set[asyncio.Task[None]] = set()  # async only
         self._queues: WeakValueDictionary[tuple[Entity, str], asyncio.Lock] = WeakValueDictionary()
 
     @property
@@ -88,23 +94,54 @@ class Scope:
         holding = Holding(
             entity, lease, ttl, asked, self._renewals, self.world, keeps_due=keeps_due
         )
-        self._holdings.add(holding)
+        self._holdings[holding] = None
         return holding
 
-    def let_go(self, holding: Holding) -> None:
-        """This process does not hold it any more."""
+    def let_go(self, holding: Holding) -> bool:
+        """This process does not hold it any more; False if it did not before."""
         self._renewals.remove(holding)
-        self._holdings.discard(holding)
+        held = holding in self._holdings
+        self._holdings.pop(holding, None)
+        return held
+
+    async def give_back(self, entity: Entity, *writes: Write) -> None:
+        """A commit that is made even if a lease around the caller is lost."""
+        await self._execute((Commit(entity, self.world.new_id(), writes),))
+
+    # async only: begin
+    def behind(self, work: Coroutine[Any, Any, None]) -> None:
+        """What has to be done though its caller is gone; `release_all` waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
+
+    # async only: end
 
     async def release_all(self) -> None:
-        """Give every lease back at once, so that nobody waits for a ttl."""
-        holdings = list(self._holdings)
-        for holding in holdings:
+        """Give every lease back at once, so that nobody waits for a ttl, be it to drive it.
+
+        Code that still holds one learns that it has lost it.
+        """
+        # async only: begin
+        if self._behind:
+            await asyncio.wait(self._behind)
+        # async only: end
+        commits: dict[Entity, Commit] = {}  # of two leases on one entity the older one is lost
+        for holding in list(self._holdings):
             self.let_go(holding)
-        if holdings:
-            new_id = self.world.new_id
-            await self._execute(
-                [Commit(h.entity, new_id(), (Release(h.token, h.nonce),)) for h in holdings]
+            holding.lost()
+            writes: tuple[Write, ...] = (Release(holding.token, holding.nonce),)
+            if holding.keeps_due:
+                writes = (*writes, SetHead(due_in=0))
+            commits[holding.entity] = Commit(holding.entity, self.world.new_id(), writes)
+        if not commits:
+            return
+        try:
+            await self._execute(list(commits.values()))
+        except StoreUnavailable as error:  # the ttl does it
+            logger.warning(
+                "leases_not_released",
+                extra={"leases": len(commits), "error": type(error).__name__},
             )
 
     def queue(self, entity: Entity, name: str) -> asyncio.Lock:

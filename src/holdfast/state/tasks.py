@@ -27,7 +27,10 @@ from holdfast.ops import (
     Absent,
     Acquire,
     Applied,
+    Check,
+    Commit,
     Conflict,
+    DocumentAt,
     Duplicate,
     Fenced,
     Fetch,
@@ -42,14 +45,15 @@ from holdfast.ops import (
     SetHead,
     StatusIn,
     Value,
+    Write,
 )
 from holdfast.records import TaskInfo, moment
-from holdfast.state.locks import check_ttl, release
+from holdfast.state.locks import ask, check_ttl, release
 from holdfast.state.running import result_json, said, settle
 from holdfast.state.scope import Scope, refuse, stored
 
 PENDING, RUNNING, COMPLETED, FAILED = "pending", "running", "completed", "failed"
-UNFINISHED = StatusIn((PENDING, RUNNING, FAILED))
+UNFINISHED = StatusIn((PENDING, RUNNING))
 CALL, RESULT, ERROR = "call", "result", "error"
 READING = (CALL, RESULT, ERROR)
 
@@ -130,14 +134,21 @@ class Task:
     async def _schedule(self, at: datetime | float) -> bool:
         """Record a task of the future; False if its time has come."""
         due = at.timestamp() if isinstance(at, datetime) else float(at)
-        if due <= self._scope.world.now():
+        left = due - self._scope.world.now()
+        if left <= 0:
             return False
+        if "args" not in decode(self._call):
+            raise InvalidInput(
+                f"the task {self._entity.id!r} is to run later, but its arguments are not JSON and "
+                "cannot be kept until then; pass ids or plain values"
+            )
+        retain = self._options.retain
         outcome = await self._scope.commit(
             self._entity,
             (SetHead(status=PENDING, due=due), Put(CALL, self._call)),
             (Absent(),),
             owner=self._options.user,
-            retain=due - self._scope.world.now() + (self._options.retain or 0),
+            retain=None if retain is None else left + retain,
             reading=READING,
         )
         if isinstance(outcome, Conflict):
@@ -152,10 +163,10 @@ class Task:
         end = None if wait is None else world.monotonic() + wait
         nonce = world.new_id()
         longest = FIRST_PAUSE
-        new = True
+        checks: tuple[Check, ...] = (Absent(),)
         while True:
             asked = world.monotonic()
-            outcome = await self._try_claim(nonce, new)
+            outcome = await self._try_claim(nonce, checks)
             if isinstance(outcome, Applied | Duplicate):
                 lease = stored(outcome, self._entity).lease
                 assert lease is not None
@@ -164,7 +175,7 @@ class Task:
                 finished = self._judge(outcome.head, outcome.values)
                 if finished is not None:
                     return finished
-                new = not outcome.head.exists
+                checks = claimable(outcome.head, outcome.values)
                 continue
             if not isinstance(outcome, Held):
                 refuse(outcome, self._entity)
@@ -177,20 +188,23 @@ class Task:
             longest = min(longest * 2, LONGEST_PAUSE)
             await world.pause(pause)
 
-    async def _try_claim(self, nonce: str, new: bool) -> Outcome:
+    async def _try_claim(self, nonce: str, checks: tuple[Check, ...]) -> Outcome:
         options = self._options
+        new = checks == (Absent(),)
         take = (
             Acquire(nonce, options.ttl, self._scope.holder),
             SetHead(status=RUNNING, due_in=options.ttl),
         )
-        return await self._scope.commit(
+        claim = Commit(
             self._entity,
+            self._scope.world.new_id(),
             (*take, Put(CALL, self._call)) if new else take,
-            (Absent(),) if new else (UNFINISHED,),
-            owner=options.user,
-            retain=options.retain,
-            reading=READING,
+            checks,
+            options.user,
+            options.retain,
+            READING,
         )
+        return await ask(self._scope, claim, SetHead(status=PENDING, due_in=0))
 
     def _judge(self, head: Head, values: Values) -> Finished | None:
         """The recorded end, if there is one; raises if it failed for good or is another call."""
@@ -218,6 +232,7 @@ class Task:
         holding = scope.hold(entity, claim.lease, self._options.ttl, claim.asked, keeps_due=True)
         await holding.enter()
         try:
+            holding.check()  # the answer to the claim may have taken longer than the lease lasts
             with working_on(entity):
                 value = await settle(self._function(*self._args, **self._kwargs))
             text = result_json(value, f"the task {entity.id!r}")
@@ -228,16 +243,8 @@ class Task:
         return await self._record(holding, value, text)
 
     async def _record(self, holding: Holding, value: Any, text: str) -> Any:
-        outcome = await self._scope.commit(
-            self._entity,
-            (
-                Put(RESULT, text),
-                SetHead(status=COMPLETED, due=0, retain=self._options.retain or 0),
-                Release(holding.token, holding.nonce),
-            ),
-            (holding.fence,),
-        )
-        self._scope.let_go(holding)
+        end = SetHead(status=COMPLETED, due=0, retain=self._options.retain or 0)
+        outcome = await self._finish(holding, Put(RESULT, text), end)
         if isinstance(outcome, Fenced):
             # Taken over meanwhile. What counts is what is recorded, be it the successor's.
             fetched = await self._scope.fetch(Fetch(self._entity, documents=READING))
@@ -260,18 +267,31 @@ class Task:
             await release(self._scope, holding, SetHead(status=PENDING, due_in=0))
             return
         record = said(error) | {"failures": claim.failures + 1}
-        outcome = await self._scope.commit(
-            self._entity,
-            (
-                Put(ERROR, encode(record, "the error")),
-                SetHead(status=FAILED, due=0),
-                Release(holding.token, holding.nonce),
-            ),
-            (holding.fence,),
-        )
-        self._scope.let_go(holding)
+        put = Put(ERROR, encode(record, "the error"))
+        outcome = await self._finish(holding, put, SetHead(status=FAILED, due=0))
         if not isinstance(outcome, Fenced):
             stored(outcome, self._entity)
+
+    async def _finish(self, holding: Holding, *writes: Write) -> Outcome:
+        """Record how it ended and give it back, if it is still ours."""
+        release = Release(holding.token, holding.nonce)
+        try:
+            return await self._scope.commit(self._entity, (*writes, release), (holding.fence,))
+        finally:
+            self._scope.let_go(holding)  # told or not: its ttl ends it
+
+
+def claimable(head: Head, values: Values) -> tuple[Check, ...]:
+    """What must still hold when a task that was judged worth running is claimed.
+
+    A failed one only with the very failure that was judged: another may have ended it meanwhile.
+    """
+    if not head.exists:
+        return (Absent(),)
+    if head.status == FAILED and ERROR in values:
+        error = values[ERROR]
+        return StatusIn((FAILED,)), DocumentAt(ERROR, error.version, error.stamp)
+    return (UNFINISHED,)
 
 
 def failures(values: Values) -> int:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from holdfast.codec import decode
-from holdfast.errors import HoldfastError, LeaseHeld
+from holdfast.errors import HoldfastError, LeaseHeld, LeaseLost, StoreMisused, StoreUnavailable
 from holdfast.ops import Found, List, Listed
 from holdfast.state.running import settle
 from holdfast.state.scope import Scope
@@ -41,6 +41,8 @@ class Worker:
                 if self._tasks:
                     async for found in self._due("task", CALL):
                         worked |= await self._carry_out(found)
+            except StoreMisused:
+                raise  # closed: no waiting mends that
             except HoldfastError as error:
                 logger.warning("work_interrupted", extra={"error": type(error).__name__})
             if not worked and not until():
@@ -72,7 +74,8 @@ class Worker:
         handler = self._handlers.get(meta.get("kind", ""))
         if handler is None:
             return False
-        workflow = Workflow(self._scope, found.entity.id, ttl=self._ttl, wait=0)
+        owner = found.head.owner or None
+        workflow = Workflow(self._scope, found.entity.id, user=owner, ttl=self._ttl, wait=0)
         try:
             async with workflow as run:
                 await settle(handler(run))
@@ -84,6 +87,8 @@ class Worker:
                 "workflow_left",
                 extra={"workflow": found.entity.id, "error": type(error).__name__},
             )
+            # Left active it is due at once: without a pause this would go round and round.
+            return not isinstance(error, StoreUnavailable | LeaseLost)
         return True
 
     async def _carry_out(self, found: Found) -> bool:
@@ -106,4 +111,5 @@ class Worker:
             return False
         except Exception as error:
             logger.warning("task_left", extra={"task": id_, "error": type(error).__name__})
+            return not isinstance(error, StoreUnavailable | LeaseLost)
         return True

@@ -27,6 +27,7 @@ from holdfast.ops import (
     Absent,
     Acquire,
     Append,
+    Commit,
     Conflict,
     DocumentAt,
     Drop,
@@ -49,7 +50,7 @@ from holdfast.ops import (
     Write,
 )
 from holdfast.records import WorkflowInfo, moment
-from holdfast.state.locks import check_ttl, release
+from holdfast.state.locks import ask, check_ttl, release
 from holdfast.state.running import said
 from holdfast.state.runs import Journal, Parked, Run
 from holdfast.state.scope import Scope, refuse, stored
@@ -102,8 +103,6 @@ class Workflow:
         if self._run is not None:
             raise InvalidInput("this workflow is already entered; call store.workflow(...) again")
         self._run = await self._enter()
-        if self._holding is not None:
-            await self._holding.enter()
         return self._run
 
     async def __aexit__(
@@ -176,16 +175,24 @@ class Workflow:
             else:
                 applied = stored(outcome, self._entity)
                 assert applied.lease is not None
-                self._holding = self._scope.hold(
+                holding = self._scope.hold(
                     self._entity, applied.lease, self._ttl, asked, keeps_due=True
                 )
+                self._holding = holding
+                await holding.enter()  # a long journal may take longer to read than the ttl
                 values = {} if applied.created else _values(outcome)
-                clock = applied.lease.until - self._ttl - asked  # the engine's clock from ours
+                # The engine's clock from ours: rather behind than ahead, or a sleep ends early.
+                clock = applied.lease.until - self._ttl - world.monotonic()
                 try:
-                    return await self._begin(ACTIVE, values, clock, fresh=applied.created)
-                except BaseException:
-                    holding, self._holding = self._holding, None
-                    await release(self._scope, holding, SetHead(due_in=0))
+                    run = await self._begin(ACTIVE, values, clock, fresh=applied.created)
+                    holding.check()  # the answer may have taken longer than the lease lasts
+                    return run
+                except BaseException as error:
+                    self._holding = None
+                    try:
+                        await holding.leave(type(error), error, error.__traceback__)
+                    finally:
+                        await release(self._scope, holding, SetHead(due_in=0))
                     raise
 
     async def _try_take(self, nonce: str, new: bool) -> Outcome:
@@ -198,13 +205,15 @@ class Workflow:
             if self._machine:
                 first = {"at": next(iter(self._machine))}
                 writes.append(Put(STEP, encode(first, "the step")))
-        return await self._scope.commit(
+        take = Commit(
             self._entity,
+            self._scope.world.new_id(),
             tuple(writes),
             (Absent(),) if new else (StatusIn((ACTIVE,)),),
-            owner=self._user,
+            self._user,
             reading=READING,
         )
+        return await ask(self._scope, take, SetHead(due_in=0))
 
     async def _begin(
         self, status: str, values: Values, clock: float, *, fresh: bool = False
@@ -253,12 +262,11 @@ class Workflow:
             )
 
     async def _end(self, holding: Holding, *writes: Write) -> None:
-        outcome = await self._scope.commit(
-            self._entity,
-            (*writes, Release(holding.token, holding.nonce)),
-            (holding.fence,),
-        )
-        self._scope.let_go(holding)
+        release = Release(holding.token, holding.nonce)
+        try:
+            outcome = await self._scope.commit(self._entity, (*writes, release), (holding.fence,))
+        finally:
+            self._scope.let_go(holding)  # told or not: its ttl ends it
         stored(outcome, self._entity)
 
     # --- from outside ---------------------------------------------------------------
@@ -271,10 +279,12 @@ class Workflow:
         """
         check_id(name, "the name of a signal")
         body = encode({"signal": name, "value": value}, "the signal")
-        full_key = None if key is None else check_id(f"signal:{name}:{key}", "the signal's key")
+        # The length keeps the name "a:b" with the key "c" from being "a" with "b:c".
+        if key is not None:
+            key = f"signal:{len(name)}:{name}:{check_id(key, 'the key of a signal')}"
         outcome = await self._scope.commit(
             self._entity,
-            (Append((body,), full_key), SetHead(due_in=0)),
+            (Append((body,), key), SetHead(due_in=0)),
             (StatusIn((ACTIVE,)),),
             owner=self._user,
         )
