@@ -44,6 +44,7 @@ SHARED: set[str] = set()
 MODULES = {
     "holdfast.layers.coalesce": "holdfast.layers.coalesce_sync",
     "holdfast.layers.guard": "holdfast.layers.guard_sync",
+    "holdfast.layers.holding": "holdfast.layers.holding_sync",
     "holdfast.engines.sqlite.engine": "holdfast.engines.sqlite.engine_sync",
 }
 

@@ -61,6 +61,18 @@ class LeaseHeld(HoldfastError):
         self.holder = holder
 
 
+class WorkflowFinished(HoldfastError):
+    """The workflow has already completed or failed; it only replays what was recorded."""
+
+
+class TaskFailed(HoldfastError):
+    """The task failed for good, at an earlier delivery; the message says how."""
+
+
+class Permanent(HoldfastError):
+    """Raise this in a task or step whose failure no retry can mend: it is recorded at once."""
+
+
 class Reset(HoldfastError):
     """The history you were following is gone: erased and begun anew, restored or rewound.
 

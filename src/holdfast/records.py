@@ -115,13 +115,31 @@ class Document(Struct, frozen=True):
 
 
 class WorkflowInfo(Struct, frozen=True):
-    """A workflow in a listing."""
+    """A workflow in a listing.
+
+    `status` is active, completed or failed; `step` is where its declared machine stands.
+    """
+
+    id: str
+    kind: str
+    user: str | None
+    status: str
+    step: str | None
+    state: dict[str, Any]
+    updated_at: datetime
+
+
+class TaskInfo(Struct, frozen=True):
+    """A task in a listing."""
 
     id: str
     user: str | None
-    status: str
-    state: dict[str, Any]
+    status: str  # pending, running, completed or failed
+    name: str
+    failures: int
+    error: str | None
     updated_at: datetime
+    due_at: datetime | None
 
 
 class Context(Struct, frozen=True):
@@ -130,6 +148,15 @@ class Context(Struct, frozen=True):
     thread: Window
     user: dict[str, Document]
     workflows: list[WorkflowInfo]
+
+
+class Folded(Struct, frozen=True):
+    """What a journal's events fold to, as of `version`; `events` were folded by this call."""
+
+    state: Any
+    version: int
+    cursor: Cursor
+    events: int
 
 
 class Exported(Struct, frozen=True):

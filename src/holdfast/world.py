@@ -10,11 +10,50 @@ import asyncio
 import base64
 import os
 import random
+import socket
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+class Ticker:
+    """Calls `step` on a thread of its own, when the time it asked for has come or when woken.
+
+    `step` returns the seconds until it wants to be called again, or None: not before `wake`.
+    """
+
+    def __init__(self, step: Callable[[], float | None], name: str) -> None:
+        self._step = step
+        self._woken = threading.Condition()
+        self._wanted = False
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Call `step` soon."""
+        with self._woken:
+            self._wanted = True
+            self._woken.notify()
+
+    def stop(self) -> None:
+        """No further call of `step` begins; waits for one under way."""
+        with self._woken:
+            self._stopped = True
+            self._woken.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            delay = self._step()
+            with self._woken:
+                if not self._wanted and not self._stopped:
+                    self._woken.wait(delay)
+                self._wanted = False
 
 
 class World:
@@ -36,6 +75,10 @@ class World:
         """A fresh id of 96 random bits, as 16 characters."""
         return base64.urlsafe_b64encode(os.urandom(12)).decode("ascii")
 
+    def ticker(self, step: Callable[[], float | None], name: str) -> Ticker:
+        """Something that happens again and again beside everything else."""
+        return Ticker(step, name)
+
     async def offload(self, work: Callable[..., T], *args: Any) -> T:
         """Do blocking work (files) while others run."""
         return await asyncio.to_thread(work, *args)
@@ -43,6 +86,10 @@ class World:
     def call(self, work: Callable[..., T], *args: Any) -> T:
         """Do blocking work on this thread: what `offload` is to blocking callers."""
         return work(*args)
+
+    def name(self) -> str:
+        """Who this process is, for people who look at a lease."""
+        return f"{socket.gethostname()}:{os.getpid()}"
 
     async def pause(self, seconds: float) -> None:
         """Let `seconds` pass while others run."""

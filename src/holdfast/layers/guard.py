@@ -38,6 +38,10 @@ class Guard:
                 raise StoreUnavailable("the store could not be opened in time") from error
         return await self._coalescer.execute(ops, timeout)
 
+    def is_open(self) -> bool:
+        """Whether the engine is open here and now."""
+        return self._loop is not None and self._process == _process
+
     async def ready(self) -> None:
         """Make sure the engine is open here; every first caller waits for the same opening."""
         loop = asyncio.get_running_loop()

@@ -27,6 +27,10 @@ class Guard:
             self.ready()
         return self._coalescer.execute(ops, timeout)
 
+    def is_open(self) -> bool:
+        """Whether the engine is open here and now."""
+        return self._process is not None and self._process == guard._process and not self._closed
+
     def ready(self) -> None:
         """Make sure the engine is open here."""
         if self._process is not None and self._process != guard._process:

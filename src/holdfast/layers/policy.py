@@ -67,6 +67,8 @@ class Deadlines:
             except StoreUnavailable as next_error:
                 error = next_error
                 unknown = unknown or error.applied == "unknown"
-        # An earlier attempt may have been applied though the last one surely was not.
-        error.applied = "unknown" if unknown else "no"
+        if unknown and error.applied == "no":
+            # An earlier attempt may have been applied though the last one surely was not. The error
+            # itself is not touched: a batch that failed gives the same one to all its callers.
+            raise type(error)(str(error), applied="unknown") from error
         raise error

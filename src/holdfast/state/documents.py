@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Literal
@@ -22,6 +21,7 @@ from holdfast.ops import (
     Write,
 )
 from holdfast.records import Document
+from holdfast.state.running import settle
 from holdfast.state.scope import Scope, refuse, stored
 
 Json = dict[str, Any]
@@ -161,9 +161,7 @@ class DocumentHandle:
 
     async def _changed(self, change: Callable[[Json], Any], value: Json) -> Json:
         mine = deepcopy(value)
-        result = change(mine)
-        if inspect.isawaitable(result):  # async only
-            result = await result  # async only
+        result = await settle(change(mine))
         return mine if result is None else result
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 # sync only: import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -18,7 +19,12 @@ from holdfast.errors import (
     LeaseLost,
     NotYoursError,
     StateConflictError,
+    StoreUnavailable,
 )
+from holdfast.layers.holding import Holding
+
+# sync only: from holdfast.layers.holding import check_held
+from holdfast.layers.renewal import Renewals
 from holdfast.ops import (
     Applied,
     Check,
@@ -32,13 +38,18 @@ from holdfast.ops import (
     Fetched,
     Held,
     KeyReused,
+    Lease,
     LogAt,
     NotYours,
     Op,
     Outcome,
+    Release,
+    SetHead,
     Write,
 )
 from holdfast.world import World
+
+logger = logging.getLogger("holdfast.leases")
 
 
 class Scope:
@@ -53,14 +64,85 @@ class Scope:
         capabilities: Capabilities,
         world: World,
         limits: Limits,
+        renewals: Renewals,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
-        self.execute = execute
+        self._execute = execute
         self.wait = wait
         self.capabilities = capabilities
         self.world = world
         self.limits = limits
+        self._renewals = renewals
+        self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
+        self._behind: set[asyncio.Task[None]] = set()  # async only
         self._queues: WeakValueDictionary[tuple[Entity, str], asyncio.Lock] = WeakValueDictionary()
+
+    @property
+    def holder(self) -> str:
+        """How this process is named on the leases it holds."""
+        return self.world.name()
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        """Down to the engine, in one round trip."""
+        # sync only: check_held()
+        return await self._execute(ops)
+
+    def hold(
+        self, entity: Entity, lease: Lease, ttl: float, asked: float, keeps_due: bool = False
+    ) -> Holding:
+        """A lease that was granted, in the hands of this process."""
+        holding = Holding(
+            entity, lease, ttl, asked, self._renewals, self.world, keeps_due=keeps_due
+        )
+        self._holdings[holding] = None
+        return holding
+
+    def let_go(self, holding: Holding) -> bool:
+        """This process does not hold it any more; False if it did not before."""
+        self._renewals.remove(holding)
+        held = holding in self._holdings
+        self._holdings.pop(holding, None)
+        return held
+
+    async def give_back(self, entity: Entity, *writes: Write) -> None:
+        """A commit that is made even if a lease around the caller is lost."""
+        await self._execute((Commit(entity, self.world.new_id(), writes),))
+
+    # async only: begin
+    def behind(self, work: Coroutine[Any, Any, None]) -> None:
+        """What has to be done though its caller is gone; `release_all` waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
+
+    # async only: end
+
+    async def release_all(self) -> None:
+        """Give every lease back at once, so that nobody waits for a ttl, be it to drive it.
+
+        Code that still holds one learns that it has lost it.
+        """
+        # async only: begin
+        if self._behind:
+            await asyncio.wait(self._behind)
+        # async only: end
+        commits: dict[Entity, Commit] = {}  # of two leases on one entity the older one is lost
+        for holding in list(self._holdings):
+            self.let_go(holding)
+            holding.lost()
+            writes: tuple[Write, ...] = (Release(holding.token, holding.nonce),)
+            if holding.keeps_due:
+                writes = (*writes, SetHead(due_in=0))
+            commits[holding.entity] = Commit(holding.entity, self.world.new_id(), writes)
+        if not commits:
+            return
+        try:
+            await self._execute(list(commits.values()))
+        except StoreUnavailable as error:  # the ttl does it
+            logger.warning(
+                "leases_not_released",
+                extra={"leases": len(commits), "error": type(error).__name__},
+            )
 
     def queue(self, entity: Entity, name: str) -> asyncio.Lock:
         """A lock within this process for those who have met a conflict over one document.

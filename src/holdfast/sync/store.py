@@ -3,23 +3,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from holdfast.codec import Limits, check_count, check_id, decode, decode_lines
+from holdfast.codec import Limits, check_count, check_id, decode_lines
 from holdfast.engine import Description, SyncEngine
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.layers.guard_sync import Guard
+from holdfast.layers.renewal import Renewals
 from holdfast.ops import Entity, Fetch, Fetched, Found, List, Listed, Log, Sweep, Swept
-from holdfast.records import Context, Cursor, Health, ThreadInfo, Window, WorkflowInfo, moment
+from holdfast.records import (
+    Context,
+    Cursor,
+    Health,
+    TaskInfo,
+    ThreadInfo,
+    Window,
+    WorkflowInfo,
+    moment,
+)
 from holdfast.registry import create_sync_engine, parse
 from holdfast.sync.layers.policy import Deadlines, Policy
 from holdfast.sync.state.documents import document
+from holdfast.sync.state.journals import Journal
+from holdfast.sync.state.locks import Lock
 from holdfast.sync.state.scope import Scope, refuse
+from holdfast.sync.state.tasks import Task, TaskOptions, list_tasks
 from holdfast.sync.state.threads import Thread
 from holdfast.sync.state.users import Shared, User
+from holdfast.sync.state.work import Worker
+from holdfast.sync.state.workflows import READING, Machine, Workflow, list_workflows, workflow_info
 from holdfast.world import World
 
 THIRTY_DAYS = timedelta(days=30)
@@ -67,6 +82,7 @@ class Store:
         self._guard = Guard(engine)
         self._retain = seconds(retain)
         deadlines = Deadlines(self._guard, policy or Policy(), world)
+        self._renewals = Renewals(engine.sibling(), world)
         self._scope = Scope(
             namespace,
             deadlines.execute,
@@ -74,6 +90,7 @@ class Store:
             capabilities=engine.capabilities,
             world=world,
             limits=limits or Limits(),
+            renewals=self._renewals,
         )
 
     def __enter__(self) -> Self:
@@ -89,7 +106,10 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Finish what is under way, then let go of every thread, file and connection."""
+        """Finish what is under way, give back every lease, then let go of everything."""
+        if self._guard.is_open():
+            self._scope.release_all()
+        self._scope.world.call(self._renewals.close)
         self._guard.close()
 
     def _wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
@@ -138,6 +158,117 @@ class Store:
         """Permanent state that belongs to no user."""
         return Shared(self._scope, id)
 
+    # --- coordination ---------------------------------------------------------------
+
+    def lock(
+        self, name: str, *, ttl: float = 30.0, wait: float | None = None, on: Thread | None = None
+    ) -> Lock:
+        """A lock across replicas: `with store.lock("inventory") as lease`.
+
+        Waits up to `wait` seconds (None: as long as it takes; 0: not at all), then raises
+        `LeaseHeld`. The lease is renewed while the block runs; if it is lost, the block is
+        cancelled and `LeaseLost` raised. With `on=thread` it is that thread's own lease, and
+        `thread.append(..., fence=lease)` is checked together with the write.
+        """
+        if on is not None:
+            check_id(name, "the name of a lock")
+            return on.lead(ttl=ttl, wait=wait)
+        return Lock(self._scope, self._scope.entity("lock", name), ttl=ttl, wait=wait)
+
+    def elect(self, name: str, *, ttl: float = 30.0, wait: float | None = None) -> Lock:
+        """Lead a name: the block runs in one replica at a time, the others wait to succeed it."""
+        return Lock(self._scope, self._scope.entity("leader", name), ttl=ttl, wait=wait)
+
+    def once(
+        self,
+        id: str,
+        function: Callable[..., Any],
+        *args: Any,
+        user: str | None = None,
+        ttl: float = 30.0,
+        wait: float | None = None,
+        attempts: int = 3,
+        at: datetime | float | None = None,
+        fingerprint: str | None = None,
+        retain: Retention = THIRTY_DAYS,
+        **kwargs: Any,
+    ) -> Any:
+        """The result of `function(*args, **kwargs)`, computed once across replicas.
+
+        A task that has completed gives its stored result. One that runs elsewhere is waited for,
+        up to `wait` seconds, then `LeaseHeld` is raised. One that failed is tried again by the
+        next delivery, up to `attempts` times, then raises `TaskFailed`; `Permanent` ends it at
+        once. The same id with other arguments raises `KeyReusedError`; `fingerprint` says
+        instead what makes two calls the same. With `at` in the future it is only recorded, for
+        `work` to run when it is due, and None is returned.
+        """
+        options = TaskOptions(user, ttl, wait, attempts, at, fingerprint, seconds(retain))
+        return Task(self._scope, id, function, args, kwargs, options).run()
+
+    def tasks(self, status: str | None = None, *, user: str | None = None) -> Iterator[TaskInfo]:
+        """Tasks by id: all, or those pending, running, completed or failed."""
+        for info in list_tasks(self._scope, status, user):
+            yield info
+
+    def workflow(
+        self,
+        id: str,
+        *,
+        kind: str | None = None,
+        user: str | None = None,
+        input: Any = None,
+        machine: Machine | None = None,
+        ttl: float = 30.0,
+        wait: float | None = None,
+    ) -> Workflow:
+        """A durable workflow: `with` begins it, or goes on where it stopped.
+
+        Leaving the block normally completes it. `StoreUnavailable`, `LeaseLost` and cancellation
+        leave it active for another replica; any other exception fails it. Entering one that
+        another replica drives waits up to `wait` seconds, then raises `LeaseHeld`.
+        """
+        return Workflow(
+            self._scope,
+            id,
+            kind=kind,
+            user=user,
+            input=input,
+            machine=machine,
+            ttl=ttl,
+            wait=wait,
+        )
+
+    def workflows(
+        self, *, kind: str | None = None, user: str | None = None, status: str | None = None
+    ) -> Iterator[WorkflowInfo]:
+        """Workflows by id: all, or those active, completed or failed."""
+        for info in list_workflows(self._scope, kind=kind, user=user, status=status):
+            yield info
+
+    def work(
+        self,
+        handlers: Mapping[str, Callable[..., Any]],
+        *,
+        tasks: Mapping[str, Callable[..., Any]] | None = None,
+        poll: float = 1.0,
+        ttl: float = 30.0,
+        until: Callable[[], bool] | None = None,
+    ) -> None:
+        """Drive workflows that are abandoned, signalled or due, until cancelled.
+
+        `handlers` maps a kind to a function of the run; `tasks` maps a function's name to the
+        function, for tasks scheduled with `once(..., at=...)`. Survives a failing store: what
+        could not be finished stays active for whoever comes next.
+        """
+        worker = Worker(self._scope, handlers, tasks or {}, ttl=ttl, poll=poll)
+        worker.run(until or (lambda: False))
+
+    def journal(self, id: str, user: str | None = None, *, retain: Retention = None) -> Journal:
+        """An event-sourced log, and a channel on which agents publish what they did."""
+        return Journal(self._scope, id, user, seconds(retain))
+
+    # --- reading together -----------------------------------------------------------
+
     def context(self, *, user: str, thread: str, last: int = 20) -> Context:
         """The thread's last messages, the user's documents and unfinished workflows.
 
@@ -155,7 +286,7 @@ class Store:
                     kind="workflow",
                     owner=user,
                     status="active",
-                    documents=("state",),
+                    documents=READING,
                 ),
             )
         )
@@ -175,7 +306,7 @@ class Store:
             head.updated,
         )
         documents = {name: document(value) for name, value in kept.documents.items()}
-        return Context(window, documents, [_workflow_info(found) for found in work.entities])
+        return Context(window, documents, [workflow_info(found) for found in work.entities])
 
     # --- the store itself -----------------------------------------------------------
 
@@ -239,16 +370,4 @@ def _thread_info(found: Found) -> ThreadInfo:
         moment(head.created),
         moment(head.updated),
         None if head.expires is None else moment(head.expires),
-    )
-
-
-def _workflow_info(found: Found) -> WorkflowInfo:
-    head = found.head
-    state = found.documents.get("state")
-    return WorkflowInfo(
-        found.entity.id,
-        head.owner or None,
-        head.status,
-        {} if state is None else decode(state.json),
-        moment(head.updated),
     )

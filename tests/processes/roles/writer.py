@@ -25,6 +25,9 @@ def turn(who: str, number: int) -> list[dict[str, Any]]:
 
 
 def write_sync(store: Any, who: str) -> None:
+    store.health()
+    ready()
+
     def converse(place: int) -> None:
         thread = store.thread(f"{who}-{place}", user=who)
         for number in count(1):
@@ -42,6 +45,9 @@ def write_sync(store: Any, who: str) -> None:
 
 
 async def write_async(store: Any, who: str) -> None:
+    await store.health()  # open, so that the test begins with the first write
+    ready()
+
     async def converse(place: int) -> None:
         thread = store.thread(f"{who}-{place}", user=who)
         for number in count(1):
@@ -61,7 +67,6 @@ async def write_async(store: Any, who: str) -> None:
 
 url, colour, who = sys.argv[1:]
 store = open_store(colour, url)
-ready()
 if colour == "sync":
     write_sync(store, who)
 else:

@@ -22,6 +22,7 @@ from holdfast.ops import (
     Write,
 )
 from holdfast.records import Document
+from holdfast.sync.state.running import settle
 from holdfast.sync.state.scope import Scope, refuse, stored
 
 Json = dict[str, Any]
@@ -161,7 +162,7 @@ class DocumentHandle:
 
     def _changed(self, change: Callable[[Json], Any], value: Json) -> Json:
         mine = deepcopy(value)
-        result = change(mine)
+        result = settle(change(mine))
         return mine if result is None else result
 
 

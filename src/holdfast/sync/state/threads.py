@@ -8,7 +8,8 @@ from typing import Any
 
 from holdfast.codec import check_count, check_id, decode, decode_lines, encode, encode_messages
 from holdfast.context.window import last_turns
-from holdfast.errors import InvalidInput, Reset, Truncated
+from holdfast.errors import InvalidInput
+from holdfast.layers.holding_sync import Holding
 from holdfast.ops import (
     Absent,
     Append,
@@ -16,11 +17,9 @@ from holdfast.ops import (
     Check,
     Drop,
     Duplicate,
-    Entity,
     Fence,
     Fetch,
     Fetched,
-    Head,
     Lease,
     Log,
     LogAt,
@@ -31,11 +30,12 @@ from holdfast.ops import (
 )
 from holdfast.records import Appended, Change, Cursor, Window, moment
 from holdfast.sync.state.documents import DocumentHandle
+from holdfast.sync.state.feeds import entries_after, reset
+from holdfast.sync.state.locks import Lock
 from holdfast.sync.state.scope import Scope, stored
 
 VARS = "vars"
 FORKED_FROM = "forked_from"
-WAIT = 5.0  # seconds a feed waits for a wake-up before it looks for itself
 
 Message = dict[str, Any]
 Place = int | str | Cursor | Window
@@ -75,7 +75,7 @@ class Thread:
         *messages: Message,
         key: str | None = None,
         expect: Place | None = None,
-        fence: Lease | None = None,
+        fence: Holding | Lease | None = None,
     ) -> Appended:
         """Add messages to the end, adjacent and in this order, all or none.
 
@@ -103,7 +103,7 @@ class Thread:
         cursor = Cursor(applied.version, applied.stamp)
         return Appended("stored" if outcome.own else "duplicate", applied.version, cursor)
 
-    def _checks(self, expect: Place | None, fence: Lease | None) -> tuple[Check, ...]:
+    def _checks(self, expect: Place | None, fence: Holding | Lease | None) -> tuple[Check, ...]:
         checks: list[Check] = []
         if fence is not None:
             checks.append(self._fence(fence))
@@ -165,6 +165,21 @@ class Thread:
         stored(outcome, fork._entity)
         return fork
 
+    def lead(self, *, ttl: float = 30.0, wait: float | None = None) -> Lock:
+        """The right to lead this conversation: `with thread.lead() as lease`.
+
+        One replica at a time has it. Append with `fence=lease`: once another leads, that is
+        refused with `LeaseLost`. Waits up to `wait` seconds (None: as long as it takes).
+        """
+        return Lock(
+            self._scope,
+            self._entity,
+            ttl=ttl,
+            wait=wait,
+            owner=self._user,
+            retain=self._retain,
+        )
+
     # --- reading --------------------------------------------------------------------
 
     def load(
@@ -193,7 +208,7 @@ class Thread:
         log = Log(since.version, limit, last=first_page, stamp=since.stamp)
         fetched = self._scope.fetch(Fetch(self._entity, self._user, log))
         if fetched.reset:
-            raise _reset(self._entity)
+            raise reset(self._entity)
         messages: list[Message] = decode_lines(fetched.lines) if fetched.count else []
         if fetched.count == first_page and (last is None or last > first_page):
             older = self._older(messages, fetched, since.version, last, turns)
@@ -255,45 +270,11 @@ class Thread:
         when it has caught up. Raises `Truncated` if messages it has not given were trimmed,
         and `Reset` if the history is no longer the one the cursor belongs to.
         """
-        place = _cursor(after)
-        while True:
-            log = Log(
-                place.version,
-                first=self._scope.capabilities.page,
-                stamp=place.stamp,
-                details=True,
-            )
-            fetched = self._scope.fetch(Fetch(self._entity, self._user, log))
-            if fetched.reset or (not fetched.head.exists and place.version):
-                raise _reset(self._entity)
-            if fetched.truncated:
-                base = fetched.head.base
-                raise Truncated(
-                    f"messages {place.version + 1} to {base} of the thread {self.id!r} were "
-                    f"trimmed before they were read; go on with changes(after={base})",
-                    base=base,
-                )
-            for entry in fetched.entries:
-                place = Cursor(entry.seq, entry.stamp)
-                yield Change(decode(entry.body), entry.seq, place, moment(entry.at), entry.key)
-            if not fetched.entries:
-                place = _passed(place, fetched.head)
-                if not follow:
-                    return
-                self._scope.wait({self._entity: place.version}, WAIT)
-
-
-def _passed(place: Cursor, head: Head) -> Cursor:
-    """Behind entries that were removed there is nothing to give: the place is the end."""
-    return Cursor(head.version, head.stamp) if head.version > place.version else place
+        feed = entries_after(self._scope, self._entity, self._user, _cursor(after), follow=follow)
+        for entry in feed:
+            cursor = Cursor(entry.seq, entry.stamp)
+            yield Change(decode(entry.body), entry.seq, cursor, moment(entry.at), entry.key)
 
 
 def _cursor(place: Place) -> Cursor:
     return place.cursor if isinstance(place, Window) else Cursor.of(place)
-
-
-def _reset(entity: Entity) -> Reset:
-    return Reset(
-        f"the history of the {entity.kind} {entity.id!r} is not the one you were reading: it was "
-        "deleted, has expired, or was restored. Start again from the beginning"
-    )

@@ -25,16 +25,23 @@ import holdfast.testing.conformance.belongings
 import holdfast.testing.conformance.commits
 import holdfast.testing.conformance.feeds
 import holdfast.testing.conformance.inputs
+import holdfast.testing.conformance.journals
 import holdfast.testing.conformance.leases
 import holdfast.testing.conformance.lifecycle
 import holdfast.testing.conformance.listing
+import holdfast.testing.conformance.locks
 import holdfast.testing.conformance.reading
 import holdfast.testing.conformance.repeats
 import holdfast.testing.conformance.retention
+import holdfast.testing.conformance.signals
+import holdfast.testing.conformance.steps
+import holdfast.testing.conformance.tasks
 import holdfast.testing.conformance.threads
 import holdfast.testing.conformance.users
 import holdfast.testing.conformance.values
 import holdfast.testing.conformance.windows
+import holdfast.testing.conformance.work
+import holdfast.testing.conformance.workflows
 import holdfast.testing.conformance.writes  # noqa: F401
 from holdfast.testing.conformance.cases import CASES, NEED_CLOCK, Case
 from holdfast.testing.conformance.harness import Harness, Replica

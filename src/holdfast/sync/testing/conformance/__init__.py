@@ -26,16 +26,23 @@ import holdfast.sync.testing.conformance.belongings
 import holdfast.sync.testing.conformance.commits
 import holdfast.sync.testing.conformance.feeds
 import holdfast.sync.testing.conformance.inputs
+import holdfast.sync.testing.conformance.journals
 import holdfast.sync.testing.conformance.leases
 import holdfast.sync.testing.conformance.lifecycle
 import holdfast.sync.testing.conformance.listing
+import holdfast.sync.testing.conformance.locks
 import holdfast.sync.testing.conformance.reading
 import holdfast.sync.testing.conformance.repeats
 import holdfast.sync.testing.conformance.retention
+import holdfast.sync.testing.conformance.signals
+import holdfast.sync.testing.conformance.steps
+import holdfast.sync.testing.conformance.tasks
 import holdfast.sync.testing.conformance.threads
 import holdfast.sync.testing.conformance.users
 import holdfast.sync.testing.conformance.values
 import holdfast.sync.testing.conformance.windows
+import holdfast.sync.testing.conformance.work
+import holdfast.sync.testing.conformance.workflows
 import holdfast.sync.testing.conformance.writes  # noqa: F401
 from holdfast.sync.testing.conformance.cases import CASES, NEED_CLOCK, Case
 from holdfast.sync.testing.conformance.harness import Harness, Replica

@@ -1,0 +1,27 @@
+"""What simulated processes do together, and what must hold whatever goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from holdfast.testing.simulation.scenarios.documents import documents
+from holdfast.testing.simulation.scenarios.erase import erase
+from holdfast.testing.simulation.scenarios.journals import journals
+from holdfast.testing.simulation.scenarios.locks import locks
+from holdfast.testing.simulation.scenarios.tasks import tasks
+from holdfast.testing.simulation.scenarios.threads import threads
+from holdfast.testing.simulation.scenarios.workflows import workflows
+from holdfast.testing.simulation.simulation import Simulation
+
+Scenario = Callable[[Simulation], Coroutine[Any, Any, None]]
+
+SCENARIOS: dict[str, Scenario] = {
+    "documents": documents,
+    "threads": threads,
+    "locks": locks,
+    "tasks": tasks,
+    "workflows": workflows,
+    "journals": journals,
+    "erase": erase,
+}

@@ -1,0 +1,58 @@
+"""Stores whose fenced writes are noted, with what the engine answered. They change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from talk import facts, say
+
+from holdfast import Policy
+from holdfast.engine import Engine
+from holdfast.ops import Append, Commit, Duplicate, Fence, Op, Outcome, Put
+from holdfast.registry import create_engine, create_sync_engine, parse
+from holdfast.store import Store
+from holdfast.sync.store import Store as SyncStore
+from holdfast.sync.testing.faults import Passthrough as SyncPassthrough
+from holdfast.testing.faults import Passthrough
+from holdfast.world import World
+
+
+def note(ops: Sequence[Op], outcomes: Sequence[Outcome]) -> None:
+    """Say what became of every write that was guarded by a lease."""
+    for op, outcome in zip(ops, outcomes, strict=True):
+        if not isinstance(op, Commit):
+            continue
+        tokens = [check.token for check in op.checks if isinstance(check, Fence)]
+        writes = [w.name for w in op.writes if isinstance(w, Put)]
+        writes += ["append" for w in op.writes if isinstance(w, Append)]
+        if tokens and writes:
+            answer = "Applied" if is_own(outcome) else type(outcome).__name__
+            say(fenced=op.entity.id, token=tokens[0], writes=writes[0], answer=answer)
+
+
+def is_own(outcome: Outcome) -> bool:
+    return isinstance(outcome, Duplicate) and outcome.own
+
+
+class Witness(Passthrough):
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        outcomes = await super().execute(ops)
+        note(ops, outcomes)
+        return outcomes
+
+
+class SyncWitness(SyncPassthrough):
+    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        outcomes = super().execute(ops)
+        note(ops, outcomes)
+        return outcomes
+
+
+def open_store(colour: str, policy: Policy | None = None) -> Any:
+    """A store of either colour whose fenced writes are noted."""
+    world, url = World(), parse(facts["url"])
+    if colour == "sync":
+        return SyncStore(SyncWitness(create_sync_engine(url, world)), world=world, policy=policy)
+    engine: Engine = Witness(create_engine(url, world))
+    return Store(engine, world=world, policy=policy)

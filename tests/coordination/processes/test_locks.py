@@ -1,0 +1,119 @@
+"""Holders paused past their leases: what they still write is refused."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+import holdfast.sync
+from coordination.processes.conftest import Start
+from coordination.processes.replicas import Effects, Replica
+
+TTL = 0.3
+TRAFFIC = 5  # writes of each holder before it is paused
+STALE_TRIES = 3  # what a holder still tries after it was refused for the first time
+
+
+class TooSlow(Exception):
+    """The machine lost a lease before anybody was paused."""
+
+
+def pause_holders(start: Start, url: str, effects: Effects, holders: int, part: int = 0) -> None:
+    """Each of them leads a conversation of its own; all are paused at once for 3 ttls."""
+    for attempt in range(10):
+        ids = [f"thread-{part}-{attempt}-{number}" for number in range(holders)]
+        try:
+            return pause_leaders_of(ids, start, {"url": url, "effects": str(effects.path)})
+        except TooSlow:
+            continue
+    raise AssertionError("no lease was ever kept until the pause")
+
+
+def pause_leaders_of(ids: list[str], start: Start, facts: dict[str, str]) -> None:
+    def leaders(who: str, ttl: float, each: int) -> dict[str, Replica]:
+        """Who leads which conversation; every process leads some."""
+        of: dict[str, Replica] = {}
+        for place in range(0, len(ids), each):
+            some, colour = ids[place : place + each], ("sync", "async")[place // each % 2]
+            one = start("leader", who=who, colour=colour, threads=some, ttl=ttl, **facts)
+            of |= dict.fromkeys(some, one)
+        return of
+
+    holders = leaders("holder", TTL, 2)
+    successors = leaders("successor", 30, len(ids) // 2)
+    begin(holders)
+    for id, holder in holders.items():
+        holder.until(lambda _, h=holder, i=id: wrote(h, i) or bool(h.all(told=i)), "its writes")
+    for holder in {*holders.values()}:
+        if holder.alive:
+            holder.pause()
+    stopped = time.monotonic()
+    if any(holder.all(told=id) for id, holder in holders.items()):
+        for replica in {*holders.values(), *successors.values()}:
+            replica.end()
+        raise TooSlow
+    begin(successors)
+    for id, successor in successors.items():
+        successor.until_said(wrote=id, count=TRAFFIC)
+    time.sleep(max(0.0, stopped + 3 * TTL - time.monotonic()))  # the pause that is to be survived
+    for holder in {*holders.values()}:
+        holder.resume()
+    for holder in {*holders.values()}:
+        holder.finish()
+    for id, successor in successors.items():
+        successor.until_said(wrote=id, count=len(successor.all(wrote=id)) + TRAFFIC)
+    for successor in {*successors.values()}:
+        successor.tell(stop=True)
+        successor.finish()
+    for id in ids:
+        check_succession(facts["url"], holders[id], successors[id], id)
+
+
+def begin(leaders: dict[str, Replica]) -> None:
+    for leader in {*leaders.values()}:
+        leader.until_said(ready=True)
+    for leader in {*leaders.values()}:
+        leader.tell(go=True)
+
+
+def wrote(leader: Replica, id: str) -> bool:
+    return len(leader.all(wrote=id)) >= TRAFFIC
+
+
+def check_succession(url: str, holder: Replica, successor: Replica, id: str) -> None:
+    with holdfast.sync.open(url) as store:
+        messages = store.thread(id).load().messages
+    stale, fresh = token_of(holder, id), token_of(successor, id)
+    assert fresh > stale
+    # First all that the holder was told is stored, then only its successor.
+    accepted = [message["token"] for message in messages]
+    mine = accepted.index(fresh)
+    assert set(accepted[:mine]) == {stale}
+    assert set(accepted[mine:]) == {fresh}, "a stale write was accepted"
+    assert mine == len(holder.all(wrote=id)) >= TRAFFIC
+    assert len(accepted) - mine == len(successor.all(wrote=id))
+    # It did try, the store refused, and the block that held the lease was told.
+    refused = [e for e in holder.all(fenced=id) if e["answer"] == "Fenced"]
+    assert len(refused) == len(holder.all(refused=id)) == STALE_TRIES
+    assert {e["token"] for e in refused} == {stale}
+    assert len(holder.all(told=id)) == 1
+    assert not successor.all(refused=id)
+
+
+def token_of(leader: Replica, id: str) -> Any:
+    (token,) = {event["token"] for event in leader.all(wrote=id)}
+    return token
+
+
+def test_ten_paused_holders_write_nothing_stale(start: Start, url: str, effects: Effects) -> None:
+    pause_holders(start, url, effects, 10)
+
+
+@pytest.mark.soak
+def test_a_hundred_paused_holders_write_nothing_stale(
+    start: Start, url: str, effects: Effects
+) -> None:
+    for part in range(5):
+        pause_holders(start, url, effects, 20, part)
