@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.errors import InvalidInput, TooLarge
+from holdfast.errors import InvalidInput, SchemaError, TooLarge
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
@@ -46,12 +46,18 @@ def encode(value: Any, what: str) -> str:
 
 def decode(text: str) -> Any:
     """The value of one JSON text that Holdfast stored."""
-    return _decoder.decode(text)
+    try:
+        return _decoder.decode(text)
+    except msgspec.DecodeError as error:
+        raise _damaged(error) from error
 
 
 def decode_lines(lines: str) -> list[Any]:
     """The values of several JSON texts joined by newlines."""
-    return _decoder.decode_lines(lines)
+    try:
+        return _decoder.decode_lines(lines)
+    except msgspec.DecodeError as error:
+        raise _damaged(error) from error
 
 
 def encode_messages(messages: Sequence[Any], limits: Limits) -> tuple[str, ...]:
@@ -129,6 +135,13 @@ def shown(value: Any) -> str:
     except ValueError:  # an integer of thousands of digits
         return f"a {type(value).__name__} too long to show"
     return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _damaged(error: Exception) -> SchemaError:
+    return SchemaError(
+        f"the store holds text that is not JSON ({error}): it is damaged or was changed by "
+        "something else; restore it from a backup"
+    )
 
 
 def _size(text: str) -> int:

@@ -18,9 +18,9 @@ The rules every engine keeps:
     A caller's key is remembered longer: `KEY_SECONDS` or the last `KEYS_KEPT` entries of
     the log, whichever is fewer.
 5.  **The order of checks** is fixed, the first hit answers: owner → `NotYours`; known op or
-    key → `Duplicate` (or `KeyReused`); `Fence` → `Fenced`; then the other checks in the
-    order given → `Conflict`; then the lease writes → `Held` or `Fenced`. Only applied commits
-    are remembered.
+    key → `Duplicate` (or `KeyReused`); `Fence` → `Fenced`; `Unheld` → `Held`; then the other
+    checks in the order given → `Conflict`; then the lease writes → `Held` or `Fenced`. Only
+    applied commits are remembered.
 6.  **Versions and stamps.** A log's version is the number of entries ever appended, a
     document's the number of times it was put since it was last missing. Every version has
     a stamp, the op that made it, so that an erased and recreated history, a restore or

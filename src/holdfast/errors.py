@@ -103,6 +103,10 @@ class StoreUnavailable(HoldfastError):
         self.applied = applied
 
 
+class StoreTooSlow(StoreUnavailable):
+    """The store did not answer within the time a call may take."""
+
+
 class DiskProblem(StoreUnavailable):
     """The disk under the store is full or read-only. Reads go on."""
 

@@ -81,7 +81,11 @@ class NotDroppedSince(Struct, frozen=True, tag=True):
     at: float
 
 
-Check = LogAt | DocumentAt | Absent | StatusIn | Fence | CommitsAt | NotDroppedSince
+class Unheld(Struct, frozen=True, tag=True):
+    """Nobody holds the lease; otherwise the commit is refused with `Held`."""
+
+
+Check = Unheld | LogAt | DocumentAt | Absent | StatusIn | Fence | CommitsAt | NotDroppedSince
 
 
 # --- what a commit may write ------------------------------------------------------------

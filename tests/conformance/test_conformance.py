@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -112,5 +113,24 @@ def test_both_colours_have_the_same_cases() -> None:
 def test_every_subject_is_in_the_suite() -> None:
     """A file that is not imported registers nothing, and nobody would notice."""
     folder = Path(conformance.__file__).parent
-    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "cases", "harness"}
+    files = {path.stem for path in folder.glob("*.py") if "\n@case\n" in path.read_text("utf-8")}
     assert {name.partition(".")[0] for name, _ in conformance.CASES} == files
+
+
+@pytest.mark.timing
+def test_cases_that_need_no_clock_hold_on_one_that_runs() -> None:
+    """As engines whose clock is a server's run them: really waiting, here all at once."""
+
+    def run(name: str, case: blocking.Case) -> str | None:
+        store = Memory(Path())
+        try:
+            with blocking.Harness(store.blocking_engine, World()) as harness:
+                case(harness)
+        except Exception as error:
+            return f"{name}: {type(error).__name__}: {error}"
+        return None
+
+    with ThreadPoolExecutor(32) as pool:
+        failures = list(pool.map(lambda named: run(*named), blocking.WITHOUT_CLOCK))
+    assert len(failures) > 200
+    assert [failure for failure in failures if failure] == []

@@ -56,6 +56,7 @@ from holdfast.ops import (
     Sweep,
     Swept,
     Trim,
+    Unheld,
     Write,
 )
 from holdfast.sync.engines.memory import MemoryEngine
@@ -286,7 +287,7 @@ class Histories(RuleBasedStateMachine):
     def draw_checks(self, data: st.DataObject, entity: Entity, now: Fetched) -> list[Check]:
         head = now.head
         checks: list[Check] = []
-        for kind in data.draw(st.just([]) | st.lists(st.integers(0, 6), max_size=2)):
+        for kind in data.draw(st.just([]) | st.lists(st.integers(0, 7), max_size=2)):
             off = data.draw(OFF_BY)
             stamp = data.draw(st.sampled_from((None, head.stamp, "op 1")))
             if kind == 0:
@@ -305,8 +306,10 @@ class Histories(RuleBasedStateMachine):
                 checks.append(Fence(*self.draw_lease(data, entity)))
             elif kind == 5:
                 checks.append(CommitsAt(max(0, head.commits + off)))
-            else:
+            elif kind == 6:
                 checks.append(NotDroppedSince(head.dropped + off))
+            else:
+                checks.append(Unheld())
         return checks
 
     def draw_lease(self, data: st.DataObject, entity: Entity) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Protocol, TypeVar
 
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import StoreTooSlow, StoreUnavailable
 from holdfast.ops import Commit, Entity, Op
 
 
@@ -83,13 +83,13 @@ class Patience:
         self._failures = 0
 
 
-def too_late(sent: bool) -> StoreUnavailable:
+def too_late(sent: bool) -> StoreTooSlow:
     """The error of a deadline that passed."""
     if sent:
-        return StoreUnavailable(
+        return StoreTooSlow(
             "the store did not answer within the deadline; a write may or may not have been stored",
             applied="unknown",
         )
-    return StoreUnavailable(
+    return StoreTooSlow(
         "the store was too busy to be asked within the deadline; nothing was sent", applied="no"
     )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Sequence
 
 from holdfast.engine import Engine
 from holdfast.errors import StoreMisused, StoreUnavailable
 from holdfast.layers.coalesce import Coalescer
 from holdfast.ops import Op, Outcome
+
+OPENING_SECONDS = 10.0  # opening may migrate, so it is given more time than a call
 
 
 class Guard:
@@ -25,6 +28,7 @@ class Guard:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = 0
         self._closed = False
+        self._lock = threading.Lock()  # two loops may meet here
         self._opening: asyncio.Task[None] | None = None
         self._coalescer = Coalescer(engine)
 
@@ -32,7 +36,7 @@ class Guard:
         loop = asyncio.get_running_loop()
         if loop is not self._loop or self._process != _process:
             try:
-                async with asyncio.timeout(timeout):
+                async with asyncio.timeout(OPENING_SECONDS):
                     await self.ready()
             except TimeoutError as error:
                 raise StoreUnavailable("the store could not be opened in time") from error
@@ -48,9 +52,15 @@ class Guard:
         self._refuse_misuse(loop)
         if self._loop is loop:
             return
-        if self._opening is None or self._opening.get_loop() is not loop:
-            self._opening = loop.create_task(self._open(loop))
-        await asyncio.shield(self._opening)  # a cancelled caller must not undo it for the others
+        with self._lock:
+            opening = self._opening
+            if opening is not None and opening.get_loop() is not loop:
+                if not opening.get_loop().is_closed():
+                    raise _two_loops()
+                opening = None
+            if opening is None:
+                opening = self._opening = loop.create_task(self._open(loop))
+        await asyncio.shield(opening)  # a cancelled caller must not undo it for the others
 
     def _refuse_misuse(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._closed:
@@ -63,10 +73,7 @@ class Guard:
                 "open it after the fork, or do not use it before (opening alone does no I/O)"
             )
         if self._loop is not loop and not self._loop.is_closed():
-            raise StoreMisused(
-                "this store is in use by another running event loop; open one store for each "
-                "loop, or use holdfast.sync.open(...), which any thread may call"
-            )
+            raise _two_loops()
 
     async def _open(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
@@ -91,6 +98,13 @@ class Guard:
             if loop is here:
                 await self._coalescer.drain()
             await self.engine.close()
+
+
+def _two_loops() -> StoreMisused:
+    return StoreMisused(
+        "this store is in use by another running event loop; open one store for each loop, or use "
+        "holdfast.sync.open(...), which any thread may call"
+    )
 
 
 _process = 0  # grows with every fork: cheaper to compare than asking for the process id

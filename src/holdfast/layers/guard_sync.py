@@ -47,6 +47,8 @@ class Guard:
 
     def close(self) -> None:
         """Finish what is under way and let go of everything. Closing twice is fine."""
+        if self._process is not None and self._process != guard._process:
+            return  # it is the parent's: nothing here is ours to close
         with self._lock:
             if self._closed:
                 return

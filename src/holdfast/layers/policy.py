@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from holdfast.errors import DiskProblem, StoreUnavailable
+from holdfast.errors import DiskProblem, StoreTooSlow, StoreUnavailable
 from holdfast.ops import WRITES, Op, Outcome
 from holdfast.world import World
 
@@ -65,8 +65,9 @@ class Deadlines:
             try:
                 return await self._below.execute(ops, deadline - world.monotonic())
             except StoreUnavailable as next_error:
-                error = next_error
-                unknown = unknown or error.applied == "unknown"
+                unknown = unknown or next_error.applied == "unknown"
+                if not isinstance(next_error, StoreTooSlow):
+                    error = next_error  # else what is known of the trouble says more
         if unknown and error.applied == "no":
             # An earlier attempt may have been applied though the last one surely was not. The error
             # itself is not touched: a batch that failed gives the same one to all its callers.

@@ -6,21 +6,30 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from holdfast.codec import check_id, decode, encode_document
-from holdfast.errors import InvalidInput, StateConflictError
+from holdfast.errors import InvalidInput, LeaseHeld, StateConflictError
 from holdfast.ops import (
     Check,
     Conflict,
     Delete,
     DocumentAt,
     Entity,
+    Fence,
+    Fenced,
     Fetch,
+    Held,
+    Lease,
     Outcome,
     Put,
+    Release,
+    Unheld,
     Value,
     Write,
 )
 from holdfast.records import Document
+from holdfast.state.locks import acquire
 from holdfast.state.running import settle
 from holdfast.state.scope import Scope, refuse, stored
 
@@ -28,7 +37,18 @@ Json = dict[str, Any]
 Merge = Callable[[Json, Json, Json], Json]
 
 FIRST_PAUSE = 0.002  # doubles with every conflict; the real pause is a random part of it
-LONGEST_PAUSE = 0.1
+LONGEST_PAUSE = 0.05
+UNTIL_TURN = 4  # conflicts after which the others have to wait for us
+TURN = 2.0  # seconds such a turn lasts at most, should its holder die
+
+
+class Again(Struct, frozen=True):
+    """How to go on after a conflict."""
+
+    change: Callable[[Json], Any]
+    merge: Merge | None
+    retries: int
+    within: float
 
 
 class DocumentHandle:
@@ -42,12 +62,14 @@ class DocumentHandle:
         *,
         owner: str | None = None,
         retain: float | None = None,
+        takes_turns: bool = False,
     ) -> None:
         self._scope = scope
         self._entity = entity
         self._name = check_id(name, "the name of a document")
         self._owner = owner
         self._retain = retain
+        self._takes_turns = takes_turns  # only where the entity's lease has no other use
 
     async def get(self) -> Document:
         """The document as it is now; `{}` with version 0 if it is missing."""
@@ -62,7 +84,7 @@ class DocumentHandle:
         checks = () if expect is None else (self._at(expect),)
         op = self._scope.world.new_id()
         put = Put(self._name, encode_document(value, self._scope.limits))
-        return self._written(op, await self._commit(op, put, checks), value)
+        return self._written(op, await self._commit((put,), checks, op), value)
 
     async def update(
         self,
@@ -82,51 +104,88 @@ class DocumentHandle:
         """
         base = await self.get()
         mine = await self._changed(change, base.value)
-        outcome = await self._swap(base, mine)
+        outcome = await self._swap(base, mine, None)
         if isinstance(outcome, Document):
             return outcome
-        if conflict == "raise":
+        if conflict == "raise" and isinstance(outcome, Conflict):
             refuse(outcome, self._entity)
-        world = self._scope.world
-        end = world.monotonic() + within
-        longest = FIRST_PAUSE
-        tries = 1
+        again = Again(change, conflict if callable(conflict) else None, retries, within)
         async with self._scope.queue(self._entity, self._name):
-            theirs = await self.get()  # those before us in the queue have changed it meanwhile
+            return await self._insist(again, base, mine)
+
+    async def _insist(self, again: Again, base: Document, mine: Json) -> Document:
+        """Try until it succeeds; who has lost too often takes a turn that the others wait for."""
+        world = self._scope.world
+        end = world.monotonic() + again.within
+        longest = FIRST_PAUSE
+        turn: Lease | None = None
+        tries = 1
+        try:
             while True:
-                if callable(conflict):
-                    mine = conflict(deepcopy(base.value), mine, deepcopy(theirs.value))
+                if turn is None and self._takes_turns and tries > UNTIL_TURN:
+                    turn = await self._take_turn(end)
+                theirs = await self.get()
+                if again.merge is not None:
+                    mine = again.merge(deepcopy(base.value), mine, deepcopy(theirs.value))
                 else:
-                    mine = await self._changed(change, theirs.value)
+                    mine = await self._changed(again.change, theirs.value)
                 base = theirs
-                outcome = await self._swap(base, mine)
+                outcome = await self._swap(base, mine, turn)
                 if isinstance(outcome, Document):
+                    turn = None  # given back together with the write
                     return outcome
-                theirs = document(outcome.values.get(self._name))
+                if isinstance(outcome, Fenced):
+                    turn = None  # it took too long, and another has the turn
                 tries += 1
-                if tries > retries and world.monotonic() >= end:
-                    raise StateConflictError(
-                        f"the document {self._name!r} of the {self._entity.kind} "
-                        f"{self._entity.id!r} was changed by others at each of {tries} tries "
-                        f"within {within:g} s; it is at version {theirs.version} now. Give it more "
-                        "time (within=), or have fewer writers",
-                        expected=base.version,
-                        current=theirs.version,
-                    )
+                if tries > again.retries and world.monotonic() >= end:
+                    raise self._conflict(tries, again.within, base.version)
                 await world.pause(longest * world.random())
                 longest = min(longest * 2, LONGEST_PAUSE)
+        finally:
+            if turn is not None:
+                await self._commit((Release(turn.token, turn.nonce),), ())
 
-    async def _swap(self, base: Document, value: Json) -> Document | Conflict:
-        """Put `value` if the document still is `base`; otherwise the conflict."""
+    async def _take_turn(self, end: float) -> Lease | None:
+        """Until it is used or its time is up, updates by others wait. None: not to be had."""
+        wait = max(0.0, end - self._scope.world.monotonic())
+        try:
+            lease, _ = await acquire(
+                self._scope,
+                self._entity,
+                ttl=TURN,
+                wait=wait,
+                owner=self._owner,
+                retain=self._retain,
+            )
+        except LeaseHeld:
+            return None
+        return lease
+
+    async def _swap(
+        self, base: Document, value: Json, turn: Lease | None
+    ) -> Document | Conflict | Held | Fenced:
+        """Put `value` if the document still is `base` and it is nobody else's turn."""
         op = self._scope.world.new_id()
-        outcome = await self._commit(
-            op,
-            Put(self._name, encode_document(value, self._scope.limits)),
-            (DocumentAt(self._name, base.version, base.stamp),),
-        )
-        if isinstance(outcome, Conflict):
+        writes: tuple[Write, ...] = (Put(self._name, encode_document(value, self._scope.limits)),)
+        checks: tuple[Check, ...] = (DocumentAt(self._name, base.version, base.stamp),)
+        if turn is not None:
+            writes = (*writes, Release(turn.token, turn.nonce))
+            checks = (Fence(turn.token, turn.nonce), *checks)
+        elif self._takes_turns:
+            checks = (Unheld(), *checks)
+        outcome = await self._commit(writes, checks, op)
+        if isinstance(outcome, Conflict | Held | Fenced):
             return outcome
         return self._written(op, outcome, value)
+
+    def _conflict(self, tries: int, within: float, version: int) -> StateConflictError:
+        return StateConflictError(
+            f"the document {self._name!r} of the {self._entity.kind} {self._entity.id!r} was "
+            f"changed by others at each of {tries} tries within {within:g} s; it was at version "
+            f"{version} last. Give it more time (within=), or have fewer writers",
+            expected=version,
+            current=version + 1,
+        )
 
     async def patch(self, patch: Json, **options: Any) -> Document:
         """Apply a JSON merge patch (RFC 7396): objects merge, null removes, the rest replaces.
@@ -140,12 +199,13 @@ class DocumentHandle:
     async def delete(self, *, expect: int | Document | None = None) -> None:
         """Remove the document; nothing happens if it is missing."""
         checks = () if expect is None else (self._at(expect),)
-        op = self._scope.world.new_id()
-        stored(await self._commit(op, Delete(self._name), checks), self._entity)
+        stored(await self._commit((Delete(self._name),), checks), self._entity)
 
-    async def _commit(self, op: str, write: Write, checks: tuple[Check, ...]) -> Outcome:
+    async def _commit(
+        self, writes: tuple[Write, ...], checks: tuple[Check, ...], op: str | None = None
+    ) -> Outcome:
         return await self._scope.commit(
-            self._entity, (write,), checks, owner=self._owner, retain=self._retain, op=op
+            self._entity, writes, checks, owner=self._owner, retain=self._retain, op=op
         )
 
     def _written(self, op: str, outcome: Outcome, value: Json) -> Document:

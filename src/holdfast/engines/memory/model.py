@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.codec import decode, encode
 from holdfast.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
-from holdfast.engines.leases import blocks, extend, grant, is_fenced, masked, released
+from holdfast.engines.leases import blocks, extend, grant, is_fenced, is_held, masked, released
 from holdfast.ops import (
     Absent,
     Acquire,
@@ -59,6 +59,7 @@ from holdfast.ops import (
     Sweep,
     Swept,
     Trim,
+    Unheld,
     Value,
     Write,
     check_shape,
@@ -208,6 +209,9 @@ class Model:
         for check in commit.checks:
             if isinstance(check, Fence) and is_fenced(cell.lease, check):
                 return Fenced(head, before)
+        for check in commit.checks:
+            if isinstance(check, Unheld) and cell.lease and is_held(cell.lease, now):
+                return Held(cell.lease.until - now, head, before)
         for check in commit.checks:
             if not holds(check, head, cell):
                 return Conflict(failed=check, head=head, values=checked(cell, commit, before))
@@ -380,7 +384,7 @@ def holds(check: Check, head: Head, cell: Cell) -> bool:
         return head.commits == check.commits
     if isinstance(check, NotDroppedSince):
         return head.dropped < check.at
-    return True  # fences were checked before
+    return True  # fences and holders were checked before
 
 
 def checked(cell: Cell, commit: Commit, before: dict[str, Value]) -> dict[str, Value]:

@@ -7,6 +7,7 @@ import threading
 import apsw
 
 from holdfast.engines.sqlite.file import File, checkpoint
+from holdfast.errors import HoldfastError
 
 PAGES = 1_000  # new WAL pages after which it is worth it
 
@@ -43,13 +44,13 @@ class Checkpoints:
             self._thread = None
 
     def _run(self) -> None:
-        connection = self._file.connect()
+        connection: apsw.Connection | None = None
         while self._due.wait() and not self._stop:
             self._due.clear()
             try:
-                checkpoint(connection)
-            except apsw.Error:
-                # Nothing is lost: the WAL keeps growing, and the writer, which meets the same
-                # disk, reports it to a caller. Do not spin meanwhile.
-                self._file.world.block(1.0)
-        connection.close(True)
+                connection = connection or self._file.connect(busy=0)
+            except HoldfastError:
+                continue  # the writer meets the same disk, and tells a caller
+            checkpoint(connection)
+        if connection is not None:
+            connection.close(True)

@@ -66,7 +66,7 @@ class SqliteEngine:
     def _read(self, op: Op) -> Outcome:
         try:
             return self._session.read(op, self._file.world.now())
-        except apsw.Error as error:
+        except (apsw.Error, UnicodeDecodeError) as error:
             raise self._file.explain(error, "no") from error
 
     async def _write(self, ops: Sequence[Op]) -> list[Outcome]:
@@ -95,13 +95,13 @@ class SqliteEngine:
         assert self._reader is not None, "open() comes first"
         try:
             return int(self._reader.pragma("data_version"))
-        except apsw.Error as error:
+        except (apsw.Error, UnicodeDecodeError) as error:
             raise self._file.explain(error, "no") from error
 
     def _moved(self, cursors: Mapping[Entity, int]) -> bool:
         try:
             versions = self._session.versions(list(cursors), self._file.world.now())
-        except apsw.Error as error:
+        except (apsw.Error, UnicodeDecodeError) as error:
             raise self._file.explain(error, "no") from error
         return versions != list(cursors.values())
 

@@ -60,7 +60,7 @@ class SqliteEngine:
         try:
             now = self._file.world.now()
             return [reader.session.read(op, now) for op in ops]
-        except apsw.Error as error:
+        except (apsw.Error, UnicodeDecodeError) as error:
             raise self._file.explain(error, "no") from error
         finally:
             self._idle.append(reader)
@@ -88,7 +88,7 @@ class SqliteEngine:
                 if left <= 0:
                     return
                 world.block(min(POLL, left))
-        except apsw.Error as error:
+        except (apsw.Error, UnicodeDecodeError) as error:
             raise self._file.explain(error, "no") from error
         finally:
             self._idle.append(reader)

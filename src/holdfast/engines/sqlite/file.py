@@ -5,30 +5,29 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Sequence
-from importlib.resources import files
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
 import apsw
 
-from holdfast import __version__
 from holdfast.engine import Description
+from holdfast.engines.sqlite.schema import Schema, damaged, migrations, must_migrate
 from holdfast.engines.sqlite.session import Session
 from holdfast.errors import (
     DiskProblem,
     HoldfastError,
     InvalidInput,
-    SchemaError,
     StoreUnavailable,
 )
 from holdfast.ops import Commit as CommitOp
 from holdfast.ops import Outcome, Sweep, Swept, check_shape
 from holdfast.world import World
 
-APPLICATION_ID = 0x486F6C64  # "Hold": tells our files from other SQLite databases
-BUSY_SECONDS = 4.5  # how long a write waits for other processes: less than a call may take
+OPENING_SECONDS = 4.5  # how long opening waits for other processes
+BUSY_SECONDS = 0.1  # how long one try of a write does: the call's deadline says how many tries
 READ_BUSY_SECONDS = 0.05  # a read waits only while another process recovers the file after a crash
-FIRST_RETRY, LAST_RETRY = 0.0002, 0.0015  # jittered: busy_timeout's own steps are unfair
+RETRY = 0.0014  # seconds, jittered: the steps of busy_timeout are unfair
 CHECKPOINT_AT_ONCE = 8_000  # WAL pages at which the writer itself makes room
 EMPTY_WAL_SECONDS = 1.0  # how long emptying it after a sweep waits for readers
 STATEMENTS = 200  # prepared statements kept a connection
@@ -49,7 +48,7 @@ class File:
 
     # --- connections ----------------------------------------------------------------
 
-    def connect(self, busy: float = BUSY_SECONDS) -> apsw.Connection:
+    def connect(self, busy: float) -> apsw.Connection:
         """A connection set up as every connection of ours is, that waits so long for others."""
         folder = os.path.dirname(os.path.abspath(self.path))
         if not os.path.isdir(folder):
@@ -70,89 +69,37 @@ class File:
 
     def open(self) -> None:
         """Make the file a current Holdfast store, or say why it cannot be one."""
-        connection = self.connect()
-        try:
-            self._check_identity(connection)
-            pending = self._pending(connection)
+        if not self._migrate and not os.path.exists(self.path):
+            raise must_migrate(self.path, migrations())  # connecting would create the file
+        with self._schema() as schema:
+            schema.check_identity()
+            pending = schema.pending()
             if pending and not self._migrate:
-                raise SchemaError(
-                    f"{self.path} needs the migrations {', '.join(n for n, _ in pending)} and "
-                    "was opened with migrate=off; run: holdfast migrate sqlite:///PATH"
-                )
+                raise must_migrate(self.path, pending)
             if pending:
-                self._apply_pending(connection)
-        except apsw.Error as error:
-            raise self.explain(error, "no") from error
-        finally:
-            connection.close()
-
-    # --- schema ---------------------------------------------------------------------
-
-    def _check_identity(self, connection: apsw.Connection) -> None:
-        ours = connection.pragma("application_id") == APPLICATION_ID
-        ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
-        if not ours and tables:
-            raise SchemaError(
-                f"{self.path} is a SQLite database of something else ({tables} tables and "
-                "indexes); give Holdfast a file of its own"
-            )
-        if ours and tables:
-            query = "SELECT value FROM holdfast WHERE name = 'oldest_release'"
-            ((oldest,),) = connection.execute(query).fetchall()
-            if _release(str(oldest)) > _release(__version__):
-                raise SchemaError(
-                    f"{self.path} was migrated by a newer release and needs Holdfast {oldest} or "
-                    f"later; this is {__version__}. Upgrade: pip install 'holdfast>={oldest}'"
-                )
-
-    def _pending(self, connection: apsw.Connection) -> list[tuple[str, str]]:
-        done = connection.pragma("user_version")
-        return [(name, text) for name, text in migrations() if int(name[:4]) > done]
-
-    def _apply_pending(self, connection: apsw.Connection) -> list[str]:
-        """Apply what is missing in one transaction; a second process waits, then finds nothing."""
-        if connection.pragma("journal_mode", "wal") != "wal":
-            raise SchemaError(
-                f"{self.path} cannot use write-ahead logging; put it on a local disk "
-                "(network file systems do not work)"
-            )
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            pending = self._pending(connection)
-            for name, text in pending:
-                connection.execute(text).fetchall()
-                connection.execute(
-                    "INSERT OR REPLACE INTO holdfast VALUES ('oldest_release', ?)", (_oldest(text),)
-                )
-                connection.pragma("user_version", int(name[:4]))
-            if pending:
-                connection.pragma("application_id", APPLICATION_ID)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        return [name for name, _ in pending]
+                schema.apply_pending()
 
     def migrate(self) -> list[str]:
         """Apply the migrations that are missing; returns their names."""
-        connection = self.connect()
-        try:
-            self._check_identity(connection)
-            return self._apply_pending(connection)
-        except apsw.Error as error:
-            raise self.explain(error, "no") from error
-        finally:
-            connection.close()
+        with self._schema() as schema:
+            schema.check_identity()
+            return schema.apply_pending()
 
     def pending_sql(self) -> str:
         """The SQL that `migrate` would run, for people who run it themselves."""
         if not os.path.exists(self.path):
             return "\n".join(text for _, text in migrations())
-        connection = self.connect()
+        with self._schema() as schema:
+            schema.check_identity()
+            return "\n".join(text for _, text in schema.pending())
+
+    @contextmanager
+    def _schema(self) -> Iterator[Schema]:
+        connection = self.connect(OPENING_SECONDS)
         try:
-            self._check_identity(connection)
-            return "\n".join(text for _, text in self._pending(connection))
+            yield Schema(connection, self.path, self.world)
+        except apsw.Error as error:
+            raise self.explain(error, "no", connection.system_errno) from error
         finally:
             connection.close()
 
@@ -184,32 +131,30 @@ class File:
 
     # --- errors ---------------------------------------------------------------------
 
-    def explain(self, error: apsw.Error, applied: Applied, number: int = 0) -> HoldfastError:
+    def explain(
+        self, error: apsw.Error | UnicodeDecodeError, applied: Applied, number: int = 0
+    ) -> HoldfastError:
         """The driver's error as one of ours. `number` is the operating system's errno."""
         full = number in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+        fate = "this write was not stored" if applied == "no" else "this write may be stored or not"
         if isinstance(error, apsw.FullError) or full:
             return DiskProblem(
-                f"no room left for {self.path}: free space on its disk. Reads go on; "
-                "this write was not stored",
+                f"no room left for {self.path}: free space on its disk. Reads go on; {fate}",
                 applied=applied,
             )
         if isinstance(error, apsw.ReadOnlyError) or number == errno.EROFS:
             return DiskProblem(
                 f"{self.path} cannot be written: its disk or folder is read-only, or the "
-                "permissions forbid it. Reads go on; this write was not stored",
+                f"permissions forbid it. Reads go on; {fate}",
                 applied=applied,
             )
         if isinstance(error, apsw.BusyError | apsw.LockedError):
             return StoreUnavailable(
-                f"{self.path} was locked by another process for {BUSY_SECONDS:g} s; look for a "
-                "long transaction in it",
+                f"{self.path} is locked by another process; look for a long transaction in it",
                 applied=applied,
             )
-        if isinstance(error, apsw.NotADBError | apsw.CorruptError):
-            return SchemaError(
-                f"{self.path} is damaged or is no SQLite database ({error}); restore it from "
-                "a backup"
-            )
+        if isinstance(error, apsw.NotADBError | apsw.CorruptError | UnicodeDecodeError):
+            return damaged(self.path, error)
         if isinstance(error, apsw.CantOpenError):
             return StoreUnavailable(
                 f"{self.path} cannot be opened ({error}); check that the folder exists and that "
@@ -242,7 +187,7 @@ class Writer:
             # After SQLITE_FULL the transaction may already be gone.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            if isinstance(error, apsw.Error):
+            if isinstance(error, apsw.Error | UnicodeDecodeError):
                 raise self._file.explain(error, "no", number) from error
             if isinstance(error, Exception):
                 what = f"{type(error).__name__}: {error}"
@@ -263,12 +208,8 @@ class Writer:
     def _empty_wal(self, connection: apsw.Connection) -> None:
         """What was swept must not live on in the write-ahead log; readers are given a moment."""
         connection.set_busy_timeout(int(EMPTY_WAL_SECONDS * 1000))
-        try:
-            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        except apsw.BusyError:
-            logger.info("wal_not_emptied", extra={"path": self._file.path})
-        finally:
-            connection.set_busy_timeout(0)
+        checkpoint(connection, apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        connection.set_busy_timeout(0)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -296,30 +237,22 @@ class Writer:
             except apsw.BusyError as error:
                 if world.monotonic() > end:
                     raise self._file.explain(error, "no") from error
-                world.block(FIRST_RETRY + (LAST_RETRY - FIRST_RETRY) * world.random())
+                world.block(RETRY * (0.1 + world.random()))
             except apsw.Error as error:
                 raise self._file.explain(error, "no", connection.system_errno) from error
 
 
-def checkpoint(connection: apsw.Connection) -> None:
-    """Copy what can be copied from the WAL into the file, waiting for nobody."""
-    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+def checkpoint(connection: apsw.Connection, mode: int = apsw.SQLITE_CHECKPOINT_PASSIVE) -> bool:
+    """Copy what can be copied from the WAL into the file; False if that failed.
 
-
-def migrations() -> list[tuple[str, str]]:
-    """Every migration, oldest first: name and SQL."""
-    folder = files("holdfast.engines.sqlite").joinpath("migrations")
-    steps = [entry for entry in folder.iterdir() if entry.name.endswith(".sql")]
-    return sorted((step.name[:-4], step.read_text(encoding="utf-8")) for step in steps)
-
-
-def _oldest(text: str) -> str:
-    """The first line of a migration names the oldest release that can use its result."""
-    return text.splitlines()[0].rsplit(":", 1)[1].strip()
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
+    Nothing is lost then: what was committed stays in the WAL, and the next try copies it.
+    """
+    try:
+        connection.wal_checkpoint(mode=mode)
+    except apsw.Error as error:
+        logger.info("wal_not_copied", extra={"error": type(error).__name__})
+        return False
+    return True
 
 
 def _size(path: str) -> int:

@@ -57,12 +57,29 @@ SELECT op FROM log
 WHERE entity = ? AND life = ? AND seq >= ? AND op IS NOT NULL ORDER BY seq LIMIT 1;
 
 -- name: oldest
-SELECT seq, at, body, op, key FROM log
+SELECT seq, body FROM log
 WHERE entity = ? AND life = ? AND seq > ? AND seq <= ? AND body IS NOT NULL
 ORDER BY seq LIMIT ?;
 
 -- name: newest
-SELECT seq, at, body, op, key FROM log
+SELECT seq, body FROM log
+WHERE entity = ? AND life = ? AND seq > ? AND seq <= ? AND body IS NOT NULL
+ORDER BY seq DESC LIMIT ?;
+
+-- name: oldest_detailed
+-- With the op of each entry's append, which stands on that append's last entry.
+SELECT seq, at, body,
+       (SELECT op FROM log WHERE entity = l.entity AND life = l.life AND seq >= l.seq
+        AND op IS NOT NULL ORDER BY seq LIMIT 1), key
+FROM log l
+WHERE entity = ? AND life = ? AND seq > ? AND seq <= ? AND body IS NOT NULL
+ORDER BY seq LIMIT ?;
+
+-- name: newest_detailed
+SELECT seq, at, body,
+       (SELECT op FROM log WHERE entity = l.entity AND life = l.life AND seq >= l.seq
+        AND op IS NOT NULL ORDER BY seq LIMIT 1), key
+FROM log l
 WHERE entity = ? AND life = ? AND seq > ? AND seq <= ? AND body IS NOT NULL
 ORDER BY seq DESC LIMIT ?;
 

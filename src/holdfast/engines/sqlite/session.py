@@ -14,7 +14,7 @@ import apsw
 import msgspec
 
 from holdfast.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
-from holdfast.engines.leases import blocks, extend, grant, is_fenced, masked, released
+from holdfast.engines.leases import blocks, extend, grant, is_fenced, is_held, masked, released
 from holdfast.engines.sql import load
 from holdfast.engines.sqlite.listing import list_documents, list_entities
 from holdfast.engines.sqlite.sweeping import sweep
@@ -57,6 +57,7 @@ from holdfast.ops import (
     StatusIn,
     Sweep,
     Trim,
+    Unheld,
     Value,
     Write,
 )
@@ -226,7 +227,7 @@ class Session:
             if known is not None:
                 return known
         if commit.checks:
-            refusal = self._refuse(row, exists, commit, before)
+            refusal = self._refuse(row, exists, commit, before, now)
             if refusal is not None:
                 return refusal
         for write in commit.writes:
@@ -269,13 +270,16 @@ class Session:
         return None
 
     def _refuse(
-        self, row: Row | None, exists: bool, commit: Commit, before: dict[str, Value]
-    ) -> Conflict | Fenced | None:
+        self, row: Row | None, exists: bool, commit: Commit, before: dict[str, Value], now: float
+    ) -> Conflict | Fenced | Held | None:
         head = Head() if row is None else row.head(exists)
         lease = row.lease() if row is not None and exists else None
         for check in commit.checks:
             if type(check) is Fence and is_fenced(lease, check):
                 return Fenced(head, before)
+        for check in commit.checks:
+            if type(check) is Unheld and lease is not None and is_held(lease, now):
+                return Held(lease.until - now, head, before)
         names = tuple(c.name for c in commit.checks if type(c) is DocumentAt)
         values = before
         if names and row is not None and exists:
@@ -449,31 +453,24 @@ class Session:
         rows = self._entries(row, log)
         return Fetched(
             head,
-            "" if log.details else "\n".join([entry[2] for entry in rows]),
+            "" if log.details else "\n".join([body for _, body in rows]),
             len(rows),
             rows[0][0] if rows else 0,
-            self._detailed(row, rows) if log.details else (),
+            tuple([Entry(*entry) for entry in rows]) if log.details else (),
             stored,
             unchanged,
             truncated=log.after < row.base,
         )
-
-    def _detailed(self, row: Row, rows: list[tuple[Any, ...]]) -> tuple[Entry, ...]:
-        """Each entry with the op of its append, which is stored on the append's last entry."""
-        entries = []
-        stamp = None
-        for seq, at, body, op, key in reversed(rows):
-            stamp = op or stamp or self._stamp_at(row, seq)
-            entries.append(Entry(seq, at, body, stamp or "", key))
-        return tuple(reversed(entries))
 
     def _entries(self, row: Row, log: Log) -> list[tuple[Any, ...]]:
         after = max(log.after, row.base)
         upto = row.version if log.upto is None else min(log.upto, row.version)
         where = (row.id, row.life, after, upto)
         if log.last is not None:
-            return self._rows(sql.newest, (*where, log.last))[::-1]
-        return self._rows(sql.oldest, (*where, NO_LIMIT if log.first is None else log.first))
+            query = sql.newest_detailed if log.details else sql.newest
+            return self._rows(query, (*where, log.last))[::-1]
+        query = sql.oldest_detailed if log.details else sql.oldest
+        return self._rows(query, (*where, NO_LIMIT if log.first is None else log.first))
 
     def _is_reset(self, row: Row, log: Log) -> bool:
         if log.after > row.version:
@@ -541,7 +538,7 @@ def _holds(check: Check, head: Head, values: dict[str, Value]) -> bool:
         return head.commits == check.commits
     if isinstance(check, NotDroppedSince):
         return head.dropped < check.at
-    return True  # fences were checked before
+    return True  # fences and holders were checked before
 
 
 def _refuse_lease(

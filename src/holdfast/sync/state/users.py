@@ -29,7 +29,7 @@ class Documents:
         return self._entity.id
 
     def _named(self, name: str) -> DocumentHandle:
-        return DocumentHandle(self._scope, self._entity, name, owner=self._owner)
+        return DocumentHandle(self._scope, self._entity, name, owner=self._owner, takes_turns=True)
 
     def get(self, name: str = DEFAULT) -> Document:
         """The document as it is now; `{}` with version 0 if it is missing."""

@@ -1,6 +1,6 @@
 """The contract of `holdfast.engine`, as cases that any engine can be put through.
 
-An engine of your own proves itself in ten lines:
+An engine of your own proves itself in ten lines (with pytest-asyncio, `asyncio_mode=auto`):
 
     import pytest
     from holdfast.testing.clock import SteppableWorld
@@ -22,6 +22,7 @@ blocking engines.
 from __future__ import annotations
 
 import holdfast.testing.conformance.belongings
+import holdfast.testing.conformance.checks
 import holdfast.testing.conformance.commits
 import holdfast.testing.conformance.feeds
 import holdfast.testing.conformance.inputs

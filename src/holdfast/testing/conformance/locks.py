@@ -289,7 +289,7 @@ async def a_forged_token_or_nonce_is_refused(h: Harness) -> None:
             ]
             for fence in forged:
                 with raises(LeaseLost):
-                    await thread.append({"n": 1}, fence=fence)  # type: ignore[arg-type]
+                    await thread.append({"n": 1}, fence=fence)
             assert (await thread.load()).version == 0
             assert (await thread.append({"n": 1}, fence=lease)).version == 1
 

@@ -448,13 +448,13 @@ async def many_tasks_are_listed_to_the_last(h: Harness) -> None:
 async def a_result_is_kept_for_its_retention_and_then_forgotten(h: Harness) -> None:
     async with h.store() as store, h.store() as other:
         calls = Calls()
-        await store.once("it", calls, retain=h.span)
+        await store.once("it", calls, retain=h.span, ttl=h.span / 2)
         await h.pass_time(h.span * 0.5)
-        await other.once("it", calls, retain=h.span)
+        await other.once("it", calls, retain=h.span, ttl=h.span / 2)
         assert calls.count == 1
         await h.pass_time(h.span * 0.5)
         assert await listed(store) == []
-        await other.once("it", calls, retain=h.span)
+        await other.once("it", calls, retain=h.span, ttl=h.span / 2)
         assert calls.count == 2
 
 

@@ -235,6 +235,39 @@ async def an_update_loses_nobodys_change(h: Harness) -> None:
 
 
 @case
+async def an_update_that_loses_again_and_again_gets_its_turn_and_gives_it_back(h: Harness) -> None:
+    a = await h.replica()
+    async with h.store() as store, h.store() as other:
+        calls: list[int] = []
+
+        async def add(value: Json) -> Json:
+            calls.append(1)
+            if len(calls) <= 8:
+                await other.user("u").put({"theirs": len(calls)})
+            return value | {"mine": True}
+
+        document = await store.user("u").update(add)
+        assert len(calls) == 9
+        assert document.value == {"theirs": 8, "mine": True}
+        assert (await a.head(h.entity("u", "user"))).lease is None
+
+        async def fail(value: Json) -> Json:
+            calls.append(1)
+            if len(calls) > 8:
+                raise LookupError("the caller's own")
+            await other.user("u").put({"theirs": len(calls)})
+            return value
+
+        calls.clear()
+        with raises(LookupError):
+            await store.user("u").update(fail)
+        assert (await a.head(h.entity("u", "user"))).lease is None
+        assert (await other.user("u").update(lambda value: {"after": True})).value == {
+            "after": True
+        }
+
+
+@case
 async def an_update_gives_up_after_its_retries_and_its_time(h: Harness) -> None:
     async with h.store() as store, h.store() as other:
         calls: list[int] = []

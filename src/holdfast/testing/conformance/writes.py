@@ -271,6 +271,8 @@ async def head_fields_that_are_not_named_stay(h: Harness) -> None:
     await a.apply(it, SetHead(label="l"))
     head = await a.head(it)
     assert (head.status, head.label, head.owner) == ("t", "l", "u")
+    await a.apply(it, SetHead(status="t"))
+    assert (await a.head(it)).label == "l"
     await a.apply(it, SetHead(status="", owner="", label=""))
     head = await a.head(it)
     assert (head.status, head.label, head.owner) == ("", "", "")

@@ -449,13 +449,13 @@ def many_tasks_are_listed_to_the_last(h: Harness) -> None:
 def a_result_is_kept_for_its_retention_and_then_forgotten(h: Harness) -> None:
     with h.store() as store, h.store() as other:
         calls = Calls()
-        store.once("it", calls, retain=h.span)
+        store.once("it", calls, retain=h.span, ttl=h.span / 2)
         h.pass_time(h.span * 0.5)
-        other.once("it", calls, retain=h.span)
+        other.once("it", calls, retain=h.span, ttl=h.span / 2)
         assert calls.count == 1
         h.pass_time(h.span * 0.5)
         assert listed(store) == []
-        other.once("it", calls, retain=h.span)
+        other.once("it", calls, retain=h.span, ttl=h.span / 2)
         assert calls.count == 2
 
 

@@ -236,6 +236,37 @@ def an_update_loses_nobodys_change(h: Harness) -> None:
 
 
 @case
+def an_update_that_loses_again_and_again_gets_its_turn_and_gives_it_back(h: Harness) -> None:
+    a = h.replica()
+    with h.store() as store, h.store() as other:
+        calls: list[int] = []
+
+        def add(value: Json) -> Json:
+            calls.append(1)
+            if len(calls) <= 8:
+                other.user("u").put({"theirs": len(calls)})
+            return value | {"mine": True}
+
+        document = store.user("u").update(add)
+        assert len(calls) == 9
+        assert document.value == {"theirs": 8, "mine": True}
+        assert a.head(h.entity("u", "user")).lease is None
+
+        def fail(value: Json) -> Json:
+            calls.append(1)
+            if len(calls) > 8:
+                raise LookupError("the caller's own")
+            other.user("u").put({"theirs": len(calls)})
+            return value
+
+        calls.clear()
+        with raises(LookupError):
+            store.user("u").update(fail)
+        assert a.head(h.entity("u", "user")).lease is None
+        assert other.user("u").update(lambda value: {"after": True}).value == {"after": True}
+
+
+@case
 def an_update_gives_up_after_its_retries_and_its_time(h: Harness) -> None:
     with h.store() as store, h.store() as other:
         calls: list[int] = []

@@ -272,6 +272,8 @@ def head_fields_that_are_not_named_stay(h: Harness) -> None:
     a.apply(it, SetHead(label="l"))
     head = a.head(it)
     assert (head.status, head.label, head.owner) == ("t", "l", "u")
+    a.apply(it, SetHead(status="t"))
+    assert a.head(it).label == "l"
     a.apply(it, SetHead(status="", owner="", label=""))
     head = a.head(it)
     assert (head.status, head.label, head.owner) == ("", "", "")
