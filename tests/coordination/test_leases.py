@@ -83,7 +83,7 @@ async def test_a_block_ends_with_lease_lost_when_its_lease_cannot_be_renewed(url
 @on_every_loop
 async def test_a_block_ends_soon_after_its_lease_was_taken_over() -> None:
     """The next renewal tells it, long before its own deadline would."""
-    world, model, ttl = SteppableWorld(), Model(), 6.0
+    world, model, ttl = SteppableWorld(), Model(), 3.0
     async with (
         Store(MemoryEngine(model, world), world=world) as store,
         Store(MemoryEngine(model, world), world=world) as other,
@@ -462,7 +462,7 @@ async def test_a_loop_that_hangs_for_long_is_succeeded(url: str) -> None:
 @while_the_machine_runs
 @on_every_loop
 async def test_an_outage_shorter_than_the_ttl_does_not_lose_the_lease(url: str) -> None:
-    ttl = 3.0
+    ttl = 2.0
     async with (
         faulty(url) as store,
         holdfast.open(url) as other,

@@ -213,9 +213,9 @@ def test_a_busy_thread_keeps_its_lease(url: str) -> None:
     with (
         holdfast.sync.open(url) as store,
         holdfast.sync.open(url) as other,
-        store.lock("it", ttl=1.0) as lease,
+        store.lock("it", ttl=0.7) as lease,
     ):
-        time.sleep(2.5)  # nobody asks whether a thread makes progress, only whether it lives
+        time.sleep(1.8)  # nobody asks whether a thread makes progress, only whether it lives
         lease.check()
         assert not elsewhere(is_free, other)
 
@@ -236,7 +236,7 @@ def test_the_lease_of_a_thread_that_ended_is_not_renewed(url: str) -> None:
 
 @while_the_machine_runs
 def test_an_outage_shorter_than_the_ttl_does_not_lose_the_lease(url: str) -> None:
-    ttl = 3.0
+    ttl = 2.0
     with (
         faulty(url) as store,
         holdfast.sync.open(url) as other,

@@ -11,12 +11,11 @@ import asyncio
 import logging
 from types import TracebackType
 
-from msgspec.structs import replace
-
 from holdfast.errors import HoldfastError, InvalidInput, LeaseLost, StoreUnavailable
 from holdfast.layers.holding import Holding
 from holdfast.ops import (
     Acquire,
+    Applied,
     Check,
     Commit,
     Duplicate,
@@ -25,7 +24,6 @@ from holdfast.ops import (
     Lease,
     Outcome,
     Release,
-    StatusIn,
     Write,
 )
 from holdfast.state.scope import Scope, refuse, stored
@@ -35,7 +33,6 @@ logger = logging.getLogger("holdfast.leases")
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 0.5
 SHORTEST_TTL = 0.05
-NEVER = StatusIn(())  # a check that nothing meets
 RETAIN = 86_400.0  # a lock that nobody has held for a day is forgotten; its tokens still grow
 
 
@@ -140,24 +137,29 @@ async def ask(scope: Scope, commit: Commit, *more: Write) -> Outcome:
     Otherwise nobody would know that it was granted, and everybody would wait for its ttl.
     """
     # async only: begin
+    asking = scope.behind(scope.execute((commit,)))
     try:
-        return (await scope.execute((commit,)))[0]
+        return (await asyncio.shield(asking))[0]
     except asyncio.CancelledError:
-        scope.behind(_undo(scope, commit, more))
+        scope.behind(_undo(scope, commit.entity, asking, more))
         raise
     # async only: end
     # sync only: return scope.execute((commit,))[0]
 
 
 # async only: begin
-async def _undo(scope: Scope, commit: Commit, more: tuple[Write, ...]) -> None:
-    """Ask once more what became of it, in a way that never takes anything, and give it back."""
+async def _undo(
+    scope: Scope, entity: Entity, asking: asyncio.Task[list[Outcome]], more: tuple[Write, ...]
+) -> None:
+    """Wait for the answer and give back what it grants. Asking anew could overtake the question."""
     try:
-        (outcome,) = await scope.execute((replace(commit, checks=(NEVER,)),))
-        if isinstance(outcome, Duplicate) and (lease := outcome.first.lease) is not None:
-            await scope.give_back(commit.entity, Release(lease.token, lease.nonce), *more)
+        outcome = (await asking)[0]
+        if isinstance(outcome, Applied | Duplicate):
+            lease = stored(outcome, entity).lease
+            assert lease is not None
+            await scope.give_back(entity, Release(lease.token, lease.nonce), *more)
     except HoldfastError as error:
-        _not_released(commit.entity, error)
+        _not_released(entity, error)
 
 
 # async only: end

@@ -7,7 +7,7 @@ import logging
 
 # sync only: import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from holdfast.codec import Limits, check_id
@@ -51,6 +51,8 @@ from holdfast.world import World
 
 logger = logging.getLogger("holdfast.leases")
 
+T = TypeVar("T")
+
 
 class Scope:
     """A namespace of a store, and the way down to its engine."""
@@ -74,7 +76,7 @@ class Scope:
         self.limits = limits
         self._renewals = renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
-        self._behind: set[asyncio.Task[None]] = set()  # async only
+        self._behind: set[asyncio.Task[Any]] = set()  # async only
         self._queues: WeakValueDictionary[tuple[Entity, str], asyncio.Lock] = WeakValueDictionary()
 
     @property
@@ -109,11 +111,12 @@ class Scope:
         await self._execute((Commit(entity, self.world.new_id(), writes),))
 
     # async only: begin
-    def behind(self, work: Coroutine[Any, Any, None]) -> None:
+    def behind(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """What has to be done though its caller is gone; `release_all` waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._behind.add(task)
         task.add_done_callback(self._behind.discard)
+        return task
 
     # async only: end
 
@@ -123,7 +126,7 @@ class Scope:
         Code that still holds one learns that it has lost it.
         """
         # async only: begin
-        if self._behind:
+        while self._behind:
             await asyncio.wait(self._behind)
         # async only: end
         commits: dict[Entity, Commit] = {}  # of two leases on one entity the older one is lost

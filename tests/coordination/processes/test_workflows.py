@@ -134,14 +134,14 @@ def test_workers_are_killed_and_every_workflow_completes(drivers: Drivers) -> No
 
 @pytest.mark.soak
 def test_many_workers_are_killed_and_every_workflow_completes(drivers: Drivers) -> None:
-    kill_workers(drivers, workflows=2_000, kills=200, seed=8)
+    kill_workers(drivers, workflows=4_000, kills=200, seed=8)
 
 
 def lose_the_store(drivers: Drivers, start: Start, path: Path, count: int, seconds: float) -> None:
     """The driver of all of them dies; while others recover them the store goes away."""
     ids = [f"w-{number}" for number in range(count)]
     drivers.begin(*ids)
-    blocker = start("blocker", path=str(path), effects=str(drivers.effects.path))
+    blocker = start("blocker", lock="write", path=str(path), effects=str(drivers.effects.path))
     first = drivers.start(work=True, slow=0.02)
     first.until(lambda said: sum("recorded" in e for e in said) >= 7, "some finished steps")
     first.kill()

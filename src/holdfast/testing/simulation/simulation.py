@@ -11,7 +11,19 @@ from typing import Any
 from holdfast.engine import Capabilities
 from holdfast.engines.memory.model import Model
 from holdfast.errors import StoreMisused
-from holdfast.ops import Commit, Entity, Fetch, Fetched, Log, Op, Outcome
+from holdfast.ops import (
+    Acquire,
+    Applied,
+    Commit,
+    Drop,
+    Entity,
+    Fence,
+    Fetch,
+    Fetched,
+    Log,
+    Op,
+    Outcome,
+)
 from holdfast.store import Store
 from holdfast.testing.simulation import faults as kinds
 from holdfast.testing.simulation.faults import LATEST, Faults
@@ -163,6 +175,8 @@ class Simulation:
         self._outage_until = self._silence_until = 0.0
         self._partitioned: dict[str, float] = {}
         self._watching: list[tuple[Entity, asyncio.Future[None]]] = []
+        self._applied: set[tuple[Entity, str]] = set()
+        self._granted: dict[Entity, str] = {}  # the nonce of the last grant
         self.observe: Callable[[Op, Outcome], None] | None = None  # sees all that is executed
         self.violations: list[str] = []
         self._print = trace
@@ -259,12 +273,32 @@ class Simulation:
         outcomes: dict[int, Outcome] = {}
         for number in order:
             outcomes[number] = self.ask(ops[number])
+            self._audit(process, ops[number], outcomes[number])
             if self.observe is not None:
                 self.observe(ops[number], outcomes[number])
             if self._print is not None:
                 self.trace(process, "executes", ops[number], outcomes[number])
         self._wake(ops)
         return [outcomes[number] for number in range(len(ops))]
+
+    def _audit(self, process: Process, op: Op, outcome: Outcome) -> None:
+        """Whatever the scenario: no commit is applied twice, and none with a superseded lease."""
+        if not isinstance(op, Commit) or type(outcome) is not Applied:
+            return
+        if isinstance(op.writes[0], Drop):
+            return  # to drop what is not there is remembered by nobody
+        self.require((op.entity, op.op) not in self._applied, f"applied a second time: {op}")
+        self._applied.add((op.entity, op.op))
+        for check in op.checks:
+            if isinstance(check, Fence):
+                holder = self._granted.get(op.entity)
+                self.require(
+                    holder == check.nonce,
+                    f"{process.name} wrote with a lease that is {holder}'s: {op}",
+                )
+        for write in op.writes:
+            if isinstance(write, Acquire):
+                self._granted[op.entity] = write.nonce
 
     def ask(self, op: Op) -> Outcome:
         """Execute one operation, seen from outside: nothing goes wrong, nobody notices."""
