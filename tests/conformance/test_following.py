@@ -17,7 +17,7 @@ from holdfast.engine import Engine, SyncEngine
 from holdfast.ops import Entity
 from holdfast.records import Change
 from holdfast.registry import create_engine, create_sync_engine, parse
-from holdfast.state.threads import WAIT
+from holdfast.state.feeds import WAIT
 from holdfast.store import Store
 from holdfast.sync.store import Store as BlockingStore
 from holdfast.sync.testing.faults import Passthrough as BlockingPassthrough

@@ -14,7 +14,8 @@ import pytest
 
 import holdfast.sync
 from holdfast.engines.sqlite import file
-from holdfast.engines.sqlite.file import APPLICATION_ID, File, migrations
+from holdfast.engines.sqlite.file import File
+from holdfast.engines.sqlite.schema import APPLICATION_ID, migrations
 from holdfast.world import World
 from processes.conftest import Start
 

@@ -178,6 +178,8 @@ class Journal:
         if document not in fetched.documents:
             return None
         record = decode(fetched.documents[document].json)
+        if not record["version"]:
+            return None  # the place of one that was never made: a fold has its own beginning
         cursor = Cursor(record["version"], record["stamp"])
         return Folded(record["state"], record["version"], cursor, 0)
 

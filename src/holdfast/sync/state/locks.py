@@ -22,7 +22,6 @@ from holdfast.ops import (
     Lease,
     Outcome,
     Release,
-    StatusIn,
     Write,
 )
 from holdfast.sync.state.scope import Scope, refuse, stored
@@ -32,7 +31,6 @@ logger = logging.getLogger("holdfast.sync.leases")
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 0.5
 SHORTEST_TTL = 0.05
-NEVER = StatusIn(())  # a check that nothing meets
 RETAIN = 86_400.0  # a lock that nobody has held for a day is forgotten; its tokens still grow
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from holdfast.codec import Limits, check_id
@@ -47,6 +47,8 @@ from holdfast.ops import (
 from holdfast.world import World
 
 logger = logging.getLogger("holdfast.sync.leases")
+
+T = TypeVar("T")
 
 
 class Scope:

@@ -193,6 +193,8 @@ async def what_is_due_comes_soonest_first(h: Harness) -> None:
     for limit in (1, 2, 100):
         found = await a.list_all(h.namespace, kind="thing", due=True, limit=limit)
         assert [it.id for it in found] == ["a", "c", "d", "e", "b"]
+    assert await ids_of(a, h, kind="thing", prefix="", status="t") == ["c", "d", "e"]
+    assert await ids_of(a, h, kind="thing", status="s") == ["a", "b", "never"], "only if asked for"
     assert await ids_of(a, h, kind="thing", due=True, status="t") == ["c", "d", "e"]
     assert await ids_of(a, h, kind="thing", due=True, prefix="d") == ["d"]
     await h.pass_time(h.span)

@@ -76,6 +76,20 @@ async def a_fetch_without_a_log_brings_no_entries(h: Harness) -> None:
 
 
 @case
+async def an_entity_without_entries_has_an_empty_log(h: Harness) -> None:
+    a = await h.replica()
+    bare, trimmed, removed = h.entity("bare"), h.entity("trimmed"), h.entity("removed")
+    await a.apply(bare, Put("doc", "1"))
+    await a.apply(trimmed, Append(bodies(1)), Trim(1))
+    await a.apply(removed, Append(bodies(1)), Replace({1: None}))
+    for it in (bare, trimmed, removed):
+        for log in (Log(), Log(last=5), Log(first=5), Log(details=True), Log(last=5, details=True)):
+            fetched = await a.fetch(it, log)
+            assert fetched.head.exists
+            assert fetched == Fetched(head=fetched.head, truncated=it is trimmed)
+
+
+@case
 async def details_name_number_time_stamp_and_key(h: Harness) -> None:
     a = await h.replica()
     it = h.entity()
@@ -260,6 +274,8 @@ async def a_document_the_caller_has_is_not_sent_again(h: Harness) -> None:
         fetched = await b.fetch(it, known=known, **options)
         assert fetched.documents == {}
         assert sorted(fetched.unchanged) == ["a", "b", "c"]
+    fetched = await b.fetch(it, Log(last=1), all_documents=True, known=known)
+    assert (fetched.documents, sorted(fetched.unchanged)) == ({}, ["a", "b", "c"])
     await a.apply(it, Put("a", "4"), Delete("b"))
     fetched = await b.fetch(it, all_documents=True, known=known)
     assert {name: value.json for name, value in fetched.documents.items()} == {"a": "4"}

@@ -159,6 +159,21 @@ async def nothing_expires_in_the_hands_of_its_holder(h: Harness) -> None:
 
 
 @case
+async def who_held_it_once_does_not_keep_it(h: Harness) -> None:
+    a = await h.replica()
+    dropped, released = h.entity("dropped"), h.entity("released")
+    for it in (dropped, released):
+        await a.apply(it, Append(bodies(1)), Acquire("n", 100 * h.span), retain=h.span)
+    await a.apply(dropped, Drop())
+    await a.apply(released, Release(None, "n"))
+    for it in (dropped, released):
+        applied = await a.apply(it, Append(bodies(2)), retain=h.span)
+        expires = (await a.head(it)).expires
+        assert expires is not None
+        assert abs(expires - applied.at - h.span) < 0.001
+
+
+@case
 async def what_has_expired_is_listed_for_those_who_ask_for_it(h: Harness) -> None:
     """An erasure must find it: it is still stored."""
     a = await h.replica()

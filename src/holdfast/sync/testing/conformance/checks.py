@@ -58,7 +58,7 @@ def the_first_refusal_in_the_order_of_the_contract_answers(h: Harness) -> None:
     assert known.first == granted
     assert is_a(outcome_of(h.new_id(), "u", reused, wrong, take), KeyReused).key == "k"
     is_a(outcome_of(h.new_id(), "u", fresh, wrong, take), Fenced)
-    mended = (LogAt(9), StatusIn(("never",)), good, Unheld())
+    mended: tuple[Check, ...] = (LogAt(9), StatusIn(("never",)), good, Unheld())
     is_a(outcome_of(h.new_id(), "u", fresh, mended, take), Held)
     mended = (LogAt(9), StatusIn(("never",)), good)
     refused = is_a(outcome_of(h.new_id(), "u", fresh, mended, take), Conflict)

@@ -194,6 +194,8 @@ def what_is_due_comes_soonest_first(h: Harness) -> None:
     for limit in (1, 2, 100):
         found = a.list_all(h.namespace, kind="thing", due=True, limit=limit)
         assert [it.id for it in found] == ["a", "c", "d", "e", "b"]
+    assert ids_of(a, h, kind="thing", prefix="", status="t") == ["c", "d", "e"]
+    assert ids_of(a, h, kind="thing", status="s") == ["a", "b", "never"], "only if asked for"
     assert ids_of(a, h, kind="thing", due=True, status="t") == ["c", "d", "e"]
     assert ids_of(a, h, kind="thing", due=True, prefix="d") == ["d"]
     h.pass_time(h.span)

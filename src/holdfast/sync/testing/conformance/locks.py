@@ -290,7 +290,7 @@ def a_forged_token_or_nonce_is_refused(h: Harness) -> None:
             ]
             for fence in forged:
                 with raises(LeaseLost):
-                    thread.append({"n": 1}, fence=fence)  # type: ignore[arg-type]
+                    thread.append({"n": 1}, fence=fence)
             assert thread.load().version == 0
             assert thread.append({"n": 1}, fence=lease).version == 1
 

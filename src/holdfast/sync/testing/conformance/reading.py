@@ -77,6 +77,20 @@ def a_fetch_without_a_log_brings_no_entries(h: Harness) -> None:
 
 
 @case
+def an_entity_without_entries_has_an_empty_log(h: Harness) -> None:
+    a = h.replica()
+    bare, trimmed, removed = h.entity("bare"), h.entity("trimmed"), h.entity("removed")
+    a.apply(bare, Put("doc", "1"))
+    a.apply(trimmed, Append(bodies(1)), Trim(1))
+    a.apply(removed, Append(bodies(1)), Replace({1: None}))
+    for it in (bare, trimmed, removed):
+        for log in (Log(), Log(last=5), Log(first=5), Log(details=True), Log(last=5, details=True)):
+            fetched = a.fetch(it, log)
+            assert fetched.head.exists
+            assert fetched == Fetched(head=fetched.head, truncated=it is trimmed)
+
+
+@case
 def details_name_number_time_stamp_and_key(h: Harness) -> None:
     a = h.replica()
     it = h.entity()
@@ -261,6 +275,8 @@ def a_document_the_caller_has_is_not_sent_again(h: Harness) -> None:
         fetched = b.fetch(it, known=known, **options)
         assert fetched.documents == {}
         assert sorted(fetched.unchanged) == ["a", "b", "c"]
+    fetched = b.fetch(it, Log(last=1), all_documents=True, known=known)
+    assert (fetched.documents, sorted(fetched.unchanged)) == ({}, ["a", "b", "c"])
     a.apply(it, Put("a", "4"), Delete("b"))
     fetched = b.fetch(it, all_documents=True, known=known)
     assert {name: value.json for name, value in fetched.documents.items()} == {"a": "4"}

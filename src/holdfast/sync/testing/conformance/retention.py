@@ -160,6 +160,21 @@ def nothing_expires_in_the_hands_of_its_holder(h: Harness) -> None:
 
 
 @case
+def who_held_it_once_does_not_keep_it(h: Harness) -> None:
+    a = h.replica()
+    dropped, released = h.entity("dropped"), h.entity("released")
+    for it in (dropped, released):
+        a.apply(it, Append(bodies(1)), Acquire("n", 100 * h.span), retain=h.span)
+    a.apply(dropped, Drop())
+    a.apply(released, Release(None, "n"))
+    for it in (dropped, released):
+        applied = a.apply(it, Append(bodies(2)), retain=h.span)
+        expires = a.head(it).expires
+        assert expires is not None
+        assert abs(expires - applied.at - h.span) < 0.001
+
+
+@case
 def what_has_expired_is_listed_for_those_who_ask_for_it(h: Harness) -> None:
     """An erasure must find it: it is still stored."""
     a = h.replica()

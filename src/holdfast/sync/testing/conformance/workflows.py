@@ -271,10 +271,10 @@ def workflows_are_listed_by_kind_user_and_status(h: Harness) -> None:
 @case
 def many_workflows_are_listed_to_the_last(h: Harness) -> None:
     with h.store() as store:
-        for number in range(250):
+        for number in range(205):
             with store.workflow(f"{number:03}", kind="k"):
                 pass
-        assert [info.id for info in listed(store)] == [f"{n:03}" for n in range(250)]
+        assert [info.id for info in listed(store)] == [f"{n:03}" for n in range(205)]
 
 
 @case
