@@ -41,6 +41,7 @@ class Holding:
         self.keeps_due = keeps_due
         self._world = world
         self._renewals = renewals
+        self._asked = asked
         self._deadline = asked + SAFE * ttl
         self._lost = False
         self._entered = self._left = False
@@ -63,7 +64,7 @@ class Holding:
         self._entered = True
         await self._timeout.__aenter__()
         self._tick()
-        self._renewals.add(self)
+        self._renewals.add(self, self._asked)
 
     async def leave(
         self,

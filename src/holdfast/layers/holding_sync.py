@@ -36,6 +36,7 @@ class Holding:
         self.keeps_due = keeps_due
         self._world = world
         self._renewals = renewals
+        self._asked = asked
         self._deadline = asked + SAFE * ttl
         self._lost = False
         self._thread = threading.current_thread()
@@ -54,7 +55,7 @@ class Holding:
     def enter(self) -> None:
         """From here on every call of this thread to the store checks the lease."""
         self._before = _held.set((*_held.get(), self))
-        self._renewals.add(self)
+        self._renewals.add(self, self._asked)
 
     def leave(
         self,

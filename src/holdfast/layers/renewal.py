@@ -49,10 +49,10 @@ class Renewals:
         self._ticker: Ticker | None = None
         self._open = False
 
-    def add(self, lease: Renewable) -> None:
-        """Renew this one every third of its ttl from now on."""
+    def add(self, lease: Renewable, asked: float) -> None:
+        """Renew this one every third of its ttl; it was asked for at this monotonic time."""
         with self._lock:
-            self._next[lease] = self._world.monotonic() + lease.ttl / 3
+            self._next[lease] = asked + lease.ttl / 3  # at once, if the answer took that long
             if self._ticker is None:
                 self._ticker = self._world.ticker(self._step, "holdfast-leases")
         self._ticker.wake()

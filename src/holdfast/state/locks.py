@@ -157,7 +157,7 @@ async def _undo(
         if isinstance(outcome, Applied | Duplicate):
             lease = stored(outcome, entity).lease
             assert lease is not None
-            await scope.give_back(entity, Release(lease.token, lease.nonce), *more)
+            await scope.give_back(entity, (Release(lease.token, lease.nonce), *more))
     except HoldfastError as error:
         _not_released(entity, error)
 
@@ -170,7 +170,7 @@ async def release(scope: Scope, holding: Holding, *more: Write) -> None:
     if not scope.let_go(holding):
         return  # given back when the store was closed
     try:
-        await scope.give_back(holding.entity, Release(holding.token, holding.nonce), *more)
+        await scope.give_back(holding.entity, (Release(holding.token, holding.nonce), *more))
     except StoreUnavailable as error:
         _not_released(holding.entity, error)
 

@@ -106,9 +106,18 @@ class Scope:
         self._holdings.pop(holding, None)
         return held
 
-    async def give_back(self, entity: Entity, *writes: Write) -> None:
-        """A commit that is made even if a lease around the caller is lost."""
-        await self._execute((Commit(entity, self.world.new_id(), writes),))
+    async def give_back(
+        self, entity: Entity, writes: tuple[Write, ...], checks: tuple[Check, ...] = ()
+    ) -> Outcome:
+        """A commit that is made though its caller is cancelled, or a lease around it is lost.
+
+        One that gives a lease back must not be forgotten: everybody would wait for the ttl.
+        """
+        commit = Commit(entity, self.world.new_id(), writes, checks)
+        # async only: begin
+        return (await asyncio.shield(self.behind(self._execute((commit,)))))[0]
+        # async only: end
+        # sync only: return self._execute((commit,))[0]
 
     # async only: begin
     def behind(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

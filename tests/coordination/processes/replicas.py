@@ -11,11 +11,13 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Condition, Thread
 from typing import Any
+
+import apsw
 
 ROLES = Path(__file__).parent / "roles"
 PATIENCE = 120.0  # seconds after which what a test waits for has not happened
@@ -132,6 +134,27 @@ class Replica:
             f"exit status {self.process.poll()}, last words {self.said[-3:]}, "
             f"standard error:\n{self._complaints()}"
         )
+
+
+def pause_all(replicas: Iterable[Replica], path: Path) -> None:
+    """Let all of them stand still at once, none of them in the middle of a transaction.
+
+    One that is would block everybody else for as long as it stands still: that is SQLite's
+    answer to such a pause, but not what is to be tested.
+    """
+    connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(200)
+    some = list(replicas)
+    while True:
+        for replica in some:
+            replica.pause()
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+            return connection.close()
+        except apsw.BusyError:
+            for replica in some:
+                replica.resume()
 
 
 class Effects:

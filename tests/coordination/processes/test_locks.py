@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast.sync
 from coordination.processes.conftest import Start
-from coordination.processes.replicas import Effects, Replica
+from coordination.processes.replicas import Effects, Replica, pause_all
 
 TTL = 0.3
 TRAFFIC = 5  # writes of each holder before it is paused
@@ -20,18 +21,20 @@ class TooSlow(Exception):
     """The machine lost a lease before anybody was paused."""
 
 
-def pause_holders(start: Start, url: str, effects: Effects, holders: int, part: int = 0) -> None:
+def pause_holders(
+    start: Start, url: str, path: Path, effects: Effects, holders: int, part: int = 0
+) -> None:
     """Each of them leads a conversation of its own; all are paused at once for 3 ttls."""
     for attempt in range(10):
         ids = [f"thread-{part}-{attempt}-{number}" for number in range(holders)]
         try:
-            return pause_leaders_of(ids, start, {"url": url, "effects": str(effects.path)})
+            return pause_leaders_of(ids, start, path, {"url": url, "effects": str(effects.path)})
         except TooSlow:
             continue
     raise AssertionError("no lease was ever kept until the pause")
 
 
-def pause_leaders_of(ids: list[str], start: Start, facts: dict[str, str]) -> None:
+def pause_leaders_of(ids: list[str], start: Start, path: Path, facts: dict[str, str]) -> None:
     def leaders(who: str, ttl: float, each: int) -> dict[str, Replica]:
         """Who leads which conversation; every process leads some."""
         of: dict[str, Replica] = {}
@@ -46,9 +49,7 @@ def pause_leaders_of(ids: list[str], start: Start, facts: dict[str, str]) -> Non
     begin(holders)
     for id, holder in holders.items():
         holder.until(lambda _, h=holder, i=id: wrote(h, i) or bool(h.all(told=i)), "its writes")
-    for holder in {*holders.values()}:
-        if holder.alive:
-            holder.pause()
+    pause_all({holder for holder in holders.values() if holder.alive}, path)
     stopped = time.monotonic()
     if any(holder.all(told=id) for id, holder in holders.items()):
         for replica in {*holders.values(), *successors.values()}:
@@ -107,13 +108,15 @@ def token_of(leader: Replica, id: str) -> Any:
     return token
 
 
-def test_ten_paused_holders_write_nothing_stale(start: Start, url: str, effects: Effects) -> None:
-    pause_holders(start, url, effects, 10)
+def test_ten_paused_holders_write_nothing_stale(
+    start: Start, url: str, path: Path, effects: Effects
+) -> None:
+    pause_holders(start, url, path, effects, 10)
 
 
 @pytest.mark.soak
 def test_a_hundred_paused_holders_write_nothing_stale(
-    start: Start, url: str, effects: Effects
+    start: Start, url: str, path: Path, effects: Effects
 ) -> None:
-    for part in range(5):
-        pause_holders(start, url, effects, 20, part)
+    for part in range(10):
+        pause_holders(start, url, path, effects, 10, part)

@@ -11,7 +11,7 @@ import pytest
 
 import holdfast.sync
 from coordination.processes.conftest import Start
-from coordination.processes.replicas import Effects, Replica
+from coordination.processes.replicas import Effects, Replica, pause_all
 from holdfast.codec import decode
 from holdfast.engines.sqlite.engine_sync import SqliteEngine
 from holdfast.engines.sqlite.file import File
@@ -34,8 +34,9 @@ Manner = tuple[str, str, int]
 class Deliveries:
     """Rounds of deliveries. In each, holders begin tasks and vanish; successors take them over."""
 
-    def __init__(self, start: Start, url: str, effects: Effects, seed: int) -> None:
+    def __init__(self, start: Start, url: str, path: Path, effects: Effects, seed: int) -> None:
         self._start = start
+        self._path = path
         self._facts = {"url": url, "effects": str(effects.path), "ttl": TTL}
         self._chance = random.Random(seed)
         self._names = count()
@@ -66,8 +67,7 @@ class Deliveries:
         self.holders[victim].kill()
         self.killed += in_hand.pop(victim)
         paused = [holder for holder in self.holders if holder.alive]
-        for holder in paused:
-            holder.pause()
+        pause_all(paused, self._path)
         self.stale += [task for some in in_hand for task in some]
         for successor in self.successors:
             self._chance.shuffle(tasks)
@@ -85,7 +85,7 @@ class Deliveries:
         """What it has begun and holds, as soon as it has its hands full."""
 
         def begun() -> list[int]:
-            return [e["begun"] for e in holder.all() if e.get("begun") in tasks]
+            return sorted({e["begun"] for e in holder.all() if e.get("begun") in tasks})
 
         holder.until(lambda _: len(begun()) >= at_once, f"{at_once} begun tasks")
         return begun()
@@ -156,7 +156,7 @@ def check(deliveries: Deliveries, effects: Effects, path: Path, rounds: int) -> 
 
 
 def deliver(start: Start, url: str, path: Path, effects: Effects, rounds: int, seed: int) -> None:
-    deliveries = Deliveries(start, url, effects, seed)
+    deliveries = Deliveries(start, url, path, effects, seed)
     for number in range(rounds):
         deliveries.round(number)
     deliveries.end()

@@ -139,10 +139,11 @@ async def workflows(simulation: Simulation) -> None:
 async def deploy(simulation: Simulation, office: Office) -> None:
     """A process that is told to end gives everything back at once."""
     process = simulation.process()
-    working = process.start(office.work(process), "works")
+    working = [process.start(office.work(process), "works") for _ in range(3)]
     await simulation.pause(simulation.plan.uniform(0.0, 6.0))
-    working.cancel()
-    await asyncio.wait([working])
+    for task in working:
+        task.cancel()
+    await asyncio.wait(working)
     await process.store.close()
     for program in office.programs:
         lease = simulation.peek("workflow", program.id).head.lease
