@@ -45,6 +45,7 @@ class Holding:
         self._deadline = asked + SAFE * ttl
         self._lost = False
         self._entered = self._left = False
+        self._timer: asyncio.TimerHandle | None = None
         self._ticked = world.monotonic()
 
     @property
@@ -60,10 +61,11 @@ class Holding:
     async def enter(self) -> None:
         """From here on the current task is cancelled when the lease ends."""
         self._loop = asyncio.get_running_loop()
-        self._timeout = asyncio.timeout_at(self._loop.time() if self._lost else self._end())
-        self._entered = True
+        self._timeout = asyncio.timeout(None)
         await self._timeout.__aenter__()
+        self._entered = True
         self._tick()
+        self._watch()
         self._renewals.add(self, self._asked)
 
     async def leave(
@@ -75,6 +77,8 @@ class Holding:
         """The block is over. Raises `LeaseLost` if it was cancelled for that."""
         self._renewals.remove(self)
         self._heartbeat.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         self._left = True
         try:
             await self._timeout.__aexit__(kind, error, trace)
@@ -88,30 +92,34 @@ class Holding:
         return self._world.monotonic() - self._ticked <= HUNG * self.ttl
 
     def renewed(self, asked: float) -> None:
-        self._deadline = asked + SAFE * self.ttl
-        self._call(self._reschedule)
+        self._deadline = asked + SAFE * self.ttl  # the timer looks at it when it comes
 
     def lost(self) -> None:
         self._lost = True
-        self._call(self._reschedule)
-
-    # --- on the loop ----------------------------------------------------------------
-
-    def _call(self, callback: object) -> None:
         if not self._entered:
             return  # nothing to cancel yet; `enter` and `check` look at what is known by then
         try:
-            self._loop.call_soon_threadsafe(callback)  # type: ignore[arg-type]
+            self._loop.call_soon_threadsafe(self._watch)
         except RuntimeError:
             return  # the loop has ended, and the block with it
 
-    def _end(self) -> float:
-        return self._loop.time() + self._deadline - self._world.monotonic()
+    # --- on the loop ----------------------------------------------------------------
 
-    def _reschedule(self) -> None:
+    def _watch(self) -> None:
+        """End the block if its time is up, else look again when it will be.
+
+        A timer asks for the deadline when it comes: after a hang it may come before any news that
+        a renewal sent meanwhile, and some loops let it come a little early.
+        """
         # The news may have been on its way when the block was left: then there is nothing to end.
-        if not self._left and not self._timeout.expired():
-            self._timeout.reschedule(self._loop.time() if self._lost else self._end())
+        if self._left or self._timeout.expired():
+            return
+        left = self._deadline - self._world.monotonic()
+        if left > 0 and not self._lost:
+            self._timer = self._loop.call_later(left, self._watch)
+            return
+        self._lost = True  # a block that does not let itself be cancelled is refused all the same
+        self._timeout.reschedule(self._loop.time())
 
     def _tick(self) -> None:
         self._ticked = self._world.monotonic()

@@ -142,7 +142,7 @@ def release(scope: Scope, holding: Holding, *more: Write) -> None:
     if not scope.let_go(holding):
         return  # given back when the store was closed
     try:
-        scope.give_back(holding.entity, Release(holding.token, holding.nonce), *more)
+        scope.give_back(holding.entity, (Release(holding.token, holding.nonce), *more))
     except StoreUnavailable as error:
         _not_released(holding.entity, error)
 

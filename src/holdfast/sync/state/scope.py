@@ -104,9 +104,15 @@ class Scope:
         self._holdings.pop(holding, None)
         return held
 
-    def give_back(self, entity: Entity, *writes: Write) -> None:
-        """A commit that is made even if a lease around the caller is lost."""
-        self._execute((Commit(entity, self.world.new_id(), writes),))
+    def give_back(
+        self, entity: Entity, writes: tuple[Write, ...], checks: tuple[Check, ...] = ()
+    ) -> Outcome:
+        """A commit that is made though its caller is cancelled, or a lease around it is lost.
+
+        One that gives a lease back must not be forgotten: everybody would wait for the ttl.
+        """
+        commit = Commit(entity, self.world.new_id(), writes, checks)
+        return self._execute((commit,))[0]
 
     def release_all(self) -> None:
         """Give every lease back at once, so that nobody waits for a ttl, be it to drive it.

@@ -260,7 +260,7 @@ class Task:
         try:
             holding.leave(type(error), error, error.__traceback__)
         except LeaseLost:
-            self._scope.let_go(holding)
+            release(self._scope, holding, SetHead(status=PENDING, due_in=0))
             raise
         around = isinstance(error, StoreUnavailable | LeaseLost) or not isinstance(error, Exception)
         if around:
@@ -276,7 +276,7 @@ class Task:
         """Record how it ended and give it back, if it is still ours."""
         release = Release(holding.token, holding.nonce)
         try:
-            return self._scope.commit(self._entity, (*writes, release), (holding.fence,))
+            return self._scope.give_back(self._entity, (*writes, release), (holding.fence,))
         finally:
             self._scope.let_go(holding)  # told or not: its ttl ends it
 

@@ -120,7 +120,8 @@ class Workflow:
         try:
             holding.leave(kind, error, trace)
         except LeaseLost:
-            self._scope.let_go(holding)
+            # Lost by our own clock, it may still be ours in the store: nobody need wait for it.
+            release(self._scope, holding, SetHead(due_in=0))
             raise
         if isinstance(error, Parked):
             self._scope.let_go(holding)
@@ -263,7 +264,8 @@ class Workflow:
     def _end(self, holding: Holding, *writes: Write) -> None:
         release = Release(holding.token, holding.nonce)
         try:
-            outcome = self._scope.commit(self._entity, (*writes, release), (holding.fence,))
+            end = (*writes, release)
+            outcome = self._scope.give_back(self._entity, end, (holding.fence,))
         finally:
             self._scope.let_go(holding)  # told or not: its ttl ends it
         stored(outcome, self._entity)
