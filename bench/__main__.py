@@ -17,6 +17,7 @@ from typing import Any
 import apsw
 
 from bench import imports, processes, storage
+from bench.calm import Calm
 from bench.contestants import SQLITE, Field
 from bench.conversations import Population
 from bench.driving import Ready, Tasks, Threads, check
@@ -27,7 +28,6 @@ from bench.targets import LONG, SHORT, rows_of, rows_of_imports, rows_of_races, 
 CALLS = ("last", "get", "update", "append", "turn")  # reads first: appends make histories longer
 SECTIONS = (*CALLS, "histories", "context", "processes", "storage", "import")
 HISTORIES = (10, SHORT, 1_000, LONG)  # besides 100, which every other cell uses
-BUSY_DISK = 1_000  # µs an fsync: a disk of one's own takes a fraction of that
 POPULATION = {10: 60, SHORT: 60, 100: 100, 1_000: 10, LONG: 5}
 
 
@@ -35,8 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=options.folder) as name:
         folder = Path(name)
-        report = Report(_setting(folder, options))
-        report.cells = _cells(folder, SQLITE, options)
+        calm = Calm(folder, options.calm)
+        report = Report(_setting(options))
+        report.cells = _cells(folder, SQLITE, options, calm)
         report.rows = rows_of(report.cells)
         if "processes" in options.only:
             _say("four processes on one file")
@@ -46,14 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _say("stored bytes")
             stored = storage.store(folder, SQLITE.fill, conversations=options.conversations)
             report.rows += rows_of_storage(stored)
-        report.setting["fsync µs"] = max(report.setting["fsync µs"], _fsync(folder))
+        report.setting["fsync µs"] = f"{calm.usual:.0f} … {calm.probe():.0f}"
+        calm.close()
     if "import" in options.only:
         _say("import")
         report.rows += rows_of_imports(imports.measure(options.rounds))
     report.setting["took"] = f"{perf_counter() - _begun:.0f} s"
     print(report.text())
-    if report.setting["fsync µs"] > BUSY_DISK:
-        print("\nthe disk was busy with others: do not trust the figures of writes; run it again")
     if options.json:
         report.write(options.json)
 
@@ -72,6 +72,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--loop",
         choices=("asyncio", "uvloop", "both"),
         help="default: asyncio, and 100 conversations on both",
+    )
+    parser.add_argument(
+        "--calm",
+        type=float,
+        metavar="S",
+        default=0,
+        help="wait up to so many seconds, all in all, for moments when the machine is quiet",
     )
     parser.add_argument("--folder", help="where the files go; it must be on a real disk")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures there")
@@ -94,7 +101,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _cells(folder: Path, field: Field, options: argparse.Namespace) -> list[Cell]:
+def _cells(folder: Path, field: Field, options: argparse.Namespace, calm: Calm) -> list[Cell]:
     groups = _groups(options)
     if not groups:
         return []
@@ -118,7 +125,9 @@ def _cells(folder: Path, field: Field, options: argparse.Namespace) -> list[Cell
                 work: [each for each in contestants if _takes_part(each, work, options)]
                 for work in works
             }
-            cells += play(taking, population, rounds=options.rounds, seconds=options.slot)
+            cells += play(
+                taking, population, rounds=options.rounds, seconds=options.slot, between=calm.wait
+            )
     finally:
         for each in contestants:
             each.close()
@@ -175,28 +184,15 @@ class _Files:
         return str(path)
 
 
-def _setting(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+def _setting(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "Python": platform.python_version(),
         "sqlite3": sqlite3.sqlite_version,
         "apsw": apsw.sqlite_lib_version(),
         "cores": os.cpu_count(),
         "rounds": options.rounds,
-        "fsync µs": _fsync(folder),
         "durability": "WAL, synchronous=FULL",
     }
-
-
-def _fsync(folder: Path) -> int:
-    """Microseconds to write 4 KB to the disk: a figure near 0 means that it is no disk."""
-    took = []
-    with (folder / "fsync").open("wb", buffering=0) as file:
-        for _ in range(50):
-            file.write(b"x" * 4096)
-            start = perf_counter()
-            os.fsync(file.fileno())
-            took.append(perf_counter() - start)
-    return round(sorted(took)[25] * 1e6)
 
 
 def _say(what: str) -> None:

@@ -48,7 +48,7 @@ class File:
 
     # --- connections ----------------------------------------------------------------
 
-    def connect(self, busy: float) -> apsw.Connection:
+    def connect(self, busy: float = OPENING_SECONDS) -> apsw.Connection:
         """A connection set up as every connection of ours is, that waits so long for others."""
         folder = os.path.dirname(os.path.abspath(self.path))
         if not os.path.isdir(folder):
@@ -95,7 +95,7 @@ class File:
 
     @contextmanager
     def _schema(self) -> Iterator[Schema]:
-        connection = self.connect(OPENING_SECONDS)
+        connection = self.connect()
         try:
             yield Schema(connection, self.path, self.world)
         except apsw.Error as error:
