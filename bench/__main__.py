@@ -11,13 +11,13 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any
 
 import apsw
 
 from bench import imports, processes, storage
-from bench.calm import Calm
 from bench.contestants import SQLITE, Field
 from bench.conversations import Population
 from bench.driving import Ready, Tasks, Threads, check
@@ -35,9 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=options.folder) as name:
         folder = Path(name)
-        calm = Calm(folder, options.calm)
+        before = _fsync(folder)
         report = Report(_setting(options))
-        report.cells = _cells(folder, SQLITE, options, calm)
+        report.cells = _cells(folder, SQLITE, options)
         report.rows = rows_of(report.cells)
         if "processes" in options.only:
             _say("four processes on one file")
@@ -47,8 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _say("stored bytes")
             stored = storage.store(folder, SQLITE.fill, conversations=options.conversations)
             report.rows += rows_of_storage(stored)
-        report.setting["fsync µs"] = f"{calm.usual:.0f} … {calm.probe():.0f}"
-        calm.close()
+        report.setting["fsync µs"] = f"{before:.0f} … {_fsync(folder):.0f}"
     if "import" in options.only:
         _say("import")
         report.rows += rows_of_imports(imports.measure(options.rounds))
@@ -73,13 +72,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         choices=("asyncio", "uvloop", "both"),
         help="default: asyncio, and 100 conversations on both",
     )
-    parser.add_argument(
-        "--calm",
-        type=float,
-        metavar="S",
-        default=0,
-        help="wait up to so many seconds, all in all, for moments when the machine is quiet",
-    )
     parser.add_argument("--folder", help="where the files go; it must be on a real disk")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures there")
     options = parser.parse_args(arguments)
@@ -101,7 +93,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _cells(folder: Path, field: Field, options: argparse.Namespace, calm: Calm) -> list[Cell]:
+def _cells(folder: Path, field: Field, options: argparse.Namespace) -> list[Cell]:
     groups = _groups(options)
     if not groups:
         return []
@@ -125,9 +117,7 @@ def _cells(folder: Path, field: Field, options: argparse.Namespace, calm: Calm) 
                 work: [each for each in contestants if _takes_part(each, work, options)]
                 for work in works
             }
-            cells += play(
-                taking, population, rounds=options.rounds, seconds=options.slot, between=calm.wait
-            )
+            cells += play(taking, population, rounds=options.rounds, seconds=options.slot)
     finally:
         for each in contestants:
             each.close()
@@ -193,6 +183,19 @@ def _setting(options: argparse.Namespace) -> dict[str, Any]:
         "rounds": options.rounds,
         "durability": "WAL, synchronous=FULL",
     }
+
+
+def _fsync(folder: Path) -> float:
+    """Microseconds to write 4 KB to the disk: a figure near 0 means that it is no disk."""
+    took = []
+    with (folder / "fsync").open("wb", buffering=0) as file:
+        for _ in range(51):
+            file.seek(0)
+            file.write(b"x" * 4096)
+            start = perf_counter()
+            os.fsync(file.fileno())
+            took.append(perf_counter() - start)
+    return median(took) * 1e6
 
 
 def _say(what: str) -> None:

@@ -8,7 +8,7 @@ round, and their median and range are reported.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -137,12 +137,8 @@ def play(
     *,
     rounds: int,
     seconds: float,
-    between: Callable[[], None],
 ) -> list[Cell]:
-    """Each work by all who take part in it, in every round, each time for about `seconds`.
-
-    `between` is called before each turn of the round.
-    """
+    """Each work by all who take part in it, in every round, each time for about `seconds`."""
     order = random.Random(0)
     cells = [Cell(work, [Result(r.name, r.loop) for r in ready]) for work, ready in works.items()]
     for number in range(-1, rounds):  # the first warms up: connections, statements, caches
@@ -150,7 +146,6 @@ def play(
             work, ready = cell.work, works[cell.work]
             until, calls = work.until(seconds), work.calls(population, number)
             for place in order.sample(range(len(ready)), len(ready)):
-                between()
                 slot = ready[place].slot(work.method, calls, until)
                 if number >= 0:
                     cell.results[place].slots.append(slot)

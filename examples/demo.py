@@ -1,37 +1,76 @@
-"""Two replicas, one SQLite file, no network: what Holdfast promises, tried and counted."""
+"""A support agent with three replicas, one SQLite file, no network: promises tried and counted."""
 
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from functools import partial
 
-from holdfast import sync
+from holdfast import idempotency_key, sync
+from holdfast.sync.state.runs import Run
 
-COUNT = 200
+COUNT = 60  # turns, and updates, of each replica
+TTL = 1.5  # seconds after which a dead replica's work is anybody's
+ORDER = {"order": "o-991", "amount": 40}
 failed = []
 
 
-def replica(url: str, name: str, job: str, count: int) -> None:
-    """An agent's process. It prints a number once the store has acknowledged that write."""
-    with sync.open(url) as store:
-        for n in range(count):
-            if job == "talk":
-                turn = [{"role": role, "turn": n, "by": name} for role in ("user", "assistant")]
-                store.thread("s-1", user="u-1").append(*turn, key=f"{name}-{n}")
-            else:
-                store.user("u-1").update(lambda seen: {"visits": seen.get("visits", 0) + 1})
-            print(n, flush=True)
+# --- what a replica does, each in a process of its own ----------------------------------
 
 
-def start(url: str, job: str, **counts: int) -> list[subprocess.Popen[str]]:
-    commands = [[sys.executable, __file__, url, by, job, str(n)] for by, n in counts.items()]
+def effect(world: str, name: str, what: str) -> str:
+    """Something that happens outside of the store: here, one line in a file."""
+    if (name, what) == ("A", "reserve"):
+        print("reserving", flush=True)
+        time.sleep(60)  # kill -9 comes before that is over
+    with open(world, "a", encoding="utf-8") as file:
+        file.write(f"{what} {idempotency_key()} {name}\n")
+    return f"{what} by {name}"
+
+
+def refund(do: partial[str], run: Run) -> None:
+    """A workflow: finished steps are never run again, and `wait` needs no process."""
+    run.step("check", do, "check")
+    run.step("reserve", do, "reserve")
+    run.save({"waiting for": "approval"})
+    if run.wait("approval")["granted"]:
+        run.step("pay", do, "pay")
+
+
+def serve(store: sync.Store, name: str, job: str, do: partial[str]) -> None:
+    workflow = store.workflow("refund-991", kind="refund", user="u-1", input=ORDER, ttl=TTL)
+    handlers = {"refund": partial(refund, do)}
+    if job == "talk":
+        for n in range(COUNT):
+            turn = [{"role": role, "turn": n, "by": name} for role in ("user", "assistant")]
+            store.thread("s-1", user="u-1").append(*turn, key=f"{name}-{n}")
+            store.user("u-1").update(lambda known: {"turns": known.get("turns", 0) + 1})
+    elif job == "charge":
+        for _ in range(5):  # the queue delivers it again and again, to every replica
+            print(store.once("delivery-77", do, "charge", fingerprint="o-991").replace(" ", "-"))
+    elif job == "refund":
+        with workflow as run:
+            refund(do, run)
+    elif job == "reserve":
+        store.work(handlers, poll=0.05, ttl=TTL, until=lambda: bool(workflow.info().state))
+    elif job == "pay":
+        store.work(handlers, poll=0.05, ttl=TTL, until=lambda: workflow.info().status != "active")
+
+
+# --- what is proved ---------------------------------------------------------------------
+
+
+def start(folder: str, job: str, names: str) -> list[subprocess.Popen[str]]:
+    commands = [[sys.executable, __file__, folder, name, job] for name in names]
     return [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
 
 
-def acknowledged(process: subprocess.Popen[str]) -> int:
-    """How many writes a replica was promised from here to its end."""
-    with process:
-        return len(process.stdout.read().split())
+def said(processes: list[subprocess.Popen[str]]) -> list[str]:
+    """All that replicas print until they end; it must be a good end."""
+    words = [word for process in processes for word in process.communicate()[0].split()]
+    proof(not any(p.returncode for p in processes), f"{len(processes)} replica(s) ended well")
+    return words
 
 
 def proof(holds: bool, claim: str) -> None:
@@ -40,48 +79,70 @@ def proof(holds: bool, claim: str) -> None:
         failed.append(claim)
 
 
-def main(url: str) -> None:
-    print("Two replicas, each a process of its own, serve one conversation:")
-    said = sum(map(acknowledged, start(url, "talk", A=COUNT, B=COUNT)))
-    with sync.open(url) as store:  # both have ended: this is the restart
-        thread, user = store.thread("s-1", user="u-1"), store.user("u-1")
-        messages = thread.load().messages
-        turns = list(zip(messages[::2], messages[1::2], strict=True))
-        kept = len(turns)
-        proof(kept == said == 2 * COUNT, f"{said} turns acknowledged, {kept} there after a restart")
-        whole = sum(question | {"role": "assistant"} == answer for question, answer in turns)
-        proof(whole == len(turns), f"{whole} questions stand next to their own answers")
+def happened(folder: str) -> Counter[str]:
+    """What was done outside, how often."""
+    with open(f"{folder}/world", encoding="utf-8") as file:
+        return Counter(line.split()[0] for line in file)
 
-        print("Both change one document of one user at once:")
-        made = sum(map(acknowledged, start(url, "visit", A=COUNT, B=COUNT)))
-        visits = user.get().value["visits"]
-        proof(visits == made == 2 * COUNT, f"{made} updates acknowledged, {visits} counted")
 
-        print("kill -9 hits one of two replicas in the middle of its work:")
-        doomed, other = start(url, "talk", C=1_000_000, D=COUNT)
-        promised = len([doomed.stdout.readline() for _ in range(COUNT)])
+def main(folder: str) -> None:
+    url = f"sqlite:///{folder}/agents.db"
+    print("Three replicas serve one conversation and learn about one user:")
+    said(start(folder, "talk", "ABC"))
+    with sync.open(url) as store:  # they have ended: this is the restart
+        messages = store.thread("s-1", user="u-1").load().messages
+        counted = store.user("u-1").get().value["turns"]
+    pairs = list(zip(messages[::2], messages[1::2], strict=True))
+    whole = sum(question | {"role": "assistant"} == answer for question, answer in pairs)
+    proof(len(pairs) == 3 * COUNT, f"{len(pairs)} of {3 * COUNT} turns remembered after a restart")
+    proof(whole == len(pairs), f"{whole} questions stand next to their own answers")
+    proof(counted == 3 * COUNT, f"{counted} of {3 * COUNT} updates counted: none was lost")
+
+    print("kill -9 hits a replica in the middle of a refund:")
+    (doomed,) = start(folder, "refund", "A")
+    with doomed:
+        doomed.stdout.readline()  # it is in its second step
         doomed.kill()
-        promised += acknowledged(doomed)
-        served = acknowledged(other)
-        writers = [message["by"] for message in thread.load().messages]
-        kept = writers.count("C") / 2  # the last one may be stored without having been answered
-        proof(kept - promised in (0, 1), f"{promised} turns acknowledged, {kept:g} stored, no half")
-        proof(
-            writers.count("D") == 2 * served == 2 * COUNT,
-            f"the other served its {served}, undisturbed",
-        )
+    before = happened(folder)
+    proof(before == {"check": 1}, f"before it died: {dict(before)}")
+    said(start(folder, "reserve", "BC"))
+    after = happened(folder)
+    proof(after == {"check": 1, "reserve": 1}, f"the others went on: {dict(after)}, nothing again")
 
-        again = thread.append(*turns[0], key=f"{turns[0][0]['by']}-{turns[0][0]['turn']}")
-        proof(again.status == "duplicate", "a turn delivered twice is stored once")
+    print("A human approves, while no replica runs:")
+    with sync.open(url) as store:
+        waiting = store.context(user="u-1", thread="s-1").workflows
+        parked = [(info.id, info.state) for info in waiting]
+        proof(parked == [("refund-991", {"waiting for": "approval"})], f"still there: {parked}")
+        click = partial(store.workflow("refund-991").signal, "approval", {"granted": True})
+        clicks = [click(key="click-1"), click(key="click-1")]
+        proof(clicks == [True, False], "two clicks are one approval")
+    said(start(folder, "pay", "ABC"))
+    paid = happened(folder)
+    proof(
+        paid == after + Counter(pay=1), f"then three replicas started, and one paid: {dict(paid)}"
+    )
+    with sync.open(url) as store:
+        status = store.workflow("refund-991").info().status
+        proof(status == "completed", f"the refund is {status}")
+
+    print("A queue delivers one charge 15 times, to three replicas at once:")
+    answers = said(start(folder, "charge", "ABC"))
+    charges = happened(folder)["charge"]
+    proof(charges == 1, f"charged {charges} time(s)")
+    same = len(set(answers)) == 1
+    proof(same and len(answers) == 15, f"{len(answers)} deliveries, all answered: {answers[0]}")
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        replica(*sys.argv[1:4], int(sys.argv[4]))
+        place, replica, job = sys.argv[1:]
+        with sync.open(f"sqlite:///{place}/agents.db") as opened:
+            serve(opened, replica, job, partial(effect, f"{place}/world", replica))
         sys.exit()
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        main(f"sqlite:///{folder}/agents.db")
+    with tempfile.TemporaryDirectory() as temporary:
+        main(temporary)
     took = f"in {time.monotonic() - begun:.1f} s"
     print(f"{len(failed)} proofs failed, {took}." if failed else f"All of it holds, {took}.")
     sys.exit(1 if failed else 0)

@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 import holdfast.sync
-from holdfast.engines.sqlite import file
+from holdfast.engines.sqlite import schema
 from holdfast.engines.sqlite.file import File
 from holdfast.engines.sqlite.schema import APPLICATION_ID, migrations
 from holdfast.world import World
@@ -188,7 +188,7 @@ def make_first_version(path: Path) -> None:
         assert connection.pragma("journal_mode", "wal") == "wal"
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(sql).fetchall()
-        oldest = file._oldest(sql)
+        oldest = schema._oldest(sql)
         connection.execute("INSERT INTO holdfast VALUES ('oldest_release', ?)", (oldest,))
         connection.pragma("user_version", int(name[:4]))
         connection.pragma("application_id", APPLICATION_ID)

@@ -14,10 +14,10 @@ from typing import Any
 
 from talk import hear, open_store, ready, report, say, settled
 
-from holdfast.engines.sqlite import file
+from holdfast.engines.sqlite import schema
 
-first = file.migrations()[:1]
-file.migrations = lambda: first  # type: ignore[assignment]
+first = schema.migrations()[:1]
+schema.migrations = lambda: first  # type: ignore[assignment]
 
 url, colour = sys.argv[1:]
 told_to_stop: list[str] = []
@@ -34,9 +34,9 @@ async def main() -> None:
         rounds += 1
         if rounds % 10 == 0:
             say(f"rounds {rounds}")
-    schema = (await settled(store.describe())).schema
+    at_end = (await settled(store.describe())).schema
     await settled(store.close())
-    report(rounds=rounds, opened_at=opened.schema, closed_at=schema)
+    report(rounds=rounds, opened_at=opened.schema, closed_at=at_end)
 
 
 async def work(store: Any, number: int) -> None:
