@@ -58,7 +58,7 @@ soak: $(STAMP) ## the long tests
 bench: $(STAMP) ## measure the engines against their raw drivers
 	@$(BIN)/python -m bench $(ARGS)
 
-demo: $(STAMP) ## two replicas on one SQLite file, offline
+demo: $(STAMP) ## a support agent with three replicas on one SQLite file, offline
 	@$(BIN)/python examples/demo.py $(ARGS)
 
 clean: ## remove .venv, caches and builds

@@ -48,7 +48,7 @@ def serve(store: sync.Store, name: str, job: str, do: partial[str]) -> None:
             store.user("u-1").update(lambda known: {"turns": known.get("turns", 0) + 1})
     elif job == "charge":
         for _ in range(5):  # the queue delivers it again and again, to every replica
-            print(store.once("delivery-77", do, "charge", fingerprint="o-991").replace(" ", "-"))
+            print(store.once("delivery-77", do, "charge").replace(" ", "-"))
     elif job == "refund":
         with workflow as run:
             refund(do, run)

@@ -34,10 +34,14 @@ from pages import (
 
 import holdfast
 from holdfast import cli, codec, engine, errors
+from holdfast.layers.holding import Holding
 from holdfast.registry import ENGINES, SYNC_ENGINES, create_engine, parse
 from holdfast.state.documents import DocumentHandle
+from holdfast.state.journals import Journal
+from holdfast.state.runs import Run
 from holdfast.state.threads import Thread
 from holdfast.state.users import Shared, User
+from holdfast.state.workflows import Workflow
 from holdfast.world import World
 
 REFERENCE = DOCS / "reference"
@@ -112,7 +116,7 @@ def test_an_engine_is_found_by_the_entry_point_that_the_page_shows(tmp_path: Pat
 
 def test_the_demo_proves_what_it_says(tmp_path: Path) -> None:
     said = run(sys.executable, "-W", "error", ROOT / "examples" / "demo.py", cwd=tmp_path)
-    assert said.count("✓") >= 6
+    assert said.count("✓") >= 15
     assert "✗" not in said
     assert list(tmp_path.iterdir()) == []
 
@@ -179,6 +183,10 @@ def test_every_error_has_its_own_heading() -> None:
         ("documents.md", DocumentHandle),
         ("documents.md", User),
         ("documents.md", Shared),
+        ("coordination.md", Holding),
+        ("coordination.md", Run),
+        ("coordination.md", Workflow),
+        ("coordination.md", Journal),
     ],
 )
 def test_every_method_and_every_argument_is_in_the_reference(page: str, kind: type[Any]) -> None:

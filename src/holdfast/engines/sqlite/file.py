@@ -25,7 +25,7 @@ from holdfast.ops import Outcome, Sweep, Swept, check_shape
 from holdfast.world import World
 
 OPENING_SECONDS = 4.5  # how long opening waits for other processes
-BUSY_SECONDS = 0.1  # how long one try of a write does: the call's deadline says how many tries
+BUSY_SECONDS = 0.3  # how long one try of a write does: the call's deadline says how many tries
 READ_BUSY_SECONDS = 0.05  # a read waits only while another process recovers the file after a crash
 RETRY = 0.0014  # seconds, jittered: the steps of busy_timeout are unfair
 CHECKPOINT_AT_ONCE = 8_000  # WAL pages at which the writer itself makes room
