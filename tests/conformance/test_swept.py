@@ -45,9 +45,17 @@ def tell(store: Store) -> None:
     store.user("u").put({"text": SECRET}, "notes")
 
 
-def sweep_all(store: Store) -> None:
-    while store.sweep().more:
+def sweep_all(store: Store, limit: int = 1000) -> None:
+    while store.sweep(limit).more:
         pass
+
+
+def rows_of_state(path: Path) -> int:
+    connection = apsw.Connection(str(path))
+    tables = ("entities", "log", "documents", "ops")
+    counts = [connection.execute(f"SELECT count(*) FROM {table}").get for table in tables]
+    connection.close()
+    return sum(counts)
 
 
 def test_an_erasure_leaves_no_row(path: Path) -> None:
@@ -77,7 +85,7 @@ def test_a_former_life_is_swept_though_a_new_one_began(path: Path) -> None:
         store.thread("t", user="u").delete()
         store.thread("t", user="u").append({"text": "a new life"})
         store.user("u").delete("notes")
-        sweep_all(store)
+        sweep_all(store, limit=1)
         assert rows_with_the_secret(path) == 0
         assert store.thread("t", user="u").load().messages == [{"text": "a new life"}]
 
@@ -93,6 +101,10 @@ def test_what_has_expired_is_swept_after_the_grace(path: Path) -> None:
         world.advance(GRACE)
         sweep_all(store)
         assert rows_with_the_secret(path) == 0
+        store.user("u").erase()
+        world.advance(GRACE)
+        sweep_all(store, limit=1)
+        assert rows_of_state(path) == 3, "the mark of the erasure: its head, its document, its op"
 
 
 def test_what_was_trimmed_or_removed_leaves_at_once(path: Path) -> None:

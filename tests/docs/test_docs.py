@@ -34,7 +34,6 @@ from pages import (
 
 import holdfast
 from holdfast import cli, codec, engine, errors
-from holdfast.layers.holding import Holding
 from holdfast.registry import ENGINES, SYNC_ENGINES, create_engine, parse
 from holdfast.state.documents import DocumentHandle
 from holdfast.state.journals import Journal
@@ -183,7 +182,6 @@ def test_every_error_has_its_own_heading() -> None:
         ("documents.md", DocumentHandle),
         ("documents.md", User),
         ("documents.md", Shared),
-        ("coordination.md", Holding),
         ("coordination.md", Run),
         ("coordination.md", Workflow),
         ("coordination.md", Journal),

@@ -56,6 +56,9 @@ class File:
         try:
             connection = apsw.Connection(self.path, statementcachesize=STATEMENTS)
             connection.set_busy_timeout(int(busy * 1000))
+            # Without this, SQLite plans a statement anew at each call whose values might change
+            # the plan: 29 instead of 5 µs for a user's documents.
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             connection.execute(
                 f"""PRAGMA synchronous = {"NORMAL" if self.relaxed else "FULL"};
                 PRAGMA wal_autocheckpoint = 0;

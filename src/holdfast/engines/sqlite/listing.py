@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from holdfast.codec import decode, encode
@@ -19,48 +20,18 @@ _ENTITY_COLUMNS = """id, kind, name, owner, status, label, due, retain, expires,
     version, stamp, base, live, commits, life, dropped, token, nonce, holder, granted, until"""
 
 
-def list_entities(rows: Rows, op: List, now: float, documents: Documents) -> Listed:
+def list_entities(rows: Rows, op: List, now: float, documents: Documents | None) -> Listed:
     """Entities by owner, kind, status or due time, in the order the contract states."""
-    alive = "(expires IS NULL OR expires > ?)"
-    where = ["namespace = ?", f"({alive} OR expires <> 0)" if op.expired else alive]
     args: list[Any] = [op.namespace, now]
-    if op.owner is not None:
-        where.append("owner = ?")
-        args.append(op.owner)
-        if op.owner:
-            where.append("owner <> ''")  # lets the partial index be used
-    if op.kind is not None:
-        where.append("kind = ?")
-        args.append(op.kind)
-    if op.status is not None:
-        where.append("status = ?")
-        args.append(op.status)
-        if op.status:
-            where.append("status <> ''")
-    if op.label is not None:
-        where.append("label = ?")
-        args.append(op.label)
+    args += [value for value in (op.owner, op.kind, op.status, op.label) if value is not None]
     if op.prefix:
-        where.append("name >= ? AND name <= ?")
         args += [op.prefix, op.prefix + _LAST]
-    order = ["kind", "name"]
     if op.due:
-        where.append("due IS NOT NULL AND due <= ?")
         args.append(now)
-        order = ["due", "kind", "name"]
     if op.after is not None:
-        mark = decode(op.after)[-len(order) :]
-        sign = "<" if op.reverse else ">"
-        where.append(f"({', '.join(order)}) {sign} ({', '.join('?' * len(order))})")
-        args += mark
-    direction = " DESC" if op.reverse else ""
-    found = rows(
-        f"SELECT {_ENTITY_COLUMNS} FROM entities WHERE {' AND '.join(where)}"
-        f" ORDER BY {', '.join(column + direction for column in order)} LIMIT ?",
-        (*args, op.limit + 1),
-    )
-    page = found[: op.limit]
-    entities = tuple(_found(row, op, now, documents) for row in page)
+        args += decode(op.after)[0 if op.due else 1 :]
+    found = rows(_select(*_shape(op)), (*args, op.limit + 1))
+    entities = tuple([_found(row, op, now, documents) for row in found[: op.limit]])
     if len(found) <= op.limit:
         return Listed(entities)
     last = entities[-1]
@@ -68,13 +39,63 @@ def list_entities(rows: Rows, op: List, now: float, documents: Documents) -> Lis
     return Listed(entities, next=encode(mark, "a cursor"))
 
 
-def _found(row: tuple[Any, ...], op: List, now: float, documents: Documents) -> Found:
+def _shape(op: List) -> tuple[str | None, bool, str | None, bool, bool, bool, bool, bool, bool]:
+    """What a listing's statement depends on: which filters, never their values."""
+    owner = None if op.owner is None else "owned" if op.owner else "nobody's"
+    status = None if op.status is None else "some" if op.status else "none"
+    filters = (owner, op.kind is not None, status, op.label is not None, bool(op.prefix))
+    return (*filters, op.due, op.expired, op.after is not None, op.reverse)
+
+
+@lru_cache
+def _select(
+    owner: str | None,
+    kind: bool,
+    status: str | None,
+    label: bool,
+    prefix: bool,
+    due: bool,
+    expired: bool,
+    after: bool,
+    reverse: bool,
+) -> str:
+    alive = "(expires IS NULL OR expires > ?)"
+    where = ["namespace = ?", f"({alive} OR expires <> 0)" if expired else alive]
+    if owner is not None:
+        where.append("owner = ?")
+    if kind:
+        where.append("kind = ?")
+    if status is not None:
+        where.append("status = ?")
+    if label:
+        where.append("label = ?")
+    if owner == "owned":
+        where.append("owner <> ''")  # lets the partial indexes be used
+    if status == "some":
+        where.append("status <> ''")
+    if prefix:
+        where.append("name >= ? AND name <= ?")
+    order = ["kind", "name"]
+    if due:
+        where.append("due IS NOT NULL AND due <= ?")
+        order = ["due", "kind", "name"]
+    if after:
+        sign = "<" if reverse else ">"
+        where.append(f"({', '.join(order)}) {sign} ({', '.join('?' * len(order))})")
+    direction = " DESC" if reverse else ""
+    return (
+        f"SELECT {_ENTITY_COLUMNS} FROM entities WHERE {' AND '.join(where)}"
+        f" ORDER BY {', '.join(column + direction for column in order)} LIMIT ?"
+    )
+
+
+def _found(row: tuple[Any, ...], op: List, now: float, documents: Documents | None) -> Found:
     id_, kind, name, *head_columns, token, nonce, holder, granted, until = row
     lease = masked(Lease(token, nonce, holder, granted, until)) if nonce else None
     head = Head(True, *head_columns, lease)  # type: ignore[call-arg]  # columns of Head, in order
     if head.expires is not None and head.expires <= now:
         head = Head(commits=head.commits, life=head.life, dropped=head.dropped)
-    values = documents(id_, head.life, op.documents) if op.documents else {}
+    values = documents(id_, head.life, op.documents) if documents and op.documents else {}
     return Found(Entity(op.namespace, kind, name), head, values)
 
 

@@ -18,6 +18,22 @@ SELECT id, owner, status, label, due, sweep_at, stale, life, retain, expires, cr
             ORDER BY seq))
 FROM entities e WHERE namespace = ? AND kind = ? AND name = ?;
 
+-- name: head_and_document
+-- An entity's head with one of its documents, in one statement (NULLs where it is missing).
+SELECT e.id, owner, status, label, due, sweep_at, stale, e.life, retain, expires, created, e.updated,
+       e.version, e.stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted,
+       until, d.name, d.value, d.version, d.stamp, d.updated, d.log
+FROM entities e LEFT JOIN documents d ON d.entity = e.id AND d.life = e.life AND d.name = ?
+WHERE namespace = ? AND kind = ? AND e.name = ?;
+
+-- name: head_and_documents
+-- The same with all of them.
+SELECT e.id, owner, status, label, due, sweep_at, stale, e.life, retain, expires, created, e.updated,
+       e.version, e.stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted,
+       until, d.name, d.value, d.version, d.stamp, d.updated, d.log
+FROM entities e LEFT JOIN documents d ON d.entity = e.id AND d.life = e.life
+WHERE namespace = ? AND kind = ? AND e.name = ? ORDER BY d.name;
+
 -- name: insert_head
 INSERT INTO entities (namespace, kind, name, owner, created, updated) VALUES (?, ?, ?, ?, ?, ?);
 

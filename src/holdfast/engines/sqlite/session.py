@@ -66,6 +66,7 @@ sql = load("holdfast.engines.sqlite", "queries.sql")
 
 FORGET_EVERY = 256  # commits of an entity between two looks at its remembered ops
 NO_LIMIT = -1
+COLUMNS = 24  # of `Row`
 
 R = TypeVar("R")
 
@@ -193,11 +194,12 @@ class Session:
                 and log.upto is None
             ):
                 return self._fetch_tail(op, log, log.last, now)
+            if log is None and (op.all_documents or len(op.documents) == 1):
+                return self._fetch_documents(op, now)
             return self._snapshot(lambda: self._fetch(op, now))
         assert isinstance(op, List)
-        within = op.within
-        if within is None:
-            return self._snapshot(lambda: list_entities(self._rows, op, now, self._documents))
+        if op.within is None:
+            return self._list_entities(op, now)
         return self._snapshot(lambda: self._list_documents(op, now))
 
     def _snapshot(self, read: Callable[[], R]) -> R:
@@ -425,6 +427,30 @@ class Session:
         count = lines.count("\n") + 1
         return Fetched(row.head(), lines, count, row.version - count + 1, truncated=row.base > 0)
 
+    def _fetch_documents(self, op: Fetch, now: float) -> Fetched | NotYours:
+        """The everyday get, and a user's state as a whole: one statement each."""
+        if op.all_documents:
+            rows = self._rows(sql.head_and_documents, op.entity)
+        else:
+            rows = self._rows(sql.head_and_document, (op.documents[0], *op.entity))
+        if not rows:
+            return _absent(None, None)
+        row = Row(*rows[0][:COLUMNS])
+        if not row.exists(now):
+            return _absent(row, None)
+        if op.owner is not None and op.owner != row.owner:
+            return NotYours()
+        stored = {r[COLUMNS]: Value(*r[COLUMNS + 1 :]) for r in rows if r[COLUMNS] is not None}
+        stored, unchanged = _changed_since(op, stored)
+        return Fetched(row.head(), documents=stored, unchanged=unchanged)
+
+    def _list_entities(self, op: List, now: float) -> Listed:
+        listed = list_entities(self._rows, op, now, None)
+        if not op.documents or not listed.entities:
+            return listed
+        # Their documents must be of the same moment: once more, all together.
+        return self._snapshot(lambda: list_entities(self._rows, op, now, self._documents))
+
     def _fetch(self, op: Fetch, now: float) -> Fetched | NotYours:
         rows = self._rows(sql.head, op.entity)
         row = Row(*rows[0]) if rows else None
@@ -437,13 +463,7 @@ class Session:
             stored = {name: Value(*value) for name, *value in rows}
         else:
             stored = self._documents(row.id, row.life, op.documents)
-        unchanged: tuple[str, ...] = ()
-        if op.known:
-            known = op.known
-            unchanged = tuple(
-                n for n, value in stored.items() if known.get(n) == (value.version, value.stamp)
-            )
-            stored = {n: value for n, value in stored.items() if n not in unchanged}
+        stored, unchanged = _changed_since(op, stored)
         head = row.head()
         log = op.log
         if log is None:
@@ -520,6 +540,15 @@ _LEASE_WRITES = frozenset({Acquire, Renew, Release})
 def _absent(row: Row | None, log: Log | None) -> Fetched:
     head = Head() if row is None else row.head(exists=False)
     return Fetched(head, reset=log is not None and log.stamp is not None)
+
+
+def _changed_since(op: Fetch, stored: dict[str, Value]) -> tuple[dict[str, Value], tuple[str, ...]]:
+    """What the caller does not have yet, and the names of what it has."""
+    if not op.known:
+        return stored, ()
+    known = op.known
+    same = tuple(n for n, v in stored.items() if known.get(n) == (v.version, v.stamp))
+    return {n: v for n, v in stored.items() if n not in same}, same
 
 
 def _holds(check: Check, head: Head, values: dict[str, Value]) -> bool:

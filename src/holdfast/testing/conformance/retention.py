@@ -230,6 +230,9 @@ async def nothing_is_forgotten_before_the_grace_is_over(h: Harness) -> None:
         applied = await a.apply(it, Append(bodies(1)), Acquire("n", 1.0), op=op, retain=100.0)
         assert applied.lease is not None
         tokens[it] = applied.lease.token
+    await h.pass_time(50.0)
+    await a.apply(expired, Append(bodies(2)))  # it expires later than it did at first
+    await h.pass_time(100.0)
     await a.apply(dropped, Drop())
     await h.pass_time(GRACE - 1.0)
     await a.sweep_all()

@@ -232,6 +232,8 @@ def documents_of_an_entity_come_by_the_bytes_of_their_names(h: Harness) -> None:
                     break
                 after = page.next
             assert found == [(name, stored[name]) for name in wanted]
+    exactly = a.listing(h.namespace, within=it, limit=len(names))
+    assert (len(exactly.documents), exactly.next) == (len(names), None)
 
 
 @case

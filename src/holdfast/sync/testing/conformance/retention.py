@@ -231,6 +231,9 @@ def nothing_is_forgotten_before_the_grace_is_over(h: Harness) -> None:
         applied = a.apply(it, Append(bodies(1)), Acquire("n", 1.0), op=op, retain=100.0)
         assert applied.lease is not None
         tokens[it] = applied.lease.token
+    h.pass_time(50.0)
+    a.apply(expired, Append(bodies(2)))  # it expires later than it did at first
+    h.pass_time(100.0)
     a.apply(dropped, Drop())
     h.pass_time(GRACE - 1.0)
     a.sweep_all()
