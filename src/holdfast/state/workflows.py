@@ -119,7 +119,7 @@ class Workflow:
         try:
             await holding.leave(kind, error, trace)
         except LeaseLost:
-            # Lost by our own clock, it may still be ours in the store: nobody need wait for its end.
+            # Lost by our own clock, it may still be ours in the store: nobody need wait for that.
             await release(self._scope, holding, SetHead(due_in=0))
             raise
         if isinstance(error, Parked):
