@@ -12,7 +12,7 @@ from holdfast.ops import Found, List, Listed
 from holdfast.state.running import settle
 from holdfast.state.scope import Scope
 from holdfast.state.tasks import CALL, FAILED, Task, TaskOptions
-from holdfast.state.workflows import Workflow
+from holdfast.state.workflows import ACTIVE, Workflow
 
 logger = logging.getLogger("holdfast.workflows")
 
@@ -76,7 +76,8 @@ class Worker:
         workflow = Workflow(self._scope, found.entity.id, user=owner, ttl=self._ttl, wait=0)
         try:
             async with workflow as run:
-                await settle(handler(run))
+                if run.status == ACTIVE:  # else another replica has just finished it
+                    await settle(handler(run))
         except LeaseHeld:
             return False
         except Exception as error:

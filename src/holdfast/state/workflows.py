@@ -27,6 +27,7 @@ from holdfast.ops import (
     Absent,
     Acquire,
     Append,
+    Check,
     Commit,
     Conflict,
     DocumentAt,
@@ -301,6 +302,14 @@ class Workflow:
         Raises `StateConflictError` if the workflow is not at `expect`, and `InvalidInput` if
         the machine has no such way.
         """
+        was, _ = await self.move(to, expect, None, ())
+        return was
+
+    async def move(
+        self, to: str, expect: str | None, step_id: str | None, checks: tuple[Check, ...]
+    ) -> tuple[str, Outcome]:
+        """A transition, recorded as a step of the driver's if it has an id."""
+        key = None if step_id is None else f"step:{step_id}"
         while True:
             fetch = Fetch(self._entity, self._user, documents=(META, STEP))
             fetched = await self._scope.fetch(fetch)
@@ -323,16 +332,21 @@ class Workflow:
             if to not in machine.get(at, ()):
                 ways = ", ".join(repr(way) for way in machine.get(at, ())) or "nowhere"
                 raise InvalidInput(f"from {at!r} the workflow {self.id!r} can go to: {ways}")
-            moved = encode({"transition": [at, to]}, "the transition")
+            record: dict[str, Any] = {"transition": [at, to]}
+            if step_id is not None:
+                record |= {"step": step_id, "value": at}
             outcome = await self._scope.commit(
                 self._entity,
-                (Put(STEP, encode({"at": to}, "the step")), Append((moved,))),
-                (StatusIn((ACTIVE,)), DocumentAt(STEP, step.version, step.stamp)),
+                (
+                    Put(STEP, encode({"at": to}, "the step")),
+                    Append((encode(record, "the transition"),), key),
+                ),
+                (*checks, StatusIn((ACTIVE,)), DocumentAt(STEP, step.version, step.stamp)),
                 owner=self._user,
             )
             if not isinstance(outcome, Conflict):
                 stored(outcome, self._entity)
-                return str(at)
+                return str(at), outcome
 
     async def info(self) -> WorkflowInfo | None:
         """How it stands; None if it does not exist."""

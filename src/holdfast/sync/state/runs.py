@@ -202,10 +202,22 @@ class Run:
         self.state = state
 
     def transition(self, to: str, *, expect: str | None = None) -> str:
-        """Move along the declared machine; see `Workflow.transition`."""
-        if self.broken is not None:
-            raise self.broken
-        was = self._workflow.transition(to, expect=expect)
+        """Move along the declared machine, as a step: a restart does not move again.
+
+        See `Workflow.transition`.
+        """
+        id_ = self._number(f"transition {to}")
+        if id_ in self._journal.steps:
+            self.at = to
+            return str(self._journal.steps[id_])
+        self._must_drive(f"the transition to {to!r}")
+        assert self._holding is not None
+        try:
+            was, _ = self._workflow.move(to, expect, id_, (self._holding.fence,))
+        except (StoreUnavailable, LeaseLost) as error:
+            self.broken = error
+            raise
+        self._journal.steps[id_] = was
         self.at = to
         return was
 

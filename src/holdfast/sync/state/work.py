@@ -13,7 +13,7 @@ from holdfast.ops import Found, List, Listed
 from holdfast.sync.state.running import settle
 from holdfast.sync.state.scope import Scope
 from holdfast.sync.state.tasks import CALL, FAILED, Task, TaskOptions
-from holdfast.sync.state.workflows import Workflow
+from holdfast.sync.state.workflows import ACTIVE, Workflow
 
 logger = logging.getLogger("holdfast.sync.workflows")
 
@@ -77,7 +77,8 @@ class Worker:
         workflow = Workflow(self._scope, found.entity.id, user=owner, ttl=self._ttl, wait=0)
         try:
             with workflow as run:
-                settle(handler(run))
+                if run.status == ACTIVE:  # else another replica has just finished it
+                    settle(handler(run))
         except LeaseHeld:
             return False
         except Exception as error:

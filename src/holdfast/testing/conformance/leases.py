@@ -335,6 +335,8 @@ async def a_token_grows_over_an_entity_that_expired(h: Harness) -> None:
     await h.pass_time(h.span)
     assert (await a.head(it)).lease is None
     assert await is_fenced(a, it, first)
+    is_a(await a.commit(it, Renew(first.token, "n", h.span)), Fenced)
+    is_a(await a.commit(it, Release(None, "n")), Fenced)
     second = await take(a, it, "n", h.span)
     assert second.token > first.token
     assert await is_fenced(a, it, first)

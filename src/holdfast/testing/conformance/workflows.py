@@ -288,3 +288,23 @@ async def a_context_shows_the_users_unfinished_workflows(h: Harness) -> None:
         assert (info.id, info.kind, info.step) == ("a", "refund", "review")
         assert info.state == {"order": "a"}
         assert (await other.context(user="w", thread="t")).workflows == []
+
+
+@case
+async def a_driver_that_resumes_does_not_move_along_the_machine_again(h: Harness) -> None:
+    machine = {"review": ("approved",), "approved": ("paid",), "paid": ()}
+
+    async def drive(store: Store) -> list[str]:
+        async with store.workflow("w-1", kind="refund", machine=machine) as run:
+            was = [await run.transition("approved", expect="review")]
+            await run.wait("money")
+            return [*was, await run.transition("paid", expect="approved")]
+        return []
+
+    async with h.store() as store, h.store() as other:
+        assert await drive(store) == [], "parked"
+        await other.workflow("w-1").signal("money")
+        assert await drive(other) == ["review", "approved"]
+        info = await store.workflow("w-1").info()
+        assert info is not None
+        assert (info.status, info.step) == ("completed", "paid")

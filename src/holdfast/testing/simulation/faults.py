@@ -39,10 +39,10 @@ PARTITION = "partition"  # the store refuses one process
 CLOCK_BACK = "clock back"
 CLOCK_FORWARD = "clock forward"
 
-AT_OPERATIONS = (REFUSED, LOST, TORN, SLOW, SLOW_REPLY, DEATH_BEFORE, DEATH_AFTER, PAUSE)
+AT_OPERATIONS = (REFUSED, LOST, SLOW, SLOW_REPLY, DEATH_BEFORE, DEATH_AFTER, PAUSE)
 AT_RENEWALS = (RENEWAL_REFUSED, RENEWAL_LOST)
 AT_MOMENTS = (KILL, RETIRE, FREEZE, HANG, OUTAGE, SILENCE, PARTITION, CLOCK_BACK, CLOCK_FORWARD)
-KINDS = (*AT_OPERATIONS, *AT_RENEWALS, FEED_BROKEN, IMPATIENCE, *AT_MOMENTS)
+KINDS = (*AT_OPERATIONS, TORN, *AT_RENEWALS, FEED_BROKEN, IMPATIENCE, *AT_MOMENTS)
 
 RATES = (0.02, 0.05, 0.12)
 CALM = 0.08  # the part of all seeds in which nothing goes wrong
@@ -92,10 +92,10 @@ class Faults:
         if not self.on:
             return Fate(None, there, back)
         kind = self._kind(AT_OPERATIONS)
+        if len(ops) > 1 and isinstance(ops[0], WRITES) and self._kind((TORN, TORN, TORN)):
+            kind = TORN  # batches are few, so they fail more often
         if kind is None:
             return Fate(None, there, back)
-        if kind == TORN and (len(ops) == 1 or not isinstance(ops[0], WRITES)):
-            return Fate(None, there, back)  # there is nothing to tear
         if kind in (DEATH_BEFORE, DEATH_AFTER):
             if not self.deaths_left:
                 return Fate(None, there, back)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from random import Random
 
 from msgspec import Struct
@@ -21,7 +22,8 @@ class Run(Struct, frozen=True):
     """What one run was like."""
 
     fired: Counter[str]
-    turns: int
+    turns: int  # callbacks that ran
+    operations: int  # operations that the store executed
 
 
 def run(
@@ -30,13 +32,15 @@ def run(
     *,
     model: Broken | None = None,
     trace: Callable[[str], object] | None = None,
+    audited: bool = True,
 ) -> Run:
     """Run one scenario with one seed; raises `Violation` if a promise was broken.
 
     `model` makes another store, e.g. a deliberately broken one. `trace` gets a line for each
-    thing that happens.
+    thing that happens. `audited=False` leaves the judgement to what the processes were told: what
+    the store applied is not looked at.
     """
-    simulation = Simulation(seed, model=model, trace=trace)
+    simulation = Simulation(seed, model=model, trace=trace, audited=audited)
     cause: Exception | None = None
     with _quiet_logs():
         try:
@@ -51,22 +55,28 @@ def run(
             simulation.dispose()
     if simulation.violations:
         raise violation(scenario, seed, simulation) from cause
-    return Run(simulation.faults.fired, turns)
+    return Run(simulation.faults.fired, turns, simulation.operations)
 
 
-def run_many(scenario: str, seeds: Iterable[int]) -> Counter[str]:
-    """Run one scenario with many seeds; how often each kind of fault has fired."""
+def run_many(scenario: str, seeds: Iterable[int]) -> Run:
+    """Run one scenario with many seeds; what all these runs were like together."""
     fired: Counter[str] = Counter()
+    turns = operations = 0
     for seed in seeds:
-        fired += run(scenario, seed).fired
-    return fired
+        done = run(scenario, seed)
+        fired += done.fired
+        turns += done.turns
+        operations += done.operations
+    return Run(fired, turns, operations)
 
 
-def first_violation(scenario: str, seeds: Iterable[int], model: Broken) -> Violation | None:
+def first_violation(
+    scenario: str, seeds: Iterable[int], model: Broken, *, audited: bool = True
+) -> Violation | None:
     """The first violation that these seeds find in a broken store."""
     for seed in seeds:
         try:
-            run(scenario, seed, model=model)
+            run(scenario, seed, model=model, audited=audited)
         except Violation as found:
             return found
     return None
@@ -82,13 +92,12 @@ def violation(scenario: str, seed: int, simulation: Simulation) -> Violation:
     )
 
 
-class _quiet_logs:
+@contextmanager
+def _quiet_logs() -> Iterator[None]:
     """What is logged about injected failures is no news."""
-
-    def __enter__(self) -> None:
-        self._logger = logging.getLogger("holdfast")
-        self._before = self._logger.disabled
-        logging.disable(logging.WARNING)
-
-    def __exit__(self, *error: object) -> None:
-        logging.disable(logging.NOTSET)
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)

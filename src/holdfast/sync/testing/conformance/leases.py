@@ -336,6 +336,8 @@ def a_token_grows_over_an_entity_that_expired(h: Harness) -> None:
     h.pass_time(h.span)
     assert a.head(it).lease is None
     assert is_fenced(a, it, first)
+    is_a(a.commit(it, Renew(first.token, "n", h.span)), Fenced)
+    is_a(a.commit(it, Release(None, "n")), Fenced)
     second = take(a, it, "n", h.span)
     assert second.token > first.token
     assert is_fenced(a, it, first)

@@ -289,3 +289,23 @@ def a_context_shows_the_users_unfinished_workflows(h: Harness) -> None:
         assert (info.id, info.kind, info.step) == ("a", "refund", "review")
         assert info.state == {"order": "a"}
         assert other.context(user="w", thread="t").workflows == []
+
+
+@case
+def a_driver_that_resumes_does_not_move_along_the_machine_again(h: Harness) -> None:
+    machine = {"review": ("approved",), "approved": ("paid",), "paid": ()}
+
+    def drive(store: Store) -> list[str]:
+        with store.workflow("w-1", kind="refund", machine=machine) as run:
+            was = [run.transition("approved", expect="review")]
+            run.wait("money")
+            return [*was, run.transition("paid", expect="approved")]
+        return []
+
+    with h.store() as store, h.store() as other:
+        assert drive(store) == [], "parked"
+        other.workflow("w-1").signal("money")
+        assert drive(other) == ["review", "approved"]
+        info = store.workflow("w-1").info()
+        assert info is not None
+        assert (info.status, info.step) == ("completed", "paid")

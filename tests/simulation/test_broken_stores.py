@@ -1,0 +1,62 @@
+"""A simulation that cannot fail proves nothing: every broken store is found out."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.testing.simulation import BROKEN, first_violation
+
+# Broken store → the scenarios that find it out by what callers were told and what is stored.
+FOUND_BY = {
+    "ignores-fences": ("locks", "tasks", "erase"),
+    "ignores-versions": ("documents", "threads", "workflows"),
+    "ignores-status": ("tasks", "workflows"),
+    "loses-writes": ("documents", "threads", "locks", "tasks", "workflows", "journals", "erase"),
+    "forgets-ops": ("documents", "threads", "locks", "journals"),
+    "forgets-keys": ("threads", "workflows", "journals"),
+    "forgets-the-dead": ("erase",),
+    "drops-nothing": ("erase",),
+    "reads-the-past": ("documents", "threads", "tasks", "workflows", "journals"),
+    "skips-entries": ("threads", "workflows", "journals"),
+    "splits-turns": ("threads",),
+    "delivers-twice": ("threads", "locks", "workflows", "journals"),
+    "grants-twice": ("locks",),
+    "tokens-go-back": ("locks",),
+    "never-due": ("tasks", "workflows"),
+    "refuses-and-stores": ("documents", "threads", "journals"),
+}
+
+# What only shows in what the store itself applied.
+SEEN_BY_THE_AUDIT = {
+    "ignores-fences": ("workflows",),
+    "forgets-ops": ("tasks", "workflows", "erase"),
+}
+
+SEEDS = range(200)  # at most; most are found out within ten
+
+
+def pairs(table: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:
+    return [(broken, scenario) for broken, scenarios in table.items() for scenario in scenarios]
+
+
+@pytest.mark.parametrize(("broken", "scenario"), pairs(FOUND_BY))
+def test_a_broken_store_is_found_out_by_what_callers_see(broken: str, scenario: str) -> None:
+    found = first_violation(scenario, SEEDS, BROKEN[broken], audited=False)
+    assert found is not None, f"{len(SEEDS)} seeds of {scenario} did not notice: {broken}"
+
+
+@pytest.mark.parametrize(("broken", "scenario"), pairs(SEEN_BY_THE_AUDIT))
+def test_a_broken_store_is_found_out_by_what_it_applied(broken: str, scenario: str) -> None:
+    found = first_violation(scenario, SEEDS, BROKEN[broken])
+    assert found is not None, f"{len(SEEDS)} seeds of {scenario} did not notice: {broken}"
+
+
+def test_every_broken_store_is_tried() -> None:
+    assert set(FOUND_BY) == set(BROKEN)
+
+
+def test_a_violation_says_how_to_see_it_again() -> None:
+    found = first_violation("documents", SEEDS, BROKEN["loses-writes"])
+    assert found is not None
+    assert "scenario documents, seed 0" in str(found)
+    assert "replay: python -m holdfast.testing.simulation documents 0 --trace" in str(found)
