@@ -17,16 +17,17 @@ from typing import Any
 
 import apsw
 
-from bench import imports, processes, storage
+from bench import coordination, imports, processes, storage
 from bench.contestants import SQLITE, Field
 from bench.conversations import Population
+from bench.coordination import rows_of_coordination
 from bench.driving import Ready, Tasks, Threads, check
 from bench.report import Report
 from bench.rounds import Cell, Work, play
 from bench.targets import LONG, SHORT, rows_of, rows_of_imports, rows_of_races, rows_of_storage
 
 CALLS = ("last", "get", "update", "append", "turn")  # reads first: appends make histories longer
-SECTIONS = (*CALLS, "histories", "context", "processes", "storage", "import")
+SECTIONS = (*CALLS, "histories", "context", "coordination", "processes", "storage", "import")
 HISTORIES = (10, SHORT, 1_000, LONG)  # besides 100, which every other cell uses
 POPULATION = {10: 60, SHORT: 60, 100: 100, 1_000: 10, LONG: 5}
 
@@ -39,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report = Report(_setting(options))
         report.cells = _cells(folder, SQLITE, options)
         report.rows = rows_of(report.cells)
+        if "coordination" in options.only:
+            _say("run-once tasks and workflow steps")
+            calls = 30 if options.quick else 100
+            measured = coordination.measure(folder, rounds=options.rounds, calls=calls)
+            report.rows += rows_of_coordination(measured)
         if "processes" in options.only:
             _say("four processes on one file")
             races = processes.race(folder, SQLITE.fill, rounds=options.rounds, turns=options.turns)
