@@ -49,7 +49,7 @@ class NotYoursError(HoldfastError):
 
 
 class LeaseLost(HoldfastError):
-    """The lease was released, expired or taken over; what it guarded was not written."""
+    """The lease was released or taken over, or its holder's time is up; nothing was written."""
 
 
 class LeaseHeld(HoldfastError):

@@ -212,7 +212,7 @@ class Run:
         self._must_drive(f"the transition to {to!r}")
         assert self._holding is not None
         try:
-            was, _ = await self._workflow.move(to, expect, id_, (self._holding.fence,))
+            was, _ = await self._workflow._move(to, expect, id_, (self._holding.fence,))
         except (StoreUnavailable, LeaseLost) as error:
             self.broken = error
             raise

@@ -167,8 +167,9 @@ class Store:
 
         Waits up to `wait` seconds (None: as long as it takes; 0: not at all), then raises
         `LeaseHeld`. The lease is renewed while the block runs; if it is lost, the block is
-        cancelled and `LeaseLost` raised. With `on=thread` it is that thread's own lease, and
-        `thread.append(..., fence=lease)` is checked together with the write.
+        cancelled and `LeaseLost` raised. With `on=thread` it is that thread's own lease, whatever
+        the name (as with `thread.lead`), and `thread.append(..., fence=lease)` is checked
+        together with the write.
         """
         if on is not None:
             check_id(name, "the name of a lock")
@@ -200,7 +201,8 @@ class Store:
         next delivery, up to `attempts` times, then raises `TaskFailed`; `Permanent` ends it at
         once. The same id with other arguments raises `KeyReusedError`; `fingerprint` says
         instead what makes two calls the same. With `at` in the future it is only recorded, for
-        `work` to run when it is due, and None is returned.
+        `work` to run when it is due, and None is returned; if it fails then, it is tried again
+        by the next delivery, not by `work`.
         """
         options = TaskOptions(user, ttl, wait, attempts, at, fingerprint, seconds(retain))
         return Task(self._scope, id, function, args, kwargs, options).run()
@@ -272,7 +274,8 @@ class Store:
     def context(self, *, user: str, thread: str, last: int = 20) -> Context:
         """The thread's last messages, the user's documents and unfinished workflows.
 
-        One round trip, whatever the length of the history.
+        One round trip, whatever the length of the history. Of the workflows it shows the first
+        hundred by id; `workflows` lists all.
         """
         check_id(user, "a user")
         last = check_count(last, "last")

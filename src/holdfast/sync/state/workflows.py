@@ -301,10 +301,10 @@ class Workflow:
         Raises `StateConflictError` if the workflow is not at `expect`, and `InvalidInput` if
         the machine has no such way.
         """
-        was, _ = self.move(to, expect, None, ())
+        was, _ = self._move(to, expect, None, ())
         return was
 
-    def move(
+    def _move(
         self, to: str, expect: str | None, step_id: str | None, checks: tuple[Check, ...]
     ) -> tuple[str, Outcome]:
         """A transition, recorded as a step of the driver's if it has an id."""
