@@ -32,6 +32,8 @@ FILES = {
     "state/*.py": "sync/state/",
     "layers/policy.py": "sync/layers/",
     "engines/memory/engine.py": "sync/engines/memory.py",
+    "engines/postgres/connections.py": "sync/engines/postgres/",
+    "engines/postgres/engine.py": "sync/engines/postgres/",
     "testing/faults.py": "sync/testing/",
     "testing/broken.py": "sync/testing/",
     "testing/conformance/*.py": "sync/testing/conformance/",
@@ -45,6 +47,7 @@ MODULES = {
     "holdfast.layers.coalesce": "holdfast.layers.coalesce_sync",
     "holdfast.layers.guard": "holdfast.layers.guard_sync",
     "holdfast.layers.holding": "holdfast.layers.holding_sync",
+    "holdfast.engines.postgres.listener": "holdfast.engines.postgres.listener_sync",
     "holdfast.engines.sqlite.engine": "holdfast.engines.sqlite.engine_sync",
 }
 
@@ -55,6 +58,9 @@ NAMES = {
     "_world.pause": "_world.block",
     "world.offload": "world.call",
     "asyncio.Lock": "threading.Lock",
+    "asyncio.Semaphore": "threading.Semaphore",
+    "AsyncConnection": "Connection",
+    "AsyncCursor": "Cursor",
     "create_engine": "create_sync_engine",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",

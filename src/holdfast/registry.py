@@ -24,10 +24,14 @@ Factory = Callable[["EngineURL", World], Any]
 
 ENGINES = {
     "memory": "holdfast.engines.factories:memory",
+    "postgres": "holdfast.engines.factories:postgres",
+    "postgresql": "holdfast.engines.factories:postgres",
     "sqlite": "holdfast.engines.factories:sqlite",
 }
 SYNC_ENGINES = {
     "memory": "holdfast.engines.factories:memory_sync",
+    "postgres": "holdfast.engines.factories:postgres_sync",
+    "postgresql": "holdfast.engines.factories:postgres_sync",
     "sqlite": "holdfast.engines.factories:sqlite_sync",
 }
 ENV = "HOLDFAST_URL"

@@ -255,9 +255,12 @@ def test_every_url_option_and_each_of_its_words_is_in_the_reference(scheme: str)
 
 def asked(scheme: str, query: str, before: str) -> list[str]:
     """The words that the refusal of a wrong option lists."""
-    with pytest.raises(holdfast.InvalidInput) as refusal:
+    try:
         create_engine(parse(f"{scheme}:///agents.db?{query}"), World())
-    _, _, words = str(refusal.value).partition(before)
+    except holdfast.InvalidInput as error:
+        _, _, words = str(error).partition(before)
+    else:
+        return []  # an option that takes any value
     return [word.strip() for word in words.split(",") if word.strip()]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from holdfast.engines.memory.model import Model
@@ -61,6 +63,36 @@ def sqlite_file(url: EngineURL, world: World) -> File:
         migrate=url.option("migrate", ("on", "off"), "on") == "on",
         world=world,
     )
+
+
+@contextmanager
+def needed(extra: str) -> Iterator[None]:
+    """Imports of a driver: where it is missing, say how to get it."""
+    try:
+        yield
+    except ImportError as error:
+        raise InvalidInput(
+            f"this URL needs a driver that is not installed ({error.name}): "
+            f"pip install 'holdfast[{extra}]'"
+        ) from error
+
+
+def postgres(url: EngineURL, world: World) -> Engine:
+    """postgresql://user:password@host:5432/database; its options are in `postgres/settings.py`."""
+    with needed("postgres"):
+        from holdfast.engines.postgres.engine import PostgresEngine
+        from holdfast.engines.postgres.settings import read_settings
+
+    return PostgresEngine(read_settings(url, world))
+
+
+def postgres_sync(url: EngineURL, world: World) -> SyncEngine:
+    """As `postgres`, for blocking callers."""
+    with needed("postgres"):
+        from holdfast.engines.postgres.settings import read_settings
+        from holdfast.sync.engines.postgres.engine import PostgresEngine
+
+    return PostgresEngine(read_settings(url, world))
 
 
 def _model(url: EngineURL) -> Model:

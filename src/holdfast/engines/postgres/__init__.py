@@ -1,0 +1,1 @@
+"""PostgreSQL: one schema of one database, shared by any number of processes."""

@@ -1,0 +1,135 @@
+"""Connections, and a small pool of them.
+
+A connection is lent for one round trip at a time. One that failed, or was left between a request
+and its reply, is never lent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+
+# sync only: import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, AsyncCursor
+from psycopg.pq import TransactionStatus
+
+from holdfast.engines.postgres.arrays import register
+from holdfast.engines.postgres.settings import Settings
+from holdfast.engines.postgres.waiting import bounded
+
+Rows = list[tuple[Any, ...]]
+
+PREPARE_AFTER = 2  # uses of a statement on a connection before it is prepared
+ANSWER_SECONDS = 4.5  # a round trip takes less, or its connection is given up
+
+
+class Link(AsyncConnection[tuple[Any, ...]]):
+    """A connection whose round trips end in time, whatever the server does."""
+
+    answer_by = 0.0  # by this clock; 0: whenever it comes
+    clock: Callable[[], float]
+    asker: AsyncCursor[
+        tuple[Any, ...]
+    ]  # for single statements: making one takes longer than asking
+
+    async def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.answer_by:
+            gen = bounded(gen, self.clock, self.answer_by)
+        return await super().wait(gen, *args, **kwargs)
+
+
+class Cut(Exception):
+    """The connection was lost after something was sent: what became of it is not known."""
+
+    def __init__(self, error: psycopg.Error) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Pool:
+    """At most `size` connections; made when needed, kept when they are well."""
+
+    def __init__(self, settings: Settings, size: int) -> None:
+        self._settings = settings
+        self._free = asyncio.Semaphore(size)
+        self._idle: list[Link] = []
+
+    async def run(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:
+        """The rows of each statement, in one round trip. All of them are one transaction.
+
+        Raises the driver's error, or `Cut` if the server may have acted all the same.
+        """
+        await self._free.acquire()
+        link = None
+        try:
+            link = self._pop() or await connect(self._settings)
+            link.answer_by = link.clock() + ANSWER_SECONDS
+            return await _ask(link, statements)
+        except psycopg.Error as error:
+            if link is None or _is_well(link):
+                raise
+            raise Cut(error) from error
+        finally:
+            if link is not None:
+                if _is_well(link):
+                    self._idle.append(link)
+                else:
+                    await link.close()
+            self._free.release()
+
+    def _pop(self) -> Link | None:
+        """One that is well, as far as can be told without asking the server."""
+        while self._idle:
+            link = self._idle.pop()
+            if not _has_news(link):
+                return link
+            link.pgconn.finish()  # ended by the server while nobody used it
+        return None
+
+    async def close(self) -> None:
+        while self._idle:
+            await self._idle.pop().close()
+
+
+async def connect(settings: Settings) -> Link:
+    """A connection set up as every connection of ours is."""
+    link = await Link.connect(
+        autocommit=True,
+        prepare_threshold=PREPARE_AFTER if settings.prepare else None,
+        **settings.connect_arguments(),
+    )
+    link.clock = settings.world.monotonic
+    register(link)
+    link.asker = link.cursor(binary=True)
+    return link
+
+
+async def _ask(link: Link, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:
+    if len(statements) == 1:
+        query, params = statements[0]
+        await link.asker.execute(query, params)
+        return [await link.asker.fetchall()]
+    cursors = [link.cursor(binary=True) for _ in statements]
+    async with link.pipeline():
+        for cursor, (query, params) in zip(cursors, statements, strict=True):
+            await cursor.execute(query, params)
+    return [await cursor.fetchall() for cursor in cursors]
+
+
+def _is_well(link: Link) -> bool:
+    return not link.closed and link.pgconn.transaction_status == TransactionStatus.IDLE
+
+
+def _has_news(link: Link) -> bool:
+    """Whether the server has said something unasked: mostly that it has ended the connection."""
+    if link.closed:
+        return True
+    if not hasattr(select, "poll"):  # Windows
+        return bool(select.select([link.pgconn.socket], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(link.pgconn.socket, select.POLLIN)
+    return bool(poll.poll(0))

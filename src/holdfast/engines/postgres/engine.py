@@ -1,0 +1,252 @@
+"""PostgreSQL: a batch is one statement, so one round trip and one transaction.
+
+What a commit means is decided by functions in the database (schema.sql), under the locks of the
+heads it touches. The round trip runs in a task of the engine's own: a caller that is cancelled
+only stops waiting for it, and no connection is left between a request and its reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import errors
+
+from holdfast.engine import Capabilities, Description, SyncEngine
+from holdfast.engines.postgres.connections import Cut, Link, Pool, connect
+from holdfast.engines.postgres.description import describe
+from holdfast.engines.postgres.failures import RETRIED, explain
+from holdfast.engines.postgres.listener import Listener, Waiter
+from holdfast.engines.postgres.schema import Queries, pending, script
+from holdfast.engines.postgres.settings import Settings
+from holdfast.engines.postgres.statements import Batch, versions
+from holdfast.errors import SchemaError
+from holdfast.ops import Entity, Op, Outcome
+
+RETRIES = 5  # of a batch that the database gave up to resolve a deadlock
+FIRST_POLL, LONGEST_POLL = 0.02, 0.25  # seconds between looks while waiting for a change
+LONGEST_LISTEN = 2.0  # the same while listening
+
+Statement = tuple[str, Sequence[Any]]
+Rows = list[tuple[Any, ...]]
+
+
+class PostgresEngine:
+    """The contract over one schema."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._queries = Queries(settings.schema)
+        self._pool: Pool | None = None
+        self._listener: Listener | None = None
+        self.capabilities = Capabilities(durable=True, shared=True, native_notify=settings.listens)
+        self._under_way: set[asyncio.Task[list[Rows]]] = set()  # async only
+
+    async def open(self) -> None:
+        self._pool = Pool(self._settings, self._settings.queriers)
+        try:
+            await self._bring_up_to_date()
+        except BaseException:
+            await self.close()
+            raise
+        if self._settings.listens:
+            self._listener = Listener(self._settings, self._queries)
+
+    async def _bring_up_to_date(self) -> None:
+        missing = pending(await self._about(), self._settings.schema)
+        if missing and not self._settings.migrate:
+            names = ", ".join(step.name for step in missing)
+            raise SchemaError(
+                f"{self._settings.safe}: the schema {self._settings.schema!r} needs the migrations "
+                f"{names} and was opened with migrate=off; run: holdfast migrate URL"
+            )
+        if missing:
+            await self.migrate()
+
+    async def close(self) -> None:
+        # async only: begin
+        loop = asyncio.get_running_loop()
+        mine = [task for task in self._under_way if task.get_loop() is loop]
+        if mine:
+            await asyncio.wait(mine)
+        self._under_way.clear()
+        # async only: end
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listener.close()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    # --- operations -----------------------------------------------------------------
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        batch = Batch(ops, self._queries)
+        if not batch.statements:
+            return []
+        statements = [(statement.query, statement.params) for statement in batch.statements]
+        return batch.outcomes(await self._ask(statements, writes=batch.writes))
+
+    async def _ask(self, statements: Sequence[Statement], writes: bool = False) -> list[Rows]:
+        """One round trip, which a cancelled caller leaves to itself."""
+        # async only: begin
+        trip = self._round_trip(statements, writes)
+        task = asyncio.get_running_loop().create_task(trip)
+        self._under_way.add(task)
+        task.add_done_callback(self._landed)
+        return await asyncio.shield(task)
+        # async only: end
+        # sync only: return self._round_trip(statements, writes)
+
+    # async only: begin
+    def _landed(self, task: asyncio.Task[list[Rows]]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # its caller may have gone: then nobody is left to be told
+
+    # async only: end
+    async def _round_trip(self, statements: Sequence[Statement], writes: bool) -> list[Rows]:
+        """With every failure as one of our errors."""
+        assert self._pool is not None, "open() comes first"
+        safe, schema = self._settings.safe, self._settings.schema
+        retries = 0
+        while True:
+            try:
+                return await self._pool.run(statements)
+            except Cut as cut:
+                applied = "unknown" if writes else "no"
+                raise explain(cut.error, applied, safe, schema) from cut.error  # type: ignore[arg-type]
+            except RETRIED as error:
+                retries += 1
+                if retries > RETRIES:
+                    raise explain(error, "no", safe, schema) from error
+            except psycopg.Error as error:
+                raise explain(error, "no", safe, schema) from error
+
+    # --- waiting --------------------------------------------------------------------
+
+    async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
+        listener = self._listener
+        if listener is None:
+            await self._poll(cursors, timeout)
+            return
+        waiter = listener.join()
+        try:
+            await self._wait(cursors, timeout, listener, waiter)
+        finally:
+            listener.leave(waiter)
+
+    async def _wait(
+        self, cursors: Mapping[Entity, int], timeout: float, listener: Listener, waiter: Waiter
+    ) -> None:
+        """Look, then listen; and look again from time to time, in case nothing was heard."""
+        world = self._settings.world
+        end = world.monotonic() + timeout
+        pause = FIRST_POLL
+        while True:
+            listening = listener.ready  # before the look: what comes after it will be heard
+            waiter.ids = None
+            ids, moved = await self._look(cursors)
+            left = end - world.monotonic()
+            if moved or left <= 0:
+                return
+            waiter.ids = None if None in ids else frozenset(ids)  # type: ignore[arg-type]
+            heard = await waiter.wait(min(pause, left))
+            if heard and listening and waiter.ids is not None:
+                return
+            pause = min(pause * 2, LONGEST_LISTEN if listening else LONGEST_POLL)
+
+    async def _poll(self, cursors: Mapping[Entity, int], timeout: float) -> None:
+        world = self._settings.world
+        end = world.monotonic() + timeout
+        pause = FIRST_POLL
+        while True:
+            _, moved = await self._look(cursors)
+            left = end - world.monotonic()
+            if moved or left <= 0:
+                return
+            await world.pause(min(pause, left))
+            pause = min(pause * 1.5, LONGEST_POLL)
+
+    async def _look(self, cursors: Mapping[Entity, int]) -> tuple[list[int | None], bool]:
+        """The entities' own numbers, and whether a log has left its cursor."""
+        (rows,) = await self._ask([versions(list(cursors), self._queries)])
+        found = [version for _, version in rows]
+        return [id_ for id_, _ in rows], found != list(cursors.values())
+
+    def sibling(self) -> SyncEngine:
+        from holdfast.sync.engines.postgres.engine import PostgresEngine as Sibling
+
+        return Sibling(self._settings.for_sibling())
+
+    # --- schema ---------------------------------------------------------------------
+
+    async def _about(self) -> dict[str, str]:
+        """What the schema says of itself; nothing if it is not there."""
+        (((encoding, _, ours),),) = await self._ask([(self._queries.has_schema, ())])
+        if encoding != "UTF8":
+            raise SchemaError(
+                f"{self._settings.safe}: the database has the encoding {encoding}; create one with "
+                "ENCODING 'UTF8'"
+            )
+        if not ours:
+            return {}
+        (rows,) = await self._ask([(self._queries.about, ())])
+        return dict(rows)
+
+    async def migrate(self) -> Sequence[str]:
+        """In one transaction, under a lock that other starting replicas wait for."""
+        safe, schema = self._settings.safe, self._settings.schema
+        link = None
+        try:
+            link = await connect(self._settings)
+            async with link.transaction():
+                return await self._apply_pending(link)
+        except (errors.DuplicateTable, errors.DuplicateFunction) as error:
+            raise SchemaError(
+                f"{safe}: the schema {schema!r} holds something else ({error}); give Holdfast a "
+                "schema of its own with ?schema="
+            ) from error
+        except psycopg.Error as error:
+            raise explain(error, "no", safe, schema) from error
+        finally:
+            if link is not None:
+                await link.close()
+
+    async def _apply_pending(self, link: Link) -> list[str]:
+        queries = self._queries
+        cursor = link.cursor()
+        await cursor.execute(queries.be_patient)
+        await cursor.execute(queries.lock_migrations)
+        await cursor.execute(queries.has_schema)
+        ((_, there, ours),) = await cursor.fetchall()
+        if not there:
+            await cursor.execute(queries.create_schema)
+        about: dict[str, str] = {}
+        if ours:
+            await cursor.execute(queries.about)
+            about = dict(await cursor.fetchall())
+        steps = pending(about, queries.schema)
+        for step in steps:
+            await cursor.execute(step.sql)
+            await cursor.execute(queries.note_about, ("schema", str(step.number)))
+            await cursor.execute(queries.note_about, ("oldest_release", step.oldest))
+        return [step.name for step in steps]
+
+    async def pending_sql(self) -> str:
+        """The SQL that `migrate` would run, for people who run it themselves."""
+        opened = self._pool is not None
+        if not opened:
+            self._pool = Pool(self._settings, 1)
+        try:
+            about = await self._about()
+        finally:
+            if not opened:
+                await self.close()
+        return script(pending(about, self._settings.schema), self._settings.schema)
+
+    async def describe(self) -> Description:
+        (rows, about) = await self._ask([(self._queries.describe, ()), (self._queries.about, ())])
+        return describe(rows[0], dict(about))

@@ -1,0 +1,150 @@
+-- Every statement of the PostgreSQL engine but the listings, which `listing.py` puts together
+-- from fixed clauses. Written for the schema name `holdfast`; values are always bound. What a
+-- commit does stands in schema.sql, as functions.
+
+-- name: commit_batch
+SELECT now, plain, versions, others, outcomes
+FROM holdfast.commit_batch(%b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b);
+
+-- name: commit_alone
+SELECT now, version, outcome
+FROM holdfast.commit_alone(%s, %s, %s, %s, %s, %b, %s, %b, %b, %s, %s);
+
+-- name: sweep
+SELECT entities, removed, more FROM holdfast.sweep(%s);
+
+-- name: fetch
+-- Any parts of any entities, in one statement: one round trip and one moment. Branches that an
+-- entity does not ask for are never executed. Exactly one of first and last is set where
+-- the log is asked for; with `last` the entries come newest first, as they are read: sorting them
+-- would take as long as reading them. The head is in the order of `Columns` in outcomes.py.
+SELECT u.place, holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       CASE WHEN u.stamp IS NULL THEN NULL
+            WHEN u.after = e.version THEN e.stamp
+            WHEN u.after = e.base THEN e.base_stamp
+            ELSE holdfast.stamp_at(e.id, e.life, u.after) END,
+       page.lines, page.count, page.first, page.entries,
+       (SELECT json_agg(json_build_array(
+                   d.name,
+                   CASE WHEN u.known IS NULL
+                          OR (u.known::jsonb -> d.name)
+                             IS DISTINCT FROM jsonb_build_array(d.version, d.stamp)
+                        THEN d.value END,
+                   d.version, d.stamp, d.updated, d.log))
+        FROM ((SELECT a.name, a.value, a.version, a.stamp, a.updated, a.log
+               FROM holdfast.documents a
+               WHERE u.everything AND a.entity = e.id AND a.life = e.life ORDER BY a.name)
+              UNION ALL
+              (SELECT s.name, s.value, s.version, s.stamp, s.updated, s.log
+               FROM jsonb_array_elements_text(u.documents::jsonb) AS n(name)
+               JOIN holdfast.documents s
+                 ON s.entity = e.id AND s.life = e.life AND s.name = n.name
+               WHERE NOT u.everything)) d)::text
+FROM unnest(%b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b) WITH ORDINALITY AS u(
+    namespace, kind, name, after, upto, first, last, stamp, details, everything, documents, known,
+    place)
+LEFT JOIN holdfast.entities e
+    ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name
+LEFT JOIN LATERAL (
+    SELECT string_agg(l.body, E'\n') FILTER (WHERE NOT u.details) AS lines,
+           count(*) AS count,
+           min(l.seq) AS first,
+           json_agg(json_build_array(
+               l.seq, l.at, l.body,
+               CASE WHEN l.op IS NOT NULL THEN l.op
+                    ELSE holdfast.stamp_at(e.id, e.life, l.seq) END,
+               l.key)) FILTER (WHERE u.details)::text AS entries
+    FROM ((SELECT f.seq, f.at, f.body, f.op, f.key FROM holdfast.log f
+           WHERE u.last IS NULL AND f.entity = e.id AND f.life = e.life
+             AND f.seq > greatest(u.after, e.base) AND f.seq <= least(u.upto, e.version)
+             AND f.body IS NOT NULL
+           ORDER BY f.seq LIMIT u.first)
+          UNION ALL
+          (SELECT n.seq, n.at, n.body, n.op, n.key FROM holdfast.log n
+           WHERE u.last IS NOT NULL AND n.entity = e.id AND n.life = e.life
+             AND n.seq > greatest(u.after, e.base) AND n.seq <= least(u.upto, e.version)
+             AND n.body IS NOT NULL
+           ORDER BY n.seq DESC LIMIT u.last)) l
+) page ON u.first IS NOT NULL OR u.last IS NOT NULL;
+
+-- name: fetch_tail
+-- A conversation's head and its newest entries, newest first: the everyday load.
+SELECT holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       page.lines, page.count, page.first
+FROM holdfast.entities e, LATERAL (
+    SELECT string_agg(l.body, E'\n') AS lines, count(*) AS count,
+           min(l.seq) AS first
+    FROM (SELECT n.seq, n.body FROM holdfast.log n
+          WHERE n.entity = e.id AND n.life = e.life AND n.seq > e.base AND n.body IS NOT NULL
+          ORDER BY n.seq DESC LIMIT %s) l) page
+WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
+
+-- name: fetch_tails
+-- The same for several conversations.
+SELECT u.place, holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       page.lines, page.count, page.first
+FROM unnest(%b, %b, %b, %b) WITH ORDINALITY AS u(namespace, kind, name, last, place)
+JOIN holdfast.entities e ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name,
+LATERAL (
+    SELECT string_agg(l.body, E'\n') AS lines, count(*) AS count,
+           min(l.seq) AS first
+    FROM (SELECT n.seq, n.body FROM holdfast.log n
+          WHERE n.entity = e.id AND n.life = e.life AND n.seq > e.base AND n.body IS NOT NULL
+          ORDER BY n.seq DESC LIMIT u.last) l) page;
+
+-- name: versions
+-- Where logs stand: 0 where there is none.
+SELECT e.id, CASE WHEN e.id IS NOT NULL AND (e.expires IS NULL OR e.expires > holdfast.clock())
+                  THEN e.version ELSE 0 END
+FROM unnest(%b, %b, %b) WITH ORDINALITY AS u(namespace, kind, name, place)
+LEFT JOIN holdfast.entities e
+    ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name
+ORDER BY u.place;
+
+-- name: listen
+-- Say that this process waits for changes, for so many seconds from now.
+INSERT INTO holdfast.listeners (id, until) VALUES (%s, holdfast.clock() + %s)
+ON CONFLICT (id) DO UPDATE SET until = excluded.until;
+
+-- name: unlisten
+DELETE FROM holdfast.listeners WHERE id = %s OR until < holdfast.clock() - 3600;
+
+-- name: has_schema
+-- Whether the schema is there, and whether it is ours.
+SELECT current_setting('server_encoding'), to_regnamespace('holdfast') IS NOT NULL,
+       to_regclass('holdfast.about') IS NOT NULL;
+
+-- name: about
+SELECT name, value FROM holdfast.about;
+
+-- name: be_patient
+-- A migration takes as long as it takes, and so does waiting for another's.
+SET LOCAL lock_timeout = 0;
+
+-- name: lock_migrations
+-- Held until the transaction ends: another starting replica waits, then finds nothing to do.
+SELECT pg_advisory_xact_lock(hashtextextended('holdfast.migrations', 0));
+
+-- name: create_schema
+CREATE SCHEMA IF NOT EXISTS holdfast;
+
+-- name: note_about
+INSERT INTO holdfast.about (name, value) VALUES (%s, %s)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: describe
+SELECT current_setting('server_version'), current_setting('fsync'),
+       current_setting('synchronous_commit'), current_setting('full_page_writes'),
+       current_setting('synchronous_standby_names'), current_setting('max_connections')::int,
+       pg_is_in_recovery(),
+       (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+        WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r');

@@ -1,0 +1,148 @@
+"""What a `postgresql://` URL says: where the database is, and how it is used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+import psycopg
+from msgspec import Struct
+from psycopg.conninfo import conninfo_to_dict
+
+from holdfast.errors import InvalidInput
+from holdfast.registry import EngineURL
+from holdfast.world import World
+
+# Options that go to libpq as they are.
+LIBPQ = (
+    "host",
+    "hostaddr",
+    "port",
+    "user",
+    "password",
+    "passfile",
+    "dbname",
+    "service",
+    "application_name",
+    "target_session_attrs",
+    "load_balance_hosts",
+    "channel_binding",
+    "require_auth",
+    "gssencmode",
+    "sslmode",
+    "sslnegotiation",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "sslpassword",
+    "sslcrl",
+    "ssl_min_protocol_version",
+)
+OURS = ("schema", "pool", "migrate", "listen", "prepare", "connect_timeout")
+
+# What a session is told when it begins. Behind a pooler (prepare=off) it is told nothing.
+SESSION = (
+    "plan_cache_mode=force_generic_plan",  # array parameters would be planned anew at each call
+    "enable_seqscan=off",  # a plan made while a table was small must not read all of it later
+    r"default_transaction_isolation=read\ committed",  # each statement sees what it waited for
+    "lock_timeout=4000",  # ms; gives up, and says so, before the caller does
+)
+
+POOL = 4
+CONNECT_SECONDS = 4
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+
+
+class Settings(Struct, frozen=True):
+    """A database and how to use it. Cheap; connects to nothing by itself."""
+
+    safe: str  # the URL without secrets, for messages
+    conninfo: dict[str, Any]
+    schema: str
+    pool: int
+    migrate: bool
+    listen: bool
+    prepare: bool
+    world: World
+    credentials: Callable[[], str] | None = None  # asked for a password at each new connection
+
+    @property
+    def queriers(self) -> int:
+        """Connections that ask: one of the pool may listen, and one is the sibling's."""
+        return max(1, self.pool - 2)
+
+    @property
+    def listens(self) -> bool:
+        return self.listen and self.pool > 2
+
+    def for_sibling(self) -> Settings:
+        """The same with a single connection, which only asks."""
+        return msgspec.structs.replace(self, pool=1, listen=False, migrate=False)
+
+    def connect_arguments(self) -> dict[str, Any]:
+        """For the driver's `connect`."""
+        arguments = dict(self.conninfo)
+        if self.credentials is not None:
+            arguments["password"] = self.credentials()
+        return arguments
+
+
+def read_settings(url: EngineURL, world: World) -> Settings:
+    """The settings of a URL, or `InvalidInput` that says what is wrong with it."""
+    url.only(*OURS, *LIBPQ)
+    schema = url.options.get("schema", "holdfast")
+    if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+        raise InvalidInput(
+            f"schema={schema!r} in the URL cannot be used: at most 40 lower-case letters, digits "
+            "and underscores, not beginning with a digit or pg_"
+        )
+    timeout = _number(url, "connect_timeout", CONNECT_SECONDS, 1, 600)
+    prepare = url.option("prepare", ("on", "off"), "on") == "on"
+    return Settings(
+        safe=url.safe,
+        conninfo=_conninfo(url, timeout, prepare),
+        schema=schema,
+        pool=_number(url, "pool", POOL, 2, 100),
+        migrate=url.option("migrate", ("on", "off"), "on") == "on",
+        listen=url.option("listen", ("on", "off"), "on") == "on",
+        prepare=prepare,
+        world=world,
+    )
+
+
+def _conninfo(url: EngineURL, timeout: int, prepare: bool) -> dict[str, Any]:
+    base = url.text.partition("?")[0]
+    query = urlencode({name: value for name, value in url.options.items() if name in LIBPQ})
+    try:
+        given = conninfo_to_dict(f"{base}?{query}" if query else base)
+    except psycopg.ProgrammingError:
+        # The driver's own words hold the whole URL, password and all.
+        raise InvalidInput(
+            f"{url.safe!r} is no address of a PostgreSQL database; use "
+            "postgresql://user:password@host:5432/database"
+        ) from None
+    chosen: dict[str, Any] = {
+        "application_name": "holdfast",
+        "connect_timeout": timeout,
+        "client_encoding": "UTF8",
+        # A peer that vanished without a word is noticed within seconds, not hours.
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 15_000,
+    }
+    if prepare:
+        chosen["options"] = " ".join(f"-c {setting}" for setting in SESSION)
+    return chosen | given
+
+
+def _number(url: EngineURL, name: str, default: int, least: int, most: int) -> int:
+    text = url.options.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+        raise InvalidInput(f"{name}={text!r} in the URL is not a number from {least} to {most}")
+    return int(text)

@@ -1,0 +1,108 @@
+"""Every case of the shipped suite on a real PostgreSQL, in both colours.
+
+All run by a clock that the test moves; those about time also by the server's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+import uvloop
+from engines_postgres import Stores
+from servers.postgres import PostgresServer, system_binaries
+
+pytest.register_assert_rewrite("holdfast.testing.conformance", "holdfast.sync.testing.conformance")
+
+from holdfast.registry import create_engine, parse  # noqa: E402
+from holdfast.sync.testing import conformance as blocking  # noqa: E402
+from holdfast.testing import conformance  # noqa: E402
+from holdfast.world import World  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    server = PostgresServer(fsync="off").start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="module")
+def all_stores(server: PostgresServer) -> Iterator[Stores]:
+    stores = Stores(server)
+    yield stores
+    stores.close()
+
+
+@pytest.fixture
+def stores(all_stores: Stores) -> Iterator[Stores]:
+    """After the case nothing of it is still running or connected."""
+    yield all_stores
+    names = [thread.name for thread in threading.enumerate()]
+    assert not [name for name in names if name.startswith("holdfast")]
+    for _ in range(100):  # the server notices the end of a connection a moment later
+        if not all_stores.connections():
+            break
+        threading.Event().wait(0.01)
+    assert all_stores.connections() == 0
+
+
+if system_binaries() is not None:
+
+    @pytest.fixture(scope="module")
+    def second() -> Iterator[Stores]:
+        """The version that the system has."""
+        server = PostgresServer(system_binaries(), fsync="off").start()
+        stores = Stores(server)
+        yield stores
+        stores.close()
+        server.remove()
+
+    SOME = ("commits.", "reading.", "writes.", "listing.")
+
+    @pytest.mark.parametrize(
+        "case", [pytest.param(c, id=name) for name, c in blocking.CASES if name.startswith(SOME)]
+    )
+    def test_on_a_second_version(case: blocking.Case, second: Stores) -> None:
+        with blocking.Harness(second.blocking_engine, second.world()) as harness:
+            case(harness)
+
+
+def cases(suite: list[tuple[str, object]]) -> list[object]:
+    return [pytest.param(case, id=name) for name, case in suite]
+
+
+async def run_async(case: conformance.Case, stores: Stores) -> None:
+    async with conformance.Harness(stores.engine, stores.world()) as harness:
+        await case(harness)
+
+
+@pytest.mark.parametrize("case", cases(conformance.CASES))
+def test_async(case: conformance.Case, stores: Stores) -> None:
+    with asyncio.Runner() as runner:
+        runner.run(run_async(case, stores))
+
+
+@pytest.mark.parametrize("case", cases(blocking.CASES))
+def test_sync(case: blocking.Case, stores: Stores) -> None:
+    with blocking.Harness(stores.blocking_engine, stores.world()) as harness:
+        case(harness)
+
+
+FEW = ("leases.", "retention.what_has_expired", "retention.after_expiry")
+
+
+@pytest.mark.parametrize(
+    "case", cases([item for item in conformance.WITHOUT_CLOCK if item[0].startswith(FEW)])
+)
+def test_by_the_servers_own_clock(case: conformance.Case, server: PostgresServer) -> None:
+    url = parse(server.url_of("real"))
+
+    async def run() -> None:
+        async with conformance.Harness(lambda world: create_engine(url, world), World()) as harness:
+            await case(harness)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())

@@ -1,0 +1,51 @@
+"""Random histories on the memory engine and on PostgreSQL: the same outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from engines_postgres import Stores
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+from servers.postgres import PostgresServer
+from test_model import EVERY_ANSWER, LONG, ORDINARY, Histories, met
+
+from holdfast.engines.memory.model import Model
+from holdfast.sync.engines.memory import MemoryEngine
+
+
+@pytest.fixture(scope="module")
+def stores() -> Iterator[Stores]:
+    server = PostgresServer(fsync="off").start()
+    stores = Stores(server)
+    yield stores
+    stores.close()
+    server.remove()
+
+
+def histories(stores: Stores) -> type[Histories]:
+    class PostgresHistories(Histories):
+        """As `Histories`, with another engine in the place of SQLite."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.sqlite.close()
+            self.world = stores.world()
+            self.memory = MemoryEngine(Model(), self.world)
+            self.sqlite = stores.blocking_engine(self.world)  # type: ignore[assignment]
+            self.sqlite.open()
+
+    return PostgresHistories
+
+
+def test_postgres_answers_like_the_model(stores: Stores) -> None:
+    met.clear()
+    run_state_machine_as_test(histories(stores), settings=settings(ORDINARY, max_examples=60))
+    rare = {what: met[what] for what in EVERY_ANSWER if met[what] < 10}
+    assert not rare, "histories that do not meet an answer prove nothing about it"
+
+
+@pytest.mark.soak
+def test_postgres_answers_like_the_model_in_many_histories(stores: Stores) -> None:
+    run_state_machine_as_test(histories(stores), settings=LONG)

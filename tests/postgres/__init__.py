@@ -1,0 +1,1 @@
+"""What is particular to PostgreSQL; the contract itself is in the conformance suite."""

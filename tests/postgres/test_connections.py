@@ -1,0 +1,372 @@
+"""Connections break, are refused, cancelled and exhausted; callers learn the truth about it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+from servers.postgres import PostgresServer
+
+import holdfast
+from holdfast.engines.postgres import connections, settings
+from holdfast.engines.postgres import engine as engine_module
+from holdfast.errors import DiskProblem, InvalidInput, SchemaError, StoreUnavailable
+from holdfast.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Fetched, Log, Op, Put
+from holdfast.registry import parse
+from postgres.conftest import make_blocking, make_engine
+
+IT = Entity("n", "thread", "it")
+
+
+def turn(op: str, entity: Entity = IT) -> Commit:
+    return Commit(entity, op, (Append((f'"{op}"',)),))
+
+
+async def one(engine: Any, op: Op) -> Any:
+    return (await engine.execute([op]))[0]
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for what the server or another task is about to do."""
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110 (nothing announces it)
+            await asyncio.sleep(0.01)
+
+
+def connections_of(server: PostgresServer, schema: str) -> list[int]:
+    query = f"SELECT pid FROM pg_stat_activity WHERE application_name = '{schema}'"
+    return [pid for (pid,) in server.run_sql(query)]
+
+
+async def test_a_cancelled_caller_leaves_no_reply_to_another_and_its_write_completes(
+    url: str,
+) -> None:
+    engine = make_engine(url)
+    await engine.open()
+    chance = random.Random(3)
+    entities = [Entity("n", "thread", f"{number}") for number in range(300)]
+    waiting = []
+    for entity in entities:
+        waiting.append(asyncio.create_task(one(engine, turn(entity.id, entity))))
+        await asyncio.sleep(chance.random() * 0.002)
+        if chance.random() < 0.5:
+            waiting[-1].cancel()
+    ended = await asyncio.gather(*waiting, return_exceptions=True)
+    cancelled = [end for end in ended if isinstance(end, asyncio.CancelledError)]
+    assert len(cancelled) > 30
+    for entity, end in zip(entities, ended, strict=True):
+        if not isinstance(end, asyncio.CancelledError):
+            assert isinstance(end, Applied)
+            assert end.stamp == entity.id
+        fetched = await one(engine, Fetch(entity, log=Log(last=2)))
+        assert isinstance(fetched, Fetched)
+        assert fetched.lines == f'"{entity.id}"'
+    await engine.close()
+
+
+async def test_a_process_has_at_most_as_many_connections_as_its_pool(
+    server: PostgresServer, schema: str
+) -> None:
+    engine = make_engine(server.url_of(schema, application_name=schema))
+    await engine.open()
+    sibling = engine.sibling()
+    sibling.open()
+    feed = asyncio.create_task(engine.wait({IT: 0}, 30.0))
+    ops = [turn(f"{n}", Entity("n", "thread", f"{n}")) for n in range(100)]
+    await asyncio.gather(*[one(engine, op) for op in ops])
+    sibling.execute([Fetch(IT)])
+    await until(lambda: len(connections_of(server, schema)) == 4)
+    await asyncio.gather(*[one(engine, Fetch(IT)) for _ in range(100)])
+    assert len(connections_of(server, schema)) == 4
+    await one(engine, turn("wake"))
+    await feed
+    sibling.close()
+    await engine.close()
+
+
+async def test_connections_ended_by_the_server_while_idle_are_not_noticed_by_callers(
+    server: PostgresServer, schema: str
+) -> None:
+    engine = make_engine(server.url_of(schema, application_name=schema))
+    await engine.open()
+    for round in range(3):
+        await asyncio.gather(*[one(engine, Fetch(IT)) for _ in range(4)])
+        for pid in connections_of(server, schema):
+            server.run_sql(f"SELECT pg_terminate_backend({pid}, 5000)")
+        assert isinstance(await one(engine, turn(f"{round}")), Applied)
+    await engine.close()
+
+
+async def test_a_connection_lost_under_a_write_is_unknown_and_under_a_read_is_not(
+    server: PostgresServer, schema: str
+) -> None:
+    engine = make_engine(server.url_of(schema, application_name=schema))
+    await engine.open()
+    await one(engine, turn("first"))
+    for op, lock, applied in (
+        (turn("second"), f"SELECT 1 FROM {schema}.entities FOR UPDATE", "unknown"),
+        (Fetch(IT, log=Log()), f"LOCK TABLE {schema}.entities", "no"),
+    ):
+        with server.connect() as holder, holder.transaction():
+            holder.execute(lock)  # type: ignore[call-overload]
+            asking = asyncio.create_task(one(engine, op))
+            pid = await waiting_for_a_lock(server, schema)
+            server.run_sql(f"SELECT pg_terminate_backend({pid})")
+            with pytest.raises(StoreUnavailable) as caught:
+                await asking
+            assert caught.value.applied == applied
+            assert isinstance(caught.value.__cause__, psycopg.Error)
+    assert isinstance(await one(engine, turn("second")), Applied)
+    assert isinstance(await one(engine, turn("second")), Duplicate)
+    await engine.close()
+
+
+async def test_a_lock_held_for_too_long_is_a_failure_without_effect(
+    server: PostgresServer, url: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = tuple(s.replace("=4000", "=200") for s in settings.SESSION)
+    monkeypatch.setattr(settings, "SESSION", quick)
+    engine = make_engine(url)
+    await engine.open()
+    await one(engine, turn("first"))
+    with server.connect() as holder, holder.transaction():
+        holder.execute(f"SELECT 1 FROM {schema}.entities FOR UPDATE")  # type: ignore[call-overload]
+        with pytest.raises(StoreUnavailable, match="held a lock") as caught:
+            await one(engine, turn("second"))
+        assert caught.value.applied == "no"
+    assert isinstance(await one(engine, turn("second")), Applied)
+    await engine.close()
+
+
+def test_a_store_opens_anew_in_each_event_loop(url: str) -> None:
+    store = holdfast.open(url)
+
+    async def talk(number: int) -> int:
+        await store.thread("t").append({"n": number})
+        engine = store._engine
+        await engine.wait({Entity("default", "thread", "t"): number}, 0.05)
+        return (await store.thread("t").load()).version
+
+    assert [asyncio.run(talk(number)) for number in (1, 2, 3)] == [1, 2, 3]
+
+    async def close() -> None:
+        await store.thread("t").load()
+        await store.close()
+
+    asyncio.run(close())
+
+
+async def waiting_for_a_lock(server: PostgresServer, schema: str) -> int:
+    query = (
+        "SELECT pid FROM pg_stat_activity"
+        f" WHERE application_name = '{schema}' AND wait_event_type = 'Lock'"
+    )
+    await until(lambda: bool(server.run_sql(query)))
+    return int(server.run_sql(query)[0][0])
+
+
+async def test_a_server_that_stops_answering_is_given_up_in_time(
+    server: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, blocking = make_engine(url), make_blocking(url)
+    await engine.open()
+    blocking.open()
+    await one(engine, turn("first"))
+    blocking.execute([Fetch(IT)])
+    monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr("holdfast.sync.engines.postgres.connections.ANSWER_SECONDS", 0.3)
+    server.pause()
+    try:
+        with pytest.raises(StoreUnavailable, match="did not answer in time") as caught:
+            await one(engine, turn("second"))
+        with pytest.raises(StoreUnavailable, match="did not answer in time"):
+            await asyncio.to_thread(blocking.execute, [Fetch(IT)])
+    finally:
+        server.resume()
+    assert caught.value.applied == "unknown"
+    monkeypatch.undo()
+    assert isinstance(await one(engine, turn("second")), Applied | Duplicate)
+    assert isinstance(await one(engine, turn("second")), Duplicate)
+    await engine.close()
+    blocking.close()
+
+
+async def test_too_many_clients_is_the_stores_failure_and_ends_when_there_is_room() -> None:
+    small = PostgresServer(max_connections="6", superuser_reserved_connections="0").start()
+    try:
+        engine = make_engine(small.url_of("small", pool="3"))
+        await engine.open()
+        await engine.close()
+        others = [small.connect() for _ in range(6)]
+        with pytest.raises(StoreUnavailable, match="too many clients") as caught:
+            await engine.open()
+        assert caught.value.applied == "no"
+        for other in others[:3]:
+            other.close()
+        await settled(engine)
+        assert isinstance(await one(engine, turn("now there is room")), Applied)
+        await engine.close()
+        for other in others[3:]:
+            other.close()
+    finally:
+        small.remove()
+
+
+async def settled(engine: Any) -> None:
+    """Open it as soon as the server has noticed that others left."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                return await engine.open()
+            except StoreUnavailable:
+                await asyncio.sleep(0.01)
+
+
+async def test_nobody_listening_on_the_port_is_the_stores_failure(server: PostgresServer) -> None:
+    for make in (make_engine, make_blocking):
+        engine = make("postgresql://nobody@127.0.0.1:9/nothing?connect_timeout=1")
+        with pytest.raises(StoreUnavailable) as caught:
+            result = engine.open()
+            if result is not None:
+                await result
+        assert caught.value.applied == "no"
+
+
+async def test_a_database_that_takes_no_writes_still_reads(
+    server: PostgresServer, url: str, schema: str
+) -> None:
+    engine = make_engine(url)
+    await engine.open()
+    await one(engine, turn("first"))
+    await engine.close()
+    server.run_sql(f"CREATE ROLE {schema}_reader LOGIN SUPERUSER")
+    server.run_sql(f"ALTER ROLE {schema}_reader SET default_transaction_read_only = on")
+    reader = make_engine(url.replace("postgres@", f"{schema}_reader@"))
+    await reader.open()
+    assert (await one(reader, Fetch(IT, log=Log(last=1)))).lines == '"first"'
+    with pytest.raises(StoreUnavailable, match="takes no writes") as caught:
+        await one(reader, turn("second"))
+    assert caught.value.applied == "no"
+    await reader.close()
+
+
+async def test_a_full_disk_fails_the_write_and_not_the_read(
+    server: PostgresServer, url: str, schema: str
+) -> None:
+    engine = make_engine(url)
+    await engine.open()
+    await one(engine, turn("first"))
+    server.run_sql(
+        f"CREATE FUNCTION {schema}.full_disk() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'no space left'; END $$"
+    )
+    server.run_sql(
+        f"CREATE TRIGGER full_disk BEFORE INSERT ON {schema}.log"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION {schema}.full_disk()"
+    )
+    with pytest.raises(DiskProblem, match="no space left") as caught:
+        await one(engine, turn("second"))
+    assert caught.value.applied == "no"
+    assert (await one(engine, Fetch(IT, log=Log(last=5)))).lines == '"first"'
+    assert isinstance(await one(engine, Commit(IT, "put", (Put("doc", "1"),))), Applied)
+    await engine.close()
+
+
+# --- waiting ----------------------------------------------------------------------------
+
+
+async def test_a_change_wakes_whoever_waits_for_it_without_polling(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, other = make_engine(url), make_engine(url)
+    await engine.open()
+    await other.open()
+    await one(other, turn("first"))
+    assert engine.capabilities.native_notify
+    feed = asyncio.create_task(engine.wait({IT: 1}, 60.0))
+    await until(lambda: engine._listener.ready)  # type: ignore[attr-defined]
+    await feed_again(feed)
+    monkeypatch.setattr(engine_module, "FIRST_POLL", 60.0)
+    feed = asyncio.create_task(engine.wait({IT: 1}, 60.0))
+    await asyncio.sleep(0.1)
+    assert not feed.done()
+    async with asyncio.timeout(10):
+        await one(other, turn("second"))
+        await feed
+    await engine.close()
+    await other.close()
+
+
+async def feed_again(feed: asyncio.Task[None]) -> None:
+    feed.cancel()
+    await asyncio.gather(feed, return_exceptions=True)
+
+
+async def test_without_listening_it_polls_and_keeps_no_state_in_the_session(
+    server: PostgresServer, schema: str
+) -> None:
+    """As it must be behind a pooler that lends a connection for one transaction at a time."""
+    engine = make_engine(
+        server.url_of(schema, application_name=schema, listen="off", prepare="off")
+    )
+    await engine.open()
+    assert not engine.capabilities.native_notify
+    feed = asyncio.create_task(engine.wait({IT: 0}, 30.0))
+    for number in range(20):
+        await one(engine, turn(f"{number}"))
+        await one(engine, Fetch(IT, log=Log(last=5)))
+    async with asyncio.timeout(10):
+        await feed
+    ask = engine._ask  # type: ignore[attr-defined]
+    assert await ask([("SELECT count(*) FROM pg_prepared_statements", ())]) == [[(0,)]]
+    assert await ask([("SELECT count(*) FROM pg_listening_channels()", ())]) == [[(0,)]]
+    changed = "SELECT name FROM pg_settings WHERE source = 'session'"
+    assert await ask([(changed, ())]) == [[]]
+    assert server.run_sql(f"SELECT count(*) FROM {schema}.listeners") == [(0,)]
+    await engine.close()
+
+
+# --- URLs -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("schema=Robert'); DROP TABLE students", "schema="),
+        ("schema=pg_catalog", "schema="),
+        ("schema=", "schema="),
+        ("pool=1", "pool="),
+        ("pool=x", "pool="),
+        ("prepare=maybe", "prepare="),
+        ("listen=never", "listen="),
+        ("migrate=yes", "migrate="),
+        ("connect_timeout=0", "connect_timeout="),
+        ("shcema=x", "did you mean 'schema'"),
+        ("options=-c fsync=off", "options"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_a_sentence(options: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        make_engine(f"postgresql://host/database?{options}")
+
+
+def test_both_spellings_name_the_same_engine_and_no_password_is_shown() -> None:
+    for scheme in ("postgres", "postgresql"):
+        url = parse(f"{scheme}://someone:secret@127.0.0.1:9/db?connect_timeout=1")
+        engine = make_blocking(url.text)
+        with pytest.raises(StoreUnavailable) as caught:
+            engine.open()
+        assert "secret" not in str(caught.value)
+    with pytest.raises(InvalidInput) as refused:
+        make_blocking("postgresql://someone:secret@[::1/db")
+    assert "secret" not in str(refused.value)
+
+
+def test_a_database_that_does_not_exist_says_so(server: PostgresServer) -> None:
+    engine = make_blocking(server.database("nothing"))
+    with pytest.raises((StoreUnavailable, SchemaError), match="nothing"):
+        engine.open()
