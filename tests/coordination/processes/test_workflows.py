@@ -153,8 +153,9 @@ def lose_the_store(drivers: Drivers, start: Start, path: Path, count: int, secon
     blocker.until_said(held=True)
     begun = time.monotonic()
     assert drivers.completed() < count - 5, "there was hardly anything left to recover"
+    outage = ("StoreUnavailable", "StoreTooSlow")
     rescuers[0].until(  # it has met the outage: in a step, or when it took the next one
-        lambda said: any(e.get("error") == "StoreUnavailable" for e in said), "that it was left"
+        lambda said: any(e.get("error") in outage for e in said), "that it was left"
     )
     time.sleep(max(0.0, begun + seconds - time.monotonic()))  # longer than any write may take
     before = [len(rescuer.said) for rescuer in rescuers]

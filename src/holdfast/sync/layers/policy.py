@@ -70,5 +70,5 @@ class Deadlines:
         if unknown and error.applied == "no":
             # An earlier attempt may have been applied though the last one surely was not. The error
             # itself is not touched: a batch that failed gives the same one to all its callers.
-            raise type(error)(str(error), applied="unknown") from error
+            raise type(error)(str(error), applied="unknown") from (error.__cause__ or error)
         raise error
