@@ -31,7 +31,7 @@ def own(error: BaseException) -> BaseException:
     if not isinstance(error, StoreUnavailable):
         return error
     mine = copy.copy(error)
-    mine.__cause__ = error
+    mine.__cause__ = error.__cause__ or error
     return mine
 
 

@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError, LeaseHeld, LeaseLost, StoreMisused, S
 from holdfast.ops import Found, List, Listed
 from holdfast.state.running import settle
 from holdfast.state.scope import Scope
-from holdfast.state.tasks import CALL, FAILED, Task, TaskOptions
+from holdfast.state.tasks import CALL, COMPLETED, FAILED, Task, TaskOptions
 from holdfast.state.workflows import ACTIVE, Workflow
 
 logger = logging.getLogger("holdfast.workflows")
@@ -46,9 +46,10 @@ class Worker:
                 raise  # closed: no waiting mends that
             except HoldfastError as error:
                 logger.warning("work_interrupted", extra={"error": type(error).__name__})
-            if not worked and not until():
+            if not until():
                 world = self._scope.world
-                await world.pause(self._poll * (0.5 + world.random() / 2))
+                nothing_to_do = self._poll * (0.5 + world.random() / 2)
+                await world.pause(0 if worked else nothing_to_do)  # others run in any case
 
     async def _due(self, kind: str, label: str, *documents: str) -> AsyncIterator[Found]:
         after: str | None = None
@@ -93,7 +94,7 @@ class Worker:
     async def _carry_out(self, found: Found, function: Callable[..., Any]) -> bool:
         """Run one scheduled task whose time has come."""
         call = decode(found.documents[CALL].json)
-        if "args" not in call or found.head.status == FAILED:
+        if "args" not in call or found.head.status in (COMPLETED, FAILED):
             return False
         options = TaskOptions(
             found.head.owner or None,

@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError, LeaseHeld, LeaseLost, StoreMisused, S
 from holdfast.ops import Found, List, Listed
 from holdfast.sync.state.running import settle
 from holdfast.sync.state.scope import Scope
-from holdfast.sync.state.tasks import CALL, FAILED, Task, TaskOptions
+from holdfast.sync.state.tasks import CALL, COMPLETED, FAILED, Task, TaskOptions
 from holdfast.sync.state.workflows import ACTIVE, Workflow
 
 logger = logging.getLogger("holdfast.sync.workflows")
@@ -47,9 +47,10 @@ class Worker:
                 raise  # closed: no waiting mends that
             except HoldfastError as error:
                 logger.warning("work_interrupted", extra={"error": type(error).__name__})
-            if not worked and not until():
+            if not until():
                 world = self._scope.world
-                world.block(self._poll * (0.5 + world.random() / 2))
+                nothing_to_do = self._poll * (0.5 + world.random() / 2)
+                world.block(0 if worked else nothing_to_do)  # others run in any case
 
     def _due(self, kind: str, label: str, *documents: str) -> Iterator[Found]:
         after: str | None = None
@@ -94,7 +95,7 @@ class Worker:
     def _carry_out(self, found: Found, function: Callable[..., Any]) -> bool:
         """Run one scheduled task whose time has come."""
         call = decode(found.documents[CALL].json)
-        if "args" not in call or found.head.status == FAILED:
+        if "args" not in call or found.head.status in (COMPLETED, FAILED):
             return False
         options = TaskOptions(
             found.head.owner or None,
