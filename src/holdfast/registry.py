@@ -11,7 +11,6 @@ import difflib
 import os
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -111,6 +110,8 @@ def _factory(url: EngineURL, builtin: dict[str, str], group: str) -> Factory:
         module, _, name = target.partition(":")
         factory: Factory = getattr(import_module(module), name)
         return factory
+    from importlib.metadata import entry_points  # a third of what importing Holdfast would take
+
     others = {point.name: point for point in entry_points(group=group)}
     if url.scheme in others:
         loaded: Factory = others[url.scheme].load()

@@ -20,6 +20,7 @@ class Checkpoints:
         self._due = threading.Event()
         self._stop = False
         self._copied = 0
+        self._end_is_left = False
         self._thread: threading.Thread | None = None
 
     def consider(self, wal_pages: int) -> None:
@@ -34,6 +35,15 @@ class Checkpoints:
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
         self._due.set()
+
+    def end_is_due(self) -> bool:
+        """Whether all is copied but what was written meanwhile.
+
+        Only the writer can copy that without more coming in; and unless all of it is copied
+        the WAL is never begun anew, but grows. An fsync of a growing file takes twice as long.
+        """
+        due, self._end_is_left = self._end_is_left, False
+        return due
 
     def close(self) -> None:
         """Stop, and wait for the thread."""
@@ -51,6 +61,6 @@ class Checkpoints:
                 connection = connection or self._file.connect(busy=0)
             except HoldfastError:
                 continue  # the writer meets the same disk, and tells a caller
-            checkpoint(connection)
+            self._end_is_left = checkpoint(connection)
         if connection is not None:
             connection.close(True)

@@ -135,6 +135,8 @@ class _WriterThread(threading.Thread):
             else:
                 _call(loop, _resolve, future, outcomes)
             self._checkpoints.consider(self._writer.wal_pages)
+            if self._checkpoints.end_is_due():
+                self._writer.end_checkpoint()
         self._writer.close()
         self._checkpoints.close()
 

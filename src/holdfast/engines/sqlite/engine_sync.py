@@ -50,6 +50,8 @@ class SqliteEngine:
         with self._writing:
             written = iter(self._writer.write(writes))
             self._checkpoints.consider(self._writer.wal_pages)
+            if self._checkpoints.end_is_due():
+                self._writer.end_checkpoint()
         if len(writes) == len(ops):
             return list(written)
         read = iter(self._read([op for op in ops if not isinstance(op, WRITES)]))

@@ -208,6 +208,11 @@ class Writer:
             checkpoint(connection)
         return outcomes
 
+    def end_checkpoint(self) -> None:
+        """Copy what was written while others copied; the next write then begins the WAL anew."""
+        if self._connection is not None:
+            checkpoint(self._connection)
+
     def _empty_wal(self, connection: apsw.Connection) -> None:
         """What was swept must not live on in the write-ahead log; readers are given a moment."""
         connection.set_busy_timeout(int(EMPTY_WAL_SECONDS * 1000))
