@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from holdfast.engine import Engine
 from holdfast.errors import StoreMisused, StoreUnavailable
@@ -32,14 +33,19 @@ class Guard:
         self._opening: asyncio.Task[None] | None = None
         self._coalescer = Coalescer(engine)
 
-    async def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop or self._process != _process:
-            try:
-                async with asyncio.timeout(OPENING_SECONDS):
-                    await self.ready()
-            except TimeoutError as error:
-                raise StoreUnavailable("the store could not be opened in time") from error
+    def execute(
+        self, ops: Sequence[Op], timeout: float | None
+    ) -> Coroutine[Any, Any, list[Outcome]]:
+        if asyncio.get_running_loop() is self._loop and self._process == _process:
+            return self._coalescer.execute(ops, timeout)
+        return self._execute_first(ops, timeout)
+
+    async def _execute_first(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
+        try:
+            async with asyncio.timeout(OPENING_SECONDS):
+                await self.ready()
+        except TimeoutError as error:
+            raise StoreUnavailable("the store could not be opened in time") from error
         return await self._coalescer.execute(ops, timeout)
 
     def is_open(self) -> bool:

@@ -103,7 +103,9 @@ class DocumentHandle:
         theirs)` merges instead of running `change` again.
         """
         base = await self.get()
-        mine = await self._changed(change, base.value)
+        # Only a merge asks later what the document was before.
+        value = deepcopy(base.value) if callable(conflict) else base.value
+        mine = await self._changed(change, value)
         outcome = await self._swap(base, mine, None)
         if isinstance(outcome, Document):
             return outcome
@@ -220,9 +222,8 @@ class DocumentHandle:
         return DocumentAt(self._name, expect)
 
     async def _changed(self, change: Callable[[Json], Any], value: Json) -> Json:
-        mine = deepcopy(value)
-        result = await settle(change(mine))
-        return mine if result is None else result
+        result = await settle(change(value))
+        return value if result is None else result
 
 
 def document(value: Value | None) -> Document:

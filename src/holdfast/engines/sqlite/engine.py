@@ -56,16 +56,19 @@ class SqliteEngine:
         if len(ops) == 1:
             if isinstance(ops[0], WRITES):
                 return await self._write(ops)
-            return [self._read(ops[0])]
+            return self._read(ops)
         writes = [op for op in ops if isinstance(op, WRITES)]
+        if not writes:
+            return self._read(ops)
         if len(writes) == len(ops):
             return await self._write(ops)
-        written = iter(await self._write(writes) if writes else ())
-        return [next(written) if isinstance(op, WRITES) else self._read(op) for op in ops]
+        written = iter(await self._write(writes))
+        read = iter(self._read([op for op in ops if not isinstance(op, WRITES)]))
+        return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
 
-    def _read(self, op: Op) -> Outcome:
+    def _read(self, ops: Sequence[Op]) -> list[Outcome]:
         try:
-            return self._session.read(op, self._file.world.now())
+            return self._session.read_all(ops, self._file.world.now())
         except (apsw.Error, UnicodeDecodeError) as error:
             raise self._file.explain(error, "no") from error
 

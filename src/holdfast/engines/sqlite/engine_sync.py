@@ -58,10 +58,15 @@ class SqliteEngine:
         return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
 
     def _read(self, ops: Sequence[Op]) -> list[Outcome]:
+        # The writer's own cache survives its commits; every other connection's is outdated by them.
+        if self._writer.is_open and self._writing.acquire(blocking=False):
+            try:
+                return self._writer.read(ops)
+            finally:
+                self._writing.release()
         reader = self._borrow()
         try:
-            now = self._file.world.now()
-            return [reader.session.read(op, now) for op in ops]
+            return reader.session.read_all(ops, self._file.world.now())
         except (apsw.Error, UnicodeDecodeError) as error:
             raise self._file.explain(error, "no") from error
         finally:

@@ -21,7 +21,7 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.ops import Commit as CommitOp
-from holdfast.ops import Outcome, Sweep, Swept, check_shape
+from holdfast.ops import Op, Outcome, Sweep, Swept, check_shape
 from holdfast.world import World
 
 OPENING_SECONDS = 4.5  # how long opening waits for other processes
@@ -207,6 +207,17 @@ class Writer:
         elif self.wal_pages > CHECKPOINT_AT_ONCE:
             checkpoint(connection)
         return outcomes
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None
+
+    def read(self, ops: Sequence[Op]) -> list[Outcome]:
+        """On the writing connection, between two writes."""
+        try:
+            return self._session.read_all(ops, self._file.world.now())
+        except (apsw.Error, UnicodeDecodeError) as error:
+            raise self._file.explain(error, "no") from error
 
     def end_checkpoint(self) -> None:
         """Copy what was written while others copied; the next write then begins the WAL anew."""

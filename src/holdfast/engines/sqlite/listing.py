@@ -20,7 +20,7 @@ _ENTITY_COLUMNS = """id, kind, name, owner, status, label, due, retain, expires,
     version, stamp, base, live, commits, life, dropped, token, nonce, holder, granted, until"""
 
 
-def list_entities(rows: Rows, op: List, now: float, documents: Documents | None) -> Listed:
+def list_entities(rows: Rows, op: List, now: float, documents: Documents) -> Listed:
     """Entities by owner, kind, status or due time, in the order the contract states."""
     args: list[Any] = [op.namespace, now]
     args += [value for value in (op.owner, op.kind, op.status, op.label) if value is not None]
@@ -89,13 +89,13 @@ def _select(
     )
 
 
-def _found(row: tuple[Any, ...], op: List, now: float, documents: Documents | None) -> Found:
+def _found(row: tuple[Any, ...], op: List, now: float, documents: Documents) -> Found:
     id_, kind, name, *head_columns, token, nonce, holder, granted, until = row
     lease = masked(Lease(token, nonce, holder, granted, until)) if nonce else None
     head = Head(True, *head_columns, lease)  # type: ignore[call-arg]  # columns of Head, in order
     if head.expires is not None and head.expires <= now:
         head = Head(commits=head.commits, life=head.life, dropped=head.dropped)
-    values = documents(id_, head.life, op.documents) if documents and op.documents else {}
+    values = documents(id_, head.life, op.documents) if op.documents else {}
     return Found(Entity(op.namespace, kind, name), head, values)
 
 

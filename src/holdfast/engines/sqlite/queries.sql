@@ -49,6 +49,11 @@ UPDATE entities SET life = ?, retain = ?, expires = ?, created = ?, updated = ?,
     holder = ?, granted = ?, until = ?
 WHERE id = ?;
 
+-- name: head_to_append
+-- What a plain append needs to know.
+SELECT id, owner, sweep_at, life, retain, expires, version, live, commits, until
+FROM entities WHERE namespace = ? AND kind = ? AND name = ?;
+
 -- name: save_appended
 -- What a plain append changes.
 UPDATE entities SET expires = ?, updated = ?, version = ?, stamp = ?, live = ?, commits = ?
@@ -136,6 +141,10 @@ SELECT version, at, rest FROM ops WHERE entity = ? AND op = ?;
 
 -- name: remember_op
 INSERT INTO ops (entity, op, n, at, version, rest) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: claim_op
+-- Remembers an op, or does nothing because it is known.
+INSERT OR IGNORE INTO ops (entity, op, n, at, version) VALUES (?, ?, ?, ?, ?);
 
 -- name: forget_ops
 DELETE FROM ops WHERE entity = ? AND n <= ? AND (at <= ? OR n <= ?);

@@ -43,7 +43,7 @@ class Deadlines:
 
     def execute(self, ops: Sequence[Op]) -> list[Outcome]:
         policy = self._policy
-        writes = any(isinstance(op, WRITES) for op in ops)
+        writes = isinstance(ops[0], WRITES) if len(ops) == 1 else _any_writes(ops)
         timeout = policy.write_timeout if writes else policy.read_timeout
         start = self._world.monotonic()
         try:
@@ -72,3 +72,7 @@ class Deadlines:
             # itself is not touched: a batch that failed gives the same one to all its callers.
             raise type(error)(str(error), applied="unknown") from (error.__cause__ or error)
         raise error
+
+
+def _any_writes(ops: Sequence[Op]) -> bool:
+    return any(isinstance(op, WRITES) for op in ops)

@@ -104,7 +104,9 @@ class DocumentHandle:
         theirs)` merges instead of running `change` again.
         """
         base = self.get()
-        mine = self._changed(change, base.value)
+        # Only a merge asks later what the document was before.
+        value = deepcopy(base.value) if callable(conflict) else base.value
+        mine = self._changed(change, value)
         outcome = self._swap(base, mine, None)
         if isinstance(outcome, Document):
             return outcome
@@ -221,9 +223,8 @@ class DocumentHandle:
         return DocumentAt(self._name, expect)
 
     def _changed(self, change: Callable[[Json], Any], value: Json) -> Json:
-        mine = deepcopy(value)
-        result = settle(change(mine))
-        return mine if result is None else result
+        result = settle(change(value))
+        return value if result is None else result
 
 
 def document(value: Value | None) -> Document:
