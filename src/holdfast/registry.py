@@ -16,10 +16,11 @@ from urllib.parse import parse_qsl, unquote
 
 from msgspec import Struct
 
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, StoreUnavailable
 from holdfast.world import World
 
 Factory = Callable[["EngineURL", World], Any]
+Credentials = Callable[[], str | tuple[str, str]]  # a password, or a user and a password
 
 ENGINES = {
     "memory": "holdfast.engines.factories:memory",
@@ -43,11 +44,33 @@ class EngineURL(Struct, frozen=True):
     scheme: str
     rest: str  # what stands between :// and the query, percent-decoded
     options: dict[str, str]
+    credentials: Credentials | None = None
 
     @property
     def safe(self) -> str:
         """The URL without user, password and options: for logs and messages."""
         return f"{self.scheme}://{self.rest.rpartition('@')[2]}"
+
+    def login(self) -> tuple[str | None, str] | None:
+        """User (None: the URL's) and password of a new connection; None: as the URL says.
+
+        Calls the user's own function, which may take its time: never on an event loop.
+        """
+        if self.credentials is None:
+            return None
+        try:
+            given = self.credentials()
+        except Exception as error:
+            raise StoreUnavailable(
+                f"credentials() gave no password for {self.safe}: {type(error).__name__}: {error}"
+            ) from error
+        user, password = given if type(given) is tuple and len(given) == 2 else (None, given)
+        if type(password) is not str or not (user is None or type(user) is str):
+            raise InvalidInput(
+                "credentials() must return a password, or a pair of user and password, "
+                f"not {type(given).__name__}"
+            )
+        return user, password
 
     def option(self, name: str, allowed: Iterable[str], default: str) -> str:
         """The value of an option that knows only a few words."""
@@ -71,7 +94,7 @@ class EngineURL(Struct, frozen=True):
                 )
 
 
-def parse(url: str | None) -> EngineURL:
+def parse(url: str | None, credentials: Credentials | None = None) -> EngineURL:
     """A URL, or that of the environment, taken apart."""
     text = os.environ.get(ENV) if url is None else url
     if not text:
@@ -91,7 +114,7 @@ def parse(url: str | None) -> EngineURL:
         if name in options:
             raise InvalidInput(f"the URL option {name!r} is given twice")
         options[name] = value
-    return EngineURL(text=text, scheme=scheme, rest=unquote(rest), options=options)
+    return EngineURL(text, scheme, unquote(rest), options, credentials)
 
 
 def create_engine(url: EngineURL, world: World) -> Any:

@@ -51,6 +51,7 @@ def sqlite_file(url: EngineURL, world: World) -> File:
     from holdfast.engines.sqlite.file import File
 
     url.only("durability", "migrate")
+    _no_credentials(url)
     path = url.rest.removeprefix("/")
     if not url.rest.startswith("/") or not path or path == ":memory:" or "\x00" in path:
         raise InvalidInput(
@@ -97,4 +98,10 @@ def postgres_sync(url: EngineURL, world: World) -> SyncEngine:
 
 def _model(url: EngineURL) -> Model:
     url.only()
+    _no_credentials(url)
     return _named_models.setdefault(url.rest, Model()) if url.rest else Model()
+
+
+def _no_credentials(url: EngineURL) -> None:
+    if url.credentials is not None:
+        raise InvalidInput(f"{url.scheme}:// asks nobody for a password: leave credentials= out")

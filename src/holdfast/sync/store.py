@@ -24,7 +24,7 @@ from holdfast.records import (
     WorkflowInfo,
     moment,
 )
-from holdfast.registry import create_sync_engine, parse
+from holdfast.registry import Credentials, create_sync_engine, parse
 from holdfast.sync.layers.policy import Deadlines, Policy
 from holdfast.sync.state.documents import document
 from holdfast.sync.state.journals import Journal
@@ -49,16 +49,19 @@ def open(
     retain: Retention = THIRTY_DAYS,
     policy: Policy | None = None,
     limits: Limits | None = None,
+    credentials: Credentials | None = None,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
 
     `url` is e.g. `sqlite:///agents.db`; without one, the environment's `HOLDFAST_URL`. Stores
     of different namespaces do not see each other. `retain` is how long a conversation is kept
-    after its last message (None: for ever). Raises `InvalidInput` for a wrong URL or option.
+    after its last message (None: for ever). `credentials` is a function that is asked at each new
+    connection for a password, or for user and password: for tokens that expire. Raises
+    `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
-    engine = create_sync_engine(parse(url), world)
+    engine = create_sync_engine(parse(url, credentials), world)
     return Store(
         engine, namespace=namespace, retain=retain, policy=policy, limits=limits, world=world
     )

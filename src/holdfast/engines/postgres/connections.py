@@ -100,7 +100,7 @@ async def connect(settings: Settings) -> Link:
     link = await Link.connect(
         autocommit=True,
         prepare_threshold=PREPARE_AFTER if settings.prepare else None,
-        **settings.connect_arguments(),
+        **await settings.world.offload(settings.connect_arguments),
     )
     link.clock = settings.world.monotonic
     register(link)

@@ -67,7 +67,7 @@ class Settings(Struct, frozen=True):
     listen: bool
     prepare: bool
     world: World
-    credentials: Callable[[], str] | None = None  # asked for a password at each new connection
+    login: Callable[[], tuple[str | None, str] | None]  # asked at each new connection
 
     @property
     def queriers(self) -> int:
@@ -83,10 +83,12 @@ class Settings(Struct, frozen=True):
         return msgspec.structs.replace(self, pool=1, listen=False, migrate=False)
 
     def connect_arguments(self) -> dict[str, Any]:
-        """For the driver's `connect`."""
+        """For the driver's `connect`. Asks the user's `credentials`, which may take its time."""
         arguments = dict(self.conninfo)
-        if self.credentials is not None:
-            arguments["password"] = self.credentials()
+        login = self.login()
+        if login is not None:
+            user, arguments["password"] = login
+            arguments["user"] = user or arguments.get("user")
         return arguments
 
 
@@ -110,6 +112,7 @@ def read_settings(url: EngineURL, world: World) -> Settings:
         listen=url.option("listen", ("on", "off"), "on") == "on",
         prepare=prepare,
         world=world,
+        login=url.login,
     )
 
 

@@ -97,7 +97,7 @@ def connect(settings: Settings) -> Link:
     link = Link.connect(
         autocommit=True,
         prepare_threshold=PREPARE_AFTER if settings.prepare else None,
-        **settings.connect_arguments(),
+        **settings.world.call(settings.connect_arguments),
     )
     link.clock = settings.world.monotonic
     register(link)
