@@ -34,6 +34,9 @@ FILES = {
     "engines/memory/engine.py": "sync/engines/memory.py",
     "engines/postgres/connections.py": "sync/engines/postgres/",
     "engines/postgres/engine.py": "sync/engines/postgres/",
+    "engines/redis/engine.py": "sync/engines/redis/",
+    "engines/redis/pool.py": "sync/engines/redis/",
+    "engines/redis/servers.py": "sync/engines/redis/",
     "testing/faults.py": "sync/testing/",
     "testing/broken.py": "sync/testing/",
     "testing/conformance/*.py": "sync/testing/conformance/",
@@ -48,6 +51,8 @@ MODULES = {
     "holdfast.layers.guard": "holdfast.layers.guard_sync",
     "holdfast.layers.holding": "holdfast.layers.holding_sync",
     "holdfast.engines.postgres.listener": "holdfast.engines.postgres.listener_sync",
+    "holdfast.engines.redis.link": "holdfast.engines.redis.link_sync",
+    "holdfast.engines.redis.waiting": "holdfast.engines.redis.waiting_sync",
     "holdfast.engines.sqlite.engine": "holdfast.engines.sqlite.engine_sync",
 }
 
