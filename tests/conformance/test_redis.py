@@ -97,24 +97,14 @@ def test_sync_on_valkey(case: blocking.Case, valkey: RedisServer) -> None:
     run_blocking(case, stores_of(valkey))
 
 
-# What is another matter on a cluster: the index lives elsewhere, and a batch visits several nodes.
-ELSEWHERE = ("belongings.", "commits.", "listing.", "retention.", "feeds.", "work.")
-
-
-@pytest.mark.parametrize("case", cases(conformance.CASES, *ELSEWHERE))
+@pytest.mark.parametrize("case", cases(conformance.CASES, ""))
 def test_on_a_cluster(case: conformance.Case, cluster: Stores) -> None:
     run_async(case, cluster)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("case", cases(conformance.CASES, ""))
-def test_everything_on_a_cluster(case: conformance.Case, cluster: Stores) -> None:
-    run_async(case, cluster)
-
-
-@pytest.mark.soak
 @pytest.mark.parametrize("case", cases(blocking.CASES, ""))
-def test_everything_on_a_cluster_in_blocking_calls(case: blocking.Case, cluster: Stores) -> None:
+def test_on_a_cluster_in_blocking_calls(case: blocking.Case, cluster: Stores) -> None:
     run_blocking(case, cluster)
 
 
