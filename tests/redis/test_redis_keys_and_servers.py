@@ -1,9 +1,8 @@
-"""What is particular to Redis and Valkey: the key space, the index, access rules, races."""
+"""What is particular to Redis and Valkey: the key space, the index, access rules."""
 
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import re
 import subprocess
 import sys
@@ -98,50 +97,6 @@ async def ask(engine: RedisEngine, *words: str | bytes) -> object:
         return (await link.trip([words]))[0]
     finally:
         engine._servers._pool.give_back(link)
-
-
-# --- many processes ---------------------------------------------------------------------
-
-PROCESSES, UPDATES, TURNS = 8, 250, 50
-
-
-def race(url: str, namespace: str, number: int) -> None:
-    """One replica: counts up in one document, and writes turns into one thread."""
-    with holdfast.sync.open(url, namespace=namespace) as store:
-        counter = store.shared("counter")
-        thread = store.thread("talk")
-        for turn in range(UPDATES):
-            counter.update(lambda value: {"n": value.get("n", 0) + 1}, within=60.0)
-            if turn < TURNS:
-                question, answer = (
-                    {"replica": number, "turn": turn, "part": part} for part in ("q", "a")
-                )
-                thread.append(question, answer, key=f"{number}-{turn}")
-
-
-@pytest.mark.parametrize("name", ["valkey", "redis"])
-def test_eight_processes_race_and_nothing_is_lost_or_split(
-    request: pytest.FixtureRequest, name: str
-) -> None:
-    server: RedisServer = request.getfixturevalue("valkey" if name == "valkey" else "redis8")
-    namespace = WORLD.new_id()
-    start = multiprocessing.get_context("spawn").Process
-    racers = [start(target=race, args=(server.url, namespace, n)) for n in range(PROCESSES)]
-    for racer in racers:
-        racer.start()
-    for racer in racers:
-        racer.join()
-    assert [racer.exitcode for racer in racers] == [0] * PROCESSES
-    with holdfast.sync.open(server.url, namespace=namespace) as store:
-        assert store.shared("counter").get().value == {"n": PROCESSES * UPDATES}
-        messages = store.thread("talk").load().messages
-    assert len(messages) == 2 * PROCESSES * TURNS
-    for question, answer in zip(messages[::2], messages[1::2], strict=True):
-        assert (question["part"], answer["part"]) == ("q", "a")
-        assert (question["replica"], question["turn"]) == (answer["replica"], answer["turn"])
-    for number in range(PROCESSES):
-        turns = [m["turn"] for m in messages[::2] if m["replica"] == number]
-        assert turns == list(range(TURNS)), "each replica's turns in its own order, once"
 
 
 # --- the key space ----------------------------------------------------------------------
