@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from holdfast.codec import check_count, check_id, decode, decode_lines, encode, encode_messages
@@ -262,7 +262,9 @@ class Thread:
                 have += fetched.count
         return [message for part in reversed(pages) for message in part]
 
-    async def changes(self, after: Place = 0, *, follow: bool = True) -> AsyncIterator[Change]:
+    async def changes(
+        self, after: Place = 0, *, follow: bool = True
+    ) -> AsyncGenerator[Change, None]:
         """Every message after a place, in order, each exactly once, and then what comes.
 
         Resumable: keep `str(change.cursor)` and pass it as `after`. With `follow=False` it ends

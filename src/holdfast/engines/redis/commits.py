@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
+from itertools import zip_longest
 from typing import Any
 
 from holdfast.engines.redis.keys import Places, owner_index
@@ -22,6 +22,7 @@ from holdfast.ops import (
     DocumentAt,
     Drop,
     Duplicate,
+    Entry,
     Fence,
     Fenced,
     Held,
@@ -33,11 +34,13 @@ from holdfast.ops import (
     Release,
     Renew,
     Replace,
+    Restore,
     SetHead,
     StatusIn,
     Trim,
     Unheld,
     Write,
+    digest_of,
 )
 
 Word = str | bytes | int
@@ -152,6 +155,8 @@ def likely_owners(commit: Commit) -> tuple[str, str]:
     for write in commit.writes:
         if type(write) is SetHead and write.owner is not None:
             return commit.owner or "", write.owner
+        if type(write) is Restore:
+            return commit.owner or "", write.head.owner
     return commit.owner or "", ""
 
 
@@ -239,6 +244,40 @@ def _add_write(words: list[Word], write: Write) -> None:
             )
         case Drop():
             words.append("X")
+        case Restore():
+            _add_restore(words, write)
+
+
+def _add_restore(words: list[Word], write: Restore) -> None:
+    """In the order that `commit_restore.lua` states."""
+    head, entries = write.head, write.entries
+    words += "S", "1" if write.continued else "", head.owner, head.status, head.label
+    words += _number(head.due), _number(head.retain), _number(head.expires)
+    words += repr(head.created), repr(head.updated), head.version, head.stamp
+    words += head.base, head.base_stamp, head.commits
+    words += _number(head.dropped or None), head.token or ""
+    words.append(len(write.documents))
+    for name, value in write.documents.items():
+        meta = f"{value.version} {value.updated!r} {value.log} {value.stamp}"
+        words += name, value.json, meta
+    words += entries[0].stamp if entries else "", len(entries)
+    for entry, following in zip_longest(entries, entries[1:]):
+        ends = following is None or following.stamp != entry.stamp
+        words += entry.seq, entry.body, _mark(entry) if ends or entry.key is not None else ""
+        words += entry.key or "", _remembered(entry)
+
+
+def _mark(entry: Entry) -> str:
+    if entry.key is None:
+        return f"{entry.at!r} - {entry.stamp}"
+    return f"{entry.at!r} {len(entry.stamp.encode())} {entry.stamp}{entry.key}"
+
+
+def _remembered(entry: Entry) -> str:
+    """What `:keys` has of the key, which an entry may have without its being known any more."""
+    if entry.key is None or entry.digest is None:
+        return ""
+    return f"{entry.seq} {entry.at!r} {hex_of(entry.digest)} {entry.stamp}"
 
 
 def _maybe(word: str | None) -> str:
@@ -251,5 +290,9 @@ def _number(number: float | None) -> str:
 
 
 def digest(bodies: tuple[str, ...]) -> str:
-    """128 bits that tell one append's bodies from another's (no body holds a newline)."""
-    return blake2b("\n".join(bodies).encode(), digest_size=16).hexdigest()
+    """The number that every engine knows an append's bodies by, always in 16 characters."""
+    return hex_of(digest_of(bodies))
+
+
+def hex_of(number: int) -> str:
+    return f"{number & 0xFFFF_FFFF_FFFF_FFFF:016x}"

@@ -24,6 +24,7 @@ from holdfast.engines.redis.replies import (
     all_values,
     applied_of,
     entries_of,
+    head_for_backup,
     head_of,
     named_values,
     time_of,
@@ -140,7 +141,7 @@ def fetch(op: Fetch, setting: Setting) -> Generator[Sequence[Step], Any, Fetched
         if tail:
             commands.append(("LRANGE", log_key, -tail, -1))
     else:
-        commands.append(_fetch_command(log, where.keys))
+        commands.append(_fetch_command(log, where.keys, setting.at()))
     if op.all_documents:
         commands.append(("HGETALL", docs_key))
     elif op.documents:
@@ -155,7 +156,7 @@ def fetch(op: Fetch, setting: Setting) -> Generator[Sequence[Step], Any, Fetched
         return NotYours()
     if tail and head.live != head.version - head.base:  # some were removed: look for older ones
         assert log is not None
-        commands[:2] = [_fetch_command(log, where.keys)]
+        commands[:2] = [_fetch_command(log, where.keys, setting.at())]
         replies = (yield (Step(head_key, commands, False, True, True),))[0]
         now = setting.now(replies[0])
         by_script = True
@@ -188,25 +189,27 @@ def fetch(op: Fetch, setting: Setting) -> Generator[Sequence[Step], Any, Fetched
 
 def _plain_tail(log: Log | None) -> int | None:
     """How many entries from the end, if that is all that is asked."""
-    if log is None or log.last is None or log.after or log.details:
+    if log is None or log.last is None or log.after or log.details or log.whole:
         return None
     if log.upto is not None or log.stamp is not None:
         return None
     return min(log.last, MOST)
 
 
-def _fetch_command(log: Log, keys: Sequence[str]) -> Command:
+def _fetch_command(log: Log, keys: Sequence[str], clock: str) -> Command:
     return (
         "EVALSHA",
         FETCH.sha,
-        3,
+        5,
         *keys[:3],
+        *keys[7:9],
         min(log.after, MOST),
         "" if log.upto is None else min(log.upto, MOST),
         "" if log.first is None else min(log.first, MOST),
         "" if log.last is None else min(log.last, MOST),
         "" if log.stamp is None else f"={log.stamp}",
-        "1" if log.details else "",
+        "2" if log.whole else "1" if log.details else "",
+        clock,
     )
 
 
@@ -232,15 +235,16 @@ def _documents(op: Fetch, replies: Sequence[Any]) -> tuple[dict[str, Value], tup
 def _with_script_log(
     head: Head, log: Log, reply: Any, documents: dict[str, Value], unchanged: tuple[str, ...]
 ) -> Fetched:
-    _, reset, numbers, bodies, marks = reply
+    flat, reset, numbers, bodies, marks, *digests = reply
     if reset:
         return Fetched(head, reset=True)
+    by_entry = log.details or log.whole
     return Fetched(
-        head,
-        "" if log.details else b"\n".join(bodies).decode(),
+        head_for_backup(head, flat) if log.whole else head,
+        "" if by_entry else b"\n".join(bodies).decode(),
         len(numbers),
         numbers[0] if numbers else 0,
-        entries_of(numbers, bodies, marks) if log.details else (),
+        entries_of(numbers, bodies, marks, *digests) if by_entry else (),
         documents,
         unchanged,
         truncated=log.after < head.base,

@@ -122,14 +122,32 @@ def all_values(flat: Sequence[bytes]) -> dict[str, Value]:
     return {name.decode(): value_of(fields[b"=" + name], fields[b"@" + name]) for name in names}
 
 
+def head_for_backup(head: Head, flat: Sequence[bytes]) -> Head:
+    """With what nobody else needs to know."""
+    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+    stamp, token = fields.get(b"base_stamp", b"").decode(), int(fields.get(b"token") or 0)
+    return msgspec.structs.replace(head, base_stamp=stamp, token=token)
+
+
 def entries_of(
-    numbers: Sequence[int], bodies: Sequence[bytes], marks: Sequence[bytes]
+    numbers: Sequence[int],
+    bodies: Sequence[bytes],
+    marks: Sequence[bytes],
+    digests: Sequence[bytes] | None = None,
 ) -> tuple[Entry, ...]:
     """Entries with their details, from what `fetch.lua` answers."""
+    parts = zip(numbers, bodies, marks, strict=True)
+    entries = tuple(_entry(number, body, mark) for number, body, mark in parts)
+    if digests is None:
+        return entries
     return tuple(
-        _entry(number, body, mark)
-        for number, body, mark in zip(numbers, bodies, marks, strict=True)
+        msgspec.structs.replace(entry, digest=_signed(digest)) if digest else entry
+        for entry, digest in zip(entries, digests, strict=True)
     )
+
+
+def _signed(digest: bytes) -> int:
+    return int.from_bytes(bytes.fromhex(digest.decode()), "big", signed=True)
 
 
 def _entry(number: int, body: bytes, mark: bytes) -> Entry:

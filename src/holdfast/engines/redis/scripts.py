@@ -24,7 +24,7 @@ def _load(*names: str) -> Script:
 
 
 APPEND = _load("append")
-COMMIT = _load("commit", "commit_refusals", "commit_writes")
+COMMIT = _load("commit", "commit_refusals", "commit_index", "commit_restore", "commit_writes")
 FETCH = _load("fetch")
 DOCUMENTS = _load("documents")
 SWEEP = _load("sweep")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from holdfast.codec import check_count, check_id, decode, decode_lines, encode, encode_messages
@@ -263,7 +263,7 @@ class Thread:
                 have += fetched.count
         return [message for part in reversed(pages) for message in part]
 
-    def changes(self, after: Place = 0, *, follow: bool = True) -> Iterator[Change]:
+    def changes(self, after: Place = 0, *, follow: bool = True) -> Generator[Change, None]:
         """Every message after a place, in order, each exactly once, and then what comes.
 
         Resumable: keep `str(change.cursor)` and pass it as `after`. With `follow=False` it ends

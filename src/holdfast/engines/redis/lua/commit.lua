@@ -100,4 +100,5 @@ if not exists then -- what a new life begins with
   keys_from, keys_at = 0, ''
 end
 
--- It goes on in commit_refusals.lua and commit_writes.lua: the three make one script.
+-- It goes on in commit_refusals.lua, commit_index.lua, commit_restore.lua and commit_writes.lua: the
+-- five make one script.

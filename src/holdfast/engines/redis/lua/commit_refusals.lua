@@ -47,6 +47,7 @@ local first_write = next_arg
 local final_owner = exists and owner or string.sub(ARGV[4], 2)
 local drops, leases, touches = false, nil, not exists
 local heads -- where the words of SetHead begin
+local restores -- where the words of Restore begin
 local sizes = {P = 2, D = 1, T = 1, Q = 3, N = 3, L = 2, H = 6, X = 0}
 while next_arg <= #ARGV do
   local kind = take()
@@ -71,6 +72,9 @@ while next_arg <= #ARGV do
     next_arg = next_arg + count
   elseif kind == 'R' then
     next_arg = next_arg + 1 + 2 * tonumber(ARGV[next_arg])
+  elseif kind == 'S' then -- alone in its commit
+    restores, touches, final_owner = next_arg, true, ARGV[next_arg + 1]
+    break
   else
     if kind == 'Q' or kind == 'N' or kind == 'L' then leases = next_arg - 1 end
     if kind == 'X' then drops, touches = true, true end
@@ -159,6 +163,11 @@ if keeps_index and touches then
   end
 elseif not keeps_index then
   local its_status, its_due, its_retain = status, '', exists and retain or ARGV[5]
+  local its_expires = ''
+  if restores then
+    its_status, its_due, its_retain = ARGV[restores + 2], ARGV[restores + 4], ''
+    its_expires = ARGV[restores + 6]
+  end
   if heads then
     if ARGV[heads] ~= '' then its_status = string.sub(ARGV[heads], 2) end
     if ARGV[heads + 3] ~= '' then its_due = ARGV[heads + 3] end
@@ -178,12 +187,15 @@ elseif not keeps_index then
   end
   local begun = asked_at or now -- an entry may say too early, but not too late
   local over = drops and begun + GRACE or its_retain ~= '' and begun + its_retain + GRACE
+    or its_expires ~= '' and its_expires + GRACE
   if over and (sweep == '' or over < tonumber(sweep) - LINGER) then entries = entries .. 'w' end
   if entries ~= '' then
-    local need = table.concat({entries, final_owner, its_status, its_due, its_retain}, '|')
+    local need = table.concat({entries, final_owner, its_status, its_due, its_retain, its_expires},
+      '|')
     if need ~= ARGV[9] or not asked_at or now - asked_at > LINGER / 2 or now < asked_at then
       if string.sub(its_due, 1, 1) == '+' then its_due = text(now + tonumber(its_due)) end
       over = drops and now + GRACE or its_retain ~= '' and now + its_retain + GRACE
+        or its_expires ~= '' and its_expires + GRACE
       return {'I', at, need, entries, final_owner, its_status, its_due, over and text(over) or ''}
     end
     if string.find(entries, 'w', 1, true) then sweep = text(over) end
