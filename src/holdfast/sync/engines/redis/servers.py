@@ -20,6 +20,7 @@ from holdfast.engines.redis.topology import Topology
 from holdfast.errors import StoreUnavailable
 from holdfast.sync.engines.redis.pool import Pool
 
+TRIES = 5  # to give a server its scripts, while somebody makes it forget them
 LOAD: list[Command] = [("SCRIPT", "LOAD", script.text) for script in ALL]
 REDIRECTIONS = 8  # times that a step may be sent elsewhere before it is given up
 TRYING = 0.05  # seconds before a step is tried again that the cluster is about to move
@@ -73,13 +74,14 @@ class OneServer:
 
     def repeat(self, link: Link, trip: Round) -> None:
         """A server that was restarted, or told SCRIPT FLUSH, is given its scripts again."""
-        numbers = trip.forgotten()
-        if not numbers:
-            return
-        again = self.round([trip.steps[number] for number in numbers])
-        replies = link.trip([*LOAD, *again.commands])
-        again.take(replies[len(LOAD) :])
-        trip.replace(numbers, again)
+        for _ in range(TRIES):  # it may be told so again at any moment
+            numbers = trip.forgotten()
+            if not numbers:
+                return
+            again = self.round([trip.steps[number] for number in numbers])
+            replies = link.trip([*LOAD, *again.commands])
+            again.take(replies[len(LOAD) :])
+            trip.replace(numbers, again)
 
     def check(self, trip: Round) -> None:
         """Raise if anything failed."""
