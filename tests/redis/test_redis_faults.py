@@ -415,7 +415,6 @@ async def test_a_write_waits_for_its_replicas_and_says_when_they_fall_short(
     async with Proxy(primary.port) as link:
         settings = (
             *("--replicaof", f"127.0.0.1 {link.port}"),
-            *("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"),
             *("--appendonly", "no", "--repl-timeout", "60"),
         )
         replica = RedisServer(tmp_path / "replica", "valkey", *settings)

@@ -75,6 +75,7 @@ class RedisServer:
             *("--dir", str(self.folder)),
             *("--save", ""),
             *("--daemonize", "no"),
+            *("--repl-diskless-sync-delay", "0"),  # a replica need not wait for others
             *self.settings,
         ]
 
