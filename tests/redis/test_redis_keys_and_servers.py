@@ -295,6 +295,7 @@ async def test_a_user_with_the_documented_rights_can_do_everything(
     server: RedisServer = request.getfixturevalue("valkey" if name == "valkey" else "redis8")
     assert server.ask("ACL", "SETUSER", "agent", *documented_rights()) == b"+OK\r\n"
     server.ask("SCRIPT", "FLUSH")
+    server.ask("ACL", "LOG", "RESET")
     url = f"redis://agent:secret@127.0.0.1:{server.port}"
     namespace = WORLD.new_id()
     async with holdfast.open(url, namespace=namespace, retain=100.0) as store:
@@ -312,10 +313,15 @@ async def test_a_user_with_the_documented_rights_can_do_everything(
         assert isinstance(engine, RedisEngine)
         assert engine._watch._ear is not None
         assert not engine._watch._ear.broken, "it may listen"
-        assert (await store.describe()).settings["appendfsync"] == "unknown", "CONFIG is blocked"
+        async with store.lock("name"):
+            assert await store.once("task", lambda: 1) == 1
+        async with store.workflow("w", kind="refund", user="u") as run:
+            await run.step("s", lambda: 1)
         await thread.delete()
         await store.user("u").erase()
         await store.sweep()
+        assert server.ask("ACL", "LOG") == b"*0\r\n", "something was tried that is not permitted"
+        assert (await store.describe()).settings["appendfsync"] == "unknown", "CONFIG is blocked"
     assert server.ask("ACL", "DELUSER", "agent") == b":1\r\n"
 
 
