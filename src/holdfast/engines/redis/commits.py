@@ -251,5 +251,5 @@ def _number(number: float | None) -> str:
 
 
 def digest(bodies: tuple[str, ...]) -> str:
-    """128 bits that tell one append's bodies from another's (no body holds a newline)."""
-    return blake2b("\n".join(bodies).encode(), digest_size=16).hexdigest()
+    """64 bits that tell one append's bodies from another's (no body holds a newline)."""
+    return blake2b("\n".join(bodies).encode(), digest_size=8).hexdigest()

@@ -47,8 +47,8 @@ version = version + bodies
 local mark = at .. ' - ' .. op
 local key = ARGV[8]
 if key ~= '' then
-  local digest = sub(key, 1, 32)
-  key = sub(key, 33)
+  local digest = sub(key, 1, 16)
+  key = sub(key, 17)
   local first = call('HMGET', KEYS[1], 'keys_at', 'keys_from')
   -- The first key of a log, and one that was met before, are not everyday.
   if not first[1] or first[1] == '' or now - first[1] >= 604800 then return 0 end
