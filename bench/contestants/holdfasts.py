@@ -76,6 +76,25 @@ class HoldfastSync(Blocking):
         return self._store.context(user=user, thread=thread, last=count)
 
 
+class HoldfastRedis(Holdfast):
+    name = "holdfast (redis)"
+
+    def __init__(self, path: str) -> None:
+        self._store = holdfast.open(path)
+
+
+class HoldfastSyncRedis(HoldfastSync):
+    name = "holdfast.sync (redis)"
+
+    def __init__(self, path: str) -> None:
+        self._store = holdfast.sync.open(path)
+
+
+def fill_server(url: str, population: Population) -> None:
+    """As `fill`, where a URL says all."""
+    asyncio.run(_fill(url, population))
+
+
 def fill(path: str, population: Population) -> None:
     """A store with these conversations, two documents and an active workflow a user."""
     asyncio.run(_fill(f"sqlite:///{path}?durability=relaxed", population))

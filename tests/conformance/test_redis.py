@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import uvloop
 from engines_redis import Stores, stores_of
-from servers.redis import RedisServer, running
+from servers.redis import RedisServer, running, system_binary
 from servers.redis_cluster import running_cluster
 
 pytest.register_assert_rewrite("holdfast.testing.conformance", "holdfast.sync.testing.conformance")
@@ -106,6 +106,19 @@ def test_on_a_cluster(case: conformance.Case, cluster: Stores) -> None:
 @pytest.mark.parametrize("case", cases(blocking.CASES, ""))
 def test_on_a_cluster_in_blocking_calls(case: blocking.Case, cluster: Stores) -> None:
     run_blocking(case, cluster)
+
+
+if system_binary() is not None:
+
+    @pytest.fixture(scope="module")
+    def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+        """The version that the system has."""
+        with running(tmp_path_factory.mktemp("second"), "system", *IN_MEMORY) as server:
+            yield server
+
+    @pytest.mark.parametrize("case", cases(conformance.CASES, ""))
+    def test_on_a_second_version(case: conformance.Case, second: RedisServer) -> None:
+        run_async(case, stores_of(second))
 
 
 FEW = ("leases.", "retention.what_has_expired", "retention.after_expiry")

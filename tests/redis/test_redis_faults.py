@@ -79,15 +79,9 @@ def durable(tmp_path: Path) -> Iterator[RedisServer]:
 
 # --- the server dies --------------------------------------------------------------------
 
-KILLS = 20
 
-
-@pytest.mark.parametrize("name", ["valkey", "redis"])
-async def test_no_acknowledged_write_is_lost_when_the_server_is_killed(
-    tmp_path: Path, name: str
-) -> None:
+async def survive_kills(server: RedisServer, kills: int) -> None:
     """appendfsync always, kill -9, again and again, while ten conversations are written."""
-    server = RedisServer(tmp_path / name, name).start()
     acknowledged: dict[str, list[int]] = {f"t{n}": [] for n in range(10)}
     stop = asyncio.Event()
 
@@ -101,26 +95,35 @@ async def test_no_acknowledged_write_is_lost_when_the_server_is_killed(
                 continue
             acknowledged[id].append(number)
 
-    policy = Policy(read_timeout=5.0, write_timeout=10.0)
-    try:
-        async with holdfast.open(server.url, policy=policy) as store:
-            talking = [asyncio.create_task(talk(store, id)) for id in acknowledged]
-            for kill in range(KILLS):
-                enough = sum(map(len, acknowledged.values())) + 50
-                await until(lambda: sum(map(len, acknowledged.values())) >= enough)  # noqa: B023
-                server.kill()
-                await asyncio.sleep(random.Random(kill).uniform(0.0, 0.02))
-                await asyncio.to_thread(server.start)
-            stop.set()
-            await asyncio.gather(*talking)
-            for id, numbers in acknowledged.items():
-                window = await store.thread(id).load()
-                stored = [message["n"] for message in window.messages]
-                assert sorted(set(stored)) == sorted(stored), "a retried append was stored twice"
-                assert set(numbers) <= set(stored)
-    finally:
-        server.stop()
-    assert sum(map(len, acknowledged.values())) >= 50 * KILLS
+    policy = Policy(read_timeout=20.0, write_timeout=10.0)
+    async with holdfast.open(server.url, policy=policy) as store:
+        talking = [asyncio.create_task(talk(store, id)) for id in acknowledged]
+        for kill in range(kills):
+            enough = sum(map(len, acknowledged.values())) + 50
+            await until(lambda: sum(map(len, acknowledged.values())) >= enough)  # noqa: B023
+            server.kill()
+            await asyncio.sleep(random.Random(kill).uniform(0.0, 0.02))
+            await asyncio.to_thread(server.start)
+        stop.set()
+        await asyncio.gather(*talking)
+        for id, numbers in acknowledged.items():
+            window = await store.thread(id).load()
+            stored = [message["n"] for message in window.messages]
+            assert sorted(set(stored)) == sorted(stored), "a retried append was stored twice"
+            assert set(numbers) <= set(stored)
+
+
+async def test_no_acknowledged_write_is_lost_when_the_server_is_killed(
+    durable: RedisServer,
+) -> None:
+    await survive_kills(durable, 20)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["valkey", "redis"])
+async def test_a_thousand_kills_lose_no_acknowledged_write(tmp_path: Path, name: str) -> None:
+    with running(tmp_path / name, name) as server:
+        await survive_kills(server, 1000)
 
 
 async def test_a_server_that_is_down_was_not_asked(tmp_path: Path) -> None:
@@ -415,7 +418,6 @@ async def test_a_write_waits_for_its_replicas_and_says_when_they_fall_short(
     async with Proxy(primary.port) as link:
         settings = (
             *("--replicaof", f"127.0.0.1 {link.port}"),
-            *("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"),
             *("--appendonly", "no", "--repl-timeout", "60"),
         )
         replica = RedisServer(tmp_path / "replica", "valkey", *settings)

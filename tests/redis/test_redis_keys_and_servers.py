@@ -6,7 +6,7 @@ import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlencode
@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pytest
 from servers import until
 from servers.proxy import Proxy, client_tls, server_tls
-from servers.redis import RedisServer, running
+from servers.redis import RedisServer, running, system_binary
 
 import holdfast
 import holdfast.sync
@@ -288,13 +288,19 @@ def documented_rights() -> list[str]:
     return line.partition("```")[0].split()
 
 
-@pytest.mark.parametrize("name", ["valkey", "redis"])
-async def test_a_user_with_the_documented_rights_can_do_everything(
-    request: pytest.FixtureRequest, name: str
-) -> None:
-    server: RedisServer = request.getfixturevalue("valkey" if name == "valkey" else "redis8")
+VERSIONS = ["valkey", "redis", *(["system"] if system_binary() is not None else [])]
+
+
+@pytest.fixture(params=VERSIONS)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServer]:
+    with running(tmp_path / "server", request.param, "--appendonly", "no") as server:
+        yield server
+
+
+async def test_a_user_with_the_documented_rights_can_do_everything(server: RedisServer) -> None:
     assert server.ask("ACL", "SETUSER", "agent", *documented_rights()) == b"+OK\r\n"
     server.ask("SCRIPT", "FLUSH")
+    server.ask("ACL", "LOG", "RESET")
     url = f"redis://agent:secret@127.0.0.1:{server.port}"
     namespace = WORLD.new_id()
     async with holdfast.open(url, namespace=namespace, retain=100.0) as store:
@@ -312,11 +318,15 @@ async def test_a_user_with_the_documented_rights_can_do_everything(
         assert isinstance(engine, RedisEngine)
         assert engine._watch._ear is not None
         assert not engine._watch._ear.broken, "it may listen"
-        assert (await store.describe()).settings["appendfsync"] == "unknown", "CONFIG is blocked"
+        async with store.lock("name"):
+            assert await store.once("task", lambda: 1) == 1
+        async with store.workflow("w", kind="refund", user="u") as run:
+            await run.step("s", lambda: 1)
         await thread.delete()
         await store.user("u").erase()
         await store.sweep()
-    assert server.ask("ACL", "DELUSER", "agent") == b":1\r\n"
+        assert server.ask("ACL", "LOG") == b"*0\r\n", "something was tried that is not permitted"
+        assert (await store.describe()).settings["appendfsync"] == "unknown", "CONFIG is blocked"
 
 
 async def test_a_wait_is_woken_by_the_server(valkey: RedisServer) -> None:

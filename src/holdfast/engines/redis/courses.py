@@ -73,6 +73,29 @@ class Known:
                 pass
 
 
+class Listed:
+    """What short parts of an index said last: a guess that saves a listing its second round."""
+
+    def __init__(self, most: int = 5_000, longest: int = 8) -> None:
+        self._most = most
+        self._longest = longest
+        self._members: dict[Command, Sequence[bytes]] = {}
+
+    def guess(self, asked: Command) -> Sequence[bytes]:
+        return self._members.get(asked, ())
+
+    def learn(self, asked: Command, members: Sequence[bytes]) -> None:
+        if not members or len(members) > self._longest:
+            self._members.pop(asked, None)
+            return
+        self._members[asked] = members
+        if len(self._members) > self._most:
+            try:
+                self._members.pop(next(iter(self._members)), None)
+            except RuntimeError:  # another thread was faster
+                pass
+
+
 class Setting(NamedTuple):
     """What courses need to know about the server."""
 
@@ -81,6 +104,7 @@ class Setting(NamedTuple):
     replicas: int = 0  # how many must have a write before it is acknowledged
     clock: Clock | None = None  # for tests: tells the time instead of the server
     known: Known = Known()  # entities that were written before, so that they probably exist
+    listed: Listed = Listed()  # what listings probably find
 
     @property
     def flags(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from hiredis import ReplyError
 
 from holdfast.engine import Capabilities, Description, SyncEngine
-from holdfast.engines.redis.courses import Clock, Known, Setting
+from holdfast.engines.redis.courses import Clock, Known, Listed, Setting
 from holdfast.engines.redis.describing import description_of, info_of
 from holdfast.engines.redis.failures import refused
 from holdfast.engines.redis.flights import Flight, Round
@@ -46,6 +46,7 @@ class RedisEngine:
             replicas=server.wait_replicas,
             clock=clock,
             known=Known(),
+            listed=Listed(),
         )
         self._servers = _servers_of(server)
         self._watch = Watch(server, self._servers.address, self._has_moved)

@@ -153,6 +153,11 @@ class Round:
         if again._replicas:
             self._waited = again._waited
 
+    @property
+    def may_have_failed(self) -> bool:
+        """Whether `check` has anything to look at."""
+        return bool(self.errors) or self._replicas > 0
+
     def check(self, server: str) -> None:
         """Raise if any step failed, or if too few replicas have what was written.
 

@@ -225,8 +225,20 @@ class _Page:
                 asked: Command = ("ZREVRANGEBYLEX", part.key, high, low, "LIMIT", 0, size)
             else:
                 asked = ("ZRANGEBYLEX", part.key, low, high, "LIMIT", 0, size)
-            members = (yield (Step(part.key, (asked,)),))[0][0]
-            yield from self._verify([self._candidate(part, m) for m in members], part)
+            guess = self._setting.listed.guess(asked)
+            index = Step(part.key, (asked,), together=True, timed=True)
+            # Heads are looked at after the index: what it names is there, or has gone since.
+            replies = yield (index, *self._looks([self._candidate(part, m) for m in guess]))
+            members: list[bytes] = replies[0][1]
+            looked = dict(zip(guess, replies[1:], strict=True))
+            candidates = [self._candidate(part, member) for member in members]
+            missing = [candidate for candidate in candidates if candidate.member not in looked]
+            if missing:
+                for candidate, seen in zip(missing, (yield self._looks(missing)), strict=True):
+                    looked[candidate.member] = seen
+            for candidate in candidates:
+                self._judge(candidate, looked[candidate.member], part)
+            self._setting.listed.learn(asked, members)
             if len(members) < size:
                 return
             after = members[-1]
@@ -245,8 +257,13 @@ class _Page:
 
     def _verify(self, candidates: list[Candidate], part: Range) -> Rounds:
         """Keep those whose heads say that they belong on this page."""
-        if not candidates:
-            return
+        if candidates:
+            looks = yield self._looks(candidates)
+            for candidate, seen in zip(candidates, looks, strict=True):
+                self._judge(candidate, seen, part)
+
+    def _looks(self, candidates: Sequence[Candidate]) -> list[Step]:
+        """What shows the heads of these, and the documents that are asked for."""
         op = self._op
         steps = []
         for candidate in candidates:
@@ -256,16 +273,21 @@ class _Page:
                 commands.append(("HMGET", keys[3], *fields_of(op.documents)))
             # On a cluster each node has a clock of its own.
             steps.append(Step(keys[0], commands, together=True, timed=True))
-        for candidate, (time, flat, *rest) in zip(candidates, (yield steps), strict=True):
-            self._now = self._setting.now(time)
-            fields = dict(zip(flat[::2], flat[1::2], strict=True))
-            if not _belongs(part, candidate, fields):
-                self._wrong.append((part, candidate))
-            elif self._is_wanted(candidate.entity, fields):
-                documents = named_values(op.documents, rest[-1]) if op.documents else {}
-                head, _ = head_of(flat, self._now)
-                self._found.append(Found(candidate.entity, head, documents))
-                self._dues.append(float(fields.get(b"due") or 0))
+        return steps
+
+    def _judge(self, candidate: Candidate, seen: Sequence[Any], part: Range) -> None:
+        """Keep it if its head says that it belongs on this page."""
+        op = self._op
+        time, flat, *rest = seen
+        self._now = self._setting.now(time)
+        fields = dict(zip(flat[::2], flat[1::2], strict=True))
+        if not _belongs(part, candidate, fields):
+            self._wrong.append((part, candidate))
+        elif self._is_wanted(candidate.entity, fields):
+            documents = named_values(op.documents, rest[-1]) if op.documents else {}
+            head, _ = head_of(flat, self._now)
+            self._found.append(Found(candidate.entity, head, documents))
+            self._dues.append(float(fields.get(b"due") or 0))
 
     def _is_wanted(self, entity: Entity, fields: dict[bytes, bytes]) -> bool:
         op = self._op

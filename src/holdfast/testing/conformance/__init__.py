@@ -21,6 +21,7 @@ blocking engines.
 
 from __future__ import annotations
 
+import holdfast.testing.conformance.applications
 import holdfast.testing.conformance.belongings
 import holdfast.testing.conformance.checks
 import holdfast.testing.conformance.commits

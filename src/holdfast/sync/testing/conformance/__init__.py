@@ -22,6 +22,7 @@ blocking engines.
 
 from __future__ import annotations
 
+import holdfast.sync.testing.conformance.applications
 import holdfast.sync.testing.conformance.belongings
 import holdfast.sync.testing.conformance.checks
 import holdfast.sync.testing.conformance.commits
