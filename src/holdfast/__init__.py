@@ -51,6 +51,13 @@ from holdfast.records import (
     WorkflowInfo,
 )
 from holdfast.routing import route
+from holdfast.state.documents import DocumentHandle
+from holdfast.state.journals import Journal
+from holdfast.state.locks import Lock
+from holdfast.state.runs import Run
+from holdfast.state.threads import Thread
+from holdfast.state.users import Shared, User
+from holdfast.state.workflows import Workflow
 from holdfast.store import Store, open
 
 __all__ = [
@@ -60,21 +67,26 @@ __all__ = [
     "Cursor",
     "DiskProblem",
     "Document",
+    "DocumentHandle",
     "Exported",
     "Folded",
     "Health",
     "HoldfastError",
     "InvalidInput",
+    "Journal",
     "KeyReusedError",
     "LeaseHeld",
     "LeaseLost",
     "Limits",
+    "Lock",
     "NotYoursError",
     "Permanent",
     "Policy",
     "Receipt",
     "Reset",
+    "Run",
     "SchemaError",
+    "Shared",
     "StateConflictError",
     "Store",
     "StoreMisused",
@@ -82,10 +94,13 @@ __all__ = [
     "StoreUnavailable",
     "TaskFailed",
     "TaskInfo",
+    "Thread",
     "ThreadInfo",
     "TooLarge",
     "Truncated",
+    "User",
     "Window",
+    "Workflow",
     "WorkflowFinished",
     "WorkflowInfo",
     "idempotency_key",

@@ -127,6 +127,7 @@ class WorkflowInfo(Struct, frozen=True):
     step: str | None
     state: dict[str, Any]
     updated_at: datetime
+    error: str | None = None  # why it failed
 
 
 class TaskInfo(Struct, frozen=True):

@@ -57,8 +57,11 @@ UNFINISHED = StatusIn((PENDING, RUNNING))
 CALL, RESULT, ERROR = "call", "result", "error"
 READING = (CALL, RESULT, ERROR)
 
+ATTEMPTS = 3
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.25
+FIRST_RETRY = 1.0  # seconds until a scheduled task that failed is tried again; doubles
+LONGEST_RETRY = 300.0
 
 Values = Mapping[str, Value]
 
@@ -69,7 +72,7 @@ class TaskOptions(msgspec.Struct, frozen=True):
     user: str | None = None
     ttl: float = 30.0
     wait: float | None = None
-    attempts: int = 3
+    attempts: int = ATTEMPTS
     at: datetime | float | None = None
     fingerprint: str | None = None
     retain: float | None = 30 * 86_400.0
@@ -81,6 +84,7 @@ class Claim(msgspec.Struct, frozen=True):
     lease: Lease
     asked: float
     failures: int
+    attempts: int | None  # of a scheduled task, which nobody delivers again
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -144,9 +148,10 @@ class Task:
                 "cannot be kept until then; pass ids or plain values"
             )
         retain = self._options.retain
+        call = encode(decode(self._call) | {"attempts": self._options.attempts}, "the call")
         outcome = await self._scope.commit(
             self._entity,
-            (SetHead(status=PENDING, label=self._name, due=due), Put(CALL, self._call)),
+            (SetHead(status=PENDING, label=self._name, due=due), Put(CALL, call)),
             (Absent(),),
             owner=self._options.user,
             retain=None if retain is None else left + retain,
@@ -171,7 +176,8 @@ class Task:
             if isinstance(outcome, Applied | Duplicate):
                 lease = stored(outcome, self._entity).lease
                 assert lease is not None
-                return Claim(lease, asked, failures(outcome.values))
+                values = outcome.values
+                return Claim(lease, asked, failures(values), scheduled_attempts(values))
             if isinstance(outcome, Conflict):
                 finished = self._judge(outcome.head, outcome.values)
                 if finished is not None:
@@ -269,7 +275,11 @@ class Task:
             return
         record = said(error) | {"failures": claim.failures + 1}
         put = Put(ERROR, encode(record, "the error"))
-        outcome = await self._finish(holding, put, SetHead(status=FAILED, due=0))
+        end = SetHead(status=FAILED, due=0)
+        if claim.attempts and record["failures"] < claim.attempts and not record["permanent"]:
+            pause = min(FIRST_RETRY * 2**claim.failures, LONGEST_RETRY)
+            end = SetHead(status=FAILED, due_in=pause)
+        outcome = await self._finish(holding, put, end)
         if not isinstance(outcome, Fenced):
             stored(outcome, self._entity)
 
@@ -298,6 +308,12 @@ def claimable(head: Head, values: Values) -> tuple[Check, ...]:
 def failures(values: Values) -> int:
     """How often the task has failed so far."""
     return int(decode(values[ERROR].json)["failures"]) if ERROR in values else 0
+
+
+def scheduled_attempts(values: Values) -> int | None:
+    """How often a scheduled task may fail; None for one that is delivered."""
+    attempts: int | None = decode(values[CALL].json).get("attempts") if CALL in values else None
+    return attempts
 
 
 def call_json(

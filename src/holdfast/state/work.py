@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError, LeaseHeld, LeaseLost, StoreMisused, S
 from holdfast.ops import Found, List, Listed
 from holdfast.state.running import settle
 from holdfast.state.scope import Scope
-from holdfast.state.tasks import CALL, COMPLETED, FAILED, Task, TaskOptions
+from holdfast.state.tasks import ATTEMPTS, CALL, COMPLETED, Task, TaskOptions
 from holdfast.state.workflows import ACTIVE, Workflow
 
 logger = logging.getLogger("holdfast.workflows")
@@ -94,12 +94,13 @@ class Worker:
     async def _carry_out(self, found: Found, function: Callable[..., Any]) -> bool:
         """Run one scheduled task whose time has come."""
         call = decode(found.documents[CALL].json)
-        if "args" not in call or found.head.status in (COMPLETED, FAILED):
+        if "args" not in call or found.head.status == COMPLETED:
             return False
         options = TaskOptions(
             found.head.owner or None,
             self._ttl,
             0,
+            call.get("attempts", ATTEMPTS),
             fingerprint=call["fingerprint"],
             retain=found.head.retain,
         )

@@ -59,8 +59,8 @@ from holdfast.state.scope import Scope, refuse, stored
 logger = logging.getLogger("holdfast.workflows")
 
 ACTIVE, COMPLETED, FAILED = "active", "completed", "failed"
-META, STATE, STEP = "meta", "state", "step"
-READING = (META, STATE, STEP)
+META, STATE, STEP, ERROR = "meta", "state", "step", "error"
+READING = (META, STATE, STEP, ERROR)
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 0.5
 
@@ -133,8 +133,10 @@ class Workflow:
         elif isinstance(error, StoreUnavailable | LeaseLost) or not isinstance(error, Exception):
             await release(self._scope, holding, SetHead(due_in=0))  # for another replica, at once
         else:
-            failed = encode({"failed": said(error)}, "the failure")
-            await self._end(holding, SetHead(status=FAILED, due=0), Append((failed,)))
+            why = said(error)
+            failed = Append((encode({"failed": why}, "the failure"),))
+            put = Put(ERROR, encode(why, "the failure"))  # where a listing can see it
+            await self._end(holding, SetHead(status=FAILED, due=0), failed, put)
         if kind is None and error is not None:
             raise error
         return False
@@ -425,6 +427,7 @@ def workflow_info(found: Found) -> WorkflowInfo:
     """A workflow as listed."""
     documents = found.documents
     step = decode(documents[STEP].json)["at"] if STEP in documents else None
+    error = decode(documents[ERROR].json) if ERROR in documents else None
     return WorkflowInfo(
         found.entity.id,
         decode(documents[META].json)["kind"] if META in documents else "",
@@ -433,6 +436,7 @@ def workflow_info(found: Found) -> WorkflowInfo:
         step,
         decode(documents[STATE].json) if STATE in documents else {},
         moment(found.head.updated),
+        f"{error['type']}: {error['message']}" if error else None,
     )
 
 

@@ -52,6 +52,13 @@ from holdfast.records import (
 )
 from holdfast.routing import route
 from holdfast.sync.layers.policy import Policy
+from holdfast.sync.state.documents import DocumentHandle
+from holdfast.sync.state.journals import Journal
+from holdfast.sync.state.locks import Lock
+from holdfast.sync.state.runs import Run
+from holdfast.sync.state.threads import Thread
+from holdfast.sync.state.users import Shared, User
+from holdfast.sync.state.workflows import Workflow
 from holdfast.sync.store import Store, open
 
 __all__ = [
@@ -61,21 +68,26 @@ __all__ = [
     "Cursor",
     "DiskProblem",
     "Document",
+    "DocumentHandle",
     "Exported",
     "Folded",
     "Health",
     "HoldfastError",
     "InvalidInput",
+    "Journal",
     "KeyReusedError",
     "LeaseHeld",
     "LeaseLost",
     "Limits",
+    "Lock",
     "NotYoursError",
     "Permanent",
     "Policy",
     "Receipt",
     "Reset",
+    "Run",
     "SchemaError",
+    "Shared",
     "StateConflictError",
     "Store",
     "StoreMisused",
@@ -83,10 +95,13 @@ __all__ = [
     "StoreUnavailable",
     "TaskFailed",
     "TaskInfo",
+    "Thread",
     "ThreadInfo",
     "TooLarge",
     "Truncated",
+    "User",
     "Window",
+    "Workflow",
     "WorkflowFinished",
     "WorkflowInfo",
     "idempotency_key",

@@ -204,8 +204,8 @@ class Store:
         next delivery, up to `attempts` times, then raises `TaskFailed`; `Permanent` ends it at
         once. The same id with other arguments raises `KeyReusedError`; `fingerprint` says
         instead what makes two calls the same. With `at` in the future it is only recorded, for
-        `work` to run when it is due, and None is returned; if it fails then, it is tried again
-        by the next delivery, not by `work`.
+        `work` to run when it is due, and None is returned; if it fails then, `work` tries it
+        again after a while, up to `attempts` times in all.
         """
         options = TaskOptions(user, ttl, wait, attempts, at, fingerprint, seconds(retain))
         return Task(self._scope, id, function, args, kwargs, options).run()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.errors import InvalidInput, StoreUnavailable, TaskFailed
+from holdfast.state.tasks import FIRST_RETRY
 from holdfast.store import Store
 from holdfast.testing.conformance.cases import case
 from holdfast.testing.conformance.harness import Harness, raises
@@ -208,7 +210,7 @@ async def work_runs_what_a_vanished_worker_left(h: Harness) -> None:
 
 
 @case
-async def work_leaves_alone_what_it_does_not_know_and_what_has_failed(h: Harness) -> None:
+async def work_leaves_alone_what_it_does_not_know_and_what_has_just_failed(h: Harness) -> None:
     async with h.store() as store:
         broken = Calls(failing=99)
         await store.once("unknown", Calls(), at=h.world.now() + 0.01)
@@ -217,5 +219,26 @@ async def work_leaves_alone_what_it_does_not_know_and_what_has_failed(h: Harness
         await store.work({}, tasks={"other": broken}, poll=0.001, until=rounds(3))
         assert await statuses(store) == {"unknown": "pending", "broken": "pending"}
         await store.work({}, tasks={"calls": broken}, poll=0.001, until=rounds(5))
-        assert broken.count == 2  # each once: what failed waits for a delivery
+        assert broken.count == 2  # each once: what failed is not due again at once
         assert await statuses(store) == {"unknown": "failed", "broken": "failed"}
+
+
+@case
+async def work_tries_a_scheduled_task_again_as_often_as_its_caller_said(h: Harness) -> None:
+    async with h.store() as store:
+        mended, lost = Calls(failing=1), Calls(failing=99)
+
+        async def hopeless() -> Any:
+            return await lost()
+
+        functions: dict[str, Callable[..., Any]] = {"calls": mended, "hopeless": hopeless}
+        await store.once("mended", mended, at=h.world.now() + 0.01, attempts=3)
+        await store.once("hopeless", hopeless, at=h.world.now() + 0.01, attempts=2)
+        await h.pass_time(0.02)
+        for tries in (1, 2, 2):
+            await store.work({}, tasks=functions, poll=0.001, until=rounds(2))
+            assert (mended.count, lost.count) == (tries, tries)
+            await h.pass_time(FIRST_RETRY * 1.01)
+        assert await statuses(store) == {"hopeless": "failed", "mended": "completed"}
+        with raises(TaskFailed):
+            await store.once("hopeless", hopeless, at=h.world.now() + 0.01, attempts=2)

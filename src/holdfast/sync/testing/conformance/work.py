@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.errors import InvalidInput, StoreUnavailable, TaskFailed
+from holdfast.sync.state.tasks import FIRST_RETRY
 from holdfast.sync.store import Store
 from holdfast.sync.testing.conformance.cases import case
 from holdfast.sync.testing.conformance.harness import Harness, raises
@@ -207,7 +209,7 @@ def work_runs_what_a_vanished_worker_left(h: Harness) -> None:
 
 
 @case
-def work_leaves_alone_what_it_does_not_know_and_what_has_failed(h: Harness) -> None:
+def work_leaves_alone_what_it_does_not_know_and_what_has_just_failed(h: Harness) -> None:
     with h.store() as store:
         broken = Calls(failing=99)
         store.once("unknown", Calls(), at=h.world.now() + 0.01)
@@ -216,5 +218,26 @@ def work_leaves_alone_what_it_does_not_know_and_what_has_failed(h: Harness) -> N
         store.work({}, tasks={"other": broken}, poll=0.001, until=rounds(3))
         assert statuses(store) == {"unknown": "pending", "broken": "pending"}
         store.work({}, tasks={"calls": broken}, poll=0.001, until=rounds(5))
-        assert broken.count == 2  # each once: what failed waits for a delivery
+        assert broken.count == 2  # each once: what failed is not due again at once
         assert statuses(store) == {"unknown": "failed", "broken": "failed"}
+
+
+@case
+def work_tries_a_scheduled_task_again_as_often_as_its_caller_said(h: Harness) -> None:
+    with h.store() as store:
+        mended, lost = Calls(failing=1), Calls(failing=99)
+
+        def hopeless() -> Any:
+            return lost()
+
+        functions: dict[str, Callable[..., Any]] = {"calls": mended, "hopeless": hopeless}
+        store.once("mended", mended, at=h.world.now() + 0.01, attempts=3)
+        store.once("hopeless", hopeless, at=h.world.now() + 0.01, attempts=2)
+        h.pass_time(0.02)
+        for tries in (1, 2, 2):
+            store.work({}, tasks=functions, poll=0.001, until=rounds(2))
+            assert (mended.count, lost.count) == (tries, tries)
+            h.pass_time(FIRST_RETRY * 1.01)
+        assert statuses(store) == {"hopeless": "failed", "mended": "completed"}
+        with raises(TaskFailed):
+            store.once("hopeless", hopeless, at=h.world.now() + 0.01, attempts=2)
