@@ -31,6 +31,7 @@ FILES = {
     "store.py": "sync/store.py",
     "state/*.py": "sync/state/",
     "layers/policy.py": "sync/layers/",
+    "layers/residence.py": "sync/layers/",
     "layers/stack.py": "sync/layers/",
     "engines/memory/engine.py": "sync/engines/memory.py",
     "engines/postgres/connections.py": "sync/engines/postgres/",
@@ -48,6 +49,7 @@ MODULES = {
     "holdfast.layers.coalesce": "holdfast.layers.coalesce_sync",
     "holdfast.layers.guard": "holdfast.layers.guard_sync",
     "holdfast.layers.holding": "holdfast.layers.holding_sync",
+    "holdfast.layers.together": "holdfast.layers.together_sync",
     "holdfast.engines.postgres.listener": "holdfast.engines.postgres.listener_sync",
     "holdfast.engines.sqlite.engine": "holdfast.engines.sqlite.engine_sync",
 }

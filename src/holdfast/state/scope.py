@@ -23,6 +23,7 @@ from holdfast.errors import (
 from holdfast.layers.holding import Holding
 
 # sync only: from holdfast.layers.holding import check_held
+from holdfast.layers.residence import Residence
 from holdfast.layers.stack import Stack
 from holdfast.ops import (
     Applied,
@@ -63,8 +64,11 @@ class Scope:
         *,
         world: World,
         limits: Limits,
+        residence: Residence | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
+        self.stack = stack
+        self.residence = residence
         self._execute = stack.execute
         self.wait = stack.wait
         self.capabilities = stack.capabilities
@@ -81,7 +85,14 @@ class Scope:
         return self.world.name()
 
     async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        """Down to the engine, in one round trip."""
+        """Down to the engine, in one round trip; what lives with another replica raises."""
+        # sync only: check_held()
+        if self.residence is not None:
+            return await self.residence.execute(ops)
+        return await self._execute(ops)
+
+    async def execute_here(self, ops: Sequence[Op]) -> list[Outcome]:
+        """Down to the engine, whoever's it is: also what another replica has a right to."""
         # sync only: check_held()
         return await self._execute(ops)
 
@@ -151,6 +162,14 @@ class Scope:
                 "leases_not_released",
                 extra={"leases": len(commits), "error": type(error).__name__},
             )
+
+    async def close(self) -> None:
+        """Give everything back, then let go of the engine."""
+        if self.stack.is_open():
+            await self.release_all()
+            if self.residence is not None:
+                await self.residence.leave()
+        await self.stack.close()
 
     def queue(self, entity: Entity, name: str) -> asyncio.Lock:
         """A lock within this process for those who have met a conflict over one document.

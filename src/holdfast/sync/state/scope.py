@@ -42,6 +42,7 @@ from holdfast.ops import (
     SetHead,
     Write,
 )
+from holdfast.sync.layers.residence import Residence
 from holdfast.sync.layers.stack import Stack
 from holdfast.world import World
 
@@ -60,8 +61,11 @@ class Scope:
         *,
         world: World,
         limits: Limits,
+        residence: Residence | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
+        self.stack = stack
+        self.residence = residence
         self._execute = stack.execute
         self.wait = stack.wait
         self.capabilities = stack.capabilities
@@ -79,7 +83,14 @@ class Scope:
         return self.world.name()
 
     def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        """Down to the engine, in one round trip."""
+        """Down to the engine, in one round trip; what lives with another replica raises."""
+        check_held()
+        if self.residence is not None:
+            return self.residence.execute(ops)
+        return self._execute(ops)
+
+    def execute_here(self, ops: Sequence[Op]) -> list[Outcome]:
+        """Down to the engine, whoever's it is: also what another replica has a right to."""
         check_held()
         return self._execute(ops)
 
@@ -132,6 +143,14 @@ class Scope:
                 "leases_not_released",
                 extra={"leases": len(commits), "error": type(error).__name__},
             )
+
+    def close(self) -> None:
+        """Give everything back, then let go of the engine."""
+        if self.stack.is_open():
+            self.release_all()
+            if self.residence is not None:
+                self.residence.leave()
+        self.stack.close()
 
     def queue(self, entity: Entity, name: str) -> threading.Lock:
         """A lock within this process for those who have met a conflict over one document.
