@@ -8,6 +8,9 @@ must hold together is ever spread. What asks about several entities asks their e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
 
 from holdfast.engine import Description
 from holdfast.errors import HoldfastError
@@ -71,11 +74,17 @@ class Places:
             return answers[0]
         parts = {self.name(scope): of for scope, of in zip(self._names, answers, strict=True)}
         failing = [f"{name}: {of.error}" for name, of in parts.items() if not of.ok]
-        latencies = [of.latency for of in answers if of.latency is not None]
+        if failing:
+            return Health(ok=False, error="; ".join(failing), parts=parts)
+        said = _sum(parts)
         return Health(
-            ok=not failing,
-            latency=max(latencies, default=None),
-            error="; ".join(failing) or None,
+            ok=True,
+            engine=said.engine,
+            version=said.version,
+            schema=said.schema,
+            durability=said.durability,
+            bytes=said.bytes,
+            latency=max(of.latency or 0.0 for of in answers),
             parts=parts,
         )
 
@@ -85,15 +94,7 @@ class Places:
         if len(said) == 1:
             return said[0]
         parts = {self.name(scope): one for scope, one in zip(self._names, said, strict=True)}
-        sizes = [one.bytes for one in said if one.bytes is not None]
-        return Description(
-            engine=" + ".join(one.engine for one in said),
-            version=" + ".join(one.version for one in said),
-            schema=min(one.schema for one in said),
-            durability="; ".join(f"{name}: {one.durability}" for name, one in parts.items()),
-            bytes=sum(sizes) if len(sizes) == len(said) else None,
-            parts=parts,
-        )
+        return replace(_sum(parts), parts=parts)
 
     def sweep(self, limit: int) -> Swept:
         """At most about `limit` rows of each engine."""
@@ -103,6 +104,18 @@ class Places:
             assert isinstance(swept, Swept)
             entities, rows, more = entities + swept.entities, rows + swept.rows, more or swept.more
         return Swept(entities, rows, more)
+
+
+def _sum(parts: Mapping[str, Any]) -> Description:
+    """What descriptions, or the health of stores that are well, say together."""
+    sizes = [of.bytes for of in parts.values()]
+    return Description(
+        engine=" + ".join(of.engine for of in parts.values()),
+        version=" + ".join(of.version for of in parts.values()),
+        schema=min(of.schema for of in parts.values()),
+        durability="; ".join(f"{name}: {of.durability}" for name, of in parts.items()),
+        bytes=None if None in sizes else sum(sizes),
+    )
 
 
 def _asking(scope: Scope, ops: Sequence[Op]) -> Callable[[], list[Outcome]]:
