@@ -57,6 +57,8 @@ MODULES = {
 # Names in code; in strings and comments only as `name` or as the start of a quoted "name".
 NAMES = {
     "Engine": "SyncEngine",
+    "Reader": "SyncReader",
+    "Snapshots": "SyncSnapshots",
     "world.pause": "world.block",
     "_world.pause": "_world.block",
     "world.offload": "world.call",

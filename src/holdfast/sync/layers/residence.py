@@ -13,7 +13,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from math import inf
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from holdfast.codec import decode, encode
 from holdfast.errors import StoreUnavailable, WrongReplica
@@ -43,9 +43,9 @@ from holdfast.world import World
 
 logger = logging.getLogger("holdfast.sync.replicas")
 
-KINDS = ("journal", "leader", "lock", "shared", "task", "thread", "user", "workflow")
 LAYOUT = "layout"  # kind, id and document of the record of the list
 PRESENCE = "replica"  # kind of the leases of those who use the volume
+UNROUTED = frozenset({"erased", "health", LAYOUT, PRESENCE})  # kinds that every volume has
 TTL = 30.0
 SAFE = 0.9  # the part of the ttl that the holder relies on
 
@@ -93,7 +93,7 @@ class Residence:
             entity: Entity | None = op.entity
         else:
             entity = op.within if isinstance(op, List) else None
-        if entity is None or entity.kind not in KINDS:
+        if entity is None or entity.kind in UNROUTED:
             return
         owner = route(entity.id, names)
         if owner != self.replica:
@@ -114,12 +114,13 @@ class Residence:
         """Be seen first, then look: whoever rebalances looks for us after it has said so."""
         self._be_present()
         layout = Entity(self.entity.namespace, LAYOUT, LAYOUT)
-        anything: list[Op] = [
-            List(layout.namespace, kind=kind, expired=True, limit=1) for kind in KINDS
-        ]
-        fetched, *found = self._execute([Fetch(layout, documents=(LAYOUT,)), *anything])
+        reading = Fetch(layout, documents=(LAYOUT,))
+        fetched, listed = self._execute((reading, List(layout.namespace, expired=True)))
         assert isinstance(fetched, Fetched)
-        used = any(isinstance(listed, Listed) and listed.entities for listed in found)
+        assert isinstance(listed, Listed)
+        used = listed.next is not None or any(
+            found.entity.kind not in UNROUTED for found in listed.entities
+        )
         if LAYOUT not in fetched.documents and used:
             self._refuse("holds state from before it had replicas", names)
         put = Put(LAYOUT, encode(list(names), "the names of the replicas"))
@@ -127,9 +128,11 @@ class Residence:
         commit = Commit(layout, self._world.new_id(), (put,), checks, reading=(LAYOUT,))
         outcome = self._execute((commit,))[0]
         if isinstance(outcome, Conflict):
-            recorded = decode(outcome.values[LAYOUT].json)
+            recorded: Any = decode(outcome.values[LAYOUT].json)
+            if isinstance(recorded, dict):
+                self._refuse(f"was left while it was being rebalanced for {recorded['for']}", names)
             if recorded != list(names):
-                self._refuse(f"is laid out for {', '.join(recorded)}", names)
+                self._refuse(f"is laid out for {recorded}", names)
         elif not isinstance(outcome, Applied | Duplicate):
             raise StoreUnavailable(
                 f"the store of the replica {self.replica!r} is being rebalanced; try again when "
@@ -155,7 +158,7 @@ class Residence:
 
     def _refuse(self, how: str, names: tuple[str, ...]) -> NoReturn:
         raise StoreUnavailable(
-            f"the store of the replica {self.replica!r} {how}, not for {', '.join(names)}: "
+            f"the store of the replica {self.replica!r} {how}, not for {list(names)}: "
             "stop the replicas, run `holdfast rebalance` with all their stores, start them again"
         )
 
