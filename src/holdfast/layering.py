@@ -58,17 +58,24 @@ def _by_url(
     return found
 
 
-def check_replicas(replica: str | None, replicas: Replicas | None) -> None:
-    """Refuse one without the other, and a replica that is not among the replicas."""
+def check_replicas(replica: str | None, replicas: Replicas | None) -> Replicas | None:
+    """The replicas, to be asked again and again.
+
+    Refuses one without the other, and a replica that is not among the replicas.
+    """
     if (replica is None) != (replicas is None):
         raise InvalidInput(
             "replica= and replicas= belong together: the name of this replica, and the names of all"
         )
     if replica is None or replicas is None:
-        return
+        return None
     check_id(replica, "the name of a replica")
-    if not callable(replicas) and replica not in replica_names(replicas):
+    if callable(replicas):
+        return replicas
+    names = replica_names(replicas)
+    if replica not in names:
         raise InvalidInput(f"the replica {replica!r} is not among replicas=; add its name there")
+    return names
 
 
 def replica_names(replicas: Replicas) -> tuple[str, ...]:

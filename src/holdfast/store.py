@@ -111,7 +111,7 @@ class Store:
     ) -> None:
         world = world or World()
         self._retain = seconds(retain)
-        check_replicas(replica, replicas)
+        replicas = check_replicas(replica, replicas)
         scopes: dict[Engine, Scope] = {}
         layers = {
             "threads": engine if threads is None else threads,

@@ -112,7 +112,7 @@ class Store:
     ) -> None:
         world = world or World()
         self._retain = seconds(retain)
-        check_replicas(replica, replicas)
+        replicas = check_replicas(replica, replicas)
         scopes: dict[SyncEngine, Scope] = {}
         layers = {
             "threads": engine if threads is None else threads,
