@@ -14,6 +14,7 @@ from typing import Any
 import holdfast
 from holdfast.layers.residence import UNROUTED
 from holdfast.ops import Entity, Fetched
+from holdfast.rebalancing import Rebalancing
 from holdfast.registry import create_sync_engine, parse
 from holdfast.volumes import Volume
 from holdfast.world import World
@@ -69,7 +70,10 @@ class Process:
 
 @contextmanager
 def replicas(folder: Path, *names: str) -> Iterator[dict[str, Process]]:
-    """All of them, running; stopped as a deployment stops them."""
+    """All of them, running; stopped as a deployment stops them. New volumes are laid out first."""
+    new = [name for name in names if not (folder / f"{name}.db").exists()]
+    if len(new) == len(names):
+        rebalance(folder, *(word for name in new for word in ("--joining", name)))
     with ExitStack() as stack:
         running = {}
         for name in names:
@@ -131,3 +135,15 @@ def contents(folder: Path, names: Iterable[str]) -> dict[tuple[str, str], tuple[
 def homes(names: Iterable[str], ids: Iterable[str]) -> dict[str, str]:
     listed = list(names)
     return {id_: holdfast.route(id_, listed) for id_ in ids}
+
+
+def lay_out(url: str, name: str, names: Iterable[str]) -> None:
+    """One volume, as if the others had been laid out with it."""
+    world = World()
+    engines = {each: create_sync_engine(parse("memory://"), world) for each in names}
+    engines[name] = create_sync_engine(parse(url), world)
+    for engine in engines.values():
+        engine.open()
+    Rebalancing(engines, names, namespace="default", world=world).run(0)
+    for engine in engines.values():
+        engine.close()

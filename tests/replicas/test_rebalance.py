@@ -172,6 +172,7 @@ def test_it_does_not_begin_while_a_replica_runs_and_waits_for_it_to_stop(tmp_pat
 
 
 def test_a_replica_that_was_killed_counts_as_running_for_a_while(tmp_path: Path) -> None:
+    rebalance(tmp_path, "--joining", "agents-0")
     process = Process(tmp_path, "agents-0", ["agents-0"])
     process.kill()
     rebalance(tmp_path, "agents-0", "--joining", "agents-1", fails="one that was killed: --wait 30")

@@ -13,7 +13,7 @@ import holdfast
 from holdfast import sync
 from holdfast.layers.residence import SAFE, TTL
 from holdfast.testing.clock import SteppableWorld
-from replicas.processes import replicas
+from replicas.processes import lay_out, replicas, url_of
 
 NAMES = ("agents-0", "agents-1", "agents-2")
 HELLO = {"role": "user", "content": "hello"}
@@ -21,8 +21,22 @@ HERE = next(f"s-{n}" for n in range(99) if holdfast.route(f"s-{n}", NAMES) == "a
 ELSEWHERE = next(f"s-{n}" for n in range(99) if holdfast.route(f"s-{n}", NAMES) == "agents-2")
 
 
+@pytest.fixture(autouse=True)
+def volume(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """That of agents-0, laid out."""
+    url = url_of(tmp_path, "agents-0")
+    if "not_laid_out" not in request.fixturenames:
+        lay_out(url, "agents-0", NAMES)
+    return url
+
+
+@pytest.fixture
+def not_laid_out() -> None:
+    """The test does it, or leaves it."""
+
+
 def open_here(folder: Path, **options: Any) -> holdfast.Store:
-    url = f"sqlite:///{folder}/agents-0.db"
+    url = url_of(folder, "agents-0")
     return holdfast.open(url, **{"replica": "agents-0", "replicas": NAMES} | options)
 
 
@@ -96,7 +110,9 @@ async def test_whatever_is_asked_of_what_lives_elsewhere_names_its_owner(
         assert [info.id async for info in store.threads()] == [HERE]
 
 
-def test_three_processes_have_a_third_each_and_together_everything(tmp_path: Path) -> None:
+def test_three_processes_have_a_third_each_and_together_everything(
+    tmp_path: Path, not_laid_out: None
+) -> None:
     ids = [f"s-{number}" for number in range(30)]
     with replicas(tmp_path, *NAMES) as running:
         for id_ in ids:
@@ -113,9 +129,9 @@ def test_three_processes_have_a_third_each_and_together_everything(tmp_path: Pat
 
 async def test_only_what_lies_on_the_replicas_own_volume_is_divided(
     tmp_path: Path,
+    volume: str,
     postgres: str,  # noqa: F811
 ) -> None:
-    volume = f"sqlite:///{tmp_path}/agents-0.db"
     async with holdfast.open(postgres, threads=volume, replica="agents-0", replicas=NAMES) as store:
         await store.user(ELSEWHERE).put({"name": "Noor"})
         await store.once(ELSEWHERE, lambda: 1)
@@ -163,12 +179,36 @@ async def test_a_list_that_changes_while_it_runs_is_noticed(tmp_path: Path) -> N
         assert (await store.thread(HERE).load()).version == 1
 
 
-async def test_a_store_that_was_one_for_all_is_not_taken_for_a_part(tmp_path: Path) -> None:
-    async with holdfast.open(f"sqlite:///{tmp_path}/agents-0.db") as store:
-        await store.thread(HERE).append(HELLO)
+@pytest.mark.parametrize("used", [False, True])
+async def test_a_volume_that_was_never_laid_out_serves_nothing(
+    used: bool, tmp_path: Path, not_laid_out: None
+) -> None:
+    """It is new and others have the history, or it was lost, or it was one for all before."""
+    if used:
+        async with holdfast.open(url_of(tmp_path, "agents-0")) as store:
+            await store.thread(HERE).append(HELLO)
     async with open_here(tmp_path) as store:
-        with pytest.raises(holdfast.StoreUnavailable, match="from before it had replicas"):
-            await store.thread(HERE).load()
+        for call in (store.thread(HERE).load(), store.thread(HERE).append(HELLO)):
+            with pytest.raises(holdfast.StoreUnavailable, match="was never laid out"):
+                await call
+
+
+async def test_a_replica_that_may_not_serve_is_not_in_the_way_and_goes_on_afterwards(
+    tmp_path: Path, volume: str
+) -> None:
+    names = list(NAMES)
+    async with open_here(tmp_path, replicas=lambda: names) as store:
+        await store.thread(HERE).append(HELLO)
+        names.append("agents-3")
+        stays = next(
+            id_ for id_ in (f"s-{n}" for n in range(99)) if holdfast.route(id_, names) == "agents-0"
+        )
+        with pytest.raises(holdfast.StoreUnavailable, match="is laid out for"):
+            await store.thread(stays).load()
+        lay_out(volume, "agents-0", names)
+        assert (await store.thread(stays).append(HELLO)).status == "stored"
+        with pytest.raises(holdfast.StoreUnavailable, match="is in use by agents-0"):
+            lay_out(volume, "agents-0", names)
 
 
 async def test_what_has_not_moved_yet_is_not_listed_but_is_exported_and_erased(
@@ -176,7 +216,7 @@ async def test_what_has_not_moved_yet_is_not_listed_but_is_exported_and_erased(
 ) -> None:
     async with open_here(tmp_path) as store:
         await store.thread(HERE, user="u").append(HELLO)
-    with sync.open(f"sqlite:///{tmp_path}/agents-0.db") as plain:  # as an older release wrote it
+    with sync.open(url_of(tmp_path, "agents-0")) as plain:  # somebody who does not know of replicas
         plain.thread(ELSEWHERE, user="u").append(HELLO)
     async with open_here(tmp_path) as store:
         assert [info.id async for info in store.threads()] == [HERE]
@@ -218,8 +258,8 @@ def test_a_server_that_all_replicas_reach_is_not_divided() -> None:
         holdfast.open("postgresql://localhost/agents", replica="a", replicas=["a", "b"])
 
 
-def test_a_blocking_store_is_divided_too(tmp_path: Path) -> None:
-    with sync.open(f"sqlite:///{tmp_path}/a.db", replica="agents-0", replicas=NAMES) as store:
+def test_a_blocking_store_is_divided_too(volume: str) -> None:
+    with sync.open(volume, replica="agents-0", replicas=NAMES) as store:
         store.thread(HERE).append(HELLO)
         with pytest.raises(sync.WrongReplica) as caught:
             store.context(user=HERE, thread=ELSEWHERE)
