@@ -73,6 +73,7 @@ class Capabilities(Struct, frozen=True):
     flights: int = 1  # batches worth having under way at once
     batch: int = 256  # most operations worth sending in one batch
     page: int = 200  # most entries worth reading in one fetch
+    networked: bool = False  # a server that all replicas reach, not a file or memory of one
     snapshots: bool = False  # `snapshot` shows one moment of the whole store
 
 
@@ -85,6 +86,7 @@ class Description(Struct, frozen=True):
     durability: str  # one sentence: what survives which failure
     bytes: int | None = None
     settings: Mapping[str, Any] = {}
+    parts: Mapping[str, Description] = {}  # of a layered store, by what lives there
 
 
 class Reader(Protocol):

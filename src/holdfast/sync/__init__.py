@@ -33,6 +33,7 @@ from holdfast.errors import (
     TooLarge,
     Truncated,
     WorkflowFinished,
+    WrongReplica,
 )
 from holdfast.keys import idempotency_key
 from holdfast.records import (
@@ -104,6 +105,7 @@ __all__ = [
     "Workflow",
     "WorkflowFinished",
     "WorkflowInfo",
+    "WrongReplica",
     "idempotency_key",
     "open",
     "route",

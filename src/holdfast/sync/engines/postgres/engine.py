@@ -43,7 +43,11 @@ class PostgresEngine:
         self._pool: Pool | None = None
         self._listener: Listener | None = None
         self.capabilities = Capabilities(
-            durable=True, shared=True, native_notify=settings.listens, snapshots=True
+            durable=True,
+            shared=True,
+            native_notify=settings.listens,
+            snapshots=True,
+            networked=True,
         )
 
     def open(self) -> None:
