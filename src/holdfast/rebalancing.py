@@ -30,7 +30,7 @@ from holdfast.routing import route
 from holdfast.volumes import PAGE, Volume
 from holdfast.world import World
 
-BATCH = 20  # entities that are moved together
+BATCH = 50  # entities that are moved together
 MARKS = "erased"
 
 

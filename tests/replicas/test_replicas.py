@@ -247,6 +247,28 @@ async def test_a_replica_that_lost_its_lease_looks_again_and_goes_on(tmp_path: P
         assert (await store.thread(HERE).append(HELLO)).version == 2
 
 
+class Paused(SteppableWorld):
+    """Both clocks go on while the process does nothing."""
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._offset
+
+
+async def test_a_replica_that_was_paused_while_others_rebalanced_writes_nothing(
+    tmp_path: Path, volume: str
+) -> None:
+    world = Paused()
+    four = [*NAMES, "agents-3"]
+    async with open_here(tmp_path, world=world) as store:
+        await store.thread(HERE).append(HELLO)
+        with pytest.raises(holdfast.StoreUnavailable, match="is in use"):
+            lay_out(volume, "agents-0", four, world)
+        world.advance(TTL + 1)
+        lay_out(volume, "agents-0", four, world)
+        with pytest.raises(holdfast.StoreUnavailable, match="is laid out for"):
+            await store.thread(HERE).append(HELLO)
+
+
 # --- what makes no sense ----------------------------------------------------------------
 
 
