@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import __version__
-from holdfast.backup.format import BackupFile, BackupWriter, Counts
+from holdfast.backup.format import BackupFile, BackupWriter, Counts, checked_path
 from holdfast.backup.lines import FORMAT, Content, End, EntityLine, EntryLine, Header, Moment
 from holdfast.backup.marks import Erasures
 from holdfast.backup.reading import Source
@@ -63,7 +63,7 @@ def backup(
 ) -> Report:
     """Write all of a namespace into a new file, which appears complete or not at all."""
     check_id(namespace, "a namespace")
-    if os.path.exists(path):
+    if os.path.exists(checked_path(path)):
         raise InvalidInput(f"{path} exists already: choose another name, or remove it first")
     with _reading(parse(url), namespace) as (source, header):
         writer = BackupWriter(path, header)

@@ -75,6 +75,13 @@ def _same(one: EntityLine, other: EntityLine) -> bool:
     return (one.kind, one.id) == (other.kind, other.id)
 
 
+def checked_path(path: str) -> str:
+    """A URL in the place of a file is a mistake, and may hold a password."""
+    if "://" in path:
+        raise InvalidInput("a URL stands where the file of a backup belongs: FILE is a path")
+    return path
+
+
 # --- writing ----------------------------------------------------------------------------
 
 
@@ -155,7 +162,7 @@ class BackupFile:
     """Reads one file, and refuses at the first thing that is not as it was written."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self._path = checked_path(path)
         try:
             self._file: BinaryIO = open(path, "rb")  # noqa: SIM115  # closed by `close`
         except OSError as error:

@@ -44,10 +44,9 @@ class Erasures:
         entity: EntityLine | None = None
         for line in lines:
             if isinstance(line, EntityLine):
-                entity = line
-            elif entity is not None and entity.kind == MARK:
-                if isinstance(line, DocumentLine) and line.name == MARK:
-                    self.add(entity.id, entity.head(), line.stored())
+                entity = line if line.kind == MARK else None
+            elif entity is not None and isinstance(line, DocumentLine) and line.name == MARK:
+                self.add(entity.id, entity.head(), line.stored())
 
     def covers(self, line: EntityLine) -> bool:
         """Whether this belonged to a user who was erased after it was begun."""

@@ -14,19 +14,23 @@ from holdfast.engine import SyncEngine
 from holdfast.errors import StateConflictError
 from holdfast.ops import (
     Absent,
+    Acquire,
     Applied,
     Commit,
     Conflict,
     Drop,
     Entity,
     Entry,
+    Fence,
     Fetch,
     Fetched,
     Head,
+    Held,
     List,
     Listed,
     LogAt,
     Put,
+    Renew,
     Restore,
     Value,
     Write,
@@ -38,6 +42,8 @@ PART = 1024 * 1024  # bytes in one commit, before its last entry
 ENTRIES = 1000  # entries in one commit
 BATCH = 2 * 1024 * 1024  # bytes in one round trip
 TOGETHER = 100  # commits in one round trip
+LEASE = 10.0  # seconds after which a restore that was killed can be run again
+CLOCKS_DIFFER = 60.0  # seconds
 OWN_KINDS = (MARK, RESTORING)  # what an empty namespace may hold
 
 
@@ -98,8 +104,11 @@ class Target:
         self._world = World()
         self._together: list[Commit] = []
         self._size = 0
+        self._nonce = self._world.new_id()
+        self._token = 0
+        self._leased = 0.0
         self.resumed = False
-        self.erased = self.expired = 0
+        self.erased = 0
 
     # --- beginning and end ----------------------------------------------------------
 
@@ -111,16 +120,44 @@ class Target:
             self._refuse_used()
             put = Commit(place, self._world.new_id(), (Put(RESTORING, text),), (Absent(),))
             (outcome,) = self._engine.execute((put,))
-            if isinstance(outcome, Applied):
-                return
-            there = self._marked(place)
+            there = self._source if isinstance(outcome, Applied) else self._marked(place)
+        else:
+            self.resumed = True
         if there != self._source:
             what = "something else" if there is None else there.get("what", "something else")
             raise StateConflictError(
                 f"{what} is being restored into the namespace {self._namespace!r}: finish that "
                 "first (run it again), or use another namespace"
             )
-        self.resumed = True
+        self._acquire(place)
+
+    def _acquire(self, place: Entity) -> None:
+        """One process at a time: the loser would overwrite what agents write after the winner."""
+        end = self._world.monotonic() + 1.5 * LEASE
+        while True:
+            self._leased = self._world.monotonic()
+            write = Acquire(self._nonce, LEASE, self._world.name())
+            (outcome,) = self._engine.execute((Commit(place, self._world.new_id(), (write,)),))
+            if isinstance(outcome, Applied) and outcome.lease is not None:
+                self._token = outcome.lease.token
+                return
+            if not isinstance(outcome, Held) or self._world.monotonic() > end:
+                raise StateConflictError(
+                    f"another process is restoring into the namespace {self._namespace!r} right "
+                    "now; wait for it, or stop it and run this again"
+                )
+            self._world.block(min(0.5, outcome.remaining))
+
+    def _renew(self) -> None:
+        """From time to time; whoever was frozen for too long learns it here."""
+        now = self._world.monotonic()
+        if now - self._leased < LEASE / 4:
+            return
+        place = marker(self._namespace)
+        renew = Renew(self._token, self._nonce, LEASE)
+        (outcome,) = self._engine.execute((Commit(place, self._world.new_id(), (renew,)),))
+        _must_be_applied(outcome, place)
+        self._leased = now
 
     def _marked(self, place: Entity) -> dict[str, Any] | None:
         (fetched,) = self._engine.execute((Fetch(place, documents=(RESTORING,)),))
@@ -148,7 +185,9 @@ class Target:
     def finish(self) -> None:
         """Everything is there, and the namespace may be used."""
         self._flush()
-        self._send([Commit(marker(self._namespace), self._world.new_id(), (Drop(),))])
+        fence = Fence(self._token, self._nonce)
+        place = marker(self._namespace)
+        self._send([Commit(place, self._world.new_id(), (Drop(),), (fence,))])
 
     def drop(self, entities: Iterable[Entity]) -> None:
         for entity in entities:
@@ -194,16 +233,21 @@ class Target:
     def _put_part(self, part: Part, *, last: bool = False) -> bool:
         """One part of many, after what came before it; False: its time has come meanwhile."""
         self._flush()
+        self._renew()
         before = part.stored
         checks = () if before is None else (LogAt(before.version, before.stamp),)
         entity = self._entity(part)
         commit = Commit(entity, self._world.new_id(), (part.restore(last=last),), checks)
         (outcome,) = self._engine.execute((commit,))
-        if isinstance(outcome, Conflict) and not outcome.head.exists and part.head.expires:
-            self.expired += 1
+        if isinstance(outcome, Conflict) and not outcome.head.exists and self._has_expired(part):
             return False
         _must_be_applied(outcome, entity)
         return True
+
+    def _has_expired(self, part: Part) -> bool:
+        """By this machine's clock, which may be a little behind the engine's."""
+        expires = part.head.expires
+        return expires is not None and expires < self._world.now() + CLOCKS_DIFFER
 
     def _entity(self, part: Part) -> Entity:
         return Entity(self._namespace, part.line.kind, part.line.id)
@@ -217,6 +261,7 @@ class Target:
     def _flush(self) -> None:
         together, self._together, self._size = self._together, [], 0
         if together:
+            self._renew()
             self._send(together)
 
     def _send(self, commits: list[Commit]) -> None:
