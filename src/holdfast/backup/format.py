@@ -8,6 +8,7 @@ byte before it. So a flipped bit anywhere is noticed, and so is a missing or an 
 from __future__ import annotations
 
 import os
+import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -37,6 +38,7 @@ GZIP = 31  # zlib's name for the gzip format
 SMALL = 4096  # more than the last member takes
 HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
+_URL = re.compile(r"[a-zA-Z][\w+.-]*:(//|.+@)")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(AnyLine).decode
 
@@ -77,7 +79,7 @@ def _same(one: EntityLine, other: EntityLine) -> bool:
 
 def checked_path(path: str) -> str:
     """A URL in the place of a file is a mistake, and may hold a password."""
-    if "://" in path:
+    if _URL.match(path):
         raise InvalidInput("a URL stands where the file of a backup belongs: FILE is a path")
     return path
 

@@ -15,7 +15,8 @@ Exit code 0: every byte is as it was written. 1: it is not; the message says whe
 
 examples:
   holdfast verify agents.backup
-  holdfast verify agents.backup --json"""
+  holdfast verify agents.backup --json
+  holdfast backup sqlite:///agents.db agents.backup && holdfast verify agents.backup"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
