@@ -137,7 +137,8 @@ def test_another_backup_is_refused_until_the_first_is_finished(
         restore(other, into)
     with pytest.raises(holdfast.StateConflictError, match="finish that first"):
         copy(made[0], into)
-    restore(made[1], into)
+    moved = Path(made[1]).rename(tmp_path / "moved.backup")
+    assert restore(str(moved), into).resumed, "the same, whatever it is called"
     assert everything(into) == everything(made[0])
 
 
@@ -207,7 +208,7 @@ def test_agents_that_write_while_it_is_restored_are_noticed(
 
     engine = create_sync_engine(parse(into), World())
     engine.open()
-    target = Target(engine, "default", {"what": "a test"})
+    target = Target(engine, "default", "a test", "a test")
     target.begin()
     with (
         BackupFile(path) as file,

@@ -106,8 +106,8 @@ def restore(
             _add_erasures(marks, other, file.header.namespace)
         with _opened(parse(url)) as engine:
             marks.add_all(Source(engine, place, one_moment=False).marks(), there=True)
-            name = os.path.basename(path)
-            target = Target(engine, place, {"what": f"the backup {name}", "sha256": found.sha256})
+            what = f"the backup {os.path.basename(path)}"
+            target = Target(engine, place, found.sha256, what)
             target.begin()
             target.put_marks(marks)
             advance = None if progress is None else _advance(progress, "restoring", file.size)
@@ -136,7 +136,7 @@ def copy(
         marks.add_all(Source(engine, place, one_moment=False).marks(), there=True)
         marks.add_all(source.marks())
         what = f"a copy of the namespace {namespace!r} of {known.safe}"
-        target = Target(engine, place, {"what": what})
+        target = Target(engine, place, what, what)
         target.begin()
         target.put_marks(marks)
         counts = Counts()

@@ -93,14 +93,15 @@ class Part:
 class Target:
     """An empty namespace that a backup is put into.
 
-    `source` names what is being restored: a marker in the namespace holds it until the end, so that
-    an interrupted restore can be run again, and nothing else can be restored on top of it.
+    A marker in the namespace holds until the end which `source` is being restored (`what` says it
+    to people), so that an interrupted restore can be run again, and nothing else can be restored
+    on top of it.
     """
 
-    def __init__(self, engine: SyncEngine, namespace: str, source: dict[str, Any]) -> None:
+    def __init__(self, engine: SyncEngine, namespace: str, source: str, what: str) -> None:
         self._engine = engine
         self._namespace = namespace
-        self._source = source
+        self._source = {"source": source, "what": what}
         self._world = World()
         self._together: list[Commit] = []
         self._size = 0
@@ -123,7 +124,7 @@ class Target:
             there = self._source if isinstance(outcome, Applied) else self._marked(place)
         else:
             self.resumed = True
-        if there != self._source:
+        if there is None or there.get("source") != self._source["source"]:
             what = "something else" if there is None else there.get("what", "something else")
             raise StateConflictError(
                 f"{what} is being restored into the namespace {self._namespace!r}: finish that "
