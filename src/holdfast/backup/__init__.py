@@ -26,11 +26,11 @@ from holdfast.backup.lines import FORMAT, Content, End, EntityLine, EntryLine, H
 from holdfast.backup.marks import Erasures
 from holdfast.backup.reading import Source
 from holdfast.backup.restoring import OWN_KINDS, Target
-from holdfast.cli.schemas import refuse_missing
 from holdfast.codec import check_id
 from holdfast.engine import SyncEngine, SyncSnapshots
 from holdfast.errors import InvalidInput
 from holdfast.ops import Entity
+from holdfast.presence import refuse_missing
 from holdfast.records import moment as moment_of
 from holdfast.registry import EngineURL, create_sync_engine, parse
 from holdfast.world import World

@@ -33,6 +33,7 @@ EXAMPLES = """\
 examples:
   holdfast migrate sqlite:///agents.db
   holdfast health sqlite:///agents.db --json
+  holdfast backup sqlite:///agents.db agents.backup
   HOLDFAST_URL=sqlite:///agents.db holdfast sweep
   holdfast sweep --help
 
