@@ -10,10 +10,10 @@ from contextlib import ExitStack
 import msgspec
 
 from holdfast.cli import FAILED, OK, complain
-from holdfast.cli.schemas import refuse_missing
 from holdfast.codec import check_id
 from holdfast.engine import SyncEngine
 from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.presence import refuse_missing
 from holdfast.rebalancing import Moved, Rebalancing
 from holdfast.registry import EngineURL, create_sync_engine, parse
 from holdfast.world import World
@@ -29,7 +29,7 @@ examples:
   holdfast rebalance agents-0=sqlite:////a/agents.db --leaving agents-1=sqlite:////b/agents.db
   holdfast rebalance agents-0=sqlite:////a/agents.db agents-1=sqlite:////b/agents.db --dry-run"""
 
-ONE_STORE = False
+TAKES_URL = False
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 from holdfast.codec import Limits
 from holdfast.errors import (
+    BackupDamaged,
     DiskProblem,
     HoldfastError,
     InvalidInput,
@@ -57,6 +58,7 @@ from holdfast.sync.store import Store, open
 
 __all__ = [
     "Appended",
+    "BackupDamaged",
     "Change",
     "Context",
     "Cursor",

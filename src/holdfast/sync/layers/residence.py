@@ -42,7 +42,7 @@ logger = logging.getLogger("holdfast.sync.replicas")
 
 LAYOUT = "layout"  # kind, id and document of the record of the list
 PRESENCE = "replica"  # kind of the leases of those who use the volume
-UNROUTED = frozenset({"erased", "health", LAYOUT, PRESENCE})  # kinds that every volume has
+UNROUTED = frozenset({"erased", "health", "restoring", LAYOUT, PRESENCE})  # a volume's own kinds
 TTL = 30.0
 SAFE = 0.9  # the part of the ttl that the holder relies on
 
