@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 from holdfast.codec import Limits
 from holdfast.errors import (
+    BackupDamaged,
     DiskProblem,
     HoldfastError,
     InvalidInput,
@@ -63,6 +64,7 @@ from holdfast.store import Store, open
 
 __all__ = [
     "Appended",
+    "BackupDamaged",
     "Change",
     "Context",
     "Cursor",

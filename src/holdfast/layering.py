@@ -15,6 +15,12 @@ LAYERS = ("threads", "users", "workflows")
 Replicas = Iterable[str] | Callable[[], Iterable[str]]
 
 
+class Names(tuple[str, ...]):
+    """Names of replicas, checked and sorted."""
+
+    __slots__ = ()
+
+
 def layer_urls(
     url: str | None,
     named: Mapping[str, str | None],
@@ -80,10 +86,12 @@ def check_replicas(replica: str | None, replicas: Replicas | None) -> Replicas |
 
 def replica_names(replicas: Replicas) -> tuple[str, ...]:
     """The names of all replicas as of now, in an order of their own."""
+    if type(replicas) is Names:
+        return replicas  # checked before
     given = replicas() if callable(replicas) else replicas
     if isinstance(given, str):
         raise InvalidInput(f"replicas= is a list of names, not the text {given!r}")
-    names = tuple(sorted({check_id(name, "the name of a replica") for name in given}))
+    names = Names(sorted({check_id(name, "the name of a replica") for name in given}))
     if not names:
         raise InvalidInput(
             "replicas= is empty; it has the names of all replicas, this one included"

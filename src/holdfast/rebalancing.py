@@ -30,7 +30,7 @@ from holdfast.routing import route
 from holdfast.volumes import PAGE, Volume
 from holdfast.world import World
 
-BATCH = 20  # entities that are moved together
+BATCH = 50  # entities that are moved together
 MARKS = "erased"
 
 
@@ -50,7 +50,8 @@ class Moved(Struct, frozen=True):
 class Rebalancing:
     """One run over the volumes of all replicas, those that leave included.
 
-    `volumes` are open engines by the name of the replica, `names` the replicas that are to be.
+    `volumes` are engines by the name of the replica, to be opened before anything is asked; `names`
+    are the replicas that are to be.
     """
 
     def __init__(

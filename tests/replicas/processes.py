@@ -137,9 +137,9 @@ def homes(names: Iterable[str], ids: Iterable[str]) -> dict[str, str]:
     return {id_: holdfast.route(id_, listed) for id_ in ids}
 
 
-def lay_out(url: str, name: str, names: Iterable[str]) -> None:
+def lay_out(url: str, name: str, names: Iterable[str], world: World | None = None) -> None:
     """One volume, as if the others had been laid out with it."""
-    world = World()
+    world = world or World()
     engines = {each: create_sync_engine(parse("memory://"), world) for each in names}
     engines[name] = create_sync_engine(parse(url), world)
     for engine in engines.values():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
+import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +142,35 @@ def test_a_run_that_is_killed_is_finished_by_the_next(tmp_path: Path) -> None:
     assert all(name == holdfast.route(id_, THREE) for (_, id_), (name, _) in after.items())
 
 
+@pytest.mark.soak
+def test_a_hundred_runs_killed_at_random_lose_nothing(tmp_path: Path) -> None:
+    with sync.open(f"{url_of(tmp_path, 'agents-0')}?durability=relaxed") as store:
+        for number in range(300):
+            store.thread(f"s-{number}").append({"n": number}, key="k")
+    before = contents(tmp_path, ["agents-0"])
+    chance = random.Random(1)
+    rebalance(tmp_path, "agents-0", *joining("agents-1", "agents-2", "agents-3"))
+    killed = 0
+    for _ in range(100):
+        staying = chance.sample(FOUR, chance.randint(1, 4))
+        leaving = [w for name in FOUR if name not in staying for w in ("--leaving", name)]
+        process = start_rebalance(tmp_path, *staying, *leaving)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.2 + chance.random())
+        process.kill()
+        process.communicate()
+        killed += process.returncode == -9
+    rebalance(tmp_path, *FOUR)
+    after = contents(tmp_path, FOUR)
+    assert killed > 20, "too few were killed for this to mean anything"
+    assert before.keys() == after.keys()
+    assert all(same(before[at][1], after[at][1]) for at in before)
+
+
+def joining(*names: str) -> list[str]:
+    return [word for name in names for word in ("--joining", name)]
+
+
 def wait_until_it_has(path: Path, entities: int, process: Any) -> None:
     end = time.monotonic() + 30
     while process.poll() is None and time.monotonic() < end:
@@ -220,7 +252,7 @@ def test_whoever_was_erased_stays_erased_on_every_volume(tmp_path: Path) -> None
         (("nosuch",), "say --joining nosuch="),
         (("agents-0", "agents-0"), "is named twice"),
         (("--leaving", "agents-0"), "every replica is leaving"),
-        (("agents-0", "pg=postgresql://127.0.0.1:1/x"), "127.0.0.1"),
+        (("agents-0", "pg=postgresql://127.0.0.1:1/x"), "a server that all replicas reach"),
     ],
 )
 def test_a_call_that_makes_no_sense_is_refused(

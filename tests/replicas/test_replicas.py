@@ -13,7 +13,7 @@ import holdfast
 from holdfast import sync
 from holdfast.layers.residence import SAFE, TTL
 from holdfast.testing.clock import SteppableWorld
-from replicas.processes import lay_out, replicas, url_of
+from replicas.processes import Process, lay_out, replicas, url_of
 
 NAMES = ("agents-0", "agents-1", "agents-2")
 HELLO = {"role": "user", "content": "hello"}
@@ -224,12 +224,49 @@ async def test_what_has_not_moved_yet_is_not_listed_but_is_exported_and_erased(
         assert (await store.user("u").erase()).removed == {"thread": 2}
 
 
+def test_several_processes_of_one_replica_share_its_volume(
+    tmp_path: Path, not_laid_out: None
+) -> None:
+    with replicas(tmp_path, *NAMES) as running:
+        worker = Process(tmp_path, "agents-0", NAMES)
+        other = running["agents-0"]
+        assert worker.ask("append", thread=HERE, messages=[HELLO], key="1") == "stored"
+        assert other.ask("append", thread=HERE, messages=[HELLO], key="2") == "stored"
+        worker.stop()
+        assert other.ask("load", thread=HERE) == [2, [HELLO, HELLO]]
+        with pytest.raises(holdfast.StoreUnavailable, match="is in use by agents-0"):
+            lay_out(url_of(tmp_path, "agents-0"), "agents-0", [*NAMES, "agents-3"])
+        assert other.ask("append", thread=HERE, messages=[HELLO], key="3") == "stored"
+
+
 async def test_a_replica_that_lost_its_lease_looks_again_and_goes_on(tmp_path: Path) -> None:
     world = SteppableWorld(1_700_000_000.0)
     async with open_here(tmp_path, world=world) as store:
         await store.thread(HERE).append(HELLO)
         world.advance(SAFE * TTL + 1)
         assert (await store.thread(HERE).append(HELLO)).version == 2
+
+
+class Paused(SteppableWorld):
+    """Both clocks go on while the process does nothing."""
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._offset
+
+
+async def test_a_replica_that_was_paused_while_others_rebalanced_writes_nothing(
+    tmp_path: Path, volume: str
+) -> None:
+    world = Paused()
+    four = [*NAMES, "agents-3"]
+    async with open_here(tmp_path, world=world) as store:
+        await store.thread(HERE).append(HELLO)
+        with pytest.raises(holdfast.StoreUnavailable, match="is in use"):
+            lay_out(volume, "agents-0", four, world)
+        world.advance(TTL + 1)
+        lay_out(volume, "agents-0", four, world)
+        with pytest.raises(holdfast.StoreUnavailable, match="is laid out for"):
+            await store.thread(HERE).append(HELLO)
 
 
 # --- what makes no sense ----------------------------------------------------------------

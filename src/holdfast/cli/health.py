@@ -9,8 +9,8 @@ import msgspec
 
 from holdfast import sync
 from holdfast.cli import FAILED, OK, complain
-from holdfast.cli.schemas import refuse_missing
 from holdfast.errors import StoreUnavailable
+from holdfast.presence import refuse_missing
 from holdfast.records import Health
 from holdfast.registry import EngineURL, parse
 

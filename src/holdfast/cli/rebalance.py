@@ -10,10 +10,10 @@ from contextlib import ExitStack
 import msgspec
 
 from holdfast.cli import FAILED, OK, complain
-from holdfast.cli.schemas import refuse_missing
 from holdfast.codec import check_id
 from holdfast.engine import SyncEngine
 from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.presence import refuse_missing
 from holdfast.rebalancing import Moved, Rebalancing
 from holdfast.registry import EngineURL, create_sync_engine, parse
 from holdfast.world import World
@@ -29,7 +29,7 @@ examples:
   holdfast rebalance agents-0=sqlite:////a/agents.db --leaving agents-1=sqlite:////b/agents.db
   holdfast rebalance agents-0=sqlite:////a/agents.db agents-1=sqlite:////b/agents.db --dry-run"""
 
-ONE_STORE = False
+TAKES_URL = False
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -64,22 +64,22 @@ def run(options: argparse.Namespace) -> int:
         if name not in dict(joining):
             _refuse_missing(name, url)
     world = World()
+    volumes: dict[str, SyncEngine] = {
+        name: create_sync_engine(url, world)
+        for name, url in stores.items()
+        if not options.dry_run or name not in dict(joining)  # opening it would create it
+    }
+    rebalancing = Rebalancing(
+        volumes,
+        [name for name in stores if name not in dict(leaving)],
+        namespace=check_id(options.namespace, "a namespace"),
+        world=world,
+        progress=_show,
+    )
     with ExitStack() as stack:
-        volumes: dict[str, SyncEngine] = {}
-        for name, url in stores.items():
-            if options.dry_run and name in dict(joining):
-                continue  # opening it would create it
-            engine: SyncEngine = create_sync_engine(url, world)
+        for engine in volumes.values():
             stack.callback(engine.close)
             engine.open()
-            volumes[name] = engine
-        rebalancing = Rebalancing(
-            volumes,
-            [name for name in stores if name not in dict(leaving)],
-            namespace=check_id(options.namespace, "a namespace"),
-            world=world,
-            progress=_show,
-        )
         moved = rebalancing.plan() if options.dry_run else rebalancing.run(options.wait)
     _say(moved, as_json=options.json)
     return FAILED if moved.undecided else OK

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from math import inf
 from typing import Any
 
@@ -40,9 +41,11 @@ logger = logging.getLogger("holdfast.replicas")
 
 LAYOUT = "layout"  # kind, id and document of the record of the list
 PRESENCE = "replica"  # kind of the leases of those who use the volume
-UNROUTED = frozenset({"erased", "health", LAYOUT, PRESENCE})  # kinds that every volume has
+UNROUTED = frozenset({"erased", "health", "restoring", LAYOUT, PRESENCE})  # a volume's own kinds
 TTL = 30.0
 SAFE = 0.9  # the part of the ttl that the holder relies on
+
+_owner = lru_cache(maxsize=4096)(route)  # a conversation is asked for again and again
 
 
 class Residence:
@@ -97,7 +100,7 @@ class Residence:
             entity = op.within if isinstance(op, List) else None
         if entity is None or entity.kind in UNROUTED:
             return
-        owner = route(entity.id, names)
+        owner = _owner(entity.id, names)
         if owner != self.replica:
             raise WrongReplica(
                 f"the {entity.kind} {entity.id!r} lives with the replica {owner!r}, this is "
@@ -107,7 +110,7 @@ class Residence:
 
     def _own(self, listed: Listed, names: tuple[str, ...]) -> Listed:
         """A page without what is still here but has to move, or has just been copied here."""
-        own = tuple(f for f in listed.entities if route(f.entity.id, names) == self.replica)
+        own = tuple(f for f in listed.entities if _owner(f.entity.id, names) == self.replica)
         return Listed(own, listed.documents, listed.next)
 
     # --- moving in and out ----------------------------------------------------------

@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 from holdfast.codec import Limits
 from holdfast.errors import (
+    BackupDamaged,
     DiskProblem,
     HoldfastError,
     InvalidInput,
@@ -64,6 +65,7 @@ from holdfast.sync.store import Store, open
 
 __all__ = [
     "Appended",
+    "BackupDamaged",
     "Change",
     "Context",
     "Cursor",
