@@ -47,8 +47,8 @@ class PostgresServer:
         self._folder = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
         self._data = self._folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
-        _give(self._folder)
+        self.port = free_port()
+        give(self._folder)
         self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8",
                   "--no-sync", "--locale=C")  # fmt: skip
 
@@ -129,7 +129,7 @@ class PostgresServer:
             command += ["-c", f"{name}={value}"]
         with open(self._folder / "log", "ab") as log:
             return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", **_as_nobody()
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", **as_nobody()
             )
 
     def _is_ready(self, end: float) -> bool:
@@ -164,7 +164,7 @@ class PostgresServer:
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._binaries / program), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, cwd="/", **_as_nobody())
+        done = subprocess.run(command, capture_output=True, text=True, cwd="/", **as_nobody())
         assert done.returncode == 0, f"{program} failed:\n{done.stdout}\n{done.stderr}"
 
 
@@ -199,20 +199,20 @@ def _wheel_binaries() -> Path:
     return copy / package.name / "pginstall" / "bin"
 
 
-def _as_nobody() -> dict[str, Any]:
+def as_nobody() -> dict[str, Any]:
     if os.getuid() != 0:
         return {}
     user = pwd.getpwnam("nobody")
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 
-def _give(folder: Path) -> None:
+def give(folder: Path) -> None:
     if os.getuid() == 0:
         user = pwd.getpwnam("nobody")
         os.chown(folder, user.pw_uid, user.pw_gid)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         return int(listening.getsockname()[1])

@@ -17,6 +17,13 @@ class Unanswered(psycopg.OperationalError):
     """The server did not answer in time; the connection cannot be used any more."""
 
 
+def is_from_pooler(error: psycopg.Error) -> bool:
+    """Whether something between lends connections, and so keeps nothing that a session was told."""
+    if isinstance(error, errors.InvalidSqlStatementName | errors.DuplicatePreparedStatement):
+        return True
+    return "unsupported startup parameter" in str(error)
+
+
 def explain(
     error: psycopg.Error, applied: Literal["no", "unknown"], safe: str, schema: str
 ) -> HoldfastError:
@@ -51,8 +58,7 @@ def explain(
             "the URL at the primary (target_session_attrs=read-write chooses it among several)",
             applied=applied,
         )
-    pooled = isinstance(error, errors.InvalidSqlStatementName | errors.DuplicatePreparedStatement)
-    if pooled or "unsupported startup parameter" in what:
+    if is_from_pooler(error):
         return StoreUnavailable(
             f"{safe}: there is a pooler between, which lends connections for single transactions "
             f"({what}); use ?prepare=off&listen=off",

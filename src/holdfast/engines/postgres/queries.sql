@@ -119,9 +119,13 @@ ON CONFLICT (id) DO UPDATE SET until = excluded.until;
 DELETE FROM holdfast.listeners WHERE id = %s OR until < holdfast.clock() - 3600;
 
 -- name: has_schema
--- Whether the schema is there, and whether it is ours.
-SELECT current_setting('server_encoding'), to_regnamespace('holdfast') IS NOT NULL,
-       to_regclass('holdfast.about') IS NOT NULL;
+-- Whether the schema is there, and whether it is ours. Read from the tables: to_regclass and its
+-- like answer from a cache of the session, which another's migration has not reached yet.
+SELECT current_setting('server_encoding'), current_setting('transaction_isolation'),
+       n.oid IS NOT NULL, c.oid IS NOT NULL
+FROM (SELECT replace('holdfast', '"', '') AS name) AS it
+LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = it.name
+LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'about';
 
 -- name: about
 SELECT name, value FROM holdfast.about;

@@ -7,6 +7,7 @@ and its reply, is never lent again.
 
 from __future__ import annotations
 
+import logging
 import select
 import threading
 from collections.abc import Callable, Sequence
@@ -17,12 +18,15 @@ from psycopg import Connection, Cursor
 from psycopg.pq import TransactionStatus
 
 from holdfast.engines.postgres.arrays import register
+from holdfast.engines.postgres.failures import is_from_pooler
 from holdfast.engines.postgres.settings import Settings
 from holdfast.engines.postgres.waiting import bounded
 
 Rows = list[tuple[Any, ...]]
 
 PREPARE_AFTER = 2  # uses of a statement on a connection before it is prepared
+logger = logging.getLogger("holdfast.sync.postgres")
+
 ANSWER_SECONDS = 4.5  # a round trip takes less, or its connection is given up
 
 
@@ -93,16 +97,31 @@ class Pool:
 
 
 def connect(settings: Settings) -> Link:
-    """A connection set up as every connection of ours is."""
-    link = Link.connect(
-        autocommit=True,
-        prepare_threshold=PREPARE_AFTER if settings.prepare else None,
-        **settings.world.call(settings.connect_arguments),
-    )
+    """A connection set up as every connection of ours is.
+
+    A pooler that refuses what a session is told is obeyed from then on: nothing is told, prepared
+    or listened for.
+    """
+    try:
+        link = _connect(settings)
+    except psycopg.OperationalError as error:
+        if not (settings.prepares and settings.adapts and is_from_pooler(error)):
+            raise
+        settings.met.pooler = True
+        logger.info("pooler_met", extra={"store": settings.safe})
+        link = _connect(settings)
     link.clock = settings.world.monotonic
     register(link)
     link.asker = link.cursor(binary=True)
     return link
+
+
+def _connect(settings: Settings) -> Link:
+    return Link.connect(
+        autocommit=True,
+        prepare_threshold=PREPARE_AFTER if settings.prepares else None,
+        **settings.world.call(settings.connect_arguments),
+    )
 
 
 def _ask(link: Link, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:
