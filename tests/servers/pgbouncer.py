@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
 from servers.postgres import PostgresServer, as_nobody, free_port, give
 
 INSTALL_SECONDS = 120

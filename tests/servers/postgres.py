@@ -81,6 +81,25 @@ class PostgresServer:
             cursor = connection.execute(query)  # type: ignore[call-overload]
             return cursor.fetchall() if cursor.description else []
 
+    def admit(self, *rules: str) -> None:
+        """Who may connect, and how: lines of pg_hba.conf. The tests' own questions always may."""
+        own = "host all postgres 127.0.0.1/32 trust"
+        (self._data / "pg_hba.conf").write_text("\n".join([*rules, own, ""]))
+        if self._process is not None:
+            self.run_sql("SELECT pg_reload_conf()")
+
+    def configure(self, **settings: str) -> None:
+        """Other settings, from the next start on."""
+        self._settings |= settings
+
+    def keep(self, path: Path) -> str:
+        """A copy that only the server can read; its place."""
+        copy = self._folder / path.name
+        shutil.copy(path, copy)
+        copy.chmod(0o600)
+        give(copy)
+        return str(copy)
+
     def start(self) -> PostgresServer:
         """Start, and return when it answers; what a crash left behind is waited for."""
         end = time.monotonic() + READY_SECONDS
