@@ -42,15 +42,27 @@ class PostgresServer:
     """One cluster in a folder of its own. `url` stays the same over restarts."""
 
     def __init__(self, binaries: Path | None = None, **settings: str) -> None:
-        self._binaries = binaries or _wheel_binaries()
+        self._prepare(binaries or _wheel_binaries(), settings)
+        self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8",
+                  "--no-sync", "--locale=C")  # fmt: skip
+
+    def _prepare(self, binaries: Path, settings: dict[str, str]) -> None:
+        self._binaries = binaries
         self._settings = SETTINGS | settings
         self._folder = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
         self._data = self._folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
         self.port = free_port()
         give(self._folder)
-        self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8",
-                  "--no-sync", "--locale=C")  # fmt: skip
+
+    @classmethod
+    def standby_of(cls, primary: PostgresServer, **settings: str) -> PostgresServer:
+        """A copy of a running server that follows it, not started yet."""
+        standby = cls.__new__(cls)
+        standby._prepare(primary._binaries, settings)
+        standby._run("pg_basebackup", "-D", str(standby._data), "-h", "127.0.0.1", "-U", "postgres",
+                     "-p", str(primary.port), "-R", "--no-sync", "-c", "fast")  # fmt: skip
+        return standby
 
     @property
     def url(self) -> str:
@@ -110,6 +122,10 @@ class PostgresServer:
             # It ended at once: shared memory of the killed one is still there. Try again.
             assert time.monotonic() < end, f"PostgreSQL does not start:\n{self.log()}"
             time.sleep(0.05)
+
+    def start_without_waiting(self) -> None:
+        """Start one that may not answer for a while."""
+        self._process = self._spawn()
 
     def stop(self) -> None:
         """The orderly way: open connections are ended."""
