@@ -158,6 +158,23 @@ async def test_transactions_that_would_not_see_what_they_waited_for_are_refused(
     await engine.close()
 
 
+async def test_nothing_is_compiled_before_it_runs(
+    server: PostgresServer, url: str, schema: str
+) -> None:
+    """With sequential scans off, releases before 18 would compile each statement, for 100 ms."""
+    engine = make_engine(url)
+    await engine.open()
+    ask = engine._ask  # type: ignore[attr-defined]
+    assert await ask([("SELECT current_setting('jit')", ())]) == [[("off",)]]
+    await engine.close()
+    settings = server.run_sql(
+        f"SELECT proconfig FROM pg_proc WHERE pronamespace = '{schema}'::regnamespace"
+        " AND 'enable_seqscan=off' = ANY (proconfig)"
+    )
+    assert len(settings) == 2
+    assert all("jit=off" in told for (told,) in settings)
+
+
 def test_a_store_opens_anew_in_each_event_loop(url: str) -> None:
     store = holdfast.open(url)
 

@@ -31,6 +31,7 @@ import holdfast.testing.conformance.leases
 import holdfast.testing.conformance.lifecycle
 import holdfast.testing.conformance.listing
 import holdfast.testing.conformance.locks
+import holdfast.testing.conformance.namespaces
 import holdfast.testing.conformance.reading
 import holdfast.testing.conformance.repeats
 import holdfast.testing.conformance.retention

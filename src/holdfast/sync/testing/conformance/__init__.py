@@ -32,6 +32,7 @@ import holdfast.sync.testing.conformance.leases
 import holdfast.sync.testing.conformance.lifecycle
 import holdfast.sync.testing.conformance.listing
 import holdfast.sync.testing.conformance.locks
+import holdfast.sync.testing.conformance.namespaces
 import holdfast.sync.testing.conformance.reading
 import holdfast.sync.testing.conformance.repeats
 import holdfast.sync.testing.conformance.retention
