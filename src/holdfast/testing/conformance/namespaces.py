@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
-
 from holdfast.errors import InvalidInput
 from holdfast.store import Store
 from holdfast.testing.conformance.cases import case
+from holdfast.testing.conformance.feeds import following
 from holdfast.testing.conformance.harness import Harness, raises
 
 
@@ -77,7 +76,7 @@ async def a_feed_hears_of_its_namespace_alone(h: Harness) -> None:
     async with (
         h.store() as store,
         h.store(namespace=h.new_id()) as elsewhere,
-        aclosing(store.thread("t").changes()) as feed,
+        following(store.thread("t")) as feed,
     ):
         await elsewhere.thread("t").append({"of": "another"})
         await store.thread("t").append({"of": "mine"})

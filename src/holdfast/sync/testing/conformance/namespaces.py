@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 from holdfast.errors import InvalidInput
 from holdfast.sync.store import Store
 from holdfast.sync.testing.conformance.cases import case
+from holdfast.sync.testing.conformance.feeds import following
 from holdfast.sync.testing.conformance.harness import Harness, raises
 
 
@@ -78,7 +77,7 @@ def a_feed_hears_of_its_namespace_alone(h: Harness) -> None:
     with (
         h.store() as store,
         h.store(namespace=h.new_id()) as elsewhere,
-        closing(store.thread("t").changes()) as feed,
+        following(store.thread("t")) as feed,
     ):
         elsewhere.thread("t").append({"of": "another"})
         store.thread("t").append({"of": "mine"})
