@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -18,16 +18,26 @@ from typing import Any
 import apsw
 
 from bench import coordination, imports, processes, storage
-from bench.contestants import SQLITE, Field
+from bench.contestants import POSTGRES, SQLITE, Field
 from bench.conversations import Population
 from bench.coordination import rows_of_coordination
+from bench.databases import Databases
 from bench.driving import Ready, Tasks, Threads, check
 from bench.report import Report
 from bench.rounds import Cell, Work, play
-from bench.targets import LONG, SHORT, rows_of, rows_of_imports, rows_of_races, rows_of_storage
+from bench.targets import (
+    LONG,
+    SHORT,
+    rows_of,
+    rows_of_imports,
+    rows_of_postgres,
+    rows_of_races,
+    rows_of_storage,
+)
 
 CALLS = ("last", "get", "update", "append", "turn")  # reads first: appends make histories longer
 SECTIONS = (*CALLS, "histories", "context", "coordination", "processes", "storage", "import")
+ENGINES = ("sqlite", "postgres")
 HISTORIES = (10, SHORT, 1_000, LONG)  # besides 100, which every other cell uses
 POPULATION = {10: 60, SHORT: 60, 100: 100, 1_000: 10, LONG: 5}
 
@@ -38,8 +48,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         folder = Path(name)
         before = _fsync(folder)
         report = Report(_setting(options))
-        report.cells = _cells(folder, SQLITE, options)
-        report.rows = rows_of(report.cells)
+        if "postgres" in options.engine:
+            report.cells = _cells(folder, POSTGRES, Databases, options)
+            report.rows = rows_of_postgres(report.cells)
+            if options.engine == ["postgres"]:
+                options.only = []  # the rest is SQLite's
+        if "sqlite" in options.engine:
+            cells = _cells(folder, SQLITE, _Files, options)
+            report.cells = cells + report.cells
+            report.rows = rows_of(cells) + report.rows
         if "coordination" in options.only:
             _say("run-once tasks and workflow steps")
             calls = 30 if options.quick else 100
@@ -69,6 +86,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--only", metavar="SECTION,…", default=",".join(SECTIONS), help=", ".join(SECTIONS)
     )
+    parser.add_argument(
+        "--engine", metavar="ENGINE,…", default=",".join(ENGINES), help=", ".join(ENGINES)
+    )
     parser.add_argument("--callers", metavar="N,…", help="default: 1,10,100; --quick: 1,100")
     parser.add_argument("--rounds", type=int, help="how often each contestant has its turn")
     parser.add_argument("--slot", type=float, metavar="MS", help="how long each turn lasts")
@@ -85,6 +105,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     for section in options.only:
         if section not in SECTIONS:
             parser.error(f"--only {section}: use one of {', '.join(SECTIONS)}")
+    options.engine = options.engine.split(",")
+    for engine in options.engine:
+        if engine not in ENGINES:
+            parser.error(f"--engine {engine}: use one of {', '.join(ENGINES)}")
     callers = options.callers or ("1,100" if options.quick else "1,10,100")
     try:
         options.callers = [int(number) for number in callers.split(",")]
@@ -99,14 +123,14 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _cells(folder: Path, field: Field, options: argparse.Namespace) -> list[Cell]:
+def _cells(folder: Path, field: Field, place: Place, options: argparse.Namespace) -> list[Cell]:
     groups = _groups(options)
     if not groups:
         return []
     needed = {work.history for works in groups for work in works} | {100}
     population = Population({n: POPULATION[n] for n in sorted(needed)})
     _say(f"filling files with {sum(n for _, _, n in population.owners()):,} messages")
-    files = _Files(folder, field, population)
+    files = place(folder, field.fill, population)
     contestants: list[Ready] = []
     cells: list[Cell] = []
     try:
@@ -127,6 +151,7 @@ def _cells(folder: Path, field: Field, options: argparse.Namespace) -> list[Cell
     finally:
         for each in contestants:
             each.close()
+        files.close()
     return cells
 
 
@@ -165,11 +190,19 @@ def _takes_part(each: Ready, work: Work, options: argparse.Namespace) -> bool:
 class _Files:
     """Each layout is filled once; every contestant gets a copy of its own."""
 
-    def __init__(self, folder: Path, field: Field, population: Population) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        fill: Mapping[str, Callable[[str, Population], None]],
+        population: Population,
+    ) -> None:
         self._folder = folder
         self._copies = 0
-        for layout, fill in field.fill.items():
-            fill(str(folder / f"{layout}.db"), population)
+        for layout, fill_one in fill.items():
+            fill_one(str(folder / f"{layout}.db"), population)
+
+    def close(self) -> None:
+        """The folder goes with everything in it."""
 
     def copy(self, layout: str) -> str:
         self._copies += 1
@@ -178,6 +211,9 @@ class _Files:
             shutil.copyfileobj(source, target)
             os.fsync(target.fileno())  # otherwise the first commits would pay for it
         return str(path)
+
+
+Place = type[_Files] | type[Databases]
 
 
 def _setting(options: argparse.Namespace) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""What Holdfast must reach on SQLite, row by row, and what was measured."""
+"""What Holdfast must reach, engine by engine and row by row, and what was measured."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from bench.imports import Imported
@@ -87,6 +87,38 @@ def rows_of(cells: Sequence[Cell]) -> list[Row]:
     ]
 
 
+def rows_of_postgres(cells: Sequence[Cell]) -> list[Row]:
+    """The same for PostgreSQL, against the driver by hand."""
+    found = Cells(cells)
+    rows = [*_postgres(found), *_growth(found), *_context(found)]
+    return [replace(row, what=f"PostgreSQL: {row.what}") for row in rows]
+
+
+def _postgres(cells: Cells) -> Iterator[Row]:
+    pairs = ((BLOCKING, "psycopg"), (HOLDFAST, "psycopg pool"))
+    for method in ("append", "last", "get", "update", "turn"):
+        limit = 1.25 if method in ("append", "last") else None
+        for name, other in pairs:
+            for who, ratio in cells.against(Work(method), name, (other,), "p50"):
+                yield Row(str(Work(method)), who, ratio, at_most=limit)
+    for method, least in (("append", 3.0), ("last", 2.0)):
+        work = Work(method, 100)
+        for name, other in pairs:
+            limit = least if name == HOLDFAST else None
+            for who, ratio in cells.against(work, name, (other,), "per_second"):
+                yield Row(f"{work}: calls/s", who, ratio, at_least=limit)
+    yield from _p99(cells)
+
+
+def _p99(cells: Cells) -> Iterator[Row]:
+    work = Work("append", 100)
+    for name, limit in ((HOLDFAST, 15.0), (BLOCKING, None)):
+        for result in cells.find(work, name):
+            each = [quantile(slot.took, 0.99) / 1e6 for slot in result.slots]
+            p99 = Ratio(result.p99 / 1000, min(each), max(each))
+            yield Row(f"{work}: p99", title(result), p99, "ms", at_most=limit)
+
+
 def _one_caller(cells: Cells) -> Iterator[Row]:
     drivers, loops = ("apsw", "sqlite3"), ("aiosqlite", "apsw on a worker")
     for method, name, others, limit in (
@@ -107,11 +139,7 @@ def _many_callers(cells: Cells) -> Iterator[Row]:
             yield Row(f"{work}: calls/s", who, ratio, at_least=limit)
     for who, ratio in cells.against(work, HOLDFAST, ("aiosqlite",), "per_second"):
         yield Row(f"{work}: calls/s", who, ratio)
-    for name, limit in ((HOLDFAST, 15.0), (BLOCKING, None)):
-        for result in cells.find(work, name):
-            each = [quantile(slot.took, 0.99) / 1e6 for slot in result.slots]
-            p99 = Ratio(result.p99 / 1000, min(each), max(each))
-            yield Row(f"{work}: p99", title(result), p99, "ms", at_most=limit)
+    yield from _p99(cells)
     work = Work("last", 100)
     for name, others in (
         (HOLDFAST, ("aiosqlite", "apsw on a worker")),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.contestants import holdfasts, raw
+from bench.contestants import holdfasts, raw, raw_psycopg
 from bench.contestants.holdfasts import Holdfast, HoldfastSync
 from bench.contestants.raw_aiosqlite import RawAiosqlite
 from bench.contestants.raw_apsw import RawApsw, RawApswWorker
+from bench.contestants.raw_psycopg import RawPsycopg, RawPsycopgPool
 from bench.contestants.raw_sqlite3 import RawSqlite3
 from bench.contestants.shape import Awaited, Blocking
 from bench.conversations import Population
@@ -16,7 +17,7 @@ from bench.conversations import Population
 
 @dataclass(frozen=True)
 class Field:
-    """The contestants on one engine, and how a file is filled for each layout."""
+    """The contestants on one engine, and how a file or a database is filled for each layout."""
 
     blocking: tuple[type[Blocking], ...]
     awaited: tuple[type[Awaited], ...]
@@ -27,4 +28,9 @@ SQLITE = Field(
     blocking=(RawSqlite3, RawApsw, HoldfastSync),
     awaited=(RawAiosqlite, RawApswWorker, Holdfast),
     fill={"raw": raw.fill, "holdfast": holdfasts.fill},
+)
+POSTGRES = Field(
+    blocking=(RawPsycopg, HoldfastSync),
+    awaited=(RawPsycopgPool, Holdfast),
+    fill={"raw": raw_psycopg.fill, "holdfast": holdfasts.fill},
 )

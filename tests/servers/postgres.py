@@ -85,7 +85,11 @@ class PostgresServer:
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         """A plain connection for the test's own questions."""
-        return psycopg.connect(self.url, autocommit=True, connect_timeout=5)
+        return self.connect_to("postgres")
+
+    def connect_to(self, database: str) -> psycopg.Connection[tuple[Any, ...]]:
+        """The same to another database."""
+        return psycopg.connect(self.database(database), autocommit=True, connect_timeout=5)
 
     def run_sql(self, query: str) -> list[tuple[Any, ...]]:
         """The rows of one statement."""
