@@ -30,6 +30,9 @@ class Queries(SimpleNamespace):
     fetch: str
     fetch_tail: str
     fetch_tails: str
+    part_tail: str
+    part_documents: str
+    part_named: str
     versions: str
     listen: str
     unlisten: str
