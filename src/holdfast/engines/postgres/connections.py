@@ -7,7 +7,6 @@ and its reply, is never lent again.
 from __future__ import annotations
 
 import asyncio
-import logging
 import select
 
 # sync only: import threading
@@ -19,15 +18,15 @@ from psycopg import AsyncConnection, AsyncCursor
 from psycopg.pq import TransactionStatus
 
 from holdfast.engines.postgres.arrays import register
-from holdfast.engines.postgres.failures import is_from_pooler
+from holdfast.engines.postgres.failures import is_from_pooler, logger
 from holdfast.engines.postgres.settings import Settings
-from holdfast.engines.postgres.waiting import bounded
+from holdfast.engines.postgres.waiting import driven  # async only
+
+# sync only: from holdfast.engines.postgres.waiting import bounded
 
 Rows = list[tuple[Any, ...]]
 
 PREPARE_AFTER = 2  # uses of a statement on a connection before it is prepared
-logger = logging.getLogger("holdfast.postgres")
-
 ANSWER_SECONDS = 4.5  # a round trip takes less, or its connection is given up
 
 
@@ -42,7 +41,11 @@ class Link(AsyncConnection[tuple[Any, ...]]):
 
     async def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
         if self.answer_by:
-            gen = bounded(gen, self.clock, self.answer_by)
+            # async only: begin
+            left = self.answer_by - self.clock()
+            return await driven(gen, self.pgconn.socket, left)
+            # async only: end
+            # sync only: gen = bounded(gen, self.clock, self.answer_by)
         return await super().wait(gen, *args, **kwargs)
 
 

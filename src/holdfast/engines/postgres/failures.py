@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Literal
 
 import psycopg
 from psycopg import errors
 
 from holdfast.errors import DiskProblem, HoldfastError, SchemaError, StoreUnavailable
+
+logger = logging.getLogger("holdfast.postgres")
 
 # Nothing was applied, and the same batch may well succeed at once.
 RETRIED = (errors.DeadlockDetected, errors.SerializationFailure)

@@ -7,7 +7,6 @@ and its reply, is never lent again.
 
 from __future__ import annotations
 
-import logging
 import select
 import threading
 from collections.abc import Callable, Sequence
@@ -18,15 +17,13 @@ from psycopg import Connection, Cursor
 from psycopg.pq import TransactionStatus
 
 from holdfast.engines.postgres.arrays import register
-from holdfast.engines.postgres.failures import is_from_pooler
+from holdfast.engines.postgres.failures import is_from_pooler, logger
 from holdfast.engines.postgres.settings import Settings
 from holdfast.engines.postgres.waiting import bounded
 
 Rows = list[tuple[Any, ...]]
 
 PREPARE_AFTER = 2  # uses of a statement on a connection before it is prepared
-logger = logging.getLogger("holdfast.sync.postgres")
-
 ANSWER_SECONDS = 4.5  # a round trip takes less, or its connection is given up
 
 
