@@ -42,7 +42,7 @@ class PostgresEngine:
         self._pool: Pool | None = None
         self._listener: Listener | None = None
         self.capabilities = self._capabilities()
-        self._under_way: set[asyncio.Task[list[Rows]]] = set()  # async only
+        self._under_way: set[asyncio.Task[None]] = set()  # async only
 
     async def open(self) -> None:
         self._pool = Pool(self._settings, self._settings.queriers)
@@ -96,19 +96,31 @@ class PostgresEngine:
     async def _ask(self, statements: Sequence[Statement], writes: bool = False) -> list[Rows]:
         """One round trip, which a cancelled caller leaves to itself."""
         # async only: begin
-        trip = self._round_trip(statements, writes)
-        task = asyncio.get_running_loop().create_task(trip)
+        loop = asyncio.get_running_loop()
+        reply: asyncio.Future[list[Rows]] = loop.create_future()
+        task = loop.create_task(self._deliver(reply, statements, writes))
         self._under_way.add(task)
-        task.add_done_callback(self._landed)
-        return await asyncio.shield(task)
+        task.add_done_callback(self._under_way.discard)
+        return await reply
         # async only: end
         # sync only: return self._round_trip(statements, writes)
 
     # async only: begin
-    def _landed(self, task: asyncio.Task[list[Rows]]) -> None:
-        self._under_way.discard(task)
-        if not task.cancelled():
-            task.exception()  # its caller may have gone: then nobody is left to be told
+    async def _deliver(
+        self, reply: asyncio.Future[list[Rows]], statements: Sequence[Statement], writes: bool
+    ) -> None:
+        """A round trip and its answer, for whoever still waits (`shield` takes a turn more)."""
+        try:
+            rows = await self._round_trip(statements, writes)
+        except asyncio.CancelledError:  # the loop ends
+            reply.cancel()
+            raise
+        except BaseException as error:
+            if not reply.done():
+                reply.set_exception(error)
+        else:
+            if not reply.done():
+                reply.set_result(rows)
 
     # async only: end
     async def _round_trip(self, statements: Sequence[Statement], writes: bool) -> list[Rows]:
