@@ -17,20 +17,22 @@ from typing import Any
 import apsw
 
 from bench import coordination, imports, processes, storage
-from bench.contestants import REDIS, SQLITE, Field
+from bench.contestants import POSTGRES, REDIS, SQLITE, Field
 from bench.conversations import Population
 from bench.coordination import rows_of_coordination
+from bench.databases import Databases
 from bench.driving import Ready, Tasks, Threads, check
 from bench.homes import Files, Home, Servers, server_version
 from bench.report import Report
 from bench.rounds import Cell, Work, play
 from bench.storage import store_on_servers
 from bench.targets import LONG, SHORT, rows_of, rows_of_imports, rows_of_races, rows_of_storage
+from bench.targets_postgres import rows_on_postgres
 from bench.targets_redis import rows_of_memory, rows_on_redis
 
 CALLS = ("last", "get", "update", "append", "turn")  # reads first: appends make histories longer
 SECTIONS = (*CALLS, "histories", "context", "coordination", "processes", "storage", "import")
-ENGINES = ("sqlite", "redis")
+ENGINES = ("sqlite", "redis", "postgres")
 HISTORIES = (10, SHORT, 1_000, LONG)  # besides 100, which every other cell uses
 POPULATION = {10: 60, SHORT: 60, 100: 100, 1_000: 10, LONG: 5}
 
@@ -43,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report = Report(_setting(options))
         if "redis" in options.engine:
             _measure_redis(folder, options, report)
+        if "postgres" in options.engine:
+            _measure_postgres(options, report)
         if "sqlite" in options.engine:
             _measure_sqlite(folder, options, report)
         report.setting["fsync µs"] = f"{before:.0f} … {_fsync(folder):.0f}"
@@ -82,6 +86,12 @@ def _measure_redis(folder: Path, options: argparse.Namespace, report: Report) ->
         _say("stored bytes on Redis")
         stored = store_on_servers(folder, REDIS.fill, conversations=options.conversations)
         report.rows += rows_of_memory(stored)
+
+
+def _measure_postgres(options: argparse.Namespace, report: Report) -> None:
+    cells = _cells(lambda population: Databases(POSTGRES, population), POSTGRES, options)
+    report.cells += cells
+    report.rows += rows_on_postgres(cells)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -201,7 +211,8 @@ def _setting(options: argparse.Namespace) -> dict[str, Any]:
         "server": server_version(),
         "cores": os.cpu_count(),
         "rounds": options.rounds,
-        "durability": "SQLite: WAL, synchronous=FULL; Redis: appendfsync everysec",
+        "durability": "SQLite: WAL, synchronous=FULL; Redis: appendfsync everysec; "
+        "PostgreSQL: fsync, synchronous_commit=on",
     }
 
 

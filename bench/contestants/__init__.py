@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.contestants import holdfasts, raw, raw_redis
+from bench.contestants import holdfasts, raw, raw_psycopg, raw_redis
 from bench.contestants.holdfasts import Holdfast, HoldfastRedis, HoldfastSync, HoldfastSyncRedis
 from bench.contestants.raw_aiosqlite import RawAiosqlite
 from bench.contestants.raw_apsw import RawApsw, RawApswWorker
+from bench.contestants.raw_psycopg import RawPsycopg, RawPsycopgPool
 from bench.contestants.raw_redis import RawRedis, RawRedisAsync, SafeRedis, SafeRedisAsync
 from bench.contestants.raw_sqlite3 import RawSqlite3
 from bench.contestants.shape import Awaited, Blocking
@@ -34,4 +35,10 @@ REDIS = Field(
     blocking=(RawRedis, SafeRedis, HoldfastSyncRedis),
     awaited=(RawRedisAsync, SafeRedisAsync, HoldfastRedis),
     fill={"raw": raw_redis.fill, "holdfast": holdfasts.fill_server},
+)
+
+POSTGRES = Field(
+    blocking=(RawPsycopg, HoldfastSync),
+    awaited=(RawPsycopgPool, Holdfast),
+    fill={"raw": raw_psycopg.fill, "holdfast": holdfasts.fill},
 )

@@ -30,7 +30,8 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("bench") / "figures.json"
     only = "append,last,get,update,context,processes,storage,import"
     small = ("--quick", "--callers", "1,10", "--rounds", "2", "--slot", "3", "--turns", "10")
-    done = bench(*small, "--only", only, "--folder", str(path.parent), "--json", str(path))
+    on = ("--engine", "sqlite", "--folder", str(path.parent))
+    done = bench(*small, "--only", only, *on, "--json", str(path))
     assert done.returncode == 0, done.stderr
     assert "targets met" in done.stdout
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -81,6 +82,29 @@ def test_each_target_is_judged_by_a_number(figures: dict[str, Any]) -> None:
 def test_four_processes_lose_nothing(figures: dict[str, Any]) -> None:
     lost = [row for row in figures["rows"] if row["what"].endswith("messages lost")]
     assert [row["measured"]["median"] for row in lost] == [0, 0, 0]
+
+
+def test_postgresql_is_measured_beside_its_driver(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    small = ("--quick", "--callers", "1,10", "--rounds", "2", "--slot", "5", "--engine", "postgres")
+    done = bench(*small, "--only", "append,last,context", "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(path.read_text(encoding="utf-8"))
+    measured = {
+        (cell["work"], cell["callers"], cell["contestant"], cell["loop"])
+        for cell in figures["cells"]
+    }
+    for name, loop in (
+        ("psycopg", "threads"),
+        ("holdfast.sync", "threads"),
+        ("psycopg pool", "asyncio"),
+        ("holdfast", "asyncio"),
+    ):
+        for work in ("append", "last"):
+            assert {(work, 1, name, loop), (work, 10, name, loop)} <= measured
+    rows = {(row["what"], row["who"]) for row in figures["rows"]}
+    assert ("PostgreSQL: last 20, 1 caller, history 100", "holdfast / psycopg pool") in rows
+    assert ("PostgreSQL: full context / last 20", "holdfast") in rows
 
 
 def test_a_wrong_section_is_refused_with_the_right_ones() -> None:

@@ -18,8 +18,11 @@ from psycopg import AsyncConnection, AsyncCursor
 from psycopg.pq import TransactionStatus
 
 from holdfast.engines.postgres.arrays import register
+from holdfast.engines.postgres.failures import is_from_pooler, logger
 from holdfast.engines.postgres.settings import Settings
-from holdfast.engines.postgres.waiting import bounded
+from holdfast.engines.postgres.waiting import driven  # async only
+
+# sync only: from holdfast.engines.postgres.waiting import bounded
 
 Rows = list[tuple[Any, ...]]
 
@@ -39,7 +42,11 @@ class Link(AsyncConnection[tuple[Any, ...]]):
 
     async def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
         if self.answer_by:
-            gen = bounded(gen, self.clock, self.answer_by)
+            # async only: begin
+            left = self.answer_by - self.clock()
+            return await driven(gen, self.pgconn.socket, left)
+            # async only: end
+            # sync only: gen = bounded(gen, self.clock, self.answer_by)
         return await super().wait(gen, *args, **kwargs)
 
 
@@ -115,16 +122,31 @@ class Snapshot:
 
 
 async def connect(settings: Settings) -> Link:
-    """A connection set up as every connection of ours is."""
-    link = await Link.connect(
-        autocommit=True,
-        prepare_threshold=PREPARE_AFTER if settings.prepare else None,
-        **await settings.world.offload(settings.connect_arguments),
-    )
+    """A connection set up as every connection of ours is.
+
+    A pooler that refuses what a session is told is obeyed from then on: nothing is told, prepared
+    or listened for.
+    """
+    try:
+        link = await _connect(settings)
+    except psycopg.OperationalError as error:
+        if not (settings.prepares and settings.adapts and is_from_pooler(error)):
+            raise
+        settings.met.pooler = True
+        logger.info("pooler_met", extra={"store": settings.safe})
+        link = await _connect(settings)
     link.clock = settings.world.monotonic
     register(link)
     link.asker = link.cursor(binary=True)
     return link
+
+
+async def _connect(settings: Settings) -> Link:
+    return await Link.connect(
+        autocommit=True,
+        prepare_threshold=PREPARE_AFTER if settings.prepares else None,
+        **await settings.world.offload(settings.connect_arguments),
+    )
 
 
 async def _ask(link: Link, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:

@@ -140,6 +140,48 @@ LATERAL (
           WHERE n.entity = e.id AND n.life = e.life AND n.seq > e.base AND n.body IS NOT NULL
           ORDER BY n.seq DESC LIMIT u.last) l) page;
 
+-- name: part_tail
+-- The same as a part of a larger statement, in the columns of `fetch`.
+SELECT %s::bigint, holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       NULL::text, page.lines, page.count, page.first, NULL::text, NULL::text
+FROM holdfast.entities e, LATERAL (
+    SELECT string_agg(l.body, E'\n') AS lines, count(*) AS count,
+           min(l.seq) AS first
+    FROM (SELECT n.seq, n.body FROM holdfast.log n
+          WHERE n.entity = e.id AND n.life = e.life AND n.seq > e.base AND n.body IS NOT NULL
+          ORDER BY n.seq DESC LIMIT %s) l) page
+WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
+
+-- name: part_documents
+-- All documents of one entity, in the columns of `fetch`.
+SELECT %s::bigint, holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text,
+       (SELECT json_agg(json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log))
+        FROM (SELECT a.name, a.value, a.version, a.stamp, a.updated, a.log
+              FROM holdfast.documents a
+              WHERE a.entity = e.id AND a.life = e.life ORDER BY a.name) d)::text
+FROM holdfast.entities e
+WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
+
+-- name: part_named
+-- Some documents of one entity, in the columns of `fetch`.
+SELECT %s::bigint, holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text,
+       (SELECT json_agg(json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log))
+        FROM holdfast.documents d
+        WHERE d.entity = e.id AND d.life = e.life AND d.name = ANY (%b))::text
+FROM holdfast.entities e
+WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
+
 -- name: versions
 -- Where logs stand: 0 where there is none.
 SELECT e.id, CASE WHEN e.id IS NOT NULL AND (e.expires IS NULL OR e.expires > holdfast.clock())
@@ -158,9 +200,13 @@ ON CONFLICT (id) DO UPDATE SET until = excluded.until;
 DELETE FROM holdfast.listeners WHERE id = %s OR until < holdfast.clock() - 3600;
 
 -- name: has_schema
--- Whether the schema is there, and whether it is ours.
-SELECT current_setting('server_encoding'), to_regnamespace('holdfast') IS NOT NULL,
-       to_regclass('holdfast.about') IS NOT NULL;
+-- Whether the schema is there, and whether it is ours. Read from the tables: to_regclass and its
+-- like answer from a cache of the session, which another's migration has not reached yet.
+SELECT current_setting('server_encoding'), current_setting('transaction_isolation'),
+       n.oid IS NOT NULL, c.oid IS NOT NULL
+FROM (SELECT replace('holdfast', '"', '') AS name) AS it
+LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = it.name
+LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'about';
 
 -- name: about
 SELECT name, value FROM holdfast.about;

@@ -32,6 +32,9 @@ class Queries(SimpleNamespace):
     fetch_whole: str
     fetch_tail: str
     fetch_tails: str
+    part_tail: str
+    part_documents: str
+    part_named: str
     versions: str
     listen: str
     unlisten: str

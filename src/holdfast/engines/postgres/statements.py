@@ -50,6 +50,7 @@ from holdfast.ops import (
 Rows = Sequence[Sequence[Any]]
 
 MOST = 1 << 62  # larger numbers mean the same, and would not fit
+MOST_PARTS = 4  # fetches that are said one by one: more are cheaper together
 MOST_SWEPT = 100_000  # rows in one step, whatever was asked for
 
 _encode = msgspec.json.Encoder().encode
@@ -250,11 +251,7 @@ def _reads(
     fetches: list[tuple[int, Fetch]], listings: list[tuple[int, List]], queries: Queries
 ) -> Statement:
     """All fetches and all listings: an agent's whole context is one statement."""
-    params: list[Any] = []
-    parts = []
-    if fetches:
-        parts.append(queries.fetch)
-        params += _fetch_params([op for _, op in fetches])
+    parts, params = _parts([op for _, op in fetches], queries)
     for number, (_, op) in enumerate(listings, 1):
         query, args = entities_query(op, -number)
         parts.append(f"({queries.adapted(query)})")
@@ -262,6 +259,8 @@ def _reads(
 
     def read(rows: Rows, found: list[Any]) -> None:
         pages: list[list[Sequence[Any]]] = [[] for _ in listings]
+        for place, _ in fetches:
+            found[place] = Fetched(Head())  # a part gives no row for what is not there
         for row in rows:
             number = row[0]
             if number > 0:
@@ -273,6 +272,28 @@ def _reads(
             found[place] = read_entities(listing, page)
 
     return Statement(" UNION ALL ".join(parts), params, read)
+
+
+def _parts(ops: Sequence[Fetch], queries: Queries) -> tuple[list[str], list[Any]]:
+    """The fetches as parts of a statement: a few everyday ones as plain as each can be said."""
+    if not ops:
+        return [], []
+    if len(ops) > MOST_PARTS or not all(_is_tail(op) or _is_documents(op) for op in ops):
+        return [queries.fetch], _fetch_params(ops)
+    parts: list[str] = []
+    params: list[Any] = []
+    for number, op in enumerate(ops, 1):
+        address = [stored(part) for part in op.entity]
+        if op.log is not None:
+            parts.append(queries.part_tail)
+            params += [number, _most(op.log.last), *address]
+        elif op.all_documents:
+            parts.append(queries.part_documents)
+            params += [number, *address]
+        else:
+            parts.append(queries.part_named)
+            params += [number, TextArray([stored(name) for name in op.documents]), *address]
+    return parts, params
 
 
 def _fetch_params(ops: Sequence[Fetch]) -> list[Any]:
@@ -340,6 +361,11 @@ def _is_tail(op: Fetch) -> bool:
         and log.upto is None
         and log.stamp is None
     )
+
+
+def _is_documents(op: Fetch) -> bool:
+    """Documents and nothing else, of which nothing is known."""
+    return op.log is None and not op.known and bool(op.all_documents or op.documents)
 
 
 def _tail(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:

@@ -17,6 +17,7 @@ from psycopg import Connection, Cursor
 from psycopg.pq import TransactionStatus
 
 from holdfast.engines.postgres.arrays import register
+from holdfast.engines.postgres.failures import is_from_pooler, logger
 from holdfast.engines.postgres.settings import Settings
 from holdfast.engines.postgres.waiting import bounded
 
@@ -112,16 +113,31 @@ class Snapshot:
 
 
 def connect(settings: Settings) -> Link:
-    """A connection set up as every connection of ours is."""
-    link = Link.connect(
-        autocommit=True,
-        prepare_threshold=PREPARE_AFTER if settings.prepare else None,
-        **settings.world.call(settings.connect_arguments),
-    )
+    """A connection set up as every connection of ours is.
+
+    A pooler that refuses what a session is told is obeyed from then on: nothing is told, prepared
+    or listened for.
+    """
+    try:
+        link = _connect(settings)
+    except psycopg.OperationalError as error:
+        if not (settings.prepares and settings.adapts and is_from_pooler(error)):
+            raise
+        settings.met.pooler = True
+        logger.info("pooler_met", extra={"store": settings.safe})
+        link = _connect(settings)
     link.clock = settings.world.monotonic
     register(link)
     link.asker = link.cursor(binary=True)
     return link
+
+
+def _connect(settings: Settings) -> Link:
+    return Link.connect(
+        autocommit=True,
+        prepare_threshold=PREPARE_AFTER if settings.prepares else None,
+        **settings.world.call(settings.connect_arguments),
+    )
 
 
 def _ask(link: Link, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:

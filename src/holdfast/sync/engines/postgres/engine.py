@@ -42,13 +42,7 @@ class PostgresEngine:
         self._queries = Queries(settings.schema)
         self._pool: Pool | None = None
         self._listener: Listener | None = None
-        self.capabilities = Capabilities(
-            durable=True,
-            shared=True,
-            native_notify=settings.listens,
-            snapshots=True,
-            networked=True,
-        )
+        self.capabilities = self._capabilities()
 
     def open(self) -> None:
         self._pool = Pool(self._settings, self._settings.queriers)
@@ -59,6 +53,16 @@ class PostgresEngine:
             raise
         if self._settings.listens:
             self._listener = Listener(self._settings, self._queries)
+        self.capabilities = self._capabilities()
+
+    def _capabilities(self) -> Capabilities:
+        return Capabilities(
+            durable=True,
+            shared=True,
+            native_notify=self._settings.listens,
+            snapshots=True,
+            networked=True,
+        )
 
     def _bring_up_to_date(self) -> None:
         missing = pending(self._about(), self._settings.schema)
@@ -185,11 +189,16 @@ class PostgresEngine:
 
     def _about(self) -> dict[str, str]:
         """What the schema says of itself; nothing if it is not there."""
-        (((encoding, _, ours),),) = self._ask([(self._queries.has_schema, ())])
+        (((encoding, isolation, _, ours),),) = self._ask([(self._queries.has_schema, ())])
         if encoding != "UTF8":
             raise SchemaError(
                 f"{self._settings.safe}: the database has the encoding {encoding}; create one with "
                 "ENCODING 'UTF8'"
+            )
+        if isolation != "read committed":
+            raise SchemaError(
+                f"{self._settings.safe}: transactions are {isolation} here, and must see what they "
+                "waited for; run: ALTER ROLE … SET default_transaction_isolation = 'read committed'"
             )
         if not ours:
             return {}
@@ -221,7 +230,7 @@ class PostgresEngine:
         cursor.execute(queries.be_patient)
         cursor.execute(queries.lock_migrations)
         cursor.execute(queries.has_schema)
-        ((_, there, ours),) = cursor.fetchall()
+        ((_, _, there, ours),) = cursor.fetchall()
         if not there:
             cursor.execute(queries.create_schema)
         about: dict[str, str] = {}
