@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
+REDIS = ("redis-py", "redis-py, key and expiry")
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -46,6 +47,9 @@ def test_every_contestant_is_measured_in_every_cell(figures: dict[str, Any]) -> 
     contestants = [
         *((name, "threads") for name in ("sqlite3", "apsw", "holdfast.sync")),
         *((name, "asyncio") for name in ("aiosqlite", "apsw on a worker", "holdfast")),
+        *((name, loop) for name in REDIS for loop in ("threads", "asyncio")),
+        ("holdfast.sync (redis)", "threads"),
+        ("holdfast (redis)", "asyncio"),
     ]
     for work in ("append", "last", "get", "update"):
         for callers in (1, 10):
@@ -70,6 +74,11 @@ def test_each_target_is_judged_by_a_number(figures: dict[str, Any]) -> None:
     assert ("full context / last 20", "holdfast") in rows
     assert ("four processes, one file: append p99", "holdfast") in rows
     assert ("stored bytes / bytes of JSON", "holdfast") in rows
+    append = "append a turn, 1 caller, history 100"
+    assert (append, "holdfast (redis) / redis-py") in rows
+    assert (append, "holdfast.sync (redis) / redis-py, key and expiry, blocking") in rows
+    assert ("full context / last 20", "holdfast (redis)") in rows
+    assert ("memory / bytes of JSON", "holdfast (redis)") in rows
     assert ("import, beyond asyncio and msgspec", "holdfast") in rows
     for row in rows.values():
         measured = row["measured"]
@@ -111,6 +120,9 @@ def test_a_wrong_section_is_refused_with_the_right_ones() -> None:
     done = bench("--only", "apend")
     assert done.returncode == 2
     assert "last, get, update, append" in done.stderr
+    done = bench("--engine", "sqlight")
+    assert done.returncode == 2
+    assert "sqlite, redis" in done.stderr
 
 
 def test_the_table_of_patterns_has_a_row_for_each_store_that_is_named() -> None:

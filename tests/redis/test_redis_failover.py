@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
 from servers import until
 from servers.redis import RedisServer
 from servers.redis_cluster import (
@@ -21,7 +22,19 @@ from holdfast.engines.redis.server import parse_server
 from holdfast.engines.redis.topology import slot_of
 from holdfast.errors import StoreUnavailable
 from holdfast.layers.policy import Policy
-from holdfast.ops import Append, Applied, Commit, Entity, Fetch, Fetched, List, Listed, Log
+from holdfast.ops import (
+    Append,
+    Applied,
+    Commit,
+    Entity,
+    Fetch,
+    Fetched,
+    List,
+    Listed,
+    Log,
+    Put,
+    SetHead,
+)
 from holdfast.registry import parse
 from holdfast.world import World
 
@@ -190,3 +203,49 @@ async def test_two_callers_create_one_entity_and_the_index_has_it(tmp_path: Path
         finally:
             for engine in engines:
                 await engine.close()
+
+
+async def test_what_has_moved_can_be_read_before_the_move_is_done(tmp_path: Path) -> None:
+    """In the midst of a move the old node says ASK; scripts have to wait, and say so."""
+    with running_cluster(tmp_path, "valkey", replicas=0) as cluster:
+        engine = RedisEngine(parse_server(parse(cluster.url), WORLD))
+        await engine.open()
+        try:
+            entity = Entity("moving", "thread", "it")
+            writes = (Append(("1", "2"), key="k"), Put("doc", "{}"), SetHead(status="on"))
+            await engine.execute((Commit(entity, WORLD.new_id(), writes, owner="u"),))
+            slot = slot_of(places(entity).keys[0])
+            source, target = nodes_for(cluster, slot)
+            ids = [node.ask("CLUSTER", "MYID").split()[1].decode() for node in (source, target)]
+            number = str(slot)
+            assert target.ask("CLUSTER", "SETSLOT", number, "IMPORTING", ids[0]) == b"+OK\r\n"
+            assert source.ask("CLUSTER", "SETSLOT", number, "MIGRATING", ids[1]) == b"+OK\r\n"
+            for key in source.ask("CLUSTER", "GETKEYSINSLOT", number, "100").split(b"\r\n")[2::2]:
+                where = ("127.0.0.1", str(target.port), key.decode(), "0", "5000")
+                assert source.ask("MIGRATE", *where) == b"+OK\r\n"
+            for _ in range(2):
+                await all_is_found(engine, entity)
+            commit = Commit(entity, WORLD.new_id(), (Append(("3",)),), owner="u")
+            with pytest.raises(StoreUnavailable, match="moving") as caught:
+                await engine.execute((commit,))
+            assert caught.value.applied == "no"
+            for node in (target, source):
+                assert node.ask("CLUSTER", "SETSLOT", number, "NODE", ids[1]) == b"+OK\r\n"
+            (outcome,) = await engine.execute((commit,))
+            assert isinstance(outcome, Applied)
+            await all_is_found(engine, entity)
+        finally:
+            await engine.close()
+
+
+async def all_is_found(engine: RedisEngine, entity: Entity) -> None:
+    """By single commands, by transactions, and by listings."""
+    for fetch in (Fetch(entity), Fetch(entity, "u", Log(last=2), all_documents=True)):
+        (fetched,) = await engine.execute((fetch,))
+        assert isinstance(fetched, Fetched)
+        assert fetched.head.status == "on"
+    assert fetched.count == 2
+    assert list(fetched.documents) == ["doc"]
+    (listed,) = await engine.execute((List("moving", owner="u", documents=("doc",)),))
+    assert isinstance(listed, Listed)
+    assert [found.entity for found in listed.entities] == [entity]

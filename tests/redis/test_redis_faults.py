@@ -177,7 +177,8 @@ async def test_a_reply_that_is_cut_off_leaves_it_unknown_and_a_retry_counts_once
 async def test_a_store_rides_over_cut_connections_and_counts_every_update_once(
     valkey: RedisServer,
 ) -> None:
-    async with Proxy(valkey.port) as proxy, holdfast.open(proxy.url) as store:
+    patient = Policy(read_timeout=20.0, write_timeout=20.0)
+    async with Proxy(valkey.port) as proxy, holdfast.open(proxy.url, policy=patient) as store:
         counter = store.shared(WORLD.new_id())
         await counter.put({"n": 0})
         stop = asyncio.Event()

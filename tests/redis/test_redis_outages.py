@@ -73,7 +73,8 @@ async def test_blocking_calls_ride_over_cut_connections_and_count_every_update_o
     async with Proxy(valkey.port) as proxy:
 
         def count(url: str) -> int:
-            with holdfast.sync.open(url, namespace=WORLD.new_id()) as store:
+            patient = holdfast.Policy(read_timeout=20.0, write_timeout=20.0)
+            with holdfast.sync.open(url, namespace=WORLD.new_id(), policy=patient) as store:
                 counter = store.shared("counter")
                 for _ in range(150):
                     counter.update(lambda value: {"n": value.get("n", 0) + 1})

@@ -79,12 +79,12 @@ class Listed:
     def __init__(self, most: int = 5_000, longest: int = 8) -> None:
         self._most = most
         self._longest = longest
-        self._members: dict[Command, Sequence[bytes]] = {}
+        self._members: dict[Command, list[bytes]] = {}
 
-    def guess(self, asked: Command) -> Sequence[bytes]:
-        return self._members.get(asked, ())
+    def guess(self, asked: Command) -> list[bytes]:
+        return self._members.get(asked, [])
 
-    def learn(self, asked: Command, members: Sequence[bytes]) -> None:
+    def learn(self, asked: Command, members: list[bytes]) -> None:
         if not members or len(members) > self._longest:
             self._members.pop(asked, None)
             return

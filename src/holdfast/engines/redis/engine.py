@@ -137,11 +137,22 @@ class RedisEngine:
             raise
         finally:
             pool.give_back(link)
-        if trip.is_elsewhere():
-            return await self._fly(flight)
+        numbers = self._servers.elsewhere(trip)
+        if numbers:
+            await self._redirect(trip, numbers)
         self._servers.check(trip)
         outcomes = flight.land(trip.answers)
         return await self._fly(flight) if outcomes is None else outcomes
+
+    async def _redirect(self, trip: Round, numbers: Sequence[int]) -> None:
+        """Some steps belong to other nodes than the one that was asked."""
+        try:
+            answers = await self._servers.trip([trip.steps[number] for number in numbers])
+        except StoreUnavailable as error:
+            if trip.wrote:
+                error.applied = "unknown"
+            raise
+        trip.settle(numbers, answers)
 
     # async only: end
 

@@ -17,6 +17,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.ops import Commit, Fetch, List, Op, Outcome, Sweep
 
 BLOCK = 32  # reads that share a transaction: the server does nothing else meanwhile
+ELSEWHERE = ("MOVED", "ASK", "TRYAGAIN")
 WAITING = 0.5  # of a round trip's time may pass until the replicas have it
 
 
@@ -90,6 +91,8 @@ class Round:
                 self._add_block(steps[at:end])
                 at = end
             else:
+                if steps[at].asking:  # it counts for the next command, and there is only one
+                    self.commands.append(("ASKING",))
                 self._places.append(_Place(len(self.commands), len(steps[at].commands)))
                 self.commands += steps[at].commands
                 at += 1
@@ -101,17 +104,22 @@ class Round:
 
     def _add_block(self, steps: Sequence[Step]) -> None:
         """Reads that see one moment, with one look at the clock for all."""
-        start = len(self.commands)
         whole = any(len(step.commands) > 1 for step in steps)
+        asking = steps[0].asking  # then it is alone: only a cluster asks that
+        if whole and asking:
+            self.commands.append(("ASKING",))  # before MULTI it counts until EXEC
+        start = len(self.commands)
         if whole:
             self.commands.append(("MULTI",))
         self.commands.append(("TIME",))
+        if asking and not whole:
+            self.commands.append(("ASKING",))
         for step in steps:
             self.commands += step.commands
         if whole:
             self.commands.append(("EXEC",))
         end = len(self.commands)
-        at = 1 if whole else start + 1
+        at = 1 if whole else start + 1 + asking
         for step in steps:
             count = len(step.commands)
             if whole:
@@ -136,12 +144,20 @@ class Round:
         """The numbers of the steps whose script the server does not know."""
         return [n for n, error in self.errors.items() if code_of(error) == "NOSCRIPT"]
 
-    def is_elsewhere(self) -> bool:
-        """Whether nothing was run because the cluster wants all of it to be sent elsewhere."""
-        codes = [code_of(error) for error in self.errors.values()]
-        return len(codes) == len(self.steps) and all(
-            c in ("MOVED", "ASK", "TRYAGAIN") for c in codes
-        )
+    def elsewhere(self) -> list[int]:
+        """The numbers of the steps that did not run because a cluster wants them sent elsewhere."""
+        return [n for n, error in self.errors.items() if code_of(error) in ELSEWHERE]
+
+    def settle(self, numbers: Sequence[int], answers: Sequence[list[Any]]) -> None:
+        """Take over what came back for steps that were sent elsewhere."""
+        for number, answer in zip(numbers, answers, strict=True):
+            self.answers[number] = answer
+            del self.errors[number]
+
+    @property
+    def wrote(self) -> bool:
+        """Whether a step that writes has run."""
+        return any(step.writes for n, step in enumerate(self.steps) if n not in self.errors)
 
     def replace(self, numbers: Sequence[int], again: Round) -> None:
         """Take over how steps fared that were sent again."""

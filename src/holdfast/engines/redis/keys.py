@@ -90,6 +90,8 @@ def sortable(word: str) -> bytes:
 def split_member(member: bytes) -> tuple[str, bytes]:
     """The first word of a member, and the rest."""
     end = member.index(b"\x00")
+    if not member.startswith(b"\xff", end + 1):
+        return member[:end].decode(), member[end + 1 :]
     while member[end + 1 : end + 2] == b"\xff":
         end = member.index(b"\x00", end + 1)
     return member[:end].replace(b"\x00\xff", b"\x00").decode(), member[end + 1 :]

@@ -17,7 +17,7 @@ from holdfast.engines.redis.keys import (
     sortable,
     split_member,
 )
-from holdfast.engines.redis.replies import head_of, named_values, values_of
+from holdfast.engines.redis.replies import fields_in, head_from, named_values, values_of
 from holdfast.engines.redis.scripts import DOCUMENTS, UNLIST
 from holdfast.engines.redis.steps import Step
 from holdfast.ops import Entity, Found, List, Listed
@@ -228,17 +228,17 @@ class _Page:
             guess = self._setting.listed.guess(asked)
             index = Step(part.key, (asked,), together=True, timed=True)
             # Heads are looked at after the index: what it names is there, or has gone since.
-            replies = yield (index, *self._looks([self._candidate(part, m) for m in guess]))
+            expected = [self._candidate(part, member) for member in guess]
+            replies = yield (index, *self._looks(expected))
             members: list[bytes] = replies[0][1]
-            looked = dict(zip(guess, replies[1:], strict=True))
-            candidates = [self._candidate(part, member) for member in members]
-            missing = [candidate for candidate in candidates if candidate.member not in looked]
-            if missing:
-                for candidate, seen in zip(missing, (yield self._looks(missing)), strict=True):
-                    looked[candidate.member] = seen
-            for candidate in candidates:
-                self._judge(candidate, looked[candidate.member], part)
-            self._setting.listed.learn(asked, members)
+            if members == guess:
+                candidates, looks = expected, replies[1:]
+            else:
+                candidates = [self._candidate(part, member) for member in members]
+                looks = (yield self._looks(candidates)) if candidates else ()
+                self._setting.listed.learn(asked, members)
+            for candidate, seen in zip(candidates, looks, strict=True):
+                self._judge(candidate, seen, part)
             if len(members) < size:
                 return
             after = members[-1]
@@ -280,12 +280,12 @@ class _Page:
         op = self._op
         time, flat, *rest = seen
         self._now = self._setting.now(time)
-        fields = dict(zip(flat[::2], flat[1::2], strict=True))
+        fields = fields_in(flat)
         if not _belongs(part, candidate, fields):
             self._wrong.append((part, candidate))
         elif self._is_wanted(candidate.entity, fields):
             documents = named_values(op.documents, rest[-1]) if op.documents else {}
-            head, _ = head_of(flat, self._now)
+            head, _ = head_from(fields, self._now)
             self._found.append(Found(candidate.entity, head, documents))
             self._dues.append(float(fields.get(b"due") or 0))
 

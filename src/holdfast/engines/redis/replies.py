@@ -14,7 +14,17 @@ _decode_parts = msgspec.json.Decoder(list[str]).decode
 
 def head_of(flat: Sequence[bytes], now: float) -> tuple[Head, bool]:
     """The head of a flat list of fields and values as `HGETALL` gives it, and if it exists."""
-    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+    return head_from(fields_in(flat), now)
+
+
+def fields_in(flat: Sequence[bytes]) -> dict[bytes, bytes]:
+    """What `HGETALL` answers, by field."""
+    parts = iter(flat)
+    return dict(zip(parts, parts, strict=True))
+
+
+def head_from(fields: dict[bytes, bytes], now: float) -> tuple[Head, bool]:
+    """The same from its fields."""
     get = fields.get
     expires = get(b"expires")
     if b"created" not in fields or (expires and float(expires) <= now):
@@ -69,7 +79,7 @@ def seen_head(flat: Sequence[bytes], exists: int) -> Head:
     """The head that a script has shown; it has already decided if the entity exists."""
     if exists:
         return head_of(flat, -1.0)[0]
-    return gone_head(dict(zip(flat[::2], flat[1::2], strict=True)))
+    return gone_head(fields_in(flat))
 
 
 def applied_of(record: bytes, op: str) -> Applied:
@@ -117,7 +127,7 @@ def named_values(names: Sequence[str], flat: Sequence[bytes | None]) -> dict[str
 
 def all_values(flat: Sequence[bytes]) -> dict[str, Value]:
     """Documents from the answer of `HGETALL`, by name."""
-    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+    fields = fields_in(flat)
     names = sorted(field[1:] for field in fields if field.startswith(b"="))
     return {name.decode(): value_of(fields[b"=" + name], fields[b"@" + name]) for name in names}
 

@@ -84,6 +84,10 @@ class OneServer:
             again.take(replies[len(LOAD) :])
             trip.replace(numbers, again)
 
+    def elsewhere(self, trip: Round) -> Sequence[int]:
+        """The numbers of the steps that another server must be asked for."""
+        return ()
+
     def check(self, trip: Round) -> None:
         """Raise if anything failed."""
         if trip.may_have_failed:
@@ -302,7 +306,7 @@ class ClusterServers(OneServer):
             for address in sorted(by_node):  # in one order: so nobody waits for each other
                 numbers = by_node[address]
                 pool = self._pool_of(address)
-                some = [_asking(steps[n]) if n in sent_to else steps[n] for n in numbers]
+                some = [steps[n]._replace(asking=n in sent_to) for n in numbers]
                 parcels.append(Parcel(numbers, self.round(some), pool, await pool.borrow()))
         except BaseException:
             self._sure = False
@@ -336,6 +340,9 @@ class ClusterServers(OneServer):
             if len(parcels) > 1:
                 failure.applied = "unknown"
             raise failure
+
+    def elsewhere(self, trip: Round) -> Sequence[int]:
+        return trip.elsewhere()
 
     def check(self, trip: Round) -> None:
         if trip.errors:
@@ -387,8 +394,3 @@ class ClusterServers(OneServer):
             raise refused(reply, str(address))
         self._sure = self._topology.learn(reply, address)
         return self._sure
-
-
-def _asking(step: Step) -> Step:
-    """A step for a node that is about to take over its slot."""
-    return step._replace(commands=[("ASKING",), *step.commands])

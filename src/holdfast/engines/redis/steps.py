@@ -16,3 +16,4 @@ class Step(NamedTuple):
     writes: bool = False  # it may change an entity
     together: bool = False  # the commands see one moment
     timed: bool = False  # the first reply is the server's time
+    asking: bool = False  # for a node that is about to take over the slot of the key
