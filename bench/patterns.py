@@ -1,6 +1,6 @@
 """`python -m bench.patterns`: the figures of docs/how-to/choosing-an-engine.md, measured here.
 
-    python -m bench.patterns                                 sqlite, and servers it can start
+    python -m bench.patterns                                 sqlite, and the servers of the tests
     python -m bench.patterns redis=redis://127.0.0.1:6379    any store, by a name and its URL
 
 For each store: a turn of two messages stored, the last 20 messages of a conversation, and the whole
@@ -22,8 +22,9 @@ from time import perf_counter
 
 import holdfast
 
+EVERYSEC = ("--appendonly", "yes", "--appendfsync", "everysec")
 ROOT = Path(__file__).resolve().parent.parent
-SERVERS = {"postgres": ("servers.postgres", "PostgresServer")}  # the tests' own, on loopback
+STARTED = ("postgres", "valkey")  # the tests' own servers, on loopback
 TURN = tuple({"role": role, "content": role[0] * 500} for role in ("user", "assistant"))
 HISTORY, CONVERSATIONS = 50, 10
 
@@ -74,13 +75,22 @@ def stores(named: Sequence[str], folder: str | None) -> Iterator[dict[str, str]]
         if not named or "sqlite" in wanted:
             found["sqlite"] = f"sqlite:///{place}/agents.db"
         sys.path.insert(0, str(ROOT / "tests"))
-        for name, (module, kind) in SERVERS.items():
-            if named and name not in wanted:
-                continue
-            server = getattr(import_module(module), kind)().start()
-            stack.callback(server.remove)
-            found[name] = server.url_of("patterns")
+        for name in STARTED:
+            if not named or name in wanted:
+                found[name] = _start(name, Path(place), stack)
         yield found
+
+
+def _start(name: str, place: Path, stack: ExitStack) -> str:
+    """A server's URL; it ends with the stack."""
+    if name == "postgres":
+        database = import_module("servers.postgres").PostgresServer().start()
+        stack.callback(database.remove)
+        return str(database.url_of("patterns"))
+    folder = place / name
+    server = import_module("servers.redis").RedisServer(folder, name, *EVERYSEC).start()
+    stack.callback(server.stop)
+    return str(server.url)
 
 
 def table(measured: dict[str, tuple[str, dict[str, list[float]]]]) -> str:
@@ -98,7 +108,9 @@ def table(measured: dict[str, tuple[str, dict[str, list[float]]]]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.patterns", description=__doc__)
-    parser.add_argument("stores", nargs="*", metavar="STORE", help="sqlite, postgres or NAME=URL")
+    parser.add_argument(
+        "stores", nargs="*", metavar="STORE", help="sqlite, postgres, valkey or NAME=URL"
+    )
     parser.add_argument("--seconds", type=float, default=2.0, help="for each figure (default: 2)")
     parser.add_argument("--folder", help="on the disk to be measured; default: the temporary one")
     options = parser.parse_args(arguments)

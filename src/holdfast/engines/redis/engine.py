@@ -30,7 +30,9 @@ from holdfast.ops import Entity, Op, Outcome
 
 T = TypeVar("T")
 
-CAPABILITIES = Capabilities(durable=True, shared=True, native_notify=True, flights=2)
+CAPABILITIES = Capabilities(
+    durable=True, shared=True, native_notify=True, flights=2, networked=True
+)
 
 
 class RedisEngine:

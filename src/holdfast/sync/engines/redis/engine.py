@@ -28,7 +28,9 @@ from holdfast.sync.engines.redis.servers import ClusterServers, OneServer, Senti
 
 T = TypeVar("T")
 
-CAPABILITIES = Capabilities(durable=True, shared=True, native_notify=True, flights=2)
+CAPABILITIES = Capabilities(
+    durable=True, shared=True, native_notify=True, flights=2, networked=True
+)
 
 
 class RedisEngine:
