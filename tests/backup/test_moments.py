@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backup.conftest import PERSISTENT, NewStore
+from backup.conftest import SNAPSHOTS, NewStore
 from backup.states import everything
 from holdfast import sync
 from holdfast.backup import backup, restore
@@ -21,7 +21,7 @@ from holdfast.world import World
 PLACES = 30
 
 
-@pytest.mark.parametrize("engine", PERSISTENT)
+@pytest.mark.parametrize("engine", SNAPSHOTS)
 def test_a_backup_under_load_is_one_moment(
     engine: str, new_store: NewStore, tmp_path: Path
 ) -> None:
@@ -94,7 +94,7 @@ def test_without_snapshots_each_entity_is_consistent_in_itself() -> None:
     assert len(wanted) == 1 + 3003 - 1500
 
 
-@pytest.mark.parametrize("engine", PERSISTENT)
+@pytest.mark.parametrize("engine", SNAPSHOTS)
 def test_a_backup_keeps_no_agent_waiting(engine: str, new_store: NewStore, tmp_path: Path) -> None:
     """Also not while it stands still in the middle."""
     url = new_store(engine)
