@@ -161,7 +161,7 @@ async def test_transactions_that_would_not_see_what_they_waited_for_are_refused(
 async def test_nothing_is_compiled_before_it_runs(
     server: PostgresServer, url: str, schema: str
 ) -> None:
-    """With sequential scans off, releases before 18 would compile each statement, for 100 ms."""
+    """With sequential scans off, releases before 18 would compile each statement anew."""
     engine = make_engine(url)
     await engine.open()
     ask = engine._ask  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -182,18 +183,19 @@ async def test_a_frozen_link_ends_every_call_at_its_deadline(
 if os.getuid() == 0:  # only root may mount a small disk
 
     @pytest.fixture
-    def small_disk(tmp_path: Path) -> Iterator[Path]:
-        disk = tmp_path / "disk"
-        disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", disk], check=True)
+    def small_disk() -> Iterator[Path]:
+        """Not below tmp_path, which the server's user may not enter."""
+        disk = Path(tempfile.mkdtemp(prefix="holdfast-small-disk-"))
         try:
-            for folder in (disk, *disk.parents[:-1]):
-                folder.chmod(folder.stat().st_mode | 0o011)
-            give(disk)
-            disk.chmod(0o700)
-            yield disk
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", disk], check=True)
+            try:
+                give(disk)
+                disk.chmod(0o700)
+                yield disk
+            finally:
+                subprocess.run(["umount", "-l", disk], check=True)
         finally:
-            subprocess.run(["umount", "-l", disk], check=True)
+            disk.rmdir()
 
     @pytest.mark.soak
     async def test_a_full_disk_fails_writes_and_not_reads_until_there_is_room(
