@@ -201,6 +201,7 @@ async def test_a_store_rides_over_cut_connections_and_counts_every_update_once(
         assert proxy.cuts > 0
 
 
+@pytest.mark.timing
 async def test_an_answer_that_does_not_come_ends_in_time_and_unknown(valkey: RedisServer) -> None:
     async with Proxy(valkey.port) as proxy, opened(f"{proxy.url}?timeout=0.3") as engine:
         entity = new_entity()

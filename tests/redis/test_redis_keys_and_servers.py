@@ -329,6 +329,7 @@ async def test_a_user_with_the_documented_rights_can_do_everything(server: Redis
         assert (await store.describe()).settings["appendfsync"] == "unknown", "CONFIG is blocked"
 
 
+@pytest.mark.timing
 async def test_a_wait_is_woken_by_the_server(valkey: RedisServer) -> None:
     async with opened(valkey.url) as one, opened(valkey.url) as two:
         entity = Entity("wait", "thread", WORLD.new_id())

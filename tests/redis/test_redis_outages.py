@@ -37,14 +37,14 @@ async def test_a_slow_link_costs_time_and_nothing_else(valkey: RedisServer) -> N
 async def test_a_link_that_is_too_slow_is_unavailable_and_a_retry_counts_once(
     valkey: RedisServer,
 ) -> None:
-    hasty = holdfast.Policy(read_timeout=0.2, write_timeout=0.2)
+    hasty = holdfast.Policy(read_timeout=0.5, write_timeout=0.5)
     async with (
         Proxy(valkey.port) as proxy,
         holdfast.open(proxy.url, namespace=WORLD.new_id(), policy=hasty) as store,
     ):
         thread = store.thread("t")
         await thread.append({"n": 1})
-        proxy.delay = 0.5
+        proxy.delay = 1.5
         with pytest.raises(StoreUnavailable) as caught:
             await thread.append({"n": 2}, key="second")
         assert caught.value.applied == "unknown"
