@@ -8,19 +8,20 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from holdfast.codec import Limits, check_count, check_id, decode_lines
+from holdfast.codec import Limits, check_count, check_id
+from holdfast.context.compaction import Compaction, check_compaction
+from holdfast.context.tokens import Count
+from holdfast.context.window import Bounds, Oversized
 from holdfast.engine import Description, SyncEngine
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.layers.guard_sync import Guard
 from holdfast.layers.renewal import Renewals
-from holdfast.ops import Entity, Fetch, Fetched, Found, List, Listed, Log, Sweep, Swept
+from holdfast.ops import Entity, Fetch, Fetched, Found, List, Listed, Sweep, Swept
 from holdfast.records import (
     Context,
-    Cursor,
     Health,
     TaskInfo,
     ThreadInfo,
-    Window,
     WorkflowInfo,
     moment,
 )
@@ -29,10 +30,11 @@ from holdfast.sync.layers.policy import Deadlines, Policy
 from holdfast.sync.state.documents import document
 from holdfast.sync.state.journals import Journal
 from holdfast.sync.state.locks import Lock
-from holdfast.sync.state.scope import Scope, refuse
+from holdfast.sync.state.scope import Scope
 from holdfast.sync.state.tasks import Task, TaskOptions, list_tasks
 from holdfast.sync.state.threads import Thread
 from holdfast.sync.state.users import Shared, User
+from holdfast.sync.state.windows import Changed, Wanted, answer, questions, read_window
 from holdfast.sync.state.work import Worker
 from holdfast.sync.state.workflows import READING, Machine, Workflow, list_workflows, workflow_info
 from holdfast.world import World
@@ -274,18 +276,37 @@ class Store:
 
     # --- reading together -----------------------------------------------------------
 
-    def context(self, *, user: str, thread: str, last: int = 20) -> Context:
-        """The thread's last messages, the user's documents and unfinished workflows.
+    def context(
+        self,
+        *,
+        user: str,
+        thread: str,
+        last: int | None = None,
+        turns: int | None = None,
+        max_tokens: int | None = None,
+        count: Count | None = None,
+        oversized: Oversized = "raise",
+        summarize: Compaction | None = None,
+    ) -> Context:
+        """A window of the thread, the user's documents and unfinished workflows.
 
-        One round trip, whatever the length of the history. Of the workflows it shows the first
-        hundred by id; `workflows` lists all.
+        One round trip, whatever the length of the history (a window that is bounded in turns or
+        tokens may take more). The window is that of `Thread.load`: by default the last 20
+        messages. Of the workflows it shows the first hundred by id; `workflows` lists all.
         """
         check_id(user, "a user")
-        last = check_count(last, "last")
-        entity = self._scope.entity("thread", thread)
+        if last is None and turns is None and max_tokens is None and summarize is None:
+            last = 20
+        wanted = Wanted(
+            self._scope.entity("thread", thread),
+            user,
+            Bounds.of(last, turns, max_tokens, count, oversized),
+            compaction=check_compaction(summarize, None, None),
+        )
+        asked = questions(self._scope, wanted, at_once=True)
         outcomes = self._scope.execute(
             (
-                Fetch(entity, user, Log(last=last)),
+                *asked,
                 Fetch(self._scope.entity("user", user), user, all_documents=True),
                 List(
                     self._scope.namespace,
@@ -296,21 +317,13 @@ class Store:
                 ),
             )
         )
-        messages, kept, work = outcomes
-        if not isinstance(messages, Fetched):
-            refuse(messages, entity)
-        assert isinstance(kept, Fetched)
+        kept, work = outcomes[len(asked) :]
         assert isinstance(work, Listed)
-        head = messages.head
-        window = Window(
-            decode_lines(messages.lines) if messages.count else [],
-            head.version,
-            head.exists,
-            head.live - messages.count,
-            Cursor(head.version, head.stamp or None),
-            head.created,
-            head.updated,
-        )
+        try:
+            window = answer(self._scope, wanted, outcomes[: len(asked)])
+        except Changed:
+            window = read_window(self._scope, wanted)
+        assert isinstance(kept, Fetched)
         documents = {name: document(value) for name, value in kept.documents.items()}
         return Context(window, documents, [workflow_info(found) for found in work.entities])
 

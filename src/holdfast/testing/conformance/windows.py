@@ -82,18 +82,18 @@ async def a_turn_starts_where_the_user_speaks(h: Harness) -> None:
         said("user", [{"type": "tool_result", "tool_use_id": "1"}]),
         said("assistant", "first"),
         said("user", [{"type": "text", "text": "two"}]),
-        said("assistant", "second"),
-        said("tool", "result"),
+        {"role": "assistant", "tool_calls": [{"id": "2"}]},
+        {"role": "tool", "tool_call_id": "2", "content": "result"},
         said("user", "three"),
     ]
     async with h.store() as store:
         thread = store.thread("t")
         await thread.append(*messages)
-        for turns, start in ((1, 8), (2, 5), (3, 1), (4, 0), (99, 0)):
+        for turns, start in ((1, 8), (2, 5), (3, 1), (4, 1), (99, 1)):
             window = await thread.load(turns=turns)
-            assert window.messages == messages[start:]
-            assert window.omitted == start
-        assert (await thread.load(turns=1, upto=8)).messages == messages[5:8]
+            assert window.messages == messages[:1] + messages[start:]
+            assert (window.omitted, window.pinned) == (start - 1, 1)
+        assert (await thread.load(turns=1, upto=8)).messages == messages[:1] + messages[5:8]
         assert (await thread.load(turns=9, after=5)).messages == messages[5:]
         assert (await thread.load(turns=9, after=2, upto=5)).messages == messages[2:5]
 
@@ -119,6 +119,12 @@ async def a_load_is_asked_for_in_numbers_and_places(h: Harness) -> None:
         {"turns": 0},
         {"turns": "1"},
         {"last": 1, "turns": 1},
+        {"max_tokens": 0},
+        {"max_tokens": 1.5},
+        {"max_tokens": 9, "count": 4},
+        {"max_tokens": 9, "count": lambda message: "4"},
+        {"max_tokens": 9, "oversized": "ignore"},
+        {"summarize": lambda previous, messages: "a summary"},
         {"after": -1},
         {"after": "x"},
         {"after": "-1"},
