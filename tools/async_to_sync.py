@@ -31,6 +31,8 @@ FILES = {
     "store.py": "sync/store.py",
     "state/*.py": "sync/state/",
     "layers/policy.py": "sync/layers/",
+    "layers/residence.py": "sync/layers/",
+    "layers/stack.py": "sync/layers/",
     "engines/memory/engine.py": "sync/engines/memory.py",
     "engines/postgres/connections.py": "sync/engines/postgres/",
     "engines/postgres/engine.py": "sync/engines/postgres/",
@@ -47,6 +49,7 @@ MODULES = {
     "holdfast.layers.coalesce": "holdfast.layers.coalesce_sync",
     "holdfast.layers.guard": "holdfast.layers.guard_sync",
     "holdfast.layers.holding": "holdfast.layers.holding_sync",
+    "holdfast.layers.together": "holdfast.layers.together_sync",
     "holdfast.engines.postgres.listener": "holdfast.engines.postgres.listener_sync",
     "holdfast.engines.sqlite.engine": "holdfast.engines.sqlite.engine_sync",
 }
@@ -54,9 +57,12 @@ MODULES = {
 # Names in code; in strings and comments only as `name` or as the start of a quoted "name".
 NAMES = {
     "Engine": "SyncEngine",
+    "Reader": "SyncReader",
+    "Snapshots": "SyncSnapshots",
     "world.pause": "world.block",
     "_world.pause": "_world.block",
     "world.offload": "world.call",
+    "_world.offload": "_world.call",
     "asyncio.Lock": "threading.Lock",
     "asyncio.Semaphore": "threading.Semaphore",
     "AsyncConnection": "Connection",

@@ -32,6 +32,7 @@ from holdfast.errors import (
     TooLarge,
     Truncated,
     WorkflowFinished,
+    WrongReplica,
 )
 from holdfast.keys import idempotency_key
 from holdfast.layers.policy import Policy
@@ -88,6 +89,7 @@ __all__ = [
     "Window",
     "WorkflowFinished",
     "WorkflowInfo",
+    "WrongReplica",
     "idempotency_key",
     "open",
     "route",

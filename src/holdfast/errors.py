@@ -65,6 +65,14 @@ class LeaseHeld(HoldfastError):
         self.holder = holder
 
 
+class WrongReplica(HoldfastError):
+    """This state lives with another replica: `owner`. Send the request there."""
+
+    def __init__(self, message: str, *, owner: str) -> None:
+        super().__init__(message)
+        self.owner = owner
+
+
 class WorkflowFinished(HoldfastError):
     """The workflow has already completed or failed; it only replays what was recorded."""
 

@@ -173,16 +173,17 @@ class Folded(Struct, frozen=True):
     events: int
 
 
-class Exported(Struct, frozen=True):
+class Exported(Struct, frozen=True, repr_omit_defaults=True):
     """What an export wrote."""
 
     path: str
     entities: int
     messages: int
     documents: int
+    replica: str | None = None  # whose own state it covers; None: all that the user has
 
 
-class Receipt(Struct, frozen=True):
+class Receipt(Struct, frozen=True, repr_omit_defaults=True):
     """What an erasure removed, by kind. Keep it: it names no content.
 
     Until `remembered_until` the store keeps the bare ids of what was erased, so that a write
@@ -193,9 +194,10 @@ class Receipt(Struct, frozen=True):
     at: datetime
     removed: dict[str, int]
     remembered_until: datetime
+    replica: str | None = None  # whose own state it covers; None: all that the user had
 
 
-class Health(Struct, frozen=True):
+class Health(Struct, frozen=True, repr_omit_defaults=True):
     """Whether the store answers. `error` says in words why not."""
 
     ok: bool
@@ -206,6 +208,7 @@ class Health(Struct, frozen=True):
     bytes: int | None = None
     latency: float | None = None  # seconds the store took to answer
     error: str | None = None
+    parts: dict[str, Health] = {}  # of a layered store, by what lives there
 
 
 def moment(seconds: float) -> datetime:

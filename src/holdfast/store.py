@@ -1,4 +1,4 @@
-"""A store: one namespace of one engine, with the layers between."""
+"""A store: one namespace of one engine, or of several, with the layers between."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from holdfast.context.compaction import Compaction, check_compaction
 from holdfast.context.tokens import Count
 from holdfast.context.window import Bounds, Oversized
 from holdfast.engine import Description, Engine
-from holdfast.errors import HoldfastError, InvalidInput
-from holdfast.layers.guard import Guard
-from holdfast.layers.policy import Deadlines, Policy
-from holdfast.layers.renewal import Renewals
-from holdfast.ops import Entity, Fetch, Fetched, Found, List, Listed, Sweep, Swept
+from holdfast.errors import InvalidInput
+from holdfast.layering import Replicas, check_replicas, layer_urls
+from holdfast.layers.policy import Policy
+from holdfast.layers.residence import Residence
+from holdfast.layers.stack import Stack
+from holdfast.ops import Fetch, Fetched, Found, List, Listed, Swept
 from holdfast.records import (
     Context,
     Health,
@@ -25,10 +26,11 @@ from holdfast.records import (
     WorkflowInfo,
     moment,
 )
-from holdfast.registry import Credentials, create_engine, parse
+from holdfast.registry import Credentials, create_engine
 from holdfast.state.documents import document
 from holdfast.state.journals import Journal
 from holdfast.state.locks import Lock
+from holdfast.state.places import Places
 from holdfast.state.scope import Scope
 from holdfast.state.tasks import Task, TaskOptions, list_tasks
 from holdfast.state.threads import Thread
@@ -46,59 +48,99 @@ Retention = timedelta | float | None
 def open(
     url: str | None = None,
     *,
+    threads: str | None = None,
+    users: str | None = None,
+    workflows: str | None = None,
     namespace: str = "default",
     retain: Retention = THIRTY_DAYS,
     policy: Policy | None = None,
     limits: Limits | None = None,
-    credentials: Credentials | None = None,
+    credentials: Credentials | Mapping[str, Credentials] | None = None,
+    replica: str | None = None,
+    replicas: Replicas | None = None,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
 
-    `url` is e.g. `sqlite:///agents.db`; without one, the environment's `HOLDFAST_URL`. Stores
-    of different namespaces do not see each other. `retain` is how long a conversation is kept
-    after its last message (None: for ever). `credentials` is a function that is asked at each new
-    connection for a password, or for user and password: for tokens that expire. Raises
+    `url` is e.g. `sqlite:///agents.db`; without one, the environment's `HOLDFAST_URL`. `threads`,
+    `users` and `workflows` name other stores for these layers: whatever is neither a thread nor
+    a user's lives with the workflows. Stores of different namespaces do not see each other.
+    `retain` is how long a conversation is kept after its last message (None: for ever).
+    `credentials` is a function that is asked at each new connection for a password, or for user
+    and password (for tokens that expire), or such functions by layer. With `replica` and
+    `replicas` (names, or a function that gives them) what lives on this replica's own volume
+    is divided among the replicas, and what another one has raises `WrongReplica`. Raises
     `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
-    engine = create_engine(parse(url, credentials), world)
+    named = {"threads": threads, "users": users, "workflows": workflows}
+    engines: dict[str, Engine] = {}
+    layers: dict[str, Engine] = {}
+    for layer, of in layer_urls(url, named, credentials).items():
+        if of.text not in engines:
+            engines[of.text] = create_engine(of, world)
+        layers[layer] = engines[of.text]
     return Store(
-        engine, namespace=namespace, retain=retain, policy=policy, limits=limits, world=world
+        layers["workflows"],
+        threads=layers["threads"],
+        users=layers["users"],
+        namespace=namespace,
+        retain=retain,
+        policy=policy,
+        limits=limits,
+        replica=replica,
+        replicas=replicas,
+        world=world,
     )
 
 
 class Store:
-    """Conversations, users and what agents share, over one engine."""
+    """Conversations, users and what agents share, over one engine or several."""
 
     def __init__(
         self,
         engine: Engine,
         *,
+        threads: Engine | None = None,
+        users: Engine | None = None,
         namespace: str = "default",
         retain: Retention = THIRTY_DAYS,
         policy: Policy | None = None,
         limits: Limits | None = None,
+        replica: str | None = None,
+        replicas: Replicas | None = None,
         world: World | None = None,
     ) -> None:
         world = world or World()
-        self._engine = engine
-        self._guard = Guard(engine)
         self._retain = seconds(retain)
-        deadlines = Deadlines(self._guard, policy or Policy(), world)
-        self._renewals = Renewals(engine.sibling(), world)
-        self._scope = Scope(
-            namespace,
-            deadlines.execute,
-            self._wait,
-            capabilities=engine.capabilities,
-            world=world,
-            limits=limits or Limits(),
-            renewals=self._renewals,
-        )
+        check_replicas(replica, replicas)
+        scopes: dict[Engine, Scope] = {}
+        layers = {
+            "threads": engine if threads is None else threads,
+            "users": engine if users is None else users,
+            "workflows": engine,
+        }
+        for each in layers.values():
+            if each in scopes:
+                continue
+            stack = Stack(each, policy or Policy(), world)
+            home = None
+            if replica is not None and replicas is not None and not each.capabilities.networked:
+                home = Residence(stack, namespace, replica, replicas, world)
+            scopes[each] = Scope(
+                namespace, stack, world=world, limits=limits or Limits(), residence=home
+            )
+        if replica is not None and all(scope.residence is None for scope in scopes.values()):
+            raise InvalidInput(
+                "replica= divides what lies on each replica's own volume, but every URL here names "
+                "a server that all replicas reach: leave replica= and replicas= out"
+            )
+        self._threads, self._users = scopes[layers["threads"]], scopes[layers["users"]]
+        self._scope = scopes[engine]  # everything else
+        self._places = Places({layer: scopes[each] for layer, each in layers.items()})
 
     async def __aenter__(self) -> Self:
-        await self._guard.ready()
+        await self._places.ready()
         return self
 
     async def __aexit__(
@@ -111,14 +153,7 @@ class Store:
 
     async def close(self) -> None:
         """Finish what is under way, give back every lease, then let go of everything."""
-        if self._guard.is_open():
-            await self._scope.release_all()
-        await self._scope.world.offload(self._renewals.close)
-        await self._guard.close()
-
-    async def _wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        await self._guard.ready()
-        await self._engine.wait(cursors, timeout)
+        await self._places.close()
 
     # --- state ----------------------------------------------------------------------
 
@@ -129,7 +164,7 @@ class Store:
         by default as the store was told.
         """
         kept = self._retain if retain is None else seconds(retain)
-        return Thread(self._scope, id, user, kept)
+        return Thread(self._threads, id, user, kept)
 
     async def threads(
         self, user: str | None = None, *, prefix: str = "", reverse: bool = False
@@ -138,15 +173,15 @@ class Store:
         after: str | None = None
         while True:
             page = List(
-                self._scope.namespace,
+                self._threads.namespace,
                 kind="thread",
                 owner=None if user is None else check_id(user, "a user"),
                 prefix=prefix,
                 reverse=reverse,
-                limit=self._scope.capabilities.page,
+                limit=self._threads.capabilities.page,
                 after=after,
             )
-            listed = (await self._scope.execute((page,)))[0]
+            listed = (await self._threads.execute((page,)))[0]
             assert isinstance(listed, Listed)
             for found in listed.entities:
                 yield _thread_info(found)
@@ -156,7 +191,7 @@ class Store:
 
     def user(self, id: str) -> User:
         """A user's permanent state."""
-        return User(self._scope, id)
+        return User(self._users, id, self._places.scopes)
 
     def shared(self, id: str) -> Shared:
         """Permanent state that belongs to no user."""
@@ -292,38 +327,37 @@ class Store:
         """A window of the thread, the user's documents and unfinished workflows.
 
         One round trip, whatever the length of the history (a window that is bounded in turns or
-        tokens may take more). The window is that of `Thread.load`: by default the last 20
-        messages. Of the workflows it shows the first hundred by id; `workflows` lists all.
+        tokens may take more); in a layered store one to each engine, all at once. The window is
+        that of `Thread.load`: by default the last 20 messages. Of the workflows it shows the first
+        hundred by id; `workflows` lists all.
         """
         check_id(user, "a user")
         if last is None and turns is None and max_tokens is None and summarize is None:
             last = 20
         wanted = Wanted(
-            self._scope.entity("thread", thread),
+            self._threads.entity("thread", thread),
             user,
             Bounds.of(last, turns, max_tokens, count, oversized),
             compaction=check_compaction(summarize, None, None),
         )
-        asked = questions(self._scope, wanted, at_once=True)
-        outcomes = await self._scope.execute(
+        active = List(
+            self._scope.namespace, kind="workflow", owner=user, status="active", documents=READING
+        )
+        kept_for = self._users.entity("user", user)
+        asked = questions(self._threads, wanted, at_once=True)
+        outcomes = await self._places.execute(
             (
-                *asked,
-                Fetch(self._scope.entity("user", user), user, all_documents=True),
-                List(
-                    self._scope.namespace,
-                    kind="workflow",
-                    owner=user,
-                    status="active",
-                    documents=READING,
-                ),
+                *((self._threads, fetch) for fetch in asked),
+                (self._users, Fetch(kept_for, user, all_documents=True)),
+                (self._scope, active),
             )
         )
         kept, work = outcomes[len(asked) :]
         assert isinstance(work, Listed)
         try:
-            window = await answer(self._scope, wanted, outcomes[: len(asked)])
+            window = await answer(self._threads, wanted, outcomes[: len(asked)])
         except Changed:
-            window = await read_window(self._scope, wanted)
+            window = await read_window(self._threads, wanted)
         assert isinstance(kept, Fetched)
         documents = {name: document(value) for name, value in kept.documents.items()}
         return Context(window, documents, [workflow_info(found) for found in work.entities])
@@ -332,40 +366,18 @@ class Store:
 
     async def health(self) -> Health:
         """Whether the store answers, and how it is set up. Never raises for a failing store."""
-        world = self._scope.world
-        start = world.monotonic()
-        try:
-            await self._guard.ready()
-            probe = Fetch(self._scope.entity("health", "probe"))
-            await self._scope.execute((probe,))
-            latency = world.monotonic() - start
-            said = await self._engine.describe()
-        except HoldfastError as error:
-            return Health(ok=False, error=f"{type(error).__name__}: {error}")
-        return Health(
-            ok=True,
-            engine=said.engine,
-            version=said.version,
-            schema=said.schema,
-            durability=said.durability,
-            bytes=said.bytes,
-            latency=latency,
-        )
+        return await self._places.health()
 
     async def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""
-        await self._guard.ready()
-        return await self._engine.describe()
+        return await self._places.describe()
 
     async def sweep(self, limit: int = 1000) -> Swept:
         """Physically remove at most about `limit` rows of what has expired or was deleted.
 
         Expired state is never returned, swept or not; sweeping gives its space back.
         """
-        sweep = Sweep(check_count(limit, "limit"))
-        swept = (await self._scope.execute((sweep,)))[0]
-        assert isinstance(swept, Swept)
-        return swept
+        return await self._places.sweep(check_count(limit, "limit"))
 
 
 def seconds(retain: Retention) -> float | None:

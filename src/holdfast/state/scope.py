@@ -6,12 +6,11 @@ import asyncio
 import logging
 
 # sync only: import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from holdfast.codec import Limits, check_id
-from holdfast.engine import Capabilities
 from holdfast.errors import (
     HoldfastError,
     KeyReusedError,
@@ -24,7 +23,8 @@ from holdfast.errors import (
 from holdfast.layers.holding import Holding
 
 # sync only: from holdfast.layers.holding import check_held
-from holdfast.layers.renewal import Renewals
+from holdfast.layers.residence import Residence
+from holdfast.layers.stack import Stack
 from holdfast.ops import (
     Applied,
     Check,
@@ -62,21 +62,21 @@ class Scope:
     def __init__(
         self,
         namespace: str,
-        execute: Callable[[Sequence[Op]], Coroutine[Any, Any, list[Outcome]]],
-        wait: Callable[[Mapping[Entity, int], float], Coroutine[Any, Any, None]],
+        stack: Stack,
         *,
-        capabilities: Capabilities,
         world: World,
         limits: Limits,
-        renewals: Renewals,
+        residence: Residence | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
-        self._execute = execute
-        self.wait = wait
-        self.capabilities = capabilities
+        self.stack = stack
+        self.residence = residence
+        self._execute = stack.execute
+        self.wait = stack.wait
+        self.capabilities = stack.capabilities
         self.world = world
         self.limits = limits
-        self._renewals = renewals
+        self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
         self._behind: set[asyncio.Task[Any]] = set()  # async only
         self._aside: dict[Any, Any] = {}
@@ -89,7 +89,14 @@ class Scope:
         return self.world.name()
 
     async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        """Down to the engine, in one round trip."""
+        """Down to the engine, in one round trip; what lives with another replica raises."""
+        # sync only: check_held()
+        if self.residence is not None:
+            return await self.residence.execute(ops)
+        return await self._execute(ops)
+
+    async def execute_here(self, ops: Sequence[Op]) -> list[Outcome]:
+        """Down to the engine, whoever's it is: also what another replica has a right to."""
         # sync only: check_held()
         return await self._execute(ops)
 
@@ -195,6 +202,14 @@ class Scope:
                 "leases_not_released",
                 extra={"leases": len(commits), "error": type(error).__name__},
             )
+
+    async def close(self) -> None:
+        """Give everything back, then let go of the engine."""
+        if self.stack.is_open():
+            await self.release_all()
+            if self.residence is not None:
+                await self.residence.leave()
+        await self.stack.close()
 
     def queue(self, entity: Entity, name: str) -> asyncio.Lock:
         """A lock within this process for those who have met a conflict over one document.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from hashlib import sha256
 
 import msgspec
 
@@ -40,7 +39,7 @@ from holdfast.state.scope import Scope, refuse
 
 logger = logging.getLogger("holdfast.compaction")
 
-RETAIN = 3600.0  # what coordinates the making is forgotten soon after
+RETAIN = 60.0  # seconds after which the lease that coordinates the making is forgotten
 
 
 async def brought_up_to_date(
@@ -102,8 +101,7 @@ class Making:
         stored twice, or over an edit or a deletion made meanwhile, is the claim: a version of the
         document of its own, written before the messages are read.
         """
-        digest = sha256(self._entity.id.encode()).hexdigest()
-        place = self._scope.entity("summary", digest)
+        place = self._scope.entity("summary", self._entity.id)  # lives where the thread lives
         lock = Lock(self._scope, place, ttl=self._compaction.ttl, wait=0, retain=RETAIN)
         try:
             async with lock:

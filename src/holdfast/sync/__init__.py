@@ -33,6 +33,7 @@ from holdfast.errors import (
     TooLarge,
     Truncated,
     WorkflowFinished,
+    WrongReplica,
 )
 from holdfast.keys import idempotency_key
 from holdfast.records import (
@@ -89,6 +90,7 @@ __all__ = [
     "Window",
     "WorkflowFinished",
     "WorkflowInfo",
+    "WrongReplica",
     "idempotency_key",
     "open",
     "route",

@@ -25,6 +25,7 @@ Rows = list[tuple[Any, ...]]
 
 PREPARE_AFTER = 2  # uses of a statement on a connection before it is prepared
 ANSWER_SECONDS = 4.5  # a round trip takes less, or its connection is given up
+SNAPSHOT_SECONDS = 60.0  # the same for a page of a backup, which nobody waits for
 
 
 class Link(AsyncConnection[tuple[Any, ...]]):
@@ -93,6 +94,24 @@ class Pool:
     async def close(self) -> None:
         while self._idle:
             await self._idle.pop().close()
+
+
+class Snapshot:
+    """One read-only transaction that sees one moment, on a connection of its own."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def begin(self) -> None:
+        await self._link.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        await self._link.execute("SELECT 1")  # the moment is that of the first look
+
+    async def run(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:
+        self._link.answer_by = self._link.clock() + SNAPSHOT_SECONDS
+        return await _ask(self._link, statements)
+
+    async def close(self) -> None:
+        await self._link.close()
 
 
 async def connect(settings: Settings) -> Link:

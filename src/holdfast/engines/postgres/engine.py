@@ -8,14 +8,15 @@ only stops waiting for it, and no connection is left between a request and its r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
 from psycopg import errors
 
-from holdfast.engine import Capabilities, Description, SyncEngine
-from holdfast.engines.postgres.connections import Cut, Link, Pool, connect
+from holdfast.engine import Capabilities, Description, Reader, SyncEngine
+from holdfast.engines.postgres.connections import Cut, Link, Pool, Snapshot, connect
 from holdfast.engines.postgres.description import describe
 from holdfast.engines.postgres.failures import RETRIED, explain
 from holdfast.engines.postgres.listener import Listener, Waiter
@@ -41,7 +42,13 @@ class PostgresEngine:
         self._queries = Queries(settings.schema)
         self._pool: Pool | None = None
         self._listener: Listener | None = None
-        self.capabilities = Capabilities(durable=True, shared=True, native_notify=settings.listens)
+        self.capabilities = Capabilities(
+            durable=True,
+            shared=True,
+            native_notify=settings.listens,
+            snapshots=True,
+            networked=True,
+        )
         self._under_way: set[asyncio.Task[list[Rows]]] = set()  # async only
 
     async def open(self) -> None:
@@ -124,6 +131,21 @@ class PostgresEngine:
                     raise explain(error, "no", safe, schema) from error
             except psycopg.Error as error:
                 raise explain(error, "no", safe, schema) from error
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Reader]:
+        """One more connection than the pool has, for as long as it takes."""
+        snapshot = None
+        try:
+            try:
+                snapshot = Snapshot(await connect(self._settings))
+                await snapshot.begin()
+            except psycopg.Error as error:
+                raise explain(error, "no", self._settings.safe, self._settings.schema) from error
+            yield _OneMoment(snapshot, self._settings, self._queries)
+        finally:
+            if snapshot is not None:
+                await snapshot.close()
 
     # --- waiting --------------------------------------------------------------------
 
@@ -250,3 +272,20 @@ class PostgresEngine:
     async def describe(self) -> Description:
         (rows, about) = await self._ask([(self._queries.describe, ()), (self._queries.about, ())])
         return describe(rows[0], dict(about))
+
+
+class _OneMoment:
+    """What `PostgresEngine.snapshot` gives."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings, queries: Queries) -> None:
+        self._snapshot = snapshot
+        self._settings = settings
+        self._queries = queries
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        batch = Batch(ops, self._queries)
+        statements = [(statement.query, statement.params) for statement in batch.statements]
+        try:
+            return batch.outcomes(await self._snapshot.run(statements) if statements else [])
+        except psycopg.Error as error:
+            raise explain(error, "no", self._settings.safe, self._settings.schema) from error

@@ -90,6 +90,9 @@ class Told(msgspec.Struct):
 
 _decode_told = msgspec.json.Decoder(Told).decode
 _decode_documents = msgspec.json.Decoder(list[tuple[str, str | None, int, str, float, int]]).decode
+_decode_whole = msgspec.json.Decoder(
+    list[tuple[int, float, str, str, str | None, int | None]]
+).decode
 _decode_entries = msgspec.json.Decoder(list[tuple[int, float, str, str, str | None]]).decode
 
 
@@ -185,6 +188,37 @@ def read_fetch(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
         _entries(entries, log),
         values,
         unchanged,
+        truncated=log.after < head.base,
+    )
+
+
+def read_whole(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
+    """The outcome of one fetch from its row of the query `fetch_whole`."""
+    now, id_, *rest = row
+    columns = rest[:HEAD_COLUMNS]
+    stamp, base_stamp, entries, documents = rest[HEAD_COLUMNS:]
+    refusal = _missing(fetch, now, id_, columns)
+    if refusal is not None:
+        return refusal
+    log = fetch.log
+    assert log is not None
+    head = head_of(columns)
+    if _is_reset(log, columns, stamp):
+        return Fetched(head, reset=True)
+    found: tuple[Entry, ...] = ()
+    if entries is not None:
+        rows = _decode_whole(entries)
+        found = tuple(
+            Entry(*entry) for entry in (all_given(rows) if "\\u0001" in entries else rows)
+        )
+    values, unchanged = _documents(fetch, documents)
+    return Fetched(
+        msgspec.structs.replace(head, base_stamp=given(base_stamp), token=columns[_TOKEN]),
+        count=len(found),
+        first=found[0].seq if found else 0,
+        entries=found,
+        documents=values,
+        unchanged=unchanged,
         truncated=log.after < head.base,
     )
 

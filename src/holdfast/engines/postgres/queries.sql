@@ -10,6 +10,9 @@ FROM holdfast.commit_batch(%b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b);
 SELECT now, version, outcome
 FROM holdfast.commit_alone(%s, %s, %s, %s, %s, %b, %s, %b, %b, %s, %s);
 
+-- name: restore
+SELECT outcome FROM holdfast.restore(%s, %s, %s, %s, %s, %s);
+
 -- name: sweep
 SELECT entities, removed, more FROM holdfast.sweep(%s);
 
@@ -69,6 +72,42 @@ LEFT JOIN LATERAL (
              AND n.body IS NOT NULL
            ORDER BY n.seq DESC LIMIT u.last)) l
 ) page ON u.first IS NOT NULL OR u.last IS NOT NULL;
+
+-- name: fetch_whole
+-- For backups: a head with its base stamp, and entries with digests and with what is left of those
+-- that are gone.
+SELECT holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       CASE WHEN u.stamp IS NULL THEN NULL
+            WHEN u.after = e.version THEN e.stamp
+            WHEN u.after = e.base THEN e.base_stamp
+            ELSE holdfast.stamp_at(e.id, e.life, u.after) END,
+       e.base_stamp,
+       (SELECT json_agg(json_build_array(
+                   l.seq, l.at, coalesce(l.body, ''),
+                   CASE WHEN l.op IS NOT NULL THEN l.op
+                        ELSE holdfast.stamp_at(e.id, e.life, l.seq) END,
+                   l.key, l.digest))
+        FROM (SELECT * FROM holdfast.log f
+              WHERE f.entity = e.id AND f.life = e.life AND f.seq > u.after
+                AND f.seq <= least(u.upto, e.version)
+                AND (f.body IS NOT NULL
+                     OR (f.op IS NOT NULL
+                         AND (f.seq > e.base
+                              OR (f.key IS NOT NULL AND f.seq > e.version - 100000
+                                  AND f.at > (SELECT holdfast.clock()) - 604800))))
+              ORDER BY f.seq LIMIT u.first) l)::text,
+       (SELECT json_agg(json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log)
+                        ORDER BY d.name)
+        FROM holdfast.documents d
+        WHERE d.entity = e.id AND d.life = e.life
+          AND (u.everything
+               OR d.name IN (SELECT jsonb_array_elements_text(u.documents::jsonb))))::text
+FROM (SELECT %s::bigint AS after, %s::bigint AS upto, %s::bigint AS first, %s::text AS stamp,
+             %s::boolean AS everything, %s::text AS documents) u
+JOIN holdfast.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
 
 -- name: fetch_tail
 -- A conversation's head and its newest entries, newest first: the everyday load.

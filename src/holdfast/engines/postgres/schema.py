@@ -26,8 +26,10 @@ class Queries(SimpleNamespace):
 
     commit_batch: str
     commit_alone: str
+    restore: str
     sweep: str
     fetch: str
+    fetch_whole: str
     fetch_tail: str
     fetch_tails: str
     versions: str

@@ -6,7 +6,6 @@ No I/O: both colours send the statements and hand back the rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -25,7 +24,7 @@ from holdfast.engines.postgres.listing import (
     read_documents,
     read_entities,
 )
-from holdfast.engines.postgres.outcomes import read_commit, read_fetch, read_tail
+from holdfast.engines.postgres.outcomes import read_commit, read_fetch, read_tail, read_whole
 from holdfast.engines.postgres.schema import Queries
 from holdfast.engines.postgres.text import all_stored, stored, stored_or_none
 from holdfast.ops import (
@@ -40,10 +39,12 @@ from holdfast.ops import (
     List,
     Op,
     Outcome,
+    Restore,
     Sweep,
     Swept,
     Write,
     check_shape,
+    digest_of,
 )
 
 Rows = Sequence[Sequence[Any]]
@@ -83,12 +84,18 @@ class Batch:
         self.statements: list[Statement] = []
         self._size = len(ops)
         commits: list[tuple[int, Commit]] = []
+        restores: list[tuple[int, Commit]] = []
         fetches: list[tuple[int, Fetch]] = []
         listings: list[tuple[int, List]] = []
         for place, op in enumerate(ops):
             if type(op) is Commit:
                 check_shape(op)
-                commits.append((place, op))
+                if type(op.writes[0]) is Restore:
+                    restores.append((place, op))
+                else:
+                    commits.append((place, op))
+            elif type(op) is Fetch and op.log is not None and op.log.whole:
+                self.statements.append(_whole(place, op, queries))
             elif type(op) is Fetch:
                 fetches.append((place, op))
             elif type(op) is List and op.within is None:
@@ -102,6 +109,10 @@ class Batch:
             self.writes = True
             send = _commits if len(commits) > 1 else _commit_alone
             self.statements.insert(0, send(commits, queries))
+        if restores:
+            self.writes = True
+            restores.sort(key=lambda item: item[1].entity)
+            self.statements += [_restore(place, commit, queries) for place, commit in restores]
         if fetches and not listings and all(_is_tail(op) for _, op in fetches):
             ask = _tails if len(fetches) > 1 else _tail
             self.statements.append(ask(fetches, queries))
@@ -133,7 +144,7 @@ def _commits(commits: list[tuple[int, Commit]], queries: Queries) -> Statement:
         TextArray([stored_or_none(append.key) if append else None for append in appends]),
         BigintArray(
             [
-                None if append is None or append.key is None else _digest(text or "")
+                None if append is None or append.key is None else digest_of((text or "",))
                 for append, text in zip(appends, lines, strict=True)
             ]
         ),
@@ -167,7 +178,7 @@ def _commit_alone(commits: list[tuple[int, Commit]], queries: Queries) -> Statem
         stored_or_none(commit.owner),
         None if commit.retain is None else float(commit.retain),
         stored_or_none(key),
-        None if key is None else Int8(_digest(lines or "")),
+        None if key is None else Int8(digest_of((lines or "",))),
         None if append is None else Int4(len(append.bodies)),
         lines,
         _spec(commit),
@@ -214,9 +225,15 @@ def _spec(commit: Commit) -> str | None:
     return text
 
 
-def _digest(lines: str) -> int:
-    """64 bits that tell one append's bodies from another's (no body holds a newline)."""
-    return int.from_bytes(blake2b(lines.encode(), digest_size=8).digest(), "big", signed=True)
+def _restore(place: int, commit: Commit, queries: Queries) -> Statement:
+    address = [stored(part) for part in commit.entity]
+    spec = _spec(commit)
+    params = (*address, stored(commit.op), stored_or_none(commit.owner), spec)
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        found[place] = read_commit(commit, rows[0][0])
+
+    return Statement(queries.restore, params, read)
 
 
 def _sweep(place: int, op: Sweep, queries: Queries) -> Statement:
@@ -275,6 +292,27 @@ def _fetch_params(ops: Sequence[Fetch]) -> list[Any]:
         TextArray([_names(op.documents) if op.documents else None for op in ops]),
         TextArray([_known(op) if op.known else None for op in ops]),
     ]
+
+
+def _whole(place: int, op: Fetch, queries: Queries) -> Statement:
+    """For backups, which ask for one at a time."""
+    log = op.log
+    assert log is not None
+    params = (
+        min(log.after, MOST),
+        _most(log.upto),
+        _most(log.first),
+        stored_or_none(log.stamp),
+        op.all_documents,
+        _names(op.documents),
+        *[stored(part) for part in op.entity],
+    )
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        absent = Fetched(Head(), reset=log.stamp is not None)
+        found[place] = read_whole(op, rows[0]) if rows else absent
+
+    return Statement(queries.fetch_whole, params, read)
 
 
 def _most(limit: int | None) -> int:

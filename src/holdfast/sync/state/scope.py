@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from holdfast.codec import Limits, check_id
-from holdfast.engine import Capabilities
 from holdfast.errors import (
     HoldfastError,
     KeyReusedError,
@@ -21,7 +20,6 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.layers.holding_sync import Holding, check_held
-from holdfast.layers.renewal import Renewals
 from holdfast.ops import (
     Applied,
     Check,
@@ -44,6 +42,8 @@ from holdfast.ops import (
     SetHead,
     Write,
 )
+from holdfast.sync.layers.residence import Residence
+from holdfast.sync.layers.stack import Stack
 from holdfast.world import World
 
 logger = logging.getLogger("holdfast.sync.leases")
@@ -59,21 +59,21 @@ class Scope:
     def __init__(
         self,
         namespace: str,
-        execute: Callable[[Sequence[Op]], list[Outcome]],
-        wait: Callable[[Mapping[Entity, int], float], None],
+        stack: Stack,
         *,
-        capabilities: Capabilities,
         world: World,
         limits: Limits,
-        renewals: Renewals,
+        residence: Residence | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
-        self._execute = execute
-        self.wait = wait
-        self.capabilities = capabilities
+        self.stack = stack
+        self.residence = residence
+        self._execute = stack.execute
+        self.wait = stack.wait
+        self.capabilities = stack.capabilities
         self.world = world
         self.limits = limits
-        self._renewals = renewals
+        self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
         self._aside: dict[Any, Any] = {}
         self.plain_beginnings: dict[Entity, int] = {}  # threads without system messages, by life
@@ -87,7 +87,14 @@ class Scope:
         return self.world.name()
 
     def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        """Down to the engine, in one round trip."""
+        """Down to the engine, in one round trip; what lives with another replica raises."""
+        check_held()
+        if self.residence is not None:
+            return self.residence.execute(ops)
+        return self._execute(ops)
+
+    def execute_here(self, ops: Sequence[Op]) -> list[Outcome]:
+        """Down to the engine, whoever's it is: also what another replica has a right to."""
         check_held()
         return self._execute(ops)
 
@@ -167,6 +174,14 @@ class Scope:
                 "leases_not_released",
                 extra={"leases": len(commits), "error": type(error).__name__},
             )
+
+    def close(self) -> None:
+        """Give everything back, then let go of the engine."""
+        if self.stack.is_open():
+            self.release_all()
+            if self.residence is not None:
+                self.residence.leave()
+        self.stack.close()
 
     def queue(self, entity: Entity, name: str) -> threading.Lock:
         """A lock within this process for those who have met a conflict over one document.

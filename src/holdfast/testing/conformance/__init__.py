@@ -33,6 +33,7 @@ import holdfast.testing.conformance.listing
 import holdfast.testing.conformance.locks
 import holdfast.testing.conformance.reading
 import holdfast.testing.conformance.repeats
+import holdfast.testing.conformance.restoring
 import holdfast.testing.conformance.retention
 import holdfast.testing.conformance.signals
 import holdfast.testing.conformance.steps

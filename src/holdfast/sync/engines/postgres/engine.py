@@ -8,13 +8,14 @@ only stops waiting for it, and no connection is left between a request and its r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from psycopg import errors
 
-from holdfast.engine import Capabilities, Description, SyncEngine
+from holdfast.engine import Capabilities, Description, SyncEngine, SyncReader
 from holdfast.engines.postgres.description import describe
 from holdfast.engines.postgres.failures import RETRIED, explain
 from holdfast.engines.postgres.listener_sync import Listener, Waiter
@@ -23,7 +24,7 @@ from holdfast.engines.postgres.settings import Settings
 from holdfast.engines.postgres.statements import Batch, versions
 from holdfast.errors import SchemaError
 from holdfast.ops import Entity, Op, Outcome
-from holdfast.sync.engines.postgres.connections import Cut, Link, Pool, connect
+from holdfast.sync.engines.postgres.connections import Cut, Link, Pool, Snapshot, connect
 
 RETRIES = 5  # of a batch that the database gave up to resolve a deadlock
 FIRST_POLL, LONGEST_POLL = 0.02, 0.25  # seconds between looks while waiting for a change
@@ -41,7 +42,13 @@ class PostgresEngine:
         self._queries = Queries(settings.schema)
         self._pool: Pool | None = None
         self._listener: Listener | None = None
-        self.capabilities = Capabilities(durable=True, shared=True, native_notify=settings.listens)
+        self.capabilities = Capabilities(
+            durable=True,
+            shared=True,
+            native_notify=settings.listens,
+            snapshots=True,
+            networked=True,
+        )
 
     def open(self) -> None:
         self._pool = Pool(self._settings, self._settings.queriers)
@@ -102,6 +109,21 @@ class PostgresEngine:
                     raise explain(error, "no", safe, schema) from error
             except psycopg.Error as error:
                 raise explain(error, "no", safe, schema) from error
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SyncReader]:
+        """One more connection than the pool has, for as long as it takes."""
+        snapshot = None
+        try:
+            try:
+                snapshot = Snapshot(connect(self._settings))
+                snapshot.begin()
+            except psycopg.Error as error:
+                raise explain(error, "no", self._settings.safe, self._settings.schema) from error
+            yield _OneMoment(snapshot, self._settings, self._queries)
+        finally:
+            if snapshot is not None:
+                snapshot.close()
 
     # --- waiting --------------------------------------------------------------------
 
@@ -228,3 +250,20 @@ class PostgresEngine:
     def describe(self) -> Description:
         (rows, about) = self._ask([(self._queries.describe, ()), (self._queries.about, ())])
         return describe(rows[0], dict(about))
+
+
+class _OneMoment:
+    """What `PostgresEngine.snapshot` gives."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings, queries: Queries) -> None:
+        self._snapshot = snapshot
+        self._settings = settings
+        self._queries = queries
+
+    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        batch = Batch(ops, self._queries)
+        statements = [(statement.query, statement.params) for statement in batch.statements]
+        try:
+            return batch.outcomes(self._snapshot.run(statements) if statements else [])
+        except psycopg.Error as error:
+            raise explain(error, "no", self._settings.safe, self._settings.schema) from error

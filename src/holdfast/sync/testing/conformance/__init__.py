@@ -34,6 +34,7 @@ import holdfast.sync.testing.conformance.listing
 import holdfast.sync.testing.conformance.locks
 import holdfast.sync.testing.conformance.reading
 import holdfast.sync.testing.conformance.repeats
+import holdfast.sync.testing.conformance.restoring
 import holdfast.sync.testing.conformance.retention
 import holdfast.sync.testing.conformance.signals
 import holdfast.sync.testing.conformance.steps
