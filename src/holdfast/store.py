@@ -15,6 +15,7 @@ from holdfast.engine import Description, Engine
 from holdfast.errors import InvalidInput
 from holdfast.layering import Replicas, check_replicas, layer_urls
 from holdfast.layers.policy import Policy
+from holdfast.layers.remembered import Cache
 from holdfast.layers.residence import Residence
 from holdfast.layers.stack import Stack
 from holdfast.ops import Fetch, Fetched, Found, List, Listed, Swept
@@ -58,6 +59,7 @@ def open(
     credentials: Credentials | Mapping[str, Credentials] | None = None,
     replica: str | None = None,
     replicas: Replicas | None = None,
+    cache: Cache | None = None,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
@@ -69,8 +71,9 @@ def open(
     `credentials` is a function that is asked at each new connection for a password, or for user
     and password (for tokens that expire), or such functions by layer. With `replica` and
     `replicas` (names, or a function that gives them) what lives on this replica's own volume
-    is divided among the replicas, and what another one has raises `WrongReplica`. Raises
-    `InvalidInput` for a wrong URL or option.
+    is divided among the replicas, and what another one has raises `WrongReplica`. `cache` makes
+    repeated reads of the same threads and users cheaper. Raises `InvalidInput` for a wrong URL
+    or option.
     """
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
@@ -90,6 +93,7 @@ def open(
         limits=limits,
         replica=replica,
         replicas=replicas,
+        cache=cache,
         world=world,
     )
 
@@ -109,6 +113,7 @@ class Store:
         limits: Limits | None = None,
         replica: str | None = None,
         replicas: Replicas | None = None,
+        cache: Cache | None = None,
         world: World | None = None,
     ) -> None:
         world = world or World()
@@ -123,7 +128,7 @@ class Store:
         for each in layers.values():
             if each in scopes:
                 continue
-            stack = Stack(each, policy or Policy(), world)
+            stack = Stack(each, policy or Policy(), world, cache)
             home = None
             if replica is not None and replicas is not None and not each.capabilities.networked:
                 home = Residence(stack, namespace, replica, replicas, world)

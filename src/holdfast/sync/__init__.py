@@ -14,6 +14,7 @@ from __future__ import annotations
 __version__ = "0.1.0"
 
 from holdfast.codec import Limits
+from holdfast.context.compaction import Compaction
 from holdfast.errors import (
     DiskProblem,
     HoldfastError,
@@ -32,10 +33,12 @@ from holdfast.errors import (
     TaskFailed,
     TooLarge,
     Truncated,
+    WindowTooSmall,
     WorkflowFinished,
     WrongReplica,
 )
 from holdfast.keys import idempotency_key
+from holdfast.layers.remembered import Cache
 from holdfast.records import (
     Appended,
     Change,
@@ -46,6 +49,7 @@ from holdfast.records import (
     Folded,
     Health,
     Receipt,
+    Summary,
     TaskInfo,
     ThreadInfo,
     Window,
@@ -57,7 +61,9 @@ from holdfast.sync.store import Store, open
 
 __all__ = [
     "Appended",
+    "Cache",
     "Change",
+    "Compaction",
     "Context",
     "Cursor",
     "DiskProblem",
@@ -82,12 +88,14 @@ __all__ = [
     "StoreMisused",
     "StoreTooSlow",
     "StoreUnavailable",
+    "Summary",
     "TaskFailed",
     "TaskInfo",
     "ThreadInfo",
     "TooLarge",
     "Truncated",
     "Window",
+    "WindowTooSmall",
     "WorkflowFinished",
     "WorkflowInfo",
     "WrongReplica",

@@ -15,6 +15,7 @@ from holdfast.context.window import Bounds, Oversized
 from holdfast.engine import Description, SyncEngine
 from holdfast.errors import InvalidInput
 from holdfast.layering import Replicas, check_replicas, layer_urls
+from holdfast.layers.remembered import Cache
 from holdfast.ops import Fetch, Fetched, Found, List, Listed, Swept
 from holdfast.records import (
     Context,
@@ -59,6 +60,7 @@ def open(
     credentials: Credentials | Mapping[str, Credentials] | None = None,
     replica: str | None = None,
     replicas: Replicas | None = None,
+    cache: Cache | None = None,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
@@ -70,8 +72,9 @@ def open(
     `credentials` is a function that is asked at each new connection for a password, or for user
     and password (for tokens that expire), or such functions by layer. With `replica` and
     `replicas` (names, or a function that gives them) what lives on this replica's own volume
-    is divided among the replicas, and what another one has raises `WrongReplica`. Raises
-    `InvalidInput` for a wrong URL or option.
+    is divided among the replicas, and what another one has raises `WrongReplica`. `cache` makes
+    repeated reads of the same threads and users cheaper. Raises `InvalidInput` for a wrong URL
+    or option.
     """
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
@@ -91,6 +94,7 @@ def open(
         limits=limits,
         replica=replica,
         replicas=replicas,
+        cache=cache,
         world=world,
     )
 
@@ -110,6 +114,7 @@ class Store:
         limits: Limits | None = None,
         replica: str | None = None,
         replicas: Replicas | None = None,
+        cache: Cache | None = None,
         world: World | None = None,
     ) -> None:
         world = world or World()
@@ -124,7 +129,7 @@ class Store:
         for each in layers.values():
             if each in scopes:
                 continue
-            stack = Stack(each, policy or Policy(), world)
+            stack = Stack(each, policy or Policy(), world, cache)
             home = None
             if replica is not None and replicas is not None and not each.capabilities.networked:
                 home = Residence(stack, namespace, replica, replicas, world)
