@@ -108,3 +108,22 @@ def is_too_small(messages: list[dict[str, Any]], bounds: Bounds) -> bool:
     return bounds.max_tokens is not None and bounds.max_tokens < sum(
         map(estimate, [*system, *turn])
     )
+
+
+def test_mere_texts_take_a_shorter_way_to_the_same_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for seed in range(2000):
+        random = Random(seed)
+        kinds = random.choice((("user", "assistant"), ("user", "assistant", "system", "tool"), ()))
+        messages = [
+            {"role": random.choice(kinds), "content": f"{n}"} if kinds else {"n": n}
+            for n in range(random.randint(1, 30))
+        ]
+        bounds = Bounds(last=random.choice((1, 2, 3, 5, 8, 20)))
+        page = random.choice((1, 4, 20))
+        _, short = windowed(messages, bounds, page)
+        with monkeypatch.context() as patch:
+            patch.setattr(Conversation, "_mere_texts", lambda self, complete: None)
+            _, long = windowed(messages, bounds, page)
+        assert short == long

@@ -31,10 +31,22 @@ class Ties(NamedTuple):
 
 
 NO_TIES = Ties()
+TYING = frozenset({"type", "tool_calls", "tool_call_id", "function_call"})
+
+
+def is_plain(message: Message) -> bool:
+    """A mere text, or nothing that any provider knows: tied to no other message."""
+    if not message.keys().isdisjoint(TYING):
+        return False
+    if type(message.get("content")) is str:
+        return message.get("role") != "function"
+    return "content" not in message and "role" not in message
 
 
 def ties(message: Message) -> Ties:
     """The tool calls a message makes and the ones it answers; an answer within it is no tie."""
+    if is_plain(message):
+        return NO_TIES
     calls: list[str] = []
     results: list[str] = []
     kind = message.get("type")

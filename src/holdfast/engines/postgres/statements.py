@@ -24,7 +24,13 @@ from holdfast.engines.postgres.listing import (
     read_documents,
     read_entities,
 )
-from holdfast.engines.postgres.outcomes import read_commit, read_fetch, read_tail, read_whole
+from holdfast.engines.postgres.outcomes import (
+    read_commit,
+    read_fetch,
+    read_news,
+    read_tail,
+    read_whole,
+)
 from holdfast.engines.postgres.schema import Queries
 from holdfast.engines.postgres.text import all_stored, stored, stored_or_none
 from holdfast.ops import (
@@ -116,6 +122,8 @@ class Batch:
         if fetches and not listings and all(_is_tail(op) for _, op in fetches):
             ask = _tails if len(fetches) > 1 else _tail
             self.statements.append(ask(fetches, queries))
+        elif len(fetches) == 1 and not listings and _is_news(fetches[0][1]):
+            self.statements.append(_news(*fetches[0], queries))
         elif fetches or listings:
             self.statements.append(_reads(fetches, listings, queries))
 
@@ -340,6 +348,30 @@ def _is_tail(op: Fetch) -> bool:
         and log.upto is None
         and log.stamp is None
     )
+
+
+def _is_news(op: Fetch) -> bool:
+    """What came after a known place, and nothing else."""
+    log = op.log
+    return (
+        log is not None
+        and log.last is not None
+        and log.details
+        and log.stamp is not None
+        and log.upto is None
+        and not (log.whole or op.documents or op.all_documents)
+    )
+
+
+def _news(place: int, op: Fetch, queries: Queries) -> Statement:
+    assert op.log is not None
+    address = [stored(part) for part in op.entity]
+    params = (Int8(min(op.log.after, MOST)), Int8(_most(op.log.last)), *address)
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        found[place] = read_news(op, rows[0]) if rows else Fetched(Head(), reset=True)
+
+    return Statement(queries.fetch_news, params, read)
 
 
 def _tail(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
