@@ -119,6 +119,7 @@ class Two:
         self.cached = Caching(self.below, self.cache, self.world)
         self.plain = MemoryEngine(self.model, self.world)
         self._number = 0
+        self.written = 0
 
     async def write(self, entity: Entity, *writes: Any) -> None:
         self._number += 1
@@ -149,6 +150,12 @@ def some_write(random: Random, last: int) -> Any:
     )
 
 
+async def cached_write(two: Two, entity: Entity, write: Any) -> None:
+    """This process's own write: the cache follows it."""
+    two.written += 1
+    await two.cached.execute([Commit(entity, f"mine{two.written}", (write,), owner="u")], None)
+
+
 def some_fetch(random: Random, entity: Entity) -> Fetch:
     log = random.choice((None, Log(last=random.choice((1, 2, 5, 20, 100)))))
     if log is None or random.random() < 0.3:
@@ -172,7 +179,10 @@ async def test_a_cached_read_is_the_read_it_stands_for(seed: int) -> None:
         elif kind < 0.9:
             known = (await two.plain.execute([Fetch(entity)]))[0]
             write = some_write(random, known.head.version)
-            await two.write(entity, write)
+            if random.random() < 0.5:
+                await cached_write(two, entity, write)
+            else:
+                await two.write(entity, write)
             if not isinstance(write, Append):
                 saved = None  # a rewound edit can be told from none only by reading all
         elif kind < 0.92:
@@ -203,13 +213,28 @@ async def test_an_unchanged_tail_is_not_read_again_and_news_alone_are_read() -> 
     await two.same(Fetch(thread, "u", Log(last=20)))
     counters = two.cache.counters
     assert (counters.hits, counters.misses, counters.vain) == (1, 1, 0)
+    assert two.below.asked[-1] == Fetch(thread, "u")
+    for n in range(3):  # others append: the first time that costs a second question
+        await two.write(thread, Append((f"{n}", "another")))
+        await two.same(Fetch(thread, "u", Log(last=20)))
+        assert (counters.hits, counters.misses, counters.vain) == (2 + n, 1, 1)
     asked = two.below.asked[-1]
     assert isinstance(asked, Fetch)
-    assert asked.log == Log(30, last=20, stamp="op30", details=True)
-    await two.write(thread, Append(("31", "32")))
+    assert asked.log == Log(34, last=20, stamp="op32", details=True)
+    assert counters.hit_rate == 4 / 5
+
+
+async def test_what_this_process_appends_itself_is_not_asked_for() -> None:
+    two = Two()
+    thread = Entity("n", "thread", "t")
+    await two.write(thread, Append(("1", "2")))
     await two.same(Fetch(thread, "u", Log(last=20)))
-    assert (counters.hits, counters.misses, counters.vain) == (2, 1, 0)
-    assert counters.hit_rate == 2 / 3
+    for n in range(15):
+        mine = Commit(thread, f"mine{n}", (Append((f"{n}", "x")), Put("vars", "{}")), owner="u")
+        await two.cached.execute([mine], None)
+        await two.same(Fetch(thread, "u", Log(last=20)))
+        assert two.below.asked[-1] == Fetch(thread, "u")
+    assert (two.cache.counters.hits, two.cache.counters.misses) == (15, 1)
 
 
 async def test_an_edit_by_another_replica_is_seen_at_once() -> None:

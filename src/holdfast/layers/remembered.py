@@ -17,6 +17,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +25,8 @@ from msgspec import Struct
 from holdfast.codec import check_count
 from holdfast.errors import InvalidInput
 from holdfast.ops import (
+    Append,
+    Applied,
     Commit,
     Drop,
     Entity,
@@ -41,6 +44,7 @@ from holdfast.ops import (
 
 KINDS = frozenset({"thread", "user", "shared"})
 MOST_DOUBT = 7  # questions after a vain one that are asked in full
+SHORT = 20  # a log of no more messages is remembered whole while this process appends to it
 OVERHEAD = 500  # bytes that an entry takes besides its texts, roughly
 
 
@@ -50,7 +54,7 @@ class CacheCounters:
     def __init__(self) -> None:
         self.hits = 0  # answered by what was remembered and what was new
         self.misses = 0  # read in full
-        self.vain = 0  # misses that were found out only by asking: two round trips
+        self.vain = 0  # questions that only told that another round trip was needed
         self.evictions = 0
         self.entities = 0
         self.bytes = 0
@@ -89,6 +93,7 @@ class Tail(Struct, frozen=True):
 
     bodies: tuple[str, ...]
     head: Head
+    lines: str = ""  # the bodies joined, where they came so
 
 
 class Known(Struct, frozen=True):
@@ -98,6 +103,7 @@ class Known(Struct, frozen=True):
     documents: Mapping[str, Value] = {}
     size: int = 0
     at: float = 0.0  # when all of it was read
+    news: bool = False  # somebody else appends: ask for the new messages right away
     doubt: int = 0  # grows with every vain question
     skip: int = 0  # questions to be asked in full before the next try
 
@@ -105,7 +111,7 @@ class Known(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """One operation as it is asked, and what is known already."""
 
-    asked: Op
+    asked: Any
     known: Known | None = None
 
 
@@ -139,7 +145,7 @@ class Remembered:
         log = op.log
         tail = known.tail
         if log is not None and tail is not None and _reaches(tail, log):
-            log = Log(tail.head.version, last=log.last, stamp=tail.head.stamp, details=True)
+            log = _news(tail, log) if known.news else None
         names = known.documents if op.all_documents else set(op.documents) & set(known.documents)
         versions = {n: (known.documents[n].version, known.documents[n].stamp) for n in names}
         if log is op.log and not versions:
@@ -162,7 +168,7 @@ class Remembered:
         with self._lock:
             for at, (op, plan, outcome) in enumerate(zip(ops, plans, outcomes, strict=True)):
                 if isinstance(op, Commit):
-                    self._written(op)
+                    self._written(op, outcome)
                 elif _is_cacheable(op):
                     assert isinstance(op, Fetch)
                     merged = self._answered(op, plan, outcome, now)
@@ -174,10 +180,37 @@ class Remembered:
             self._forget_old(now)
         return results, again
 
-    def _written(self, commit: Commit) -> None:
-        """What is removed from the store does not stay in memory here."""
-        if any(isinstance(w, Drop | Restore | Replace | Trim) for w in commit.writes):
-            self._evict(commit.entity)
+    def _written(self, commit: Commit, outcome: Outcome) -> None:
+        """Follow what this process writes itself; what it removes does not stay in memory here.
+
+        Whether nobody else wrote in between shows when the head is next asked for.
+        """
+        known = self._entries.get(commit.entity)
+        if known is None:
+            return
+        appended: tuple[str, ...] = ()
+        for write in commit.writes:
+            if isinstance(write, Drop | Restore | Replace | Trim):
+                self._evict(commit.entity)
+                return
+            if isinstance(write, Append):
+                appended = write.bodies
+        if type(outcome) is not Applied or known.tail is None:
+            return
+        head, bodies = known.tail.head, known.tail.bodies
+        if outcome.version == head.version + len(appended):
+            head = msgspec.structs.replace(
+                head,
+                version=outcome.version,
+                stamp=outcome.stamp,
+                updated=outcome.at,
+                live=head.live + len(appended),
+                commits=head.commits + 1,
+            )
+            whole = len(bodies) == known.tail.head.live  # a short log is remembered whole
+            most = max(len(bodies), SHORT) if whole else len(bodies)
+            tail = Tail((bodies + appended)[-most:] if appended else bodies, head)
+            self._keep(commit.entity, _sized(msgspec.structs.replace(known, tail=tail)))
 
     def _answered(self, op: Fetch, plan: Plan, outcome: Outcome, now: float) -> Outcome | None:
         counters = self._counters
@@ -194,15 +227,22 @@ class Remembered:
             before = msgspec.structs.replace(self._entries.get(op.entity) or Known(), at=now)
             self._remember(op, outcome, tail, before)
             return outcome
+        if not plan.asked.documents and not plan.asked.all_documents and plan.asked.log is None:
+            unchanged = _unchanged(op, known, outcome.head)
+            if unchanged is not None:
+                counters.hits += 1
+                if op.entity in self._entries:
+                    self._entries.move_to_end(op.entity)
+                return unchanged
         merged = _merged(op, plan, known, outcome)
         if merged is None:
             counters.vain += 1
-            doubt = min(2 * known.doubt + 1, MOST_DOUBT)
-            self._keep(op.entity, msgspec.structs.replace(known, doubt=doubt, skip=doubt))
+            self._keep(op.entity, _after_vain(plan, known, outcome.head))
             return None
         counters.hits += 1
         fetched, tail = merged
-        self._remember(op, fetched, tail, msgspec.structs.replace(known, doubt=0))
+        news = known.news and bool(outcome.entries)
+        self._remember(op, fetched, tail, msgspec.structs.replace(known, doubt=0, news=news))
         return fetched
 
     def _remember(self, op: Fetch, full: Fetched, tail: Tail | None, before: Known) -> None:
@@ -214,9 +254,8 @@ class Remembered:
             asked = set(op.documents)
             kept = {n: v for n, v in before.documents.items() if n not in asked}
             documents = kept | documents
-        size = OVERHEAD + sum(len(value.json) for value in documents.values())
-        size += sum(map(len, tail.bodies)) if tail is not None else 0
-        self._keep(op.entity, Known(tail, documents, size, before.at, before.doubt, before.skip))
+        known = msgspec.structs.replace(before, tail=tail, documents=documents)
+        self._keep(op.entity, _sized(known))
 
     def _keep(self, entity: Entity, known: Known) -> None:
         self._forget(entity)
@@ -269,6 +308,40 @@ def _reaches(tail: Tail, log: Log) -> bool:
     return len(tail.bodies) >= log.last or len(tail.bodies) == tail.head.live
 
 
+def _sized(known: Known) -> Known:
+    size = OVERHEAD + sum(len(value.json) for value in known.documents.values())
+    if known.tail is not None:
+        size += sum(map(len, known.tail.bodies))
+    return msgspec.structs.replace(known, size=size)
+
+
+def _unchanged(op: Fetch, known: Known, now: Head) -> Fetched | None:
+    """The everyday answer: nothing has happened since."""
+    tail = known.tail
+    if tail is None or op.log is None or op.log.last is None:
+        return None
+    if not _only_appended(tail.head, now, 0, 0):
+        return None
+    shown = tail.bodies[-op.log.last :]
+    lines = tail.lines if tail.lines and len(shown) == len(tail.bodies) else "\n".join(shown)
+    first = now.version - len(shown) + 1 if shown else 0
+    return Fetched(now, lines, len(shown), first, truncated=now.base > 0)
+
+
+def _news(tail: Tail, log: Log) -> Log:
+    return Log(tail.head.version, last=log.last, stamp=tail.head.stamp, details=True)
+
+
+def _after_vain(plan: Plan, known: Known, head: Head) -> Known:
+    """How to ask again: for the news if there are some, otherwise in full."""
+    if plan.asked.log is None and known.tail is not None:
+        before = known.tail.head
+        if head.life == before.life and head.version > before.version:
+            return msgspec.structs.replace(known, news=True)
+    doubt = min(2 * known.doubt + 1, MOST_DOUBT)
+    return msgspec.structs.replace(known, doubt=doubt, skip=doubt + 1)
+
+
 def _merged(
     op: Fetch, plan: Plan, known: Known, fetched: Fetched
 ) -> tuple[Fetched, Tail | None] | None:
@@ -279,40 +352,41 @@ def _merged(
     if fetched.unchanged and op.all_documents:
         documents = dict(sorted(documents.items(), key=lambda item: item[0].encode()))
     head = fetched.head
-    assert isinstance(plan.asked, Fetch)
     if plan.asked.log is op.log:
         whole = msgspec.structs.replace(fetched, documents=documents, unchanged=())
         return whole, None if op.log is None else _tail_of(whole)
-    if fetched.reset or known.tail is None or op.log is None or op.log.last is None:
+    tail = known.tail
+    if fetched.reset or tail is None or op.log is None or op.log.last is None:
         return None
     last = op.log.last
     bodies = tuple(entry.body for entry in fetched.entries)
     if len(bodies) < last:
         stamps = {entry.stamp for entry in fetched.entries}
-        if not _only_appended(known.tail.head, head, len(bodies), len(stamps)):
+        if not _only_appended(tail.head, head, len(bodies), len(stamps)):
             return None
-        kept = known.tail.bodies
-        bodies = (kept + bodies)[-max(last, len(kept)) :] if bodies else kept
+        most = max(last, len(tail.bodies))
+        bodies = (tail.bodies + bodies)[-most:] if bodies else tail.bodies
     shown = bodies[-last:]
     first = head.version - len(shown) + 1 if shown else 0
     if fetched.count == last:
         first = fetched.entries[0].seq
+    truncated = head.base > 0
     lines = "\n".join(shown)
-    whole = Fetched(head, lines, len(shown), first, documents=documents, truncated=head.base > 0)
+    whole = Fetched(head, lines, len(shown), first, documents=documents, truncated=truncated)
     gapless = not shown or first == head.version - len(shown) + 1
-    return whole, Tail(bodies, head) if gapless else None
+    whole_tail = lines if len(shown) == len(bodies) else ""
+    return whole, Tail(bodies, head, whole_tail) if gapless else None
 
 
 def _only_appended(before: Head, now: Head, entries: int, appends: int) -> bool:
     """Whether nothing happened to the entity in between but these appends."""
-    if not entries:
-        return (now.life, now.commits, now.updated) == (before.life, before.commits, before.updated)
     return (
         now.life == before.life
         and now.commits == before.commits + appends
         and now.version == before.version + entries
         and now.live == before.live + entries
         and now.base == before.base
+        and (entries > 0 or (now.updated, now.stamp) == (before.updated, before.stamp))
     )
 
 
@@ -321,4 +395,4 @@ def _tail_of(fetched: Fetched) -> Tail | None:
     head = fetched.head
     if fetched.count and head.version - fetched.first + 1 != fetched.count:
         return None
-    return Tail(tuple(fetched.lines.split("\n")) if fetched.count else (), head)
+    return Tail(tuple(fetched.lines.split("\n")) if fetched.count else (), head, fetched.lines)

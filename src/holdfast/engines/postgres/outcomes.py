@@ -235,6 +235,13 @@ def read_tail(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
     return Fetched(head, _oldest_first(lines), count, first or 0, truncated=head.base > 0)
 
 
+def read_head(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
+    """The outcome of one fetch from its row of the query `fetch_head`."""
+    now, id_, *columns = row
+    refusal = _missing(fetch, now, id_, columns)
+    return Fetched(head_of(columns)) if refusal is None else refusal
+
+
 def read_news(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
     """The outcome of one fetch from its row of the query `fetch_news`."""
     now, id_, *rest = row

@@ -124,9 +124,18 @@ FROM holdfast.entities e, LATERAL (
           ORDER BY n.seq DESC LIMIT %s) l) page
 WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
 
+-- name: fetch_head
+-- A head alone: how a cache asks whether anything has changed.
+SELECT holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until
+FROM holdfast.entities e
+WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
+
 -- name: fetch_news
--- A conversation's head, and the entries after a place, newest first: what a cache asks. Where there
--- are none, nothing but the head is looked at.
+-- A conversation's head, and the entries after a place, newest first: how a cache asks for what
+-- others have appended.
 SELECT holdfast.clock(), e.id,
        e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
        e.stamp, e.base, e.live, e.commits, e.life, e.dropped,

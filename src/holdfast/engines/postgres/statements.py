@@ -27,6 +27,7 @@ from holdfast.engines.postgres.listing import (
 from holdfast.engines.postgres.outcomes import (
     read_commit,
     read_fetch,
+    read_head,
     read_news,
     read_tail,
     read_whole,
@@ -122,6 +123,8 @@ class Batch:
         if fetches and not listings and all(_is_tail(op) for _, op in fetches):
             ask = _tails if len(fetches) > 1 else _tail
             self.statements.append(ask(fetches, queries))
+        elif len(fetches) == 1 and not listings and _is_head(fetches[0][1]):
+            self.statements.append(_head(*fetches[0], queries))
         elif len(fetches) == 1 and not listings and _is_news(fetches[0][1]):
             self.statements.append(_news(*fetches[0], queries))
         elif fetches or listings:
@@ -348,6 +351,19 @@ def _is_tail(op: Fetch) -> bool:
         and log.upto is None
         and log.stamp is None
     )
+
+
+def _is_head(op: Fetch) -> bool:
+    return op.log is None and not (op.documents or op.all_documents)
+
+
+def _head(place: int, op: Fetch, queries: Queries) -> Statement:
+    address = [stored(part) for part in op.entity]
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        found[place] = read_head(op, rows[0]) if rows else Fetched(Head())
+
+    return Statement(queries.fetch_head, address, read)
 
 
 def _is_news(op: Fetch) -> bool:

@@ -31,13 +31,13 @@ class Caching:
         plans = self._remembered.plan(ops, start)
         outcomes = self._below.execute([plan.asked for plan in plans], timeout)
         results, again = self._remembered.settle(ops, plans, outcomes, start)
-        if again:
-            left = None if timeout is None else timeout - (self._world.monotonic() - start)
+        while again:  # once for what was appended elsewhere, twice if that was not all
             full = [ops[at] for at in again]
-            answers = self._below.execute(full, left)
-            kept, _ = self._remembered.settle(
-                full, self._remembered.plain(full), answers, self._world.monotonic()
-            )
-            for at, outcome in zip(again, kept, strict=True):
+            left = None if timeout is None else timeout - (self._world.monotonic() - start)
+            plans = self._remembered.plan(full, start)
+            outcomes = self._below.execute([plan.asked for plan in plans], left)
+            answers, open_ = self._remembered.settle(full, plans, outcomes, start)
+            for at, outcome in zip(again, answers, strict=True):
                 results[at] = outcome
+            again = [again[at] for at in open_]
         return results
