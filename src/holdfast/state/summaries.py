@@ -37,7 +37,7 @@ from holdfast.state.locks import Lock
 from holdfast.state.running import settle
 from holdfast.state.scope import Scope, refuse
 
-logger = logging.getLogger("holdfast.compaction")
+logger = logging.getLogger("holdfast.summaries")
 
 RETAIN = 60.0  # seconds after which the lease that coordinates the making is forgotten
 
@@ -91,7 +91,7 @@ class Making:
         """Count it and say so; whose conversation it is stays out of the log's message."""
         self._compaction.counters.add("failed")
         logger.warning(
-            "summary_failed", extra={"thread": self._entity.id, "error": type(error).__name__}
+            "summary_failed", extra={"thread_id": self._entity.id, "error": type(error).__name__}
         )
 
     async def step(self, more_than: int) -> Kept | None:

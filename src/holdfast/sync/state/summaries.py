@@ -38,7 +38,7 @@ from holdfast.sync.state.locks import Lock
 from holdfast.sync.state.running import settle
 from holdfast.sync.state.scope import Scope, refuse
 
-logger = logging.getLogger("holdfast.sync.compaction")
+logger = logging.getLogger("holdfast.sync.summaries")
 
 RETAIN = 60.0  # seconds after which the lease that coordinates the making is forgotten
 
@@ -92,7 +92,7 @@ class Making:
         """Count it and say so; whose conversation it is stays out of the log's message."""
         self._compaction.counters.add("failed")
         logger.warning(
-            "summary_failed", extra={"thread": self._entity.id, "error": type(error).__name__}
+            "summary_failed", extra={"thread_id": self._entity.id, "error": type(error).__name__}
         )
 
     def step(self, more_than: int) -> Kept | None:

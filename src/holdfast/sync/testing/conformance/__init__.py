@@ -25,6 +25,7 @@ from __future__ import annotations
 import holdfast.sync.testing.conformance.belongings
 import holdfast.sync.testing.conformance.checks
 import holdfast.sync.testing.conformance.commits
+import holdfast.sync.testing.conformance.compaction
 import holdfast.sync.testing.conformance.feeds
 import holdfast.sync.testing.conformance.inputs
 import holdfast.sync.testing.conformance.journals
