@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import holdfast.sync
 from context.workers import SUMMARISED_TURNS
 
 PROCESSES = 4
+_numbers = count(1)
 TESTS = Path(__file__).parent.parent
 
 
@@ -31,7 +33,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
     server: PostgresServer = request.getfixturevalue("server")
-    return server.url_of(f"w{abs(hash(tmp_path))}")
+    return server.url_of(f"w{next(_numbers)}")
 
 
 def race(task: str, url: str, folder: Path) -> list[dict[str, Any]]:
