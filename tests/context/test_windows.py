@@ -10,7 +10,8 @@ import pytest
 from context.conversations import Maker
 from context.providers import VALIDATORS
 from holdfast.context.tokens import estimate
-from holdfast.context.window import Bounds, Conversation, system_messages
+from holdfast.context.tool_pairs import NO_TIES, Shape, are_plain, shape_of, ties
+from holdfast.context.window import Bounds, Conversation, system_messages, untied_window
 from holdfast.errors import WindowTooSmall
 
 SHAPES = sorted(VALIDATORS)
@@ -110,20 +111,28 @@ def is_too_small(messages: list[dict[str, Any]], bounds: Bounds) -> bool:
     )
 
 
-def test_mere_texts_take_a_shorter_way_to_the_same_window(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for seed in range(2000):
+def test_untied_messages_take_a_shorter_way_to_the_same_window() -> None:
+    taken = 0
+    for seed in range(3000):
         random = Random(seed)
-        kinds = random.choice((("user", "assistant"), ("user", "assistant", "system", "tool"), ()))
+        kinds = random.choice((("user", "assistant"), ("user", "assistant", "system"), ()))
         messages = [
             {"role": random.choice(kinds), "content": f"{n}"} if kinds else {"n": n}
             for n in range(random.randint(1, 30))
         ]
+        messages = messages[len(system_messages(messages)) :]
         bounds = Bounds(last=random.choice((1, 2, 3, 5, 8, 20)))
-        page = random.choice((1, 4, 20))
-        _, short = windowed(messages, bounds, page)
-        with monkeypatch.context() as patch:
-            patch.setattr(Conversation, "_mere_texts", lambda self, complete: None)
-            _, long = windowed(messages, bounds, page)
-        assert short == long
+        page = random.choice((1, 5, 20))
+        shown = untied_window(messages[-page:], bounds, complete=page >= len(messages))
+        if shown is not None:
+            taken += 1
+            assert shown == windowed(messages, bounds, page)[1]
+    assert taken > 1000
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_messages_that_are_tied_are_not_plain(shape: str) -> None:
+    for seed in range(200):
+        for message in Maker(seed, shape).conversation():
+            if ties(message) != NO_TIES or shape_of([message]) != Shape():
+                assert not are_plain([message])

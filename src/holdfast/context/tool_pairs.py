@@ -31,6 +31,7 @@ class Ties(NamedTuple):
 
 
 NO_TIES = Ties()
+TALKING = frozenset({"user", "assistant", "system", "developer"})
 TYING = frozenset({"type", "tool_calls", "tool_call_id", "function_call"})
 
 
@@ -41,6 +42,20 @@ def is_plain(message: Message) -> bool:
     if type(message.get("content")) is str:
         return message.get("role") != "function"
     return "content" not in message and "role" not in message
+
+
+def are_plain(messages: Sequence[Message]) -> bool:
+    """Whether none of them is tied to another; quick about what most messages are."""
+    for message in messages:
+        if (
+            len(message) == 2
+            and type(message.get("content")) is str
+            and message.get("role") in TALKING
+        ):
+            continue
+        if not is_plain(message):
+            return False
+    return True
 
 
 def ties(message: Message) -> Ties:

@@ -21,7 +21,7 @@ from holdfast.context.tool_pairs import (
     Message,
     Shape,
     Unit,
-    is_plain,
+    are_plain,
     lay_out,
     may_start,
     shape_of,
@@ -157,9 +157,6 @@ class Conversation:
         `pinned` come first in any case, and `spent` tokens are taken by something else. Raises
         `WindowTooSmall` if not even the newest step fits.
         """
-        mere_texts = self._mere_texts(complete)
-        if mere_texts is not None:
-            return Picked([*pinned, *mere_texts], 0)
         layout = lay_out(self.messages, complete=complete, continued=self._continued)
         shape = Shape(user_first=False) if self._continued else shape_of(self.messages)
         turns = _turns(_sound(layout.units, self.messages, shape), self.messages)
@@ -177,29 +174,6 @@ class Conversation:
             window, cost, changed = self._shorten(window, heads)
         pending = layout.pending if chosen else ()
         return Picked([*pinned, *window], heads + cost, pending, changed)
-
-    def _mere_texts(self, complete: bool) -> list[Message] | None:
-        """The everyday window: so many messages, none of which is tied to another.
-
-        The same as the long way, ten times as fast; None: that has to be gone.
-        """
-        bounds = self._bounds
-        messages = self.messages
-        if bounds.last is None or bounds.turns is not None or bounds.max_tokens is not None:
-            return None
-        if not complete and len(messages) < bounds.last:
-            return None
-        for message in messages:
-            if not is_plain(message):
-                return None
-        start = max(0, len(messages) - bounds.last)
-        if start == 0 and complete:
-            return messages
-        for at in range(start, len(messages)):
-            role = messages[at].get("role")
-            if role == "user" or role is None:
-                return messages[at:] if at else messages
-        return None
 
     def _whole_turns(
         self, turns: list[list[Unit]], room: Room, known: int, shape: Shape, complete: bool
@@ -317,3 +291,24 @@ def system_messages(messages: Sequence[Message]) -> list[Message]:
             break
         leading.append(message)
     return leading
+
+
+def untied_window(messages: list[Message], bounds: Bounds, *, complete: bool) -> Picked | None:
+    """The everyday window: the last messages, of which none is tied to another.
+
+    The same as the long way, many times as fast; None: that has to be gone.
+    """
+    last = bounds.last
+    if last is None or bounds.turns is not None or bounds.max_tokens is not None:
+        return None
+    if not are_plain(messages):
+        return None
+    size = len(messages)
+    if complete and size <= last:
+        return Picked(messages, 0)
+    if size < last:
+        return None
+    for at in range(size - last, size):
+        if messages[at].get("role", "user") == "user":
+            return Picked(messages[at:] if at else messages, 0)
+    return None

@@ -158,6 +158,7 @@ class Thread:
             )
             if not isinstance(outcome, Conflict):
                 stored(outcome, self._entity)
+                self._scope.plain_beginnings.pop(self._entity, None)
                 return
 
     async def delete(self) -> None:

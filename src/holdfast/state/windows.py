@@ -9,7 +9,14 @@ from msgspec import Struct
 from holdfast.codec import decode, decode_lines
 from holdfast.context.compaction import SUMMARY, Compaction, Kept, kept
 from holdfast.context.tool_pairs import Message
-from holdfast.context.window import LOOK_BACK, Bounds, Conversation, Picked, system_messages
+from holdfast.context.window import (
+    LOOK_BACK,
+    Bounds,
+    Conversation,
+    Picked,
+    system_messages,
+    untied_window,
+)
 from holdfast.ops import Entity, Entry, Fetch, Fetched, Head, Log, Outcome
 from holdfast.records import Cursor, Window
 from holdfast.state.feeds import reset
@@ -87,6 +94,10 @@ async def answer(scope: Scope, wanted: Wanted, outcomes: Sequence[Outcome]) -> W
     if _pins(wanted):
         system = await _system_entries(scope, wanted, newest.head, outcomes[1:])
     summary, bounds = Kept(), wanted.bounds
+    if not system and wanted.compaction is None:
+        texts = untied_window(pages.newest, bounds, complete=pages.complete)
+        if texts is not None:
+            return _window(newest.head, texts, summary, 0, None)
     if wanted.compaction is not None:
         found = newest.documents.get(SUMMARY)
         summary = kept(found, newest.head)
@@ -202,7 +213,7 @@ async def _system_entries(
 ) -> list[Entry]:
     """The system messages that the thread begins with.
 
-    That a thread has none is remembered: it cannot get one, and most have none.
+    That a thread has none is remembered, because most have none, and no append changes it.
     """
     known = scope.plain_beginnings.get(wanted.entity)
     if not head.exists or (known == head.life and not outcomes):

@@ -133,6 +133,15 @@ SELECT holdfast.clock(), e.id,
 FROM holdfast.entities e
 WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
 
+-- name: fetch_heads
+-- The same for several.
+SELECT u.place, holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until
+FROM unnest(%b, %b, %b) WITH ORDINALITY AS u(namespace, kind, name, place)
+JOIN holdfast.entities e ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name;
+
 -- name: fetch_news
 -- A conversation's head, and the entries after a place, newest first: how a cache asks for what
 -- others have appended.

@@ -123,8 +123,9 @@ class Batch:
         if fetches and not listings and all(_is_tail(op) for _, op in fetches):
             ask = _tails if len(fetches) > 1 else _tail
             self.statements.append(ask(fetches, queries))
-        elif len(fetches) == 1 and not listings and _is_head(fetches[0][1]):
-            self.statements.append(_head(*fetches[0], queries))
+        elif fetches and not listings and all(_is_head(op) for _, op in fetches):
+            ask = _heads if len(fetches) > 1 else _head
+            self.statements.append(ask(fetches, queries))
         elif len(fetches) == 1 and not listings and _is_news(fetches[0][1]):
             self.statements.append(_news(*fetches[0], queries))
         elif fetches or listings:
@@ -357,13 +358,25 @@ def _is_head(op: Fetch) -> bool:
     return op.log is None and not (op.documents or op.all_documents)
 
 
-def _head(place: int, op: Fetch, queries: Queries) -> Statement:
+def _head(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
+    ((place, op),) = fetches
     address = [stored(part) for part in op.entity]
 
     def read(rows: Rows, found: list[Any]) -> None:
         found[place] = read_head(op, rows[0]) if rows else Fetched(Head())
 
     return Statement(queries.fetch_head, address, read)
+
+
+def _heads(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
+    def read(rows: Rows, found: list[Any]) -> None:
+        for place, _ in fetches:
+            found[place] = Fetched(Head())
+        for number, *row in rows:
+            place, op = fetches[number - 1]
+            found[place] = read_head(op, row)
+
+    return Statement(queries.fetch_heads, _addresses([op.entity for _, op in fetches]), read)
 
 
 def _is_news(op: Fetch) -> bool:

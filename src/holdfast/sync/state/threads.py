@@ -157,6 +157,7 @@ class Thread:
             outcome = self._scope.commit(self._entity, writes, tuple(checks), owner=self._user)
             if not isinstance(outcome, Conflict):
                 stored(outcome, self._entity)
+                self._scope.plain_beginnings.pop(self._entity, None)
                 return
 
     def delete(self) -> None:
