@@ -13,6 +13,7 @@ from __future__ import annotations
 __version__ = "0.1.0"
 
 from holdfast.codec import Limits
+from holdfast.context.compaction import Compaction
 from holdfast.errors import (
     BackupDamaged,
     DiskProblem,
@@ -32,11 +33,13 @@ from holdfast.errors import (
     TaskFailed,
     TooLarge,
     Truncated,
+    WindowTooSmall,
     WorkflowFinished,
     WrongReplica,
 )
 from holdfast.keys import idempotency_key
 from holdfast.layers.policy import Policy
+from holdfast.layers.remembered import Cache
 from holdfast.records import (
     Appended,
     Change,
@@ -47,6 +50,7 @@ from holdfast.records import (
     Folded,
     Health,
     Receipt,
+    Summary,
     TaskInfo,
     ThreadInfo,
     Window,
@@ -65,7 +69,9 @@ from holdfast.store import Store, open
 __all__ = [
     "Appended",
     "BackupDamaged",
+    "Cache",
     "Change",
+    "Compaction",
     "Context",
     "Cursor",
     "DiskProblem",
@@ -95,6 +101,7 @@ __all__ = [
     "StoreMisused",
     "StoreTooSlow",
     "StoreUnavailable",
+    "Summary",
     "TaskFailed",
     "TaskInfo",
     "Thread",
@@ -103,6 +110,7 @@ __all__ = [
     "Truncated",
     "User",
     "Window",
+    "WindowTooSmall",
     "Workflow",
     "WorkflowFinished",
     "WorkflowInfo",

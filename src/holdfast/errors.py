@@ -24,6 +24,10 @@ class TooLarge(InvalidInput):
     """A message or commit over the configured limit. Nothing was written."""
 
 
+class WindowTooSmall(HoldfastError, ValueError):
+    """What a prompt cannot do without does not fit into the window that was asked for."""
+
+
 class StoreMisused(HoldfastError, RuntimeError):
     """A store used after close, after a fork, or from another event loop."""
 

@@ -51,7 +51,12 @@ class Window(Struct, frozen=True):
     cursor: Cursor
     created: float = 0.0
     updated: float = 0.0
-    summary: str | None = None
+    summary: str | None = None  # of what came before these messages, where one was asked for
+    summarised: int = 0  # how many of the omitted messages it covers
+    pinned: int = 0  # so many of the messages are the system messages the thread begins with
+    tokens: int | None = None  # what the window costs, summary included, where tokens are counted
+    pending: tuple[str, ...] = ()  # calls at the very end whose results are still to come
+    shortened: int = 0  # messages whose texts were cut, where that was allowed
 
     @property
     def created_at(self) -> datetime | None:
@@ -62,6 +67,15 @@ class Window(Struct, frozen=True):
     def updated_at(self) -> datetime | None:
         """When the thread last changed; None if it does not exist."""
         return moment(self.updated) if self.exists else None
+
+
+class Summary(Struct, frozen=True):
+    """What a conversation's older turns were summarised to: all messages up to version `upto`."""
+
+    text: str
+    upto: int
+    messages: int  # how many messages it covers
+    made_at: datetime
 
 
 class Appended(Struct, frozen=True):

@@ -7,21 +7,23 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from holdfast.codec import Limits, check_count, check_id, decode_lines
+from holdfast.codec import Limits, check_count, check_id
+from holdfast.context.compaction import Compaction, check_compaction
+from holdfast.context.tokens import Count
+from holdfast.context.window import Bounds, Oversized
 from holdfast.engine import Description, Engine
 from holdfast.errors import InvalidInput
 from holdfast.layering import Replicas, check_replicas, layer_urls
 from holdfast.layers.policy import Policy
+from holdfast.layers.remembered import Cache
 from holdfast.layers.residence import Residence
 from holdfast.layers.stack import Stack
-from holdfast.ops import Fetch, Fetched, Found, List, Listed, Log, Swept
+from holdfast.ops import Fetch, Fetched, Found, List, Listed, Swept
 from holdfast.records import (
     Context,
-    Cursor,
     Health,
     TaskInfo,
     ThreadInfo,
-    Window,
     WorkflowInfo,
     moment,
 )
@@ -30,10 +32,11 @@ from holdfast.state.documents import document
 from holdfast.state.journals import Journal
 from holdfast.state.locks import Lock
 from holdfast.state.places import Places
-from holdfast.state.scope import Scope, refuse
+from holdfast.state.scope import Scope
 from holdfast.state.tasks import Task, TaskOptions, list_tasks
 from holdfast.state.threads import Thread
 from holdfast.state.users import Shared, User
+from holdfast.state.windows import Changed, Wanted, answer, questions, read_window
 from holdfast.state.work import Worker
 from holdfast.state.workflows import READING, Machine, Workflow, list_workflows, workflow_info
 from holdfast.world import World
@@ -56,6 +59,7 @@ def open(
     credentials: Credentials | Mapping[str, Credentials] | None = None,
     replica: str | None = None,
     replicas: Replicas | None = None,
+    cache: Cache | None = None,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
@@ -67,8 +71,9 @@ def open(
     `credentials` is a function that is asked at each new connection for a password, or for user
     and password (for tokens that expire), or such functions by layer. With `replica` and
     `replicas` (names, or a function that gives them) what lives on this replica's own volume
-    is divided among the replicas, and what another one has raises `WrongReplica`. Raises
-    `InvalidInput` for a wrong URL or option.
+    is divided among the replicas, and what another one has raises `WrongReplica`. `cache` makes
+    repeated reads of the same threads and users cheaper. Raises `InvalidInput` for a wrong URL
+    or option.
     """
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
@@ -88,6 +93,7 @@ def open(
         limits=limits,
         replica=replica,
         replicas=replicas,
+        cache=cache,
         world=world,
     )
 
@@ -107,6 +113,7 @@ class Store:
         limits: Limits | None = None,
         replica: str | None = None,
         replicas: Replicas | None = None,
+        cache: Cache | None = None,
         world: World | None = None,
     ) -> None:
         world = world or World()
@@ -114,7 +121,7 @@ class Store:
         replicas = check_replicas(replica, replicas)
 
         def scope_over(each: Engine) -> Scope:
-            stack = Stack(each, policy or Policy(), world)
+            stack = Stack(each, policy or Policy(), world, cache)
             home = None
             if replica is not None and replicas is not None and not each.capabilities.networked:
                 home = Residence(stack, namespace, replica, replicas, world)
@@ -308,42 +315,53 @@ class Store:
 
     # --- reading together -----------------------------------------------------------
 
-    async def context(self, *, user: str, thread: str, last: int = 20) -> Context:
-        """The thread's last messages, the user's documents and unfinished workflows.
+    async def context(
+        self,
+        *,
+        user: str,
+        thread: str,
+        last: int | None = None,
+        turns: int | None = None,
+        max_tokens: int | None = None,
+        count: Count | None = None,
+        oversized: Oversized = "raise",
+        summarize: Compaction | None = None,
+    ) -> Context:
+        """A window of the thread, the user's documents and unfinished workflows.
 
-        One round trip, whatever the length of the history; in a layered store one to each
-        engine, all at once. Of the workflows it shows the first hundred by id; `workflows` lists
-        all.
+        One round trip, whatever the length of the history (a window that is bounded in turns or
+        tokens may take more); in a layered store one to each engine, all at once. The window is
+        that of `Thread.load`: by default the last 20 messages. Of the workflows it shows the first
+        hundred by id; `workflows` lists all.
         """
         check_id(user, "a user")
-        last = check_count(last, "last")
-        entity = self._threads.entity("thread", thread)
+        if last is None and turns is None and max_tokens is None and summarize is None:
+            last = 20
+        wanted = Wanted(
+            self._threads.entity("thread", thread),
+            user,
+            Bounds.of(last, turns, max_tokens, count, oversized),
+            compaction=check_compaction(summarize, None, None),
+        )
         active = List(
             self._scope.namespace, kind="workflow", owner=user, status="active", documents=READING
         )
         kept_for = self._users.entity("user", user)
+        asked = questions(self._threads, wanted, at_once=True)
         outcomes = await self._places.execute(
             (
-                (self._threads, Fetch(entity, user, Log(last=last))),
+                *((self._threads, fetch) for fetch in asked),
                 (self._users, Fetch(kept_for, user, all_documents=True)),
                 (self._scope, active),
             )
         )
-        messages, kept, work = outcomes
-        if not isinstance(messages, Fetched):
-            refuse(messages, entity)
-        assert isinstance(kept, Fetched)
+        kept, work = outcomes[len(asked) :]
         assert isinstance(work, Listed)
-        head = messages.head
-        window = Window(
-            decode_lines(messages.lines) if messages.count else [],
-            head.version,
-            head.exists,
-            head.live - messages.count,
-            Cursor(head.version, head.stamp or None),
-            head.created,
-            head.updated,
-        )
+        try:
+            window = await answer(self._threads, wanted, outcomes[: len(asked)])
+        except Changed:
+            window = await read_window(self._threads, wanted)
+        assert isinstance(kept, Fetched)
         documents = {name: document(value) for name, value in kept.documents.items()}
         return Context(window, documents, [workflow_info(found) for found in work.entities])
 

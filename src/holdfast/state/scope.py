@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 # sync only: import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
@@ -51,6 +51,8 @@ from holdfast.world import World
 
 logger = logging.getLogger("holdfast.leases")
 
+PLAIN_KEPT = 10_000
+
 T = TypeVar("T")
 
 
@@ -77,6 +79,8 @@ class Scope:
         self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
         self._behind: set[asyncio.Task[Any]] = set()  # async only
+        self._aside: dict[Any, Any] = {}
+        self.plain_beginnings: dict[Entity, int] = {}  # threads without system messages, by life
         self._queues: WeakValueDictionary[tuple[Entity, str], asyncio.Lock] = WeakValueDictionary()
 
     @property
@@ -136,11 +140,47 @@ class Scope:
 
     # async only: end
 
+    def aside(self, work: Callable[[], Coroutine[Any, Any, Any]], name: Any) -> None:
+        """Do something that nobody waits for, unless something of that name is under way here."""
+        if name in self._aside:
+            return
+        # async only: begin
+        task = asyncio.get_running_loop().create_task(work())
+        self._aside[name] = task
+        task.add_done_callback(lambda _: self._aside.pop(name, None))
+        # async only: end
+        # sync only: thread = threading.Thread(target=self._work_aside, args=(work, name))
+        # sync only: thread.daemon = True
+        # sync only: self._aside[name] = thread
+        # sync only: thread.start()
+
+    # sync only: def _work_aside(self, work: Callable[[], Any], name: Any) -> None:
+    # sync only:     try:
+    # sync only:         work()
+    # sync only:     finally:
+    # sync only:         self._aside.pop(name, None)
+
+    async def end_aside(self) -> None:
+        """Cancel what nobody waits for; a blocking store waits for it a little instead."""
+        for task in list(self._aside.values()):
+            # async only: begin
+            task.cancel()
+            await asyncio.wait((task,))
+            # async only: end
+            # sync only: task.join(5.0)
+
+    def remember_plain(self, entity: Entity, life: int) -> None:
+        """This thread, in this life, does not begin with system messages."""
+        while len(self.plain_beginnings) >= PLAIN_KEPT:
+            self.plain_beginnings.pop(next(iter(self.plain_beginnings)), None)
+        self.plain_beginnings[entity] = life
+
     async def release_all(self) -> None:
         """Give every lease back at once, so that nobody waits for a ttl, be it to drive it.
 
         Code that still holds one learns that it has lost it.
         """
+        await self.end_aside()
         # async only: begin
         while self._behind:
             await asyncio.wait(self._behind)

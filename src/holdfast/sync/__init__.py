@@ -14,6 +14,7 @@ from __future__ import annotations
 __version__ = "0.1.0"
 
 from holdfast.codec import Limits
+from holdfast.context.compaction import Compaction
 from holdfast.errors import (
     BackupDamaged,
     DiskProblem,
@@ -33,10 +34,12 @@ from holdfast.errors import (
     TaskFailed,
     TooLarge,
     Truncated,
+    WindowTooSmall,
     WorkflowFinished,
     WrongReplica,
 )
 from holdfast.keys import idempotency_key
+from holdfast.layers.remembered import Cache
 from holdfast.records import (
     Appended,
     Change,
@@ -47,6 +50,7 @@ from holdfast.records import (
     Folded,
     Health,
     Receipt,
+    Summary,
     TaskInfo,
     ThreadInfo,
     Window,
@@ -66,7 +70,9 @@ from holdfast.sync.store import Store, open
 __all__ = [
     "Appended",
     "BackupDamaged",
+    "Cache",
     "Change",
+    "Compaction",
     "Context",
     "Cursor",
     "DiskProblem",
@@ -96,6 +102,7 @@ __all__ = [
     "StoreMisused",
     "StoreTooSlow",
     "StoreUnavailable",
+    "Summary",
     "TaskFailed",
     "TaskInfo",
     "Thread",
@@ -104,6 +111,7 @@ __all__ = [
     "Truncated",
     "User",
     "Window",
+    "WindowTooSmall",
     "Workflow",
     "WorkflowFinished",
     "WorkflowInfo",

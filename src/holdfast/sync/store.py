@@ -8,18 +8,20 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from holdfast.codec import Limits, check_count, check_id, decode_lines
+from holdfast.codec import Limits, check_count, check_id
+from holdfast.context.compaction import Compaction, check_compaction
+from holdfast.context.tokens import Count
+from holdfast.context.window import Bounds, Oversized
 from holdfast.engine import Description, SyncEngine
 from holdfast.errors import InvalidInput
 from holdfast.layering import Replicas, check_replicas, layer_urls
-from holdfast.ops import Fetch, Fetched, Found, List, Listed, Log, Swept
+from holdfast.layers.remembered import Cache
+from holdfast.ops import Fetch, Fetched, Found, List, Listed, Swept
 from holdfast.records import (
     Context,
-    Cursor,
     Health,
     TaskInfo,
     ThreadInfo,
-    Window,
     WorkflowInfo,
     moment,
 )
@@ -31,10 +33,11 @@ from holdfast.sync.state.documents import document
 from holdfast.sync.state.journals import Journal
 from holdfast.sync.state.locks import Lock
 from holdfast.sync.state.places import Places
-from holdfast.sync.state.scope import Scope, refuse
+from holdfast.sync.state.scope import Scope
 from holdfast.sync.state.tasks import Task, TaskOptions, list_tasks
 from holdfast.sync.state.threads import Thread
 from holdfast.sync.state.users import Shared, User
+from holdfast.sync.state.windows import Changed, Wanted, answer, questions, read_window
 from holdfast.sync.state.work import Worker
 from holdfast.sync.state.workflows import READING, Machine, Workflow, list_workflows, workflow_info
 from holdfast.world import World
@@ -57,6 +60,7 @@ def open(
     credentials: Credentials | Mapping[str, Credentials] | None = None,
     replica: str | None = None,
     replicas: Replicas | None = None,
+    cache: Cache | None = None,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
@@ -68,8 +72,9 @@ def open(
     `credentials` is a function that is asked at each new connection for a password, or for user
     and password (for tokens that expire), or such functions by layer. With `replica` and
     `replicas` (names, or a function that gives them) what lives on this replica's own volume
-    is divided among the replicas, and what another one has raises `WrongReplica`. Raises
-    `InvalidInput` for a wrong URL or option.
+    is divided among the replicas, and what another one has raises `WrongReplica`. `cache` makes
+    repeated reads of the same threads and users cheaper. Raises `InvalidInput` for a wrong URL
+    or option.
     """
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
@@ -89,6 +94,7 @@ def open(
         limits=limits,
         replica=replica,
         replicas=replicas,
+        cache=cache,
         world=world,
     )
 
@@ -108,6 +114,7 @@ class Store:
         limits: Limits | None = None,
         replica: str | None = None,
         replicas: Replicas | None = None,
+        cache: Cache | None = None,
         world: World | None = None,
     ) -> None:
         world = world or World()
@@ -115,7 +122,7 @@ class Store:
         replicas = check_replicas(replica, replicas)
 
         def scope_over(each: SyncEngine) -> Scope:
-            stack = Stack(each, policy or Policy(), world)
+            stack = Stack(each, policy or Policy(), world, cache)
             home = None
             if replica is not None and replicas is not None and not each.capabilities.networked:
                 home = Residence(stack, namespace, replica, replicas, world)
@@ -307,42 +314,53 @@ class Store:
 
     # --- reading together -----------------------------------------------------------
 
-    def context(self, *, user: str, thread: str, last: int = 20) -> Context:
-        """The thread's last messages, the user's documents and unfinished workflows.
+    def context(
+        self,
+        *,
+        user: str,
+        thread: str,
+        last: int | None = None,
+        turns: int | None = None,
+        max_tokens: int | None = None,
+        count: Count | None = None,
+        oversized: Oversized = "raise",
+        summarize: Compaction | None = None,
+    ) -> Context:
+        """A window of the thread, the user's documents and unfinished workflows.
 
-        One round trip, whatever the length of the history; in a layered store one to each
-        engine, all at once. Of the workflows it shows the first hundred by id; `workflows` lists
-        all.
+        One round trip, whatever the length of the history (a window that is bounded in turns or
+        tokens may take more); in a layered store one to each engine, all at once. The window is
+        that of `Thread.load`: by default the last 20 messages. Of the workflows it shows the first
+        hundred by id; `workflows` lists all.
         """
         check_id(user, "a user")
-        last = check_count(last, "last")
-        entity = self._threads.entity("thread", thread)
+        if last is None and turns is None and max_tokens is None and summarize is None:
+            last = 20
+        wanted = Wanted(
+            self._threads.entity("thread", thread),
+            user,
+            Bounds.of(last, turns, max_tokens, count, oversized),
+            compaction=check_compaction(summarize, None, None),
+        )
         active = List(
             self._scope.namespace, kind="workflow", owner=user, status="active", documents=READING
         )
         kept_for = self._users.entity("user", user)
+        asked = questions(self._threads, wanted, at_once=True)
         outcomes = self._places.execute(
             (
-                (self._threads, Fetch(entity, user, Log(last=last))),
+                *((self._threads, fetch) for fetch in asked),
                 (self._users, Fetch(kept_for, user, all_documents=True)),
                 (self._scope, active),
             )
         )
-        messages, kept, work = outcomes
-        if not isinstance(messages, Fetched):
-            refuse(messages, entity)
-        assert isinstance(kept, Fetched)
+        kept, work = outcomes[len(asked) :]
         assert isinstance(work, Listed)
-        head = messages.head
-        window = Window(
-            decode_lines(messages.lines) if messages.count else [],
-            head.version,
-            head.exists,
-            head.live - messages.count,
-            Cursor(head.version, head.stamp or None),
-            head.created,
-            head.updated,
-        )
+        try:
+            window = answer(self._threads, wanted, outcomes[: len(asked)])
+        except Changed:
+            window = read_window(self._threads, wanted)
+        assert isinstance(kept, Fetched)
         documents = {name: document(value) for name, value in kept.documents.items()}
         return Context(window, documents, [workflow_info(found) for found in work.entities])
 

@@ -235,6 +235,33 @@ def read_tail(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
     return Fetched(head, _oldest_first(lines), count, first or 0, truncated=head.base > 0)
 
 
+def read_head(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
+    """The outcome of one fetch from its row of the query `fetch_head`."""
+    now, id_, *columns = row
+    refusal = _missing(fetch, now, id_, columns)
+    return Fetched(head_of(columns)) if refusal is None else refusal
+
+
+def read_news(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
+    """The outcome of one fetch from its row of the query `fetch_news`."""
+    now, id_, *rest = row
+    columns = rest[:HEAD_COLUMNS]
+    stamp, entries = rest[HEAD_COLUMNS:]
+    refusal = _missing(fetch, now, id_, columns)
+    if refusal is not None:
+        return refusal
+    log = fetch.log
+    assert log is not None
+    head = head_of(columns)
+    if _is_reset(log, columns, stamp):
+        return Fetched(head, reset=True)
+    found = _entries(entries, log)
+    first = found[0].seq if found else 0
+    return Fetched(
+        head, count=len(found), first=first, entries=found, truncated=log.after < head.base
+    )
+
+
 def _oldest_first(lines: str | None) -> str:
     return "\n".join(lines.split("\n")[::-1]) if lines else ""
 

@@ -124,6 +124,48 @@ FROM holdfast.entities e, LATERAL (
           ORDER BY n.seq DESC LIMIT %s) l) page
 WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
 
+-- name: fetch_head
+-- A head alone: how a cache asks whether anything has changed.
+SELECT holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until
+FROM holdfast.entities e
+WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
+
+-- name: fetch_heads
+-- The same for several.
+SELECT u.place, holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until
+FROM unnest(%b, %b, %b) WITH ORDINALITY AS u(namespace, kind, name, place)
+JOIN holdfast.entities e ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name;
+
+-- name: fetch_news
+-- A conversation's head, and the entries after a place, newest first: how a cache asks for what
+-- others have appended.
+SELECT holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       CASE WHEN u.after = e.version THEN e.stamp
+            WHEN u.after = e.base THEN e.base_stamp
+            ELSE holdfast.stamp_at(e.id, e.life, u.after) END,
+       CASE WHEN e.version > u.after THEN (
+           SELECT json_agg(json_build_array(
+                      l.seq, l.at, l.body,
+                      CASE WHEN l.op IS NOT NULL THEN l.op
+                           ELSE holdfast.stamp_at(e.id, e.life, l.seq) END,
+                      l.key))::text
+           FROM (SELECT n.seq, n.at, n.body, n.op, n.key FROM holdfast.log n
+                 WHERE n.entity = e.id AND n.life = e.life
+                   AND n.seq > greatest(u.after, e.base) AND n.seq <= e.version
+                   AND n.body IS NOT NULL
+                 ORDER BY n.seq DESC LIMIT u.last) l) END
+FROM (SELECT %s::bigint AS after, %s::bigint AS last) u
+JOIN holdfast.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
+
 -- name: fetch_tails
 -- The same for several conversations.
 SELECT u.place, holdfast.clock(), e.id,

@@ -24,7 +24,14 @@ from holdfast.engines.postgres.listing import (
     read_documents,
     read_entities,
 )
-from holdfast.engines.postgres.outcomes import read_commit, read_fetch, read_tail, read_whole
+from holdfast.engines.postgres.outcomes import (
+    read_commit,
+    read_fetch,
+    read_head,
+    read_news,
+    read_tail,
+    read_whole,
+)
 from holdfast.engines.postgres.schema import Queries
 from holdfast.engines.postgres.text import all_stored, stored, stored_or_none
 from holdfast.ops import (
@@ -117,6 +124,11 @@ class Batch:
         if fetches and not listings and all(_is_tail(op) for _, op in fetches):
             ask = _tails if len(fetches) > 1 else _tail
             self.statements.append(ask(fetches, queries))
+        elif fetches and not listings and all(_is_head(op) for _, op in fetches):
+            ask = _heads if len(fetches) > 1 else _head
+            self.statements.append(ask(fetches, queries))
+        elif len(fetches) == 1 and not listings and _is_news(fetches[0][1]):
+            self.statements.append(_news(*fetches[0], queries))
         elif fetches or listings:
             self.statements.append(_reads(fetches, listings, queries))
 
@@ -366,6 +378,55 @@ def _is_tail(op: Fetch) -> bool:
 def _is_documents(op: Fetch) -> bool:
     """Documents and nothing else, of which nothing is known."""
     return op.log is None and not op.known and bool(op.all_documents or op.documents)
+
+
+def _is_head(op: Fetch) -> bool:
+    return op.log is None and not (op.documents or op.all_documents)
+
+
+def _head(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
+    ((place, op),) = fetches
+    address = [stored(part) for part in op.entity]
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        found[place] = read_head(op, rows[0]) if rows else Fetched(Head())
+
+    return Statement(queries.fetch_head, address, read)
+
+
+def _heads(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
+    def read(rows: Rows, found: list[Any]) -> None:
+        for place, _ in fetches:
+            found[place] = Fetched(Head())
+        for number, *row in rows:
+            place, op = fetches[number - 1]
+            found[place] = read_head(op, row)
+
+    return Statement(queries.fetch_heads, _addresses([op.entity for _, op in fetches]), read)
+
+
+def _is_news(op: Fetch) -> bool:
+    """What came after a known place, and nothing else."""
+    log = op.log
+    return (
+        log is not None
+        and log.last is not None
+        and log.details
+        and log.stamp is not None
+        and log.upto is None
+        and not (log.whole or op.documents or op.all_documents)
+    )
+
+
+def _news(place: int, op: Fetch, queries: Queries) -> Statement:
+    assert op.log is not None
+    address = [stored(part) for part in op.entity]
+    params = (Int8(min(op.log.after, MOST)), Int8(_most(op.log.last)), *address)
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        found[place] = read_news(op, rows[0]) if rows else Fetched(Head(), reset=True)
+
+    return Statement(queries.fetch_news, params, read)
 
 
 def _tail(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:

@@ -11,21 +11,29 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.engine import Capabilities, Description, SyncEngine
 from holdfast.layers.guard_sync import Guard
+from holdfast.layers.remembered import Cache
 from holdfast.layers.renewal import Renewals
 from holdfast.ops import Entity, Op, Outcome
+from holdfast.sync.layers.cache import Caching
 from holdfast.sync.layers.policy import Deadlines, Policy
 from holdfast.world import World
 
 
 class Stack:
-    """Deadlines over the guard over the coalescer over one engine; leases renewed beside them."""
+    """Deadlines over the cache, if there is one, over the guard over the coalescer over one engine.
 
-    def __init__(self, engine: SyncEngine, policy: Policy, world: World) -> None:
+    Leases are renewed beside them.
+    """
+
+    def __init__(
+        self, engine: SyncEngine, policy: Policy, world: World, cache: Cache | None = None
+    ) -> None:
         self.engine = engine
         self.renewals = Renewals(engine.sibling(), world)
         self._world = world
         self._guard = Guard(engine)
-        self._top = Deadlines(self._guard, policy, world)
+        below = self._guard if cache is None else Caching(self._guard, cache, world)
+        self._top = Deadlines(below, policy, world)
 
     @property
     def capabilities(self) -> Capabilities:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
-from typing import NoReturn, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from holdfast.codec import Limits, check_id
@@ -48,6 +48,8 @@ from holdfast.world import World
 
 logger = logging.getLogger("holdfast.sync.leases")
 
+PLAIN_KEPT = 10_000
+
 T = TypeVar("T")
 
 
@@ -73,6 +75,8 @@ class Scope:
         self.limits = limits
         self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
+        self._aside: dict[Any, Any] = {}
+        self.plain_beginnings: dict[Entity, int] = {}  # threads without system messages, by life
         self._queues: WeakValueDictionary[tuple[Entity, str], threading.Lock] = (
             WeakValueDictionary()
         )
@@ -121,11 +125,38 @@ class Scope:
         commit = Commit(entity, self.world.new_id(), writes, checks)
         return self._execute((commit,))[0]
 
+    def aside(self, work: Callable[[], Any], name: Any) -> None:
+        """Do something that nobody waits for, unless something of that name is under way here."""
+        if name in self._aside:
+            return
+        thread = threading.Thread(target=self._work_aside, args=(work, name))
+        thread.daemon = True
+        self._aside[name] = thread
+        thread.start()
+
+    def _work_aside(self, work: Callable[[], Any], name: Any) -> None:
+        try:
+            work()
+        finally:
+            self._aside.pop(name, None)
+
+    def end_aside(self) -> None:
+        """Cancel what nobody waits for; a blocking store waits for it a little instead."""
+        for task in list(self._aside.values()):
+            task.join(5.0)
+
+    def remember_plain(self, entity: Entity, life: int) -> None:
+        """This thread, in this life, does not begin with system messages."""
+        while len(self.plain_beginnings) >= PLAIN_KEPT:
+            self.plain_beginnings.pop(next(iter(self.plain_beginnings)), None)
+        self.plain_beginnings[entity] = life
+
     def release_all(self) -> None:
         """Give every lease back at once, so that nobody waits for a ttl, be it to drive it.
 
         Code that still holds one learns that it has lost it.
         """
+        self.end_aside()
         commits: dict[Entity, Commit] = {}  # of two leases on one entity the older one is lost
         for holding in list(self._holdings):
             self.let_go(holding)

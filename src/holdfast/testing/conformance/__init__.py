@@ -25,6 +25,7 @@ import holdfast.testing.conformance.applications
 import holdfast.testing.conformance.belongings
 import holdfast.testing.conformance.checks
 import holdfast.testing.conformance.commits
+import holdfast.testing.conformance.compaction
 import holdfast.testing.conformance.feeds
 import holdfast.testing.conformance.inputs
 import holdfast.testing.conformance.journals

@@ -26,6 +26,7 @@ import holdfast.sync.testing.conformance.applications
 import holdfast.sync.testing.conformance.belongings
 import holdfast.sync.testing.conformance.checks
 import holdfast.sync.testing.conformance.commits
+import holdfast.sync.testing.conformance.compaction
 import holdfast.sync.testing.conformance.feeds
 import holdfast.sync.testing.conformance.inputs
 import holdfast.sync.testing.conformance.journals
