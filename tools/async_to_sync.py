@@ -31,6 +31,8 @@ FILES = {
     "store.py": "sync/store.py",
     "state/*.py": "sync/state/",
     "layers/policy.py": "sync/layers/",
+    "layers/replay.py": "sync/layers/",
+    "layers/suppression.py": "sync/layers/",
     "layers/stack.py": "sync/layers/",
     "engines/memory/engine.py": "sync/engines/memory.py",
     "engines/postgres/connections.py": "sync/engines/postgres/",

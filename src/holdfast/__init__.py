@@ -12,7 +12,10 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
+from holdfast.alarm import Alarm, AlarmEvent
 from holdfast.codec import Limits
+from holdfast.correlation import correlate, correlation_id
+from holdfast.counters import Counters
 from holdfast.errors import (
     DiskProblem,
     HoldfastError,
@@ -35,6 +38,7 @@ from holdfast.errors import (
 )
 from holdfast.keys import idempotency_key
 from holdfast.layers.policy import Policy
+from holdfast.layers.spill import Spill
 from holdfast.records import (
     Appended,
     Change,
@@ -44,6 +48,7 @@ from holdfast.records import (
     Exported,
     Folded,
     Health,
+    Late,
     Receipt,
     TaskInfo,
     ThreadInfo,
@@ -54,9 +59,12 @@ from holdfast.routing import route
 from holdfast.store import Store, open
 
 __all__ = [
+    "Alarm",
+    "AlarmEvent",
     "Appended",
     "Change",
     "Context",
+    "Counters",
     "Cursor",
     "DiskProblem",
     "Document",
@@ -66,6 +74,7 @@ __all__ = [
     "HoldfastError",
     "InvalidInput",
     "KeyReusedError",
+    "Late",
     "LeaseHeld",
     "LeaseLost",
     "Limits",
@@ -75,6 +84,7 @@ __all__ = [
     "Receipt",
     "Reset",
     "SchemaError",
+    "Spill",
     "StateConflictError",
     "Store",
     "StoreMisused",
@@ -88,6 +98,8 @@ __all__ = [
     "Window",
     "WorkflowFinished",
     "WorkflowInfo",
+    "correlate",
+    "correlation_id",
     "idempotency_key",
     "open",
     "route",
