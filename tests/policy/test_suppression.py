@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +39,11 @@ def open_store(place: str, tmp_path: Path, **options: Any) -> FaultyStore:
 
 async def answers(store: FaultyStore) -> None:
     """Until the breaker has let a call through."""
-    while not (await store.health()).ok:
+    for _ in range(3000):
+        if (await store.health()).ok:
+            return
         await asyncio.sleep(0.01)
+    raise AssertionError("the store does not answer again")
 
 
 def files(tmp_path: Path) -> list[Path]:
@@ -307,9 +309,11 @@ async def test_beyond_the_limit_turns_are_dropped_and_counted_by_thread(
     spill = Spill(str(tmp_path / "spill"), max_bytes=2000)
     async with open_store(place, tmp_path, spill=spill) as store:
         with store.faults.unavailable():
-            answers = [await store.thread("s-1").append(say("x" * 300)) for _ in range(8)]
-            assert sum(file.stat().st_size for file in files(tmp_path)) <= 2200
-        statuses = [answer.status for answer in answers]
+            said = [await store.thread("s-1").append(say("x" * 300)) for _ in range(8)]
+            assert (
+                sum(file.stat().st_size for file in files(tmp_path)) <= 2500
+            )  # with the line that says of which store it is
+        statuses = [answer.status for answer in said]
         kept = statuses.count("spilled")
         assert statuses == ["spilled"] * kept + ["dropped"] * (8 - kept)
         assert 3 <= kept <= 5
@@ -482,7 +486,7 @@ async def test_nothing_is_written_while_all_is_well(place: str, tmp_path: Path) 
     async with open_store(place, tmp_path) as store:
         for n in range(5):
             await store.thread("s-1").append(say(f"{n}"))
-    assert not os.path.exists(tmp_path / "spill")
+    assert files(tmp_path) == []
 
 
 def test_a_store_used_by_one_event_loop_after_another_replays_in_the_second(
