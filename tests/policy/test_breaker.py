@@ -48,7 +48,7 @@ def test_a_success_in_between_begins_the_row_anew() -> None:
     tried = breaker()
     for now in (1.0, 2.0):
         tried.failed(now - 0.1, now)
-    tried.succeeded()
+    tried.succeeded(3.0)
     for now in (3.0, 4.0):
         tried.failed(now - 0.1, now)
     assert tried.state == "closed"
@@ -80,7 +80,7 @@ def test_while_it_is_open_one_call_at_a_time_finds_out() -> None:
     with pytest.raises(StoreUnavailable):
         tried.admit(3.4, 0.5)
     tried.admit(3.5, 0.5)
-    tried.succeeded()
+    tried.succeeded(3.0)
     tried.admit(3.5, 0.5)
     assert tried.state == "closed"
 
@@ -93,10 +93,28 @@ def test_a_probe_that_never_comes_back_blocks_nobody() -> None:
 
 
 async def exhaust(store: FaultyStore) -> None:
-    """Fail until the breaker opens."""
-    while store.breaker == "closed":
+    """Fail until neither reads nor writes are tried any more."""
+    while store.counters.breaker_opened < 2:
         with pytest.raises(StoreUnavailable):
             await store.thread("s-1").load()
+        with pytest.raises(StoreUnavailable):
+            await store.user("u-1").put({})
+
+
+def test_an_answer_in_one_direction_is_worth_a_question_in_the_other() -> None:
+    reads, writes = breaker(1), breaker(1)
+    reads.other, writes.other = writes, reads
+    for tried in (reads, writes):
+        tried.failed(0.0, 1.0)
+    writes.admit(2.0, 0.5)
+    reads.admit(2.1, 0.5)
+    reads.succeeded(2.2)
+    with pytest.raises(StoreUnavailable):
+        writes.admit(2.3, 0.5)  # one at a time, still
+    writes.admit(2.5, 0.5)
+    writes.failed(2.5, 2.6)
+    with pytest.raises(StoreUnavailable):
+        writes.admit(2.7, 0.5)
 
 
 async def test_a_read_with_the_breaker_open_does_not_reach_the_engine() -> None:
@@ -129,11 +147,11 @@ async def test_one_probe_closes_it_again(caplog: pytest.LogCaptureFixture) -> No
             assert store.faults.calls == asked + 1
         clock.passed += 1.0
         assert not (await store.thread("s-1").load()).exists
+        await store.user("u-1").put({})
         assert store.breaker == "closed"
         assert (await store.health()).ok
     said = [record.message for record in caplog.records if record.name == "holdfast.policy"]
-    assert said == ["breaker_opened", "breaker_closed"]
-    assert store.counters.breaker_opened == 1
+    assert sorted(said) == ["breaker_closed", "breaker_closed", "breaker_opened", "breaker_opened"]
 
 
 async def test_a_lease_is_given_back_though_the_breaker_is_open() -> None:
@@ -168,6 +186,17 @@ async def test_closing_gives_leases_back_though_the_breaker_is_open() -> None:
         pass
     with pytest.raises(holdfast.LeaseLost):
         await holder
+
+
+async def test_reads_go_on_while_writes_fail() -> None:
+    async with open_faulty(policy=POLICY, world=Clock()) as store:
+        with store.faults.lose_reply(times=1_000_000):
+            while store.breaker == "closed":
+                with pytest.raises(StoreUnavailable):
+                    await store.user("u-1").put({})
+            for _ in range(20):
+                await store.thread("s-1").load()
+        assert store.counters.breaker_opened == 1
 
 
 async def test_a_full_disk_does_not_stop_reads(caplog: pytest.LogCaptureFixture) -> None:

@@ -53,13 +53,17 @@ class Stack:
         self._world = world
         self._guard = Guard(engine, self._opened)
         self._deadlines = Deadlines(self._guard, policy, world, counters, alarm.slow)
-        self.breaker = self._deadlines.breaker
         replayer = Replayer(self._deadlines, self.backlog, engine.capabilities, world, counters)
         self._top = Suppression(
             self._deadlines, self.backlog, replayer, alarm, policy, world, counters
         )
         self.alarms = self._top.alarms
         self.suppress = self._top.suppress if policy.threads == "suppress" else None
+
+    @property
+    def breaker(self) -> str:
+        """ "closed", or "open" while calls fail at once."""
+        return self._deadlines.breaker
 
     @property
     def capabilities(self) -> Capabilities:
