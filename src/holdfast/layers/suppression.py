@@ -91,48 +91,54 @@ class Suppression:
         return await self._below.execute(ops, deadline)
 
     async def suppress(
-        self, commit: Commit, error: StoreUnavailable
+        self, commit: Commit, began: float, error: StoreUnavailable
     ) -> Literal["spilled", "dropped"]:
-        """Keep a plain append for later, and say so; never raises for the store's failure."""
+        """Keep a plain append for later, and say so; never raises for the store's failure.
+
+        `began` is when it was called, by this machine's clock.
+        """
         (append,) = commit.writes
         assert isinstance(append, Append)
         record = Record(
             commit.op,
             commit.entity,
             append.bodies,
-            self._world.now(),
+            began,
             commit.owner,
             append.key,
             commit.retain,
             correlation_id(),
         )
+        kept = self._backlog.add(record)
         self._counters.suppressed += 1
-        status: Literal["spilled", "dropped"] = "dropped"
-        if self._backlog.add(record):
-            status = "spilled"
+        if kept:
             self._counters.spilled += 1
-            if self._backlog.has_files:
-                await self._world.offload(self._backlog.persist)
         else:
             self._counters.drop(commit.entity.id)
+        status: Literal["spilled", "dropped"] = "spilled" if kept else "dropped"
+        self._say(record, status, error)
+        if kept and self._backlog.has_files:
+            await self._world.offload(self._backlog.persist)
+        return status
+
+    def _say(self, record: Record, status: str, error: StoreUnavailable) -> None:
+        """In the log, and to the alarm; and see to it that somebody brings it to the store."""
         logger.warning(
             "memory_write_suppressed",
             extra={
-                "thread_id": commit.entity.id,
+                "thread_id": record.entity.id,
                 "status": status,
                 "error": type(error).__name__,
                 "applied": error.applied,
-                "messages": len(append.bodies),
+                "messages": len(record.bodies),
                 "correlation_id": record.correlation,
             },
         )
         now = self._world.monotonic()
         self.alarms.suppressed(now)
         self._news.extend(self.alarms.check(now))
-        self._next_replay = max(self._next_replay, now)
         self._settle_here()
         self._arm(0.0 if self._news else RETRY_SECONDS)
-        return status
 
     # --- beside everything else -----------------------------------------------------
 

@@ -103,12 +103,13 @@ class Thread:
             self._user,
             self._retain,
         )
+        began = scope.world.now()  # what is erased from here on must stay erased
         try:
             outcome = scope.execute((commit,))[0]
         except StoreUnavailable as error:
             if commit.checks or scope.suppress is None:
                 raise
-            return Appended(scope.suppress(commit, error), 0, Cursor(0))
+            return Appended(scope.suppress(commit, began, error), 0, Cursor(0))
         if type(outcome) is Applied:
             cursor = Cursor(outcome.version, outcome.stamp)
             return Appended("stored", outcome.version, cursor)
