@@ -75,6 +75,7 @@ async def survive(target: Target, fault: str, folder: Path, blocking: bool) -> N
         ("memory_write_suppressed", True),
         ("memory_write_suppressed", False),
     ]
+    assert store.counters.late == 0, "each conversation has one writer"
     assert store.counters.dropped == store.counters.refused == store.counters.erased == 0
     assert not list((folder / "spill").iterdir())
     async with holdfast.open(target.direct, spill=False) as other:
