@@ -12,8 +12,11 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
+from holdfast.alarm import Alarm, AlarmEvent
 from holdfast.codec import Limits
 from holdfast.context.compaction import Compaction
+from holdfast.correlation import correlate, correlation_id
+from holdfast.counters import Counters
 from holdfast.errors import (
     BackupDamaged,
     DiskProblem,
@@ -40,6 +43,7 @@ from holdfast.errors import (
 from holdfast.keys import idempotency_key
 from holdfast.layers.policy import Policy
 from holdfast.layers.remembered import Cache
+from holdfast.layers.spill import Spill
 from holdfast.records import (
     Appended,
     Change,
@@ -49,6 +53,7 @@ from holdfast.records import (
     Exported,
     Folded,
     Health,
+    Late,
     Receipt,
     Summary,
     TaskInfo,
@@ -67,12 +72,15 @@ from holdfast.state.workflows import Workflow
 from holdfast.store import Store, open
 
 __all__ = [
+    "Alarm",
+    "AlarmEvent",
     "Appended",
     "BackupDamaged",
     "Cache",
     "Change",
     "Compaction",
     "Context",
+    "Counters",
     "Cursor",
     "DiskProblem",
     "Document",
@@ -84,6 +92,7 @@ __all__ = [
     "InvalidInput",
     "Journal",
     "KeyReusedError",
+    "Late",
     "LeaseHeld",
     "LeaseLost",
     "Limits",
@@ -96,6 +105,7 @@ __all__ = [
     "Run",
     "SchemaError",
     "Shared",
+    "Spill",
     "StateConflictError",
     "Store",
     "StoreMisused",
@@ -115,6 +125,8 @@ __all__ = [
     "WorkflowFinished",
     "WorkflowInfo",
     "WrongReplica",
+    "correlate",
+    "correlation_id",
     "idempotency_key",
     "open",
     "route",

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
+from holdfast.alarm import Alarm, AlarmEvent, chosen_alarm
 from holdfast.codec import Limits, check_count, check_id
 from holdfast.context.compaction import Compaction, check_compaction
 from holdfast.context.tokens import Count
 from holdfast.context.window import Bounds, Oversized
+from holdfast.counters import Counters
 from holdfast.engine import Description, Engine
 from holdfast.errors import InvalidInput
 from holdfast.layering import Replicas, check_replicas, layer_urls
 from holdfast.layers.policy import Policy
 from holdfast.layers.remembered import Cache
 from holdfast.layers.residence import Residence
+from holdfast.layers.spill import Spill, chosen_spill
 from holdfast.layers.stack import Stack
 from holdfast.ops import Fetch, Fetched, Found, List, Listed, Swept
 from holdfast.records import (
@@ -32,7 +36,7 @@ from holdfast.state.documents import document
 from holdfast.state.journals import Journal
 from holdfast.state.locks import Lock
 from holdfast.state.places import Places
-from holdfast.state.scope import Scope
+from holdfast.state.scope import Redact, Scope
 from holdfast.state.tasks import Task, TaskOptions, list_tasks
 from holdfast.state.threads import Thread
 from holdfast.state.users import Shared, User
@@ -60,6 +64,9 @@ def open(
     replica: str | None = None,
     replicas: Replicas | None = None,
     cache: Cache | None = None,
+    alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
+    spill: Spill | str | os.PathLike[str] | bool | None = True,
+    redact: Redact | None = None,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
@@ -72,16 +79,21 @@ def open(
     and password (for tokens that expire), or such functions by layer. With `replica` and
     `replicas` (names, or a function that gives them) what lives on this replica's own volume
     is divided among the replicas, and what another one has raises `WrongReplica`. `cache` makes
-    repeated reads of the same threads and users cheaper. Raises `InvalidInput` for a wrong URL
-    or option.
+    repeated reads of the same threads and users cheaper. `policy` says what happens when the
+    store fails, `spill` where messages are kept meanwhile (a directory, a `Spill`, False:
+    nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function that
+    every message passes through before it is stored, kept or logged. Raises `InvalidInput` for
+    a wrong URL or option.
     """
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
     engines: dict[str, Engine] = {}
     layers: dict[str, Engine] = {}
+    places: dict[Engine, str] = {}
     for layer, of in layer_urls(url, named, credentials).items():
         if of.text not in engines:
-            engines[of.text] = create_engine(of, world)
+            engine = engines[of.text] = create_engine(of, world)
+            places[engine] = of.place
         layers[layer] = engines[of.text]
     return Store(
         layers["workflows"],
@@ -94,6 +106,10 @@ def open(
         replica=replica,
         replicas=replicas,
         cache=cache,
+        alarm=alarm,
+        spill=spill,
+        redact=redact,
+        place=places,
         world=world,
     )
 
@@ -114,18 +130,44 @@ class Store:
         replica: str | None = None,
         replicas: Replicas | None = None,
         cache: Cache | None = None,
+        alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
+        spill: Spill | str | os.PathLike[str] | bool | None = True,
+        redact: Redact | None = None,
+        place: str | Mapping[Engine, str] | None = None,
         world: World | None = None,
     ) -> None:
         world = world or World()
+        if redact is not None and not callable(redact):
+            raise InvalidInput(f"redact is a function of a message, not {redact!r}")
+        check_id(namespace, "a namespace")
         self._retain = seconds(retain)
         replicas = check_replicas(replica, replicas)
+        kept_in, told = chosen_spill(spill), chosen_alarm(alarm)
+        self._counters = Counters()
 
         def scope_over(each: Engine) -> Scope:
-            stack = Stack(each, policy or Policy(), world, cache)
+            stack = Stack(
+                each,
+                policy or Policy(),
+                world,
+                namespace=namespace,
+                place=place.get(each) if isinstance(place, Mapping) else place,
+                spill=kept_in,
+                alarm=told,
+                counters=self._counters,
+                cache=cache,
+            )
             home = None
             if replica is not None and replicas is not None and not each.capabilities.networked:
                 home = Residence(stack, namespace, replica, replicas, world)
-            return Scope(namespace, stack, world=world, limits=limits or Limits(), residence=home)
+            return Scope(
+                namespace,
+                stack,
+                world=world,
+                limits=limits or Limits(),
+                residence=home,
+                redact=redact,
+            )
 
         layers = {
             "threads": engine if threads is None else threads,
@@ -155,7 +197,11 @@ class Store:
         await self.close()
 
     async def close(self) -> None:
-        """Finish what is under way, give back every lease, then let go of everything."""
+        """Finish what is under way, give back every lease, then let go of everything.
+
+        What was kept locally during an outage is brought to the store for up to 5 s; what is left
+        then stays in its file for the next process.
+        """
         await self._places.close()
 
     # --- state ----------------------------------------------------------------------
@@ -370,6 +416,19 @@ class Store:
     async def health(self) -> Health:
         """Whether the store answers, and how it is set up. Never raises for a failing store."""
         return await self._places.health()
+
+    @property
+    def breaker(self) -> str:
+        """ "closed", or "open" while calls fail at once because the store is down.
+
+        In a layered store: because any of its engines is.
+        """
+        return self._places.breaker
+
+    @property
+    def counters(self) -> Counters:
+        """What happened since this store was made, as numbers."""
+        return self._counters
 
     async def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""

@@ -197,7 +197,7 @@ def test_an_erasure_that_failed_on_one_engine_goes_on_where_it_was(tmp_path: Pat
     world = World()
     failing = BlockingFaulty(create_sync_engine(parse("memory://"), world), world, faults)
     threads = create_sync_engine(parse("memory://"), world)
-    policy = holdfast.Policy(write_timeout=0.2)
+    policy = holdfast.Policy(write_timeout=0.2, threads="raise")
     with BlockingStore(failing, threads=threads, policy=policy, world=world) as store:
         store.thread("s-1", user="u-42").append(HELLO)
         store.journal("j-1", user="u-42").append({"it": "began"})

@@ -15,7 +15,7 @@ from holdfast.layers.policy import Policy
 CONVERSATIONS = 12
 SLACK = 1.5  # seconds that a busy machine may add to a deadline
 # Short deadlines: many calls see the fault instead of waiting it out.
-POLICY = Policy(read_timeout=5.0, write_timeout=0.15)
+POLICY = Policy(read_timeout=5.0, write_timeout=0.15, threads="raise")
 
 
 class Load:

@@ -18,7 +18,7 @@ import holdfast.sync
 from holdfast.errors import InvalidInput, StoreUnavailable
 
 ROLE = "agent"
-IMPATIENT = holdfast.Policy(read_timeout=0.5, write_timeout=0.5)
+IMPATIENT = holdfast.Policy(read_timeout=0.5, write_timeout=0.5, threads="raise")
 
 
 @pytest.fixture(scope="module")

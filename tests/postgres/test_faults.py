@@ -85,7 +85,7 @@ async def test_a_standby_that_does_not_answer_yet_is_the_stores_failure(
     standby.start_without_waiting()
     refused = "not accepting connections|starting up|not yet accepting"
     await until(lambda: "hot standby mode is disabled" in said_by(standby).lower())
-    cold = holdfast.open(standby.url_of("cold"), policy=Policy(0.5, 0.5))
+    cold = holdfast.open(standby.url_of("cold"), policy=Policy(0.5, 0.5, threads="raise"))
     with pytest.raises(StoreUnavailable, match=refused) as caught:
         await cold.user("u").get()
     assert caught.value.applied == "no"
@@ -155,7 +155,9 @@ async def test_a_frozen_link_ends_every_call_at_its_deadline(
 ) -> None:
     async with Proxy(server.port) as proxy:
         url = server.url_of(schema).replace(f":{server.port}/", f":{proxy.port}/")
-        async with holdfast.open(url, policy=Policy(read_timeout=0.5, write_timeout=1.0)) as store:
+        async with holdfast.open(
+            url, policy=Policy(read_timeout=0.5, write_timeout=1.0, threads="raise")
+        ) as store:
             await store.thread("t").append({"n": 1})
             proxy.freeze()
             for call, seconds in (

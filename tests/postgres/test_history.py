@@ -19,7 +19,7 @@ from holdfast.testing.checkers.list_append import Append, Read, Transaction, che
 PROCESSES = 24
 A_LIST = 150  # transactions before the next few lists are used: reads are of whole lists
 AT_ONCE = 4  # lists in use
-QUICK = Policy(read_timeout=5.0, write_timeout=0.5)
+QUICK = Policy(read_timeout=5.0, write_timeout=0.5, threads="raise")
 
 
 class Conversations:

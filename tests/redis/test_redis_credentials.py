@@ -117,7 +117,7 @@ async def test_a_function_that_fails_or_a_token_that_is_refused_says_so(
         (tokens, StoreUnavailable, "refused the user name or the password"),
         (lambda: 7, InvalidInput, "must return a password"),
     ):
-        policy = holdfast.Policy(read_timeout=0.3, write_timeout=0.3)
+        policy = holdfast.Policy(read_timeout=0.3, write_timeout=0.3, threads="raise")
         store = holdfast.open(server.url, credentials=credentials, policy=policy)  # type: ignore[arg-type]
         with pytest.raises(error, match=words):
             await store.thread("t").load()

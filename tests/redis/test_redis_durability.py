@@ -22,7 +22,7 @@ from holdfast.errors import Reset, StoreUnavailable
 MOMENTS = 2.5  # seconds: "about the last second", on a busy machine
 TRIES = 12
 BODY = "x" * 20_000  # a second of these keeps the disk busy for a moment
-HASTY = holdfast.Policy(read_timeout=10.0, write_timeout=3.0)
+HASTY = holdfast.Policy(read_timeout=10.0, write_timeout=3.0, threads="raise")
 
 
 class Talk:

@@ -39,7 +39,7 @@ from holdfast.registry import parse
 from holdfast.world import World
 
 WORLD = World()
-PATIENT = Policy(read_timeout=20.0, write_timeout=20.0)
+PATIENT = Policy(read_timeout=20.0, write_timeout=20.0, threads="raise")
 TALKS = 12
 
 

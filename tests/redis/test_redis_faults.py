@@ -95,7 +95,7 @@ async def survive_kills(server: RedisServer, kills: int) -> None:
                 continue
             acknowledged[id].append(number)
 
-    policy = Policy(read_timeout=20.0, write_timeout=10.0)
+    policy = Policy(read_timeout=20.0, write_timeout=10.0, threads="raise")
     async with holdfast.open(server.url, policy=policy) as store:
         talking = [asyncio.create_task(talk(store, id)) for id in acknowledged]
         for kill in range(kills):
@@ -177,7 +177,7 @@ async def test_a_reply_that_is_cut_off_leaves_it_unknown_and_a_retry_counts_once
 async def test_a_store_rides_over_cut_connections_and_counts_every_update_once(
     valkey: RedisServer,
 ) -> None:
-    patient = Policy(read_timeout=20.0, write_timeout=20.0)
+    patient = Policy(read_timeout=20.0, write_timeout=20.0, threads="raise")
     async with Proxy(valkey.port) as proxy, holdfast.open(proxy.url, policy=patient) as store:
         counter = store.shared(WORLD.new_id())
         await counter.put({"n": 0})

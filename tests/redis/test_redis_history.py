@@ -21,7 +21,7 @@ from holdfast.world import World
 AGENTS = 24
 LISTS = 4  # in use at the same time
 A_LIST = 150  # transactions, then other lists are used: a read is of a whole list
-POLICY = holdfast.Policy(read_timeout=5.0, write_timeout=0.5)
+POLICY = holdfast.Policy(read_timeout=5.0, write_timeout=0.5, threads="raise")
 
 Ops = tuple[Append | Read, ...]
 

@@ -37,7 +37,7 @@ async def test_a_slow_link_costs_time_and_nothing_else(valkey: RedisServer) -> N
 async def test_a_link_that_is_too_slow_is_unavailable_and_a_retry_counts_once(
     valkey: RedisServer,
 ) -> None:
-    hasty = holdfast.Policy(read_timeout=0.5, write_timeout=0.5)
+    hasty = holdfast.Policy(read_timeout=0.5, write_timeout=0.5, threads="raise")
     async with (
         Proxy(valkey.port) as proxy,
         holdfast.open(proxy.url, namespace=WORLD.new_id(), policy=hasty) as store,
@@ -73,7 +73,7 @@ async def test_blocking_calls_ride_over_cut_connections_and_count_every_update_o
     async with Proxy(valkey.port) as proxy:
 
         def count(url: str) -> int:
-            patient = holdfast.Policy(read_timeout=20.0, write_timeout=20.0)
+            patient = holdfast.Policy(read_timeout=20.0, write_timeout=20.0, threads="raise")
             with holdfast.sync.open(url, namespace=WORLD.new_id(), policy=patient) as store:
                 counter = store.shared("counter")
                 for _ in range(150):
@@ -130,7 +130,7 @@ async def be_away(server: RedisServer, seconds: float, store: holdfast.Store) ->
 
 @pytest.mark.timing
 async def test_no_call_outlives_its_deadline_while_the_server_is_away(tmp_path: Path) -> None:
-    policy = holdfast.Policy(read_timeout=0.5, write_timeout=0.5)
+    policy = holdfast.Policy(read_timeout=0.5, write_timeout=0.5, threads="raise")
     with running(tmp_path / "server", "valkey") as server:
         async with holdfast.open(server.url, policy=policy) as store:
             await be_away(server, 2.0, store)
@@ -138,7 +138,7 @@ async def test_no_call_outlives_its_deadline_while_the_server_is_away(tmp_path: 
 
 @pytest.mark.soak
 async def test_a_hundred_outages(tmp_path: Path) -> None:
-    policy = holdfast.Policy(read_timeout=0.5, write_timeout=0.5)
+    policy = holdfast.Policy(read_timeout=0.5, write_timeout=0.5, threads="raise")
     chance = random.Random(3)
     with running(tmp_path / "server", "redis") as server:
         async with holdfast.open(server.url, policy=policy) as store:

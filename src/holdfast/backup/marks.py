@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
 from holdfast.backup.lines import Content, DocumentLine, EntityLine
+from holdfast.erasure import MARK
 from holdfast.ops import Entity, Head, Restore, Value
-from holdfast.state.belongings import MARK
 
 RESTORING = "restoring"  # the kind, id and document of the entity that says so
 

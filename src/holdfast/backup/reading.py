@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from holdfast.backup.lines import Content, DocumentLine, EntityLine, EntryLine
 from holdfast.backup.marks import RESTORING
 from holdfast.engine import SyncReader
+from holdfast.erasure import MARK
 from holdfast.errors import StateConflictError
 from holdfast.ops import Entity, Entry, Fetch, Fetched, Found, Head, List, Listed, Log, Value
-from holdfast.state.belongings import MARK
 
 LISTED = 200  # entities on a page
 TOGETHER = 50  # entities read in one round trip

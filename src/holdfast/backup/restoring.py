@@ -11,6 +11,7 @@ from holdfast.backup.lines import Content, DocumentLine, EntityLine
 from holdfast.backup.marks import RESTORING, Erasures, marker
 from holdfast.codec import decode, encode
 from holdfast.engine import SyncEngine
+from holdfast.erasure import MARK
 from holdfast.errors import StateConflictError
 from holdfast.ops import (
     Absent,
@@ -35,7 +36,6 @@ from holdfast.ops import (
     Value,
     Write,
 )
-from holdfast.state.belongings import MARK
 from holdfast.world import World
 
 PART = 1024 * 1024  # bytes in one commit, before its last entry

@@ -55,6 +55,8 @@ PLAIN_KEPT = 10_000
 
 T = TypeVar("T")
 
+Redact = Callable[[dict[str, Any]], dict[str, Any]]
+
 
 class Scope:
     """A namespace of a store, and the way down to its engine."""
@@ -67,15 +69,19 @@ class Scope:
         world: World,
         limits: Limits,
         residence: Residence | None = None,
+        redact: Redact | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
         self.stack = stack
         self.residence = residence
         self._execute = stack.execute
+        self._execute_though_open = stack.execute_though_open
+        self.suppress = stack.suppress  # None: a failed append raises like everything else
         self.wait = stack.wait
         self.capabilities = stack.capabilities
         self.world = world
         self.limits = limits
+        self.redact = redact
         self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
         self._behind: set[asyncio.Task[Any]] = set()  # async only
@@ -126,9 +132,9 @@ class Scope:
         """
         commit = Commit(entity, self.world.new_id(), writes, checks)
         # async only: begin
-        return (await asyncio.shield(self.behind(self._execute((commit,)))))[0]
+        return (await asyncio.shield(self.behind(self._execute_though_open((commit,)))))[0]
         # async only: end
-        # sync only: return self._execute((commit,))[0]
+        # sync only: return self._execute_though_open((commit,))[0]
 
     # async only: begin
     def behind(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -196,7 +202,7 @@ class Scope:
         if not commits:
             return
         try:
-            await self._execute(list(commits.values()))
+            await self._execute_though_open(list(commits.values()))
         except StoreUnavailable as error:  # the ttl does it
             logger.warning(
                 "leases_not_released",

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
+from holdfast.alarm import Alarm, AlarmEvent
 from holdfast.codec import Limits
 from holdfast.context.compaction import Compaction
+from holdfast.correlation import correlate, correlation_id
+from holdfast.counters import Counters
 from holdfast.errors import (
     BackupDamaged,
     DiskProblem,
@@ -40,6 +43,7 @@ from holdfast.errors import (
 )
 from holdfast.keys import idempotency_key
 from holdfast.layers.remembered import Cache
+from holdfast.layers.spill import Spill
 from holdfast.records import (
     Appended,
     Change,
@@ -49,6 +53,7 @@ from holdfast.records import (
     Exported,
     Folded,
     Health,
+    Late,
     Receipt,
     Summary,
     TaskInfo,
@@ -68,12 +73,15 @@ from holdfast.sync.state.workflows import Workflow
 from holdfast.sync.store import Store, open
 
 __all__ = [
+    "Alarm",
+    "AlarmEvent",
     "Appended",
     "BackupDamaged",
     "Cache",
     "Change",
     "Compaction",
     "Context",
+    "Counters",
     "Cursor",
     "DiskProblem",
     "Document",
@@ -85,6 +93,7 @@ __all__ = [
     "InvalidInput",
     "Journal",
     "KeyReusedError",
+    "Late",
     "LeaseHeld",
     "LeaseLost",
     "Limits",
@@ -97,6 +106,7 @@ __all__ = [
     "Run",
     "SchemaError",
     "Shared",
+    "Spill",
     "StateConflictError",
     "Store",
     "StoreMisused",
@@ -116,6 +126,8 @@ __all__ = [
     "WorkflowFinished",
     "WorkflowInfo",
     "WrongReplica",
+    "correlate",
+    "correlation_id",
     "idempotency_key",
     "open",
     "route",

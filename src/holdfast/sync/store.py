@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
+from holdfast.alarm import Alarm, AlarmEvent, chosen_alarm
 from holdfast.codec import Limits, check_count, check_id
 from holdfast.context.compaction import Compaction, check_compaction
 from holdfast.context.tokens import Count
 from holdfast.context.window import Bounds, Oversized
+from holdfast.counters import Counters
 from holdfast.engine import Description, SyncEngine
 from holdfast.errors import InvalidInput
 from holdfast.layering import Replicas, check_replicas, layer_urls
 from holdfast.layers.remembered import Cache
+from holdfast.layers.spill import Spill, chosen_spill
 from holdfast.ops import Fetch, Fetched, Found, List, Listed, Swept
 from holdfast.records import (
     Context,
@@ -33,7 +37,7 @@ from holdfast.sync.state.documents import document
 from holdfast.sync.state.journals import Journal
 from holdfast.sync.state.locks import Lock
 from holdfast.sync.state.places import Places
-from holdfast.sync.state.scope import Scope
+from holdfast.sync.state.scope import Redact, Scope
 from holdfast.sync.state.tasks import Task, TaskOptions, list_tasks
 from holdfast.sync.state.threads import Thread
 from holdfast.sync.state.users import Shared, User
@@ -61,6 +65,9 @@ def open(
     replica: str | None = None,
     replicas: Replicas | None = None,
     cache: Cache | None = None,
+    alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
+    spill: Spill | str | os.PathLike[str] | bool | None = True,
+    redact: Redact | None = None,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
@@ -73,16 +80,21 @@ def open(
     and password (for tokens that expire), or such functions by layer. With `replica` and
     `replicas` (names, or a function that gives them) what lives on this replica's own volume
     is divided among the replicas, and what another one has raises `WrongReplica`. `cache` makes
-    repeated reads of the same threads and users cheaper. Raises `InvalidInput` for a wrong URL
-    or option.
+    repeated reads of the same threads and users cheaper. `policy` says what happens when the
+    store fails, `spill` where messages are kept meanwhile (a directory, a `Spill`, False:
+    nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function that
+    every message passes through before it is stored, kept or logged. Raises `InvalidInput` for
+    a wrong URL or option.
     """
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
     engines: dict[str, SyncEngine] = {}
     layers: dict[str, SyncEngine] = {}
+    places: dict[SyncEngine, str] = {}
     for layer, of in layer_urls(url, named, credentials).items():
         if of.text not in engines:
-            engines[of.text] = create_sync_engine(of, world)
+            engine = engines[of.text] = create_sync_engine(of, world)
+            places[engine] = of.place
         layers[layer] = engines[of.text]
     return Store(
         layers["workflows"],
@@ -95,6 +107,10 @@ def open(
         replica=replica,
         replicas=replicas,
         cache=cache,
+        alarm=alarm,
+        spill=spill,
+        redact=redact,
+        place=places,
         world=world,
     )
 
@@ -115,18 +131,44 @@ class Store:
         replica: str | None = None,
         replicas: Replicas | None = None,
         cache: Cache | None = None,
+        alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
+        spill: Spill | str | os.PathLike[str] | bool | None = True,
+        redact: Redact | None = None,
+        place: str | Mapping[SyncEngine, str] | None = None,
         world: World | None = None,
     ) -> None:
         world = world or World()
+        if redact is not None and not callable(redact):
+            raise InvalidInput(f"redact is a function of a message, not {redact!r}")
+        check_id(namespace, "a namespace")
         self._retain = seconds(retain)
         replicas = check_replicas(replica, replicas)
+        kept_in, told = chosen_spill(spill), chosen_alarm(alarm)
+        self._counters = Counters()
 
         def scope_over(each: SyncEngine) -> Scope:
-            stack = Stack(each, policy or Policy(), world, cache)
+            stack = Stack(
+                each,
+                policy or Policy(),
+                world,
+                namespace=namespace,
+                place=place.get(each) if isinstance(place, Mapping) else place,
+                spill=kept_in,
+                alarm=told,
+                counters=self._counters,
+                cache=cache,
+            )
             home = None
             if replica is not None and replicas is not None and not each.capabilities.networked:
                 home = Residence(stack, namespace, replica, replicas, world)
-            return Scope(namespace, stack, world=world, limits=limits or Limits(), residence=home)
+            return Scope(
+                namespace,
+                stack,
+                world=world,
+                limits=limits or Limits(),
+                residence=home,
+                redact=redact,
+            )
 
         layers = {
             "threads": engine if threads is None else threads,
@@ -156,7 +198,11 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Finish what is under way, give back every lease, then let go of everything."""
+        """Finish what is under way, give back every lease, then let go of everything.
+
+        What was kept locally during an outage is brought to the store for up to 5 s; what is left
+        then stays in its file for the next process.
+        """
         self._places.close()
 
     # --- state ----------------------------------------------------------------------
@@ -369,6 +415,19 @@ class Store:
     def health(self) -> Health:
         """Whether the store answers, and how it is set up. Never raises for a failing store."""
         return self._places.health()
+
+    @property
+    def breaker(self) -> str:
+        """ "closed", or "open" while calls fail at once because the store is down.
+
+        In a layered store: because any of its engines is.
+        """
+        return self._places.breaker
+
+    @property
+    def counters(self) -> Counters:
+        """What happened since this store was made, as numbers."""
+        return self._counters
 
     def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""

@@ -9,31 +9,65 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
+from holdfast.alarm import Alarm
+from holdfast.counters import Counters
 from holdfast.engine import Capabilities, Description, SyncEngine
+from holdfast.layers.backlog import Backlog
 from holdfast.layers.guard_sync import Guard
 from holdfast.layers.remembered import Cache
 from holdfast.layers.renewal import Renewals
+from holdfast.layers.spill import Spill
 from holdfast.ops import Entity, Op, Outcome
 from holdfast.sync.layers.cache import Caching
 from holdfast.sync.layers.policy import Deadlines, Policy
+from holdfast.sync.layers.replay import Replayer
+from holdfast.sync.layers.suppression import Suppression
 from holdfast.world import World
 
 
 class Stack:
-    """Deadlines over the cache, if there is one, over the guard over the coalescer over one engine.
+    """Suppression over deadlines over the cache, if there is one, over guard, coalescer and engine.
 
     Leases are renewed beside them.
     """
 
     def __init__(
-        self, engine: SyncEngine, policy: Policy, world: World, cache: Cache | None = None
+        self,
+        engine: SyncEngine,
+        policy: Policy,
+        world: World,
+        *,
+        namespace: str = "default",
+        place: str | None = None,
+        spill: Spill | None = None,
+        alarm: Alarm | None = None,
+        counters: Counters | None = None,
+        cache: Cache | None = None,
     ) -> None:
+        alarm, counters = alarm or Alarm(), counters or Counters()
+        if spill is not None and (place is None or not engine.capabilities.durable):
+            spill = replace(spill, path=None)  # nothing says where an earlier process left off
         self.engine = engine
         self.renewals = Renewals(engine.sibling(), world)
+        self.counters = counters
+        self.backlog = Backlog(spill, place or "", namespace, world, counters)
         self._world = world
-        self._guard = Guard(engine)
+        self._guard = Guard(engine, self._opened)
         below = self._guard if cache is None else Caching(self._guard, cache, world)
-        self._top = Deadlines(below, policy, world)
+        self._deadlines = Deadlines(below, policy, world, counters, alarm.slow)
+        replayer = Replayer(self._deadlines, self.backlog, engine.capabilities, world, counters)
+        self._top = Suppression(
+            self._deadlines, self.backlog, replayer, alarm, policy, world, counters
+        )
+        self.alarms = self._top.alarms
+        self.suppress = self._top.suppress if policy.threads == "suppress" else None
+
+    @property
+    def breaker(self) -> str:
+        """ "closed", or "open" while calls fail at once."""
+        return self._deadlines.breaker
 
     @property
     def capabilities(self) -> Capabilities:
@@ -43,6 +77,13 @@ class Stack:
     def execute(self, ops: Sequence[Op]) -> list[Outcome]:
         """Down to the engine, in one round trip, within the time a call may take."""
         return self._top.execute(ops)
+
+    def execute_though_open(self, ops: Sequence[Op]) -> list[Outcome]:
+        """Past an open breaker: for what nobody will ask again, such as releases."""
+        return self._deadlines.execute_though_open(ops)
+
+    def _opened(self) -> None:
+        self._top.begin()
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Until a log may be past its cursor, at most `timeout` seconds."""
@@ -64,5 +105,6 @@ class Stack:
 
     def close(self) -> None:
         """Finish what is under way, renew nothing any more, let go of everything."""
+        self._top.close()
         self._world.call(self.renewals.close)
         self._guard.close()

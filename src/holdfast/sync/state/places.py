@@ -38,6 +38,11 @@ class Places:
     def stacks(self) -> list[Stack]:
         return [scope.stack for scope in self._names]
 
+    @property
+    def breaker(self) -> str:
+        """ "open" while any engine's is."""
+        return _worst_breaker([stack.breaker for stack in self.stacks])
+
     def name(self, scope: Scope) -> str:
         """What lives there, in words."""
         return " and ".join(self._names[scope])
@@ -74,18 +79,28 @@ class Places:
             return answers[0]
         parts = {self.name(scope): of for scope, of in zip(self._names, answers, strict=True)}
         failing = [f"{name}: {of.error}" for name, of in parts.items() if not of.ok]
+        problems = [of.spill_problem for of in answers if of.spill_problem is not None]
+        outage = Health(
+            ok=not failing,
+            error="; ".join(failing) or None,
+            parts=parts,
+            breaker=_worst_breaker([of.breaker for of in answers]),
+            spill_depth=sum(of.spill_depth for of in answers),
+            spill_bytes=sum(of.spill_bytes for of in answers),
+            spill_problem="; ".join(problems) or None,
+            alarms=tuple(dict.fromkeys(name for of in answers for name in of.alarms)),
+        )
         if failing:
-            return Health(ok=False, error="; ".join(failing), parts=parts)
+            return outage
         said = _sum(parts)
-        return Health(
-            ok=True,
+        return replace(
+            outage,
             engine=said.engine,
             version=said.version,
             schema=said.schema,
             durability=said.durability,
             bytes=said.bytes,
             latency=max(of.latency or 0.0 for of in answers),
-            parts=parts,
         )
 
     def describe(self) -> Description:
@@ -135,9 +150,9 @@ def _health(scope: Scope) -> Health:
         latency = world.monotonic() - start
         said = scope.stack.describe()
     except HoldfastError as error:
-        return Health(ok=False, error=f"{type(error).__name__}: {error}")
-    return Health(
-        ok=True,
+        return replace(_outage(scope.stack), ok=False, error=f"{type(error).__name__}: {error}")
+    return replace(
+        _outage(scope.stack),
         engine=said.engine,
         version=said.version,
         schema=said.schema,
@@ -145,3 +160,19 @@ def _health(scope: Scope) -> Health:
         bytes=said.bytes,
         latency=latency,
     )
+
+
+def _outage(stack: Stack) -> Health:
+    """What is known of an outage without asking the engine."""
+    return Health(
+        ok=True,
+        breaker=stack.breaker,
+        spill_depth=stack.backlog.depth,
+        spill_bytes=stack.backlog.bytes,
+        spill_problem=stack.backlog.problem,
+        alarms=stack.alarms.raised,
+    )
+
+
+def _worst_breaker(breakers: Sequence[str]) -> str:
+    return "open" if "open" in breakers else "closed"

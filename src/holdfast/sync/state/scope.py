@@ -52,6 +52,8 @@ PLAIN_KEPT = 10_000
 
 T = TypeVar("T")
 
+Redact = Callable[[dict[str, Any]], dict[str, Any]]
+
 
 class Scope:
     """A namespace of a store, and the way down to its engine."""
@@ -64,15 +66,19 @@ class Scope:
         world: World,
         limits: Limits,
         residence: Residence | None = None,
+        redact: Redact | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
         self.stack = stack
         self.residence = residence
         self._execute = stack.execute
+        self._execute_though_open = stack.execute_though_open
+        self.suppress = stack.suppress  # None: a failed append raises like everything else
         self.wait = stack.wait
         self.capabilities = stack.capabilities
         self.world = world
         self.limits = limits
+        self.redact = redact
         self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
         self._aside: dict[Any, Any] = {}
@@ -123,7 +129,7 @@ class Scope:
         One that gives a lease back must not be forgotten: everybody would wait for the ttl.
         """
         commit = Commit(entity, self.world.new_id(), writes, checks)
-        return self._execute((commit,))[0]
+        return self._execute_though_open((commit,))[0]
 
     def aside(self, work: Callable[[], Any], name: Any) -> None:
         """Do something that nobody waits for, unless something of that name is under way here."""
@@ -168,7 +174,7 @@ class Scope:
         if not commits:
             return
         try:
-            self._execute(list(commits.values()))
+            self._execute_though_open(list(commits.values()))
         except StoreUnavailable as error:  # the ttl does it
             logger.warning(
                 "leases_not_released",

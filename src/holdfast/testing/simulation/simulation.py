@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.engine import Capabilities
 from holdfast.engines.memory.model import Model
 from holdfast.errors import StoreMisused
+from holdfast.layers.policy import Policy
 from holdfast.ops import (
     Acquire,
     Applied,
@@ -65,7 +66,9 @@ class Process:
             lambda: simulation.over,
         )
         self.gate = Gate(simulation, self, simulation.capabilities)
-        self.store = Store(self.gate, namespace=NAMESPACE, world=self.world)
+        self.store = Store(
+            self.gate, namespace=NAMESPACE, world=self.world, **simulation.store_options
+        )
         self._standstills = 0
 
     def start(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
@@ -111,6 +114,7 @@ class Process:
         self.alive = False
         self.main.stop()
         self.beside.stop()
+        self.store._places.stacks[0].backlog.let_go()  # the operating system closes its files
         self._simulation.trace(self, "dies")
         self._simulation.died(self)
 
@@ -166,6 +170,7 @@ class Simulation:
             page=self.plan.choice((2, 3, 5, 200)),
         )
         self.over = False
+        self.store_options: dict[str, Any] = {"policy": Policy(threads="raise")}
         self.processes: list[Process] = []
         self._jobs: list[tuple[Process, asyncio.Task[Any]]] = []
         self._services: list[tuple[Process, asyncio.Task[Any]]] = []
