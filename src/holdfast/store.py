@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime, timedelta
+from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any, Self
 
-from holdfast.codec import Limits, check_count, check_id, decode_lines
+from holdfast.codec import Limits, check_count, check_id, decode_lines, shown
 from holdfast.engine import Description, Engine
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.layers.guard import Guard
@@ -28,7 +29,7 @@ from holdfast.registry import Credentials, create_engine, parse
 from holdfast.state.documents import document
 from holdfast.state.journals import Journal
 from holdfast.state.locks import Lock
-from holdfast.state.scope import Scope, refuse
+from holdfast.state.scope import OnAppend, Scope, refuse
 from holdfast.state.tasks import Task, TaskOptions, list_tasks
 from holdfast.state.threads import Thread
 from holdfast.state.users import Shared, User
@@ -49,6 +50,7 @@ def open(
     policy: Policy | None = None,
     limits: Limits | None = None,
     credentials: Credentials | None = None,
+    on_append: OnAppend | None = None,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
@@ -56,14 +58,21 @@ def open(
     `url` is e.g. `sqlite:///agents.db`; without one, the environment's `HOLDFAST_URL`. Stores
     of different namespaces do not see each other. `retain` is how long a conversation is kept
     after its last message (None: for ever). `credentials` is a function that is asked at each new
-    connection for a password, or for user and password: for tokens that expire. Raises
+    connection for a password, or for user and password: for tokens that expire.
+    `on_append` is a function that is called with the thread's id, its user and the messages after
+    each append that was stored, e.g. a `RepeatDetector`'s; what it raises is logged. Raises
     `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
     engine = create_engine(parse(url, credentials), world)
-    return Store(
+    store = Store(
         engine, namespace=namespace, retain=retain, policy=policy, limits=limits, world=world
     )
+    hook: object = on_append
+    if hook is not None and (not callable(hook) or iscoroutinefunction(hook)):
+        raise InvalidInput(f"on_append= is a function that is not async, not {shown(hook)}")
+    store._scope.on_append = on_append
+    return store
 
 
 class Store:

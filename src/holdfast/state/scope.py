@@ -54,6 +54,10 @@ logger = logging.getLogger("holdfast.leases")
 T = TypeVar("T")
 
 
+# Called with the thread, its user and the messages, after they were stored.
+OnAppend = Callable[[str, str | None, Sequence[Mapping[str, Any]]], object]
+
+
 class Scope:
     """A namespace of a store, and the way down to its engine."""
 
@@ -76,6 +80,7 @@ class Scope:
         self.limits = limits
         self._renewals = renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
+        self.on_append: OnAppend | None = None
         self._behind: set[asyncio.Task[Any]] = set()  # async only
         self._queues: WeakValueDictionary[tuple[Entity, str], asyncio.Lock] = WeakValueDictionary()
 

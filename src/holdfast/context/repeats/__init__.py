@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from holdfast.context.repeats.detector import RepeatDetector
 from holdfast.context.repeats.finding import find_repeats, find_repeats_async
 from holdfast.context.repeats.history import Repeat
+from holdfast.context.repeats.semantic import local_embed
 
-__all__ = ["Repeat", "find_repeats", "find_repeats_async"]
+__all__ = ["Repeat", "RepeatDetector", "find_repeats", "find_repeats_async", "local_embed"]

@@ -9,9 +9,12 @@ from msgspec import Struct
 
 from holdfast.context.repeats.lexicon import (
     ENDING,
+    INVERTED,
     KINDS,
+    LEADS,
     LEAVING,
     OPEN,
+    OPENERS,
     PLAIN,
     REACHING,
     STARTING,
@@ -29,34 +32,32 @@ from holdfast.context.repeats.words import (
 POINTED = frozenset(("place", "date", "time", "when", "duration", "count"))
 
 JOINING = re.compile(r"\band\b|,|&", re.IGNORECASE)
-OPENERS = frozenset("what which where when who whom whose how why".split())
-INVERTED = frozenset(
-    "do does did would will can could should shall may is are was have has any am".split()
-)
-LEADS = frozenset(
-    "ok okay sure certainly great alright right yes yeah thanks thank you and so then well now also "
-    "in on at from for to by until till with of perfect good hi hello please no problem but".split()
-)
 REQUEST = re.compile(
     r"\b(?:tell|give|send|let|provide|share|specify|state|enter|choose|select)\b.*\b(?:me|us|know|your|the)\b"
     r"|\b(?:i|we)(?:'ll|'d| will| would| just| also| still)* (?:need|require|want|like)"
     r"(?: to (?:know|ask|have|get)| your| the)\b"
     r"|\b(?:may|can|could) (?:i|we) (?:have|get|know|ask)\b"
 )
+EXISTS = re.compile(r"\bis there (?:a|an|any) .*\byou\b")
 CONFIRMING = re.compile(
-    r"\b(?:confirm(?:ed|ing|ation)?|correct|is (?:that|this|it|everything) (?:right|ok|okay|fine|good|"
-    r"acceptable|alright|all)|sound(?:s)? (?:good|right|ok|okay)|does (?:that|this|it) "
-    r"(?:work|suit|look|sound|help)|look(?:s)? (?:good|right)|verify|double.check)\b"
+    r"^(?:so|and|then|ok|okay)?,? ?you(?:'d| would)? (?:want|like|are|need)\b|"
+    r"\b(?:confirm(?:ed|ing|ation)?|correct|is (?:that|this|it|everything) (?:right|ok|okay|"
+    r"fine|good|"
+    r"acceptable|alright|all)|sound(?:s)? (?:good|right|ok|okay)|(?:does|do|would|will) "
+    r"(?:that|this|it|these|those) (?:work|suit|look|sound|help|be|do)|"
+    r"look(?:s)? (?:good|right)|verify|double.check)\b"
 )
 SMALL_TALK = re.compile(
     r"\b(?:anything else|something else|what else|any(?:thing)? (?:more|other|further)|"
-    r"further (?:help|assist)|how about|what about (?:this|a|an|another)|what do you think|how does .* sound|why (?:don't|not)|"
+    r"further (?:help|assist)|how about|what about (?:this|a|an|another)|"
+    r"what do you think|how does .* sound|why (?:don't|not)|"
     r"(?:how|what) (?:can|may|could|else can|should) i (?:help|assist|do)|(?:help|assist) you with|"
-    r"guess what|you know what|who knows|how are you|how come|what if)\b"
+    r"how (?:was|is|were|did) (?:your|the|it|that|everything)|guess what|you know what|"
+    r"who knows|how are you|how come|what if)\b"
 )
 OFFERING = re.compile(
-    r"\bwould you (?:like|want) (?:me|us) to (?:look|search|find|try|book|reserve|buy|purchase|play|"
-    r"proceed|go|make|continue|check|order|send)|\bshall (?:i|we) (?:go|proceed|try|continue)|"
+    r"\bwould you (?:like|want) (?:me|us) to (?:look|search|find|try|book|reserve|buy|purchase|"
+    r"play|proceed|go|make|continue|check|order|send)|\bshall (?:i|we) (?:go|proceed|try|continue)|"
     r"\binterested in\b"
 )
 
@@ -69,6 +70,7 @@ class Want(Struct, frozen=True):
     words: frozenset[str] = frozenset()
     closed: bool = False  # a question for yes or no
     text: str = ""
+    past: bool = False  # it asks how something was, not how it shall be
 
     @property
     def vague(self) -> bool:
@@ -108,7 +110,7 @@ def _ask(sentence: str) -> Want | None:
     closed = opened is None and not requests
     if SMALL_TALK.search(low) or (closed and OFFERING.search(low)):
         return None
-    if closed and OPEN & {stem(word) for word in words}:
+    if closed and (OPEN & {stem(word) for word in words} or EXISTS.search(low)):
         closed = False
     shown = values(sentence) - {"count"}
     if closed and (shown or CONFIRMING.search(low)):
@@ -134,13 +136,17 @@ def slot(name: str) -> Want:
     return want_of(name_words(name), named=True)
 
 
-def want_of(
-    words: list[str], *, closed: bool = False, text: str = "", named: bool = False
-) -> Want:
+def want_of(words: list[str], *, closed: bool = False, text: str = "", named: bool = False) -> Want:
     kinds = {KINDS[word] for word in words if word in KINDS}
     kinds |= {KINDS[root] for word in words if (root := stem(word)) in KINDS}
+    if named and set(words) <= {"to", "from"}:
+        kinds.add("place")
     if "how" in words and "much" in words:
         kinds.add("price")
+    elif "how" in words and not {"many", "long", "far", "old", "often", "soon"} & set(words):
+        kinds.add("way")
+    if "count" in kinds and _is_id(words):
+        kinds = (kinds - {"count"}) | ({"id"} if not kinds & {"phone"} else set())
     if "long" in words and "how" not in words:
         kinds.discard("duration")
     if named and "length" in words:
@@ -159,8 +165,19 @@ def want_of(
         kinds &= {"place"} if "where" in words else {"date", "time"}
     subject = {meaning(word) for word in words if word not in PLAIN and stem(word) not in PLAIN}
     subject -= {word for word in subject if word in KINDS or word.isdigit()}
+    if named and subject >= {"people", "size"}:
+        kinds, subject = {"count"}, subject - {"size"}
     role = _role(words, kinds, named=named)
-    return Want(frozenset(kinds), role, frozenset(subject), closed, text)
+    past = not named and bool({"did", "was", "were"} & set(words[:4]))
+    return Want(frozenset(kinds), role, frozenset(subject), closed, text, past)
+
+
+def _is_id(words: list[str]) -> bool:
+    """An order number is no number of orders."""
+    at = next((at for at, word in enumerate(words) if word in ("number", "num")), 0)
+    if at == 0 or "many" in words or words[at + 1 : at + 2] == ["of"]:
+        return False
+    return words[at - 1] not in PLAIN
 
 
 def _later(words: list[str], place: str, moment: str) -> str:
@@ -189,7 +206,10 @@ def _role(words: list[str], kinds: set[str], *, named: bool) -> str:
 
 
 def _reaches(words: list[str], roots: list[str]) -> bool:
-    if {"destination", "arrival", "arrive", "dropoff", "visit", "headed", "heading"} & {*words, *roots}:
+    if {"destination", "arrival", "arrive", "dropoff", "visit", "headed", "heading"} & {
+        *words,
+        *roots,
+    }:
         return True
     if words[-1] == "to" or words[0] == "to":
         return True

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.context.repeats.asking import POINTED, Want, slot
-from holdfast.context.repeats.lexicon import ABOUT
+from holdfast.context.repeats.lexicon import ABOUT, DISTINCT, OWN_NAME, SORTS
 from holdfast.context.repeats.words import meaning, name_words, split_words, values
 
 SLOTS = 256  # of one user's state: enough for any prompt, and a bound for the time this takes
@@ -94,8 +94,13 @@ def answers(want: Want, facts: list[Fact]) -> tuple[float, Fact] | None:
 
 def _likeness(want: Want, fact: Fact, facts: list[Fact]) -> float:
     held = fact.want
+    named = held.words | fact.around
+    if want.words & DISTINCT - named or (want.past and not want.words & held.words):
+        return 0.0
     if want.closed:
         return _yes_no(want, fact)
+    if "place" in want.kinds and "address" in held.kinds and held.words & want.words:
+        return 0.85
     if "duration" in want.kinds and held.role == "end" and "date" in held.kinds:
         begun = any("date" in other.want.kinds and other.want.role != "end" for other in facts)
         return 0.75 if begun else 0.0
@@ -157,13 +162,23 @@ def _yes_no(want: Want, fact: Fact) -> float:
 
 def _named(want: Want, fact: Fact) -> float:
     held = fact.want
-    shared = held.kinds & want.kinds - {"kind"}
-    subject = held.words or fact.around
+    if (sorts := SORTS.get(next(iter(held.words), ""))) is not None:
+        return 0.85 if held.words <= want.words or (_of_kind(want) & sorts) else 0.0
+    shared = (held.kinds & want.kinds) - {"kind"}
+    if shared == {"name"} and not held.words and want.words - OWN_NAME - fact.around:
+        return 0.0  # somebody's or something's name, not the one that is held
     if shared and (not held.words or held.words & want.words):
         return 0.9
+    if (want.kinds | held.kinds) - {"kind"} and (want.kinds - {"kind", "name", "way"} or shared):
+        return 0.0
     if "kind" in held.kinds:
-        related = subject & want.words or fact.around & want.words
-        return 0.85 if related and "kind" in want.kinds else 0.0
-    if held.words and held.words <= want.words:
+        subject = held.words | fact.around
+        return 0.85 if subject & _of_kind(want) else 0.0
+    if held.words and held.words <= want.words and not held.kinds - {"name", "kind"}:
         return 0.8
     return 0.0
+
+
+def _of_kind(want: Want) -> frozenset[str]:
+    """The things that a question asks the kind of."""
+    return want.words if "kind" in want.kinds else frozenset()

@@ -83,10 +83,15 @@ class Models:
                 answer = await answer
             answer = self.checked(request, answer)
 
-    def history(self, window: int, like: float) -> History:
-        return History(
-            window, embeds=self.embed is not None, judges=self.judge is not None, like=like
-        )
+    def history(self, window: int, like: float | None) -> History:
+        if like is None:
+            like = getattr(self.embed, "like", LIKE)
+        history = History(checked_window(window), like)
+        self.serve(history)
+        return history
+
+    def serve(self, history: History) -> None:
+        history.models(embeds=self.embed is not None, judges=self.judge is not None)
 
 
 def find_repeats(
@@ -97,7 +102,7 @@ def find_repeats(
     embed: EmbedFunction | None = None,
     judge: JudgeFunction | None = None,
     threshold: float = THRESHOLD,
-    like: float = LIKE,
+    like: float | None = None,
     window: int = WINDOW,
 ) -> list[Repeat]:
     """Where a conversation shows that context was lost, in the order of the messages.
@@ -105,10 +110,11 @@ def find_repeats(
     `user` is what the agent knows of the user at the end of these messages: slots and values,
     nested as you like, or the documents of `store.context()`. A value counts as known from where
     the user's words first have it. `before` is what was known before the first message: asking
-    for any of it is a repeat from the start. `embed` turns texts into vectors, `judge` says whether a
-    question asks for something settled earlier; neither is needed. Repeats below `threshold` are
-    left out; `like` is the cosine from which on two vectors count as the same; each message is
-    compared with the `window` messages before it. Calls nothing but the functions given; what
+    for any of it is a repeat from the start. `embed` turns texts into vectors, `judge` says
+    whether a question asks for something settled earlier; neither is needed. Repeats below
+    `threshold` are left out; `like` is the cosine from which on two vectors count as the same
+    (it depends on the model: `embed.like` if the function has that, otherwise 0.72); each message
+    is compared with the `window` messages before it. Calls nothing but the functions given; what
     they raise comes through.
     """
     models = Models(embed, judge)
@@ -125,7 +131,7 @@ async def find_repeats_async(
     embed: EmbedFunction | None = None,
     judge: JudgeFunction | None = None,
     threshold: float = THRESHOLD,
-    like: float = LIKE,
+    like: float | None = None,
     window: int = WINDOW,
 ) -> list[Repeat]:
     """`find_repeats` for functions that are async."""
@@ -141,9 +147,9 @@ def prepare(
     user: Mapping[str, Any] | None,
     before: Mapping[str, Any] | None,
     window: int,
-    like: float,
+    like: float | None,
 ) -> tuple[History, list[tuple[int, Mapping[str, Any]]]]:
-    history = models.history(checked_window(window), like)
+    history = models.history(window, like)
     numbered = list(enumerate(checked_messages(messages)))
     spoken = [(at, said(message)) for at, message in numbered if speaker(message) == "user"]
     learned = state_facts(plain_state(user, "user"))
@@ -161,7 +167,8 @@ def checked_window(window: int) -> int:
 def checked_messages(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
         raise InvalidInput(
-            f"messages is a list of messages, as a window's `messages` has them, not {shown(messages)}"
+            "messages is a list of messages, as a window's `messages` has them, not "
+            f"{shown(messages)}"
         )
     for at, message in enumerate(messages):
         if not isinstance(message, Mapping):

@@ -16,16 +16,17 @@ from msgspec import Struct
 from holdfast.context.repeats.asking import POINTED, Want, asked, want_of
 from holdfast.context.repeats.complaints import complains
 from holdfast.context.repeats.facts import Fact, answers
+from holdfast.context.repeats.lexicon import COMMON
 from holdfast.context.repeats.messages import Call, calls, results, said, speaker
 from holdfast.context.repeats.said import ANEW, CHANGING, resembles, settles, told
-from holdfast.context.repeats.words import sentences, split_words
+from holdfast.context.repeats.words import name_words, split_words
 
 Kind = Literal["asked_again", "already_given", "complaint", "restarted", "tool_call"]
 
 COMPLETED = re.compile(
-    r"\b(?:(?:is|are|has been|have been|was|were|i've|i have)(?: now| successfully| all)* (?:booked|"
-    r"confirmed|completed|complete|ordered|placed|submitted|processed|cancelled|canceled|scheduled|"
-    r"reserved|paid|sent|refunded|created|done|resolved|closed|set up)|all (?:set|done)|"
+    r"\b(?:(?:is|are|has been|have been|was|were|i've|i have)(?: now| successfully| all)* "
+    r"(?:booked|confirmed|completed|complete|ordered|placed|submitted|processed|cancelled|canceled|"
+    r"scheduled|reserved|paid|sent|refunded|created|done|resolved|closed|set up)|all (?:set|done)|"
     r"(?:order|booking|reservation|confirmation|ticket) (?:number|code|id))\b",
     re.IGNORECASE,
 )
@@ -98,8 +99,9 @@ class Ran(Struct):
 class History:
     """What a conversation has settled so far, over its last `window` messages."""
 
-    def __init__(self, window: int, *, embeds: bool, judges: bool, like: float = LIKE) -> None:
-        self._window, self._embeds, self._judges, self._like = window, embeds, judges, like
+    def __init__(self, window: int, like: float) -> None:
+        self._window, self._like = window, like
+        self._embeds = self._judges = False
         self._asked: deque[Asked] = deque(maxlen=window)
         self._told: deque[Told] = deque(maxlen=4 * window)
         self._ran: OrderedDict[tuple[str, str], Ran] = OrderedDict()
@@ -116,6 +118,10 @@ class History:
     def know(self, facts: list[Fact]) -> None:
         """Take these as the user's state from now on."""
         self._state = facts
+
+    def models(self, *, embeds: bool, judges: bool) -> None:
+        """Whether there is a function to embed and one to judge."""
+        self._embeds, self._judges = embeds, judges
 
     def add(self, message: Mapping[str, Any], at: int) -> Steps:
         """Take the next message; the repeats that it shows."""
@@ -230,7 +236,7 @@ class History:
 
     def _repeat(self, want: Want, at: int) -> Generator[Request, Any, Repeat | None]:
         repeat = self._by_words(want, at)
-        if repeat is None and self._embeds:
+        if repeat is None and self._embeds and not want.closed:
             repeat = yield from self._by_vectors(want, at)
         if self._judges:
             repeat = yield from self._by_judge(want, at, repeat)
@@ -287,7 +293,8 @@ class History:
         if best[0] < self._like:
             return None
         repeat = moments[best[1]][1]
-        return Repeat(repeat.kind, at, repeat.earlier, repeat.evidence, round(best[0], 3))
+        score = round(0.5 + 0.5 * (best[0] - self._like) / max(1e-9, 1 - self._like), 3)
+        return Repeat(repeat.kind, at, repeat.earlier, repeat.evidence, score)
 
     def _by_judge(
         self, want: Want, at: int, found: Repeat | None
@@ -309,15 +316,9 @@ class History:
         ]
         for fact in self._known(at):
             if _comparable(want, fact.want) and want.closed == fact.yes_no:
-                label = f"what is the {fact.name.rsplit('.', 1)[-1].replace('_', ' ')}?"
+                label = f"what is the {' '.join(name_words(fact.name.rsplit('.', 1)[-1]))}?"
                 moments.append((label, Repeat("already_given", 0, None, fact.name, 0.0)))
         return moments[:64]
-
-
-COMMON = frozenset(
-    "a an the i you we it me my your to for of in on at and or is are was be do would will can like "
-    "want need please what when where which who how that this with from have book yes no go".split()
-)
 
 
 def _comparable(want: Want, held: Want) -> bool:
@@ -332,5 +333,3 @@ def cosine(one: Sequence[float], other: Sequence[float]) -> float:
     product = sum(a * b for a, b in zip(one, other, strict=True))
     size = sum(a * a for a in one) ** 0.5 * sum(b * b for b in other) ** 0.5
     return float(product / size) if size else 0.0
-
-

@@ -11,6 +11,10 @@ def _index(groups: dict[str, str]) -> dict[str, str]:
     return {word: name for name, words in groups.items() for word in words.split()}
 
 
+def _words(*lines: str) -> frozenset[str]:
+    return frozenset(" ".join(lines).split())
+
+
 # A noun that says what sort of answer is wanted, whether in a question or in a slot's name.
 KINDS = _index(
     {
@@ -21,14 +25,16 @@ KINDS = _index(
         "time": "time hour clock oclock",
         "when": "when schedule",
         "duration": "duration length long nights",
-        "count": "many number count quantity num amount_of",
+        "count": "many number count quantity num",
         "price": "price cost budget fare fee rate spend pricing pricey expensive cheap afford "
-        "spending rent",
-        "name": "name title called named",
+        "spending amount",
+        "name": "name title called named who whom",
         "address": "address street",
         "email": "email mail inbox",
         "phone": "phone telephone mobile cell callback",
-        "kind": "kind type sort category genre style classification variety",
+        "kind": "kind type sort category style classification variety",
+        "way": "way method means mode",
+        "id": "id identifier reference",
     }
 )
 
@@ -36,11 +42,13 @@ KINDS = _index(
 SAME = _index(
     {
         "people": "people person persons guest passenger seat ticket party adult traveler "
-        "traveller rider attendee diner ticketholder head folk pax occupant individual visitor",
-        "room": "room bedroom suite",
+        "traveller rider attendee diner ticketholder folk pax occupant individual visitor",
+        "room": "room suite",
+        "bed": "bed bedroom",
+        "child": "child children kid infant",
         "bath": "bath bathroom",
-        "food": "food cuisine dish meal eat menu dine craving fare_food culinary",
-        "restaurant": "restaurant eatery diner_place bistro cafe",
+        "food": "food cuisine dish meal eat menu dine craving culinary",
+        "restaurant": "restaurant eatery bistro cafe",
         "car": "car vehicle automobile auto",
         "ride": "ride cab taxi lift",
         "bag": "bag luggage baggage suitcase",
@@ -57,8 +65,8 @@ SAME = _index(
         "hotel": "hotel accommodation lodging hostel motel inn",
         "home": "home house apartment flat property",
         "account": "account",
-        "recipient": "recipient receiver payee beneficiary",
-        "money": "money payment fund cash",
+        "recipient": "recipient receiver receive payee beneficiary",
+        "money": "money payment pay fund cash",
         "amount": "amount sum total",
         "star": "star rating rated",
         "outdoor": "outdoor outside patio alfresco",
@@ -89,7 +97,7 @@ SAME = _index(
         "furnished": "furnished furniture",
         "laundry": "laundry washer",
         "garage": "garage parking park",
-        "appointment": "appointment visit_doctor",
+        "appointment": "appointment",
         "serial": "serial",
         "model": "model",
         "error": "error fault",
@@ -98,42 +106,46 @@ SAME = _index(
 )
 
 # What a place, a date or a time is the place, date or time of.
-STARTS = "start begin beginning depart departure leave leaving outbound pickup collect commence set"
-ENDS = "end ending return back inbound dropoff finish until till checkout through over"
-FROM = "from origin depart departure leave leaving start begin pickup collect board boarding source"
-TO = "to destination dest arrive arrival head go going visit dropoff travel fly toward towards"
-
-STARTING, ENDING = frozenset(STARTS.split()), frozenset(ENDS.split())
-LEAVING, REACHING = frozenset(FROM.split()), frozenset(TO.split())
+STARTING = _words(
+    "start begin beginning depart departure leave leaving outbound pickup collect commence set"
+)
+ENDING = _words("end ending return back inbound dropoff finish until till checkout through over")
+LEAVING = _words(
+    "from origin depart departure leave leaving start begin pickup collect board boarding source"
+)
+REACHING = _words(
+    "to destination dest arrive arrival head go going visit dropoff travel fly toward towards"
+)
 
 # They carry no topic: what is left of a question or of a slot's name without them is its subject.
-PLAIN = frozenset(
-    "a an the of for in on at by with and or to from as is are was be been am do does did doe have "
-    "has had having would will can could should shall may might must i you we it they he she me my "
-    "your us our their this that these those there here what which who whom whose how when where "
-    "why please kindly ok okay sure certainly great thank thanks hello hi yes no not so then also "
-    "just now again any some one specific particular certain special exact exactly preferred "
-    "prefer preference preferable favorite favourite desired desire like want need wish plan "
-    "planning look looking search searching find finding get getting make making take taking tell "
-    "know let give provide specify say go going try trying help think thinking mind interested "
-    "intend hope expect add added adding include included including book booking booked reserve "
-    "reservation reserved use using set put much about approximate approximately roughly around "
-    "really right correct detail information info more else other another first second next last "
-    "new current day today choose choice select pick option opt something anything someone total "
-    "being if too well all am's we're sir madam maam dear keep kept able allowed allow available "
-    "value slot field user customer client profile data item pref prefs requested require required "
-    "request only must ought attempt time date place location kind type sort category name number "
-    "num count many per "
-    "start begin end return depart departure leave arrive pickup dropoff check "
-    "when's where's what's who's trip travel journey schedule question ask asking happy glad "
-    "let's whats wheres go're you're i'll i'd you'd would've".split()
+PLAIN = _words(
+    "a an the of for in on at by with and or to from as is are was be been am do does did doe have",
+    "has had having would will can could should shall may might must i you we it they he she me my",
+    "your us our their this that these those there here what which who whom whose how when where",
+    "why please kindly ok okay sure certainly great thank thanks hello hi yes no not so then also",
+    "just now again any some one specific particular certain special exact exactly preferred",
+    "prefer preference preferable favorite favourite desired desire like want need wish plan",
+    "planning look looking search searching find finding get getting make making take taking tell",
+    "know let give provide specify say go going try trying help think thinking mind interested",
+    "intend hope expect add added adding include included including book booking booked reserve",
+    "reservation reserved use using set put much about approximate approximately roughly around",
+    "really right correct detail information info more else other another first second next last",
+    "new current day today choose choice select pick option opt something anything someone total",
+    "good suitable best appropriate ideal feel suit method way means mode id",
+    "being if too well all am's we're sir madam maam dear keep kept able allowed allow available",
+    "value slot field user customer client profile data item pref prefs requested require required",
+    "request only must ought attempt time date place location kind type sort category name number",
+    "num count many per who whom amount",
+    "start begin end return depart departure leave arrive pickup dropoff check",
+    "when's where's what's who's trip travel journey schedule question ask asking happy glad",
+    "let's whats wheres go're you're i'll i'd you'd would've",
 )
 
 # With these a yes-or-no question asks for the thing itself ("do you have a particular … in mind").
-OPEN = frozenset(
-    "particular specific certain prefer preferred preference preferable favorite favourite mind "
-    "approximate exact desired idea special convenient tell know provide specify share give "
-    "choice".split()
+OPEN = _words(
+    "particular specific certain prefer preferred preference preferable favorite favourite mind",
+    "approximate exact desired idea any special convenient tell know provide specify share give",
+    "choice",
 )
 
 NUMBERS = _index(
@@ -164,3 +176,34 @@ ABOUT = {
     "flight": ("ticket", "class"),
     "train": ("ticket", "class"),
 }
+
+# A slot of this name says what sort of these is meant.
+SORTS = {"genre": frozenset(("movie", "song", "music", "book", "event"))}
+
+# A question with one of these asks about that, whatever else it mentions.
+DISTINCT = _words(
+    "birth problem issue error model happen wrong delay complaint previous current",
+)
+
+# What may stand beside a name that is the user's own.
+OWN_NAME = _words(
+    "full family given people account contact legal complete",
+)
+
+# How a question begins: with a question word, or with a verb before its subject.
+OPENERS = _words(
+    "what which where when who whom whose how why",
+)
+INVERTED = _words(
+    "do does did would will can could should shall may is are was have has any am",
+)
+LEADS = _words(
+    "ok okay sure certainly great alright right yes yeah thanks thank you and so then well now",
+    "also in on at from for to by until till with of perfect good hi hello please no problem but",
+)
+
+# They are in any two sentences; that both have them says nothing.
+COMMON = _words(
+    "a an the i you we it me my your to for of in on at and or is are was be do would will can",
+    "like want need please what when where which who how that this with from have book yes no go",
+)

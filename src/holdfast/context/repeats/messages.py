@@ -133,7 +133,11 @@ def _id(value: object) -> str:
 
 
 def _failed(result: Mapping[str, Any]) -> bool:
-    return result.get("is_error") is True or result.get("status") in ("error", "failed", "incomplete")
+    return result.get("is_error") is True or result.get("status") in (
+        "error",
+        "failed",
+        "incomplete",
+    )
 
 
 def _says_error(told: object) -> bool:

@@ -25,10 +25,10 @@ IN_A_PLACE = re.compile(
     r"\b(?P<how>in|to|from|near|around|into|leaving|out of|visit)\s+"
     r"(?P<place>[A-Z][\w.'-]+(?:[ ,]+[A-Z][\w.'-]+)*)"
 )
-COUNTED = re.compile(
-    rf"\b(?P<number>\d{{1,3}}|{'|'.join(NUMBERS)}) (?:\w+ )?(?P<what>[a-z]+)\b"
+COUNTED = re.compile(rf"\b(?P<number>\d{{1,3}}|{'|'.join(NUMBERS)}) (?:\w+ )?(?P<what>[a-z]+)\b")
+PARTY = re.compile(
+    rf"\b(?:for|party of|seats?) (?P<number>\d{{1,2}}|{'|'.join(NUMBERS)})\b(?! ?[:ap])"
 )
-PARTY = re.compile(rf"\b(?:for|party of|seats?) (?P<number>\d{{1,2}}|{'|'.join(NUMBERS)})\b(?! ?[:ap])")
 UNSETTLED = re.compile(
     r"\b(?:(?:do not|don't|dont) (?:know|understand|remember)|not sure|no idea|unsure|what do you "
     r"mean|which one|sorry\?|pardon|(?:let me|i(?:'ll| will| need to|'d have to)) (?:check|think|"
@@ -51,16 +51,14 @@ def told(text: str) -> tuple[Fact, ...]:
     for sentence in sentences(text[-LONGEST:]):
         low = sentence.lower()
         for kind, pattern in (("date", DATE), ("time", CLOCK)):
-            for match in pattern.finditer(low):
-                found.append(_dated(kind, low, match.start()))
+            found += [_dated(kind, low, match.start()) for match in pattern.finditer(low)]
         for kind, pattern in (("email", EMAIL), ("phone", PHONE), ("price", MONEY)):
             if pattern.search(low):
                 found.append(_fact(kind))
         if LASTING.search(low):
             found.append(_fact("duration"))
-        for match in COUNTED.finditer(low):
-            if (what := meaning(match["what"])) in SAME:
-                found.append(_fact("count", words=frozenset((what,))))
+        counted = {meaning(match["what"]) for match in COUNTED.finditer(low)}
+        found += [_fact("count", words=frozenset((what,))) for what in counted & SAME.keys()]
         if PARTY.search(low):
             found.append(_fact("count", words=frozenset(("people",))))
         found += [_located(match) for match in IN_A_PLACE.finditer(sentence)]
@@ -108,6 +106,8 @@ def resembles(want: Want, earlier: Want) -> float:
         return 0.0
     if want.text and want.text.lower().strip(" ?.!") == earlier.text.lower().strip(" ?.!"):
         return 1.0
+    if want.closed and want.words != earlier.words:
+        return 0.0
     pointed = want.kinds & POINTED
     if pointed != earlier.kinds & POINTED:
         return 0.0
@@ -121,8 +121,6 @@ def resembles(want: Want, earlier: Want) -> float:
     if not want.words or not earlier.words:
         return 0.0
     alike = _overlap(want.words, earlier.words)
-    if want.closed and want.words != earlier.words:
-        return 0.0
     return 0.6 + 0.3 * alike if alike >= 0.5 else 0.0
 
 

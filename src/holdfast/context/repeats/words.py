@@ -16,7 +16,10 @@ JOINED = (
     (re.compile(r"\bcheck(?:ing)?[\s-]+out\b"), "checkout"),
     (re.compile(r"\bcheck(?:ing)?[\s-]+in\b"), "checkin"),
     (re.compile(r"\b(?:pick|picking)(?:[\s-]+(?:it|them|the \w+|your \w+))?[\s-]+up\b"), "pickup"),
-    (re.compile(r"\b(?:drop|dropping)(?:[\s-]+(?:it|them|the \w+|your \w+))?[\s-]+off\b"), "dropoff"),
+    (
+        re.compile(r"\b(?:drop|dropping)(?:[\s-]+(?:it|them|the \w+|your \w+))?[\s-]+off\b"),
+        "dropoff",
+    ),
     (re.compile(r"\bpicked up\b"), "pickup"),
     (re.compile(r"\b(?:com|gett?|giv|bring)(?:e|ing)?(?: it| them)? back\b"), "return"),
     (re.compile(r"\bout of\b"), "from"),
@@ -40,7 +43,9 @@ CLOCK = re.compile(
 MONEY = re.compile(r"[$€£¥]\s?\d|\b\d[\d,.]* ?(?:dollars?|euros?|pounds?|usd|eur|bucks)\b")
 EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.\w+")
 PHONE = re.compile(r"\+?\d[\d\s().-]{6,}\d")
-LASTING = re.compile(r"\b(?:\d+|a|one|two|three|four|five|six|seven) (?:day|night|week|hour|month)s?\b")
+LASTING = re.compile(
+    r"\b(?:\d+|a|one|two|three|four|five|six|seven) (?:day|night|week|hour|month)s?\b"
+)
 NUMBER = re.compile(r"\b\d+\b")
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from holdfast.codec import Limits, check_id
@@ -51,6 +51,10 @@ logger = logging.getLogger("holdfast.sync.leases")
 T = TypeVar("T")
 
 
+# Called with the thread, its user and the messages, after they were stored.
+OnAppend = Callable[[str, str | None, Sequence[Mapping[str, Any]]], object]
+
+
 class Scope:
     """A namespace of a store, and the way down to its engine."""
 
@@ -73,6 +77,7 @@ class Scope:
         self.limits = limits
         self._renewals = renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
+        self.on_append: OnAppend | None = None
         self._queues: WeakValueDictionary[tuple[Entity, str], threading.Lock] = (
             WeakValueDictionary()
         )
