@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holdfast.context.repeats.lexicon import (
     ENDING,
+    HOURLY,
     INVERTED,
     KINDS,
     LEADS,
@@ -71,6 +72,7 @@ class Want(Struct, frozen=True):
     closed: bool = False  # a question for yes or no
     text: str = ""
     past: bool = False  # it asks how something was, not how it shall be
+    hourly: bool = False  # of such a thing "when" means the time of day at least as much as the day
 
     @property
     def vague(self) -> bool:
@@ -169,7 +171,8 @@ def want_of(words: list[str], *, closed: bool = False, text: str = "", named: bo
         kinds, subject = {"count"}, subject - {"size"}
     role = _role(words, kinds, named=named)
     past = not named and bool({"did", "was", "were"} & set(words[:4]))
-    return Want(frozenset(kinds), role, frozenset(subject), closed, text, past)
+    hourly = bool(HOURLY & {stem(word) for word in words})
+    return Want(frozenset(kinds), role, frozenset(subject), closed, text, past, hourly)
 
 
 def _is_id(words: list[str]) -> bool:

@@ -115,7 +115,8 @@ def _likeness(want: Want, fact: Fact, facts: list[Fact]) -> float:
 def _pointed(kind: str, want: Want, fact: Fact, facts: list[Fact]) -> float:
     held = fact.want
     if kind == "date" and "when" in want.kinds:
-        return 0.8 * _turn(want, fact)
+        timed = any("time" in other.want.kinds for other in facts)
+        return 0.8 * _turn(want, fact) if timed or not want.hourly else 0.0
     if kind not in want.kinds:
         return 0.0
     if kind in ("date", "time"):

@@ -117,6 +117,9 @@ REACHING = _words(
     "to destination dest arrive arrival head go going visit dropoff travel fly toward towards"
 )
 
+# Done at an hour, not just on a day.
+HOURLY = _words("pickup collect book reserve reservation table appointment meet call deliver")
+
 # They carry no topic: what is left of a question or of a slot's name without them is its subject.
 PLAIN = _words(
     "a an the of for in on at by with and or to from as is are was be been am do does did doe have",
