@@ -65,14 +65,15 @@ def open(
     """
     world = world or World()
     engine = create_engine(parse(url, credentials), world)
-    store = Store(
-        engine, namespace=namespace, retain=retain, policy=policy, limits=limits, world=world
+    return Store(
+        engine,
+        namespace=namespace,
+        retain=retain,
+        policy=policy,
+        limits=limits,
+        on_append=on_append,
+        world=world,
     )
-    hook: object = on_append
-    if hook is not None and (not callable(hook) or iscoroutinefunction(hook)):
-        raise InvalidInput(f"on_append= is a function that is not async, not {shown(hook)}")
-    store._scope.on_append = on_append
-    return store
 
 
 class Store:
@@ -86,6 +87,7 @@ class Store:
         retain: Retention = THIRTY_DAYS,
         policy: Policy | None = None,
         limits: Limits | None = None,
+        on_append: OnAppend | None = None,
         world: World | None = None,
     ) -> None:
         world = world or World()
@@ -103,6 +105,10 @@ class Store:
             limits=limits or Limits(),
             renewals=self._renewals,
         )
+        hook: object = on_append
+        if hook is not None and (not callable(hook) or iscoroutinefunction(hook)):
+            raise InvalidInput(f"on_append= is a function that is not async, not {shown(hook)}")
+        self._scope.on_append = on_append
 
     async def __aenter__(self) -> Self:
         await self._guard.ready()

@@ -382,6 +382,19 @@ def test_offers_confirmations_and_new_questions_are_none(line: str) -> None:
     assert find_repeats(talk(*GIVEN, f"a: {line}"), user=known) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "## In which city?\n\nPorto has many hotels. They are listed below. Prices vary.",
+        "On which date? It hardly matters. June is mild. The sea is warm.",
+        "Run this:\n```\nprint('In which city?')\n```\nIt prints a line.",
+        "> In which city?\n\nThat was answered already, thank you. All is noted.",
+    ],
+)
+def test_questions_that_ask_nobody_are_none(text: str) -> None:
+    assert find_repeats([*talk(*GIVEN), {"role": "assistant", "content": text}]) == []
+
+
 def test_asking_again_after_the_user_wants_a_change_is_none() -> None:
     change = ("a: Noted.", "u: I have to change the date.", "a: Which date would you like?")
     assert find_repeats(talk(*GIVEN, *change)) == []

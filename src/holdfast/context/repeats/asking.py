@@ -32,6 +32,10 @@ from holdfast.context.repeats.words import (
 
 POINTED = frozenset(("place", "date", "time", "when", "duration", "count"))
 
+# Code, quotations and headings ask nobody; nor does a question that the text itself goes on to
+# answer: one that does not speak to the user, with more to follow.
+ASIDE = re.compile(r"```.*?(?:```|\Z)|(?m:^[ \t]*[>#][^\n]*$)", re.DOTALL)
+ADDRESSED = re.compile(r"\b(?:you|your|yours|i|we|me|us)\b", re.IGNORECASE)
 JOINING = re.compile(r"\band\b|,|&", re.IGNORECASE)
 REQUEST = re.compile(
     r"\b(?:tell|give|send|let|provide|share|specify|state|enter|choose|select)\b.*\b(?:me|us|know|your|the)\b"
@@ -83,8 +87,10 @@ class Want(Struct, frozen=True):
 def asked(text: str) -> tuple[Want, ...]:
     """Everything that a message asks the user for; offers and confirmations are not that."""
     found = []
-    for sentence in sentences(text[-LONGEST:]):
-        found += [want for want in _asks(sentence) if not want.vague]
+    spoken = sentences(ASIDE.sub("\n", text[-LONGEST:]))
+    for at, sentence in enumerate(spoken):
+        if at >= len(spoken) - 2 or ADDRESSED.search(sentence):
+            found += [want for want in _asks(sentence) if not want.vague]
     return tuple(found)
 
 
