@@ -465,6 +465,84 @@ def test_what_lies_before_the_window_is_forgotten() -> None:
     assert find_repeats(lines, window=10) == []
 
 
+# Whole conversations of agents that have lost nothing, with a profile that they need not ask for.
+PROFILE = {
+    "profile": {
+        "name": "Ana Ruiz",
+        "birthday": "1990-05-01",
+        "address": {"street": "5 Elm Street", "city": "Leeds", "country": "UK"},
+        "language": "en",
+    },
+    "account": {"plan": "pro", "created_at": "2024-01-01", "status": "active"},
+    "orders": {"last_order": {"id": "1234", "status": "shipped", "total": 45.2}},
+}
+HONEST = {
+    "repair": (
+        "u: My laptop does not boot.",
+        "a: I am sorry. Which model is it, and when did the problem begin?",
+        "u: An X1, yesterday.",
+        "a: Do you see an error message?",
+        "u: Only a black screen.",
+        "a: Does the power light come on when you press the button?",
+        "u: Yes.",
+        "a: Can you hold the button for 30 seconds? What happens?",
+        "u: It beeps.",
+        "a: How many beeps do you hear?",
+    ),
+    "flat": (
+        "u: I am looking for a flat.",
+        "a: Which city are you looking in?",
+        "u: York.",
+        "a: How many bedrooms?",
+        "u: Two.",
+        "a: And how many bathrooms do you need?",
+        "u: One.",
+        "a: What is the most you would pay each month?",
+        "u: 900 pounds.",
+        "a: When do you want to move in?",
+        "u: On June 1st.",
+        "a: Do you need parking?",
+        "u: No.",
+        "a: When would you like to view it?",
+        "u: On Saturday.",
+        "a: What time on Saturday?",
+        "u: At noon.",
+        "a: Who will come to the viewing?",
+    ),
+    "journey": (
+        "u: Plan a journey to Japan for me.",
+        "a: When are you going, and for how long?",
+        "u: In April, for 10 days.",
+        "a: Which cities would you like to see?",
+        "u: Tokyo and Kyoto.",
+        "a: How many days would you like to spend in Kyoto?",
+        "u: Four.",
+        "a: From which airport will you fly?",
+        "u: Leeds Bradford.",
+        "a: Here is your plan. What do you think?",
+    ),
+    "support": (
+        "u: My internet is down.",
+        "a: What is your account number?",
+        "u: 889977",
+        "a: Thank you. What is your postcode?",
+        "u: LS6 2AB",
+        "a: Which lights are on at the router?",
+        "u: A red one.",
+        "a: What kind of router is it?",
+        "u: A hub.",
+        "a: Should the engineer ring you when they arrive?",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_a_conversation_that_lost_nothing_shows_nothing(name: str) -> None:
+    assert find_repeats(talk(*HONEST[name])) == []
+    assert find_repeats(talk(*HONEST[name]), user=PROFILE, before=PROFILE) == []
+    assert find_repeats(talk(*HONEST[name]), before=PROFILE, embed=local_embed()) == []
+
+
 # --- models of the caller's own ---------------------------------------------------------
 
 COLOURS = ("a: Which hue shall it have?", "u: Teal.", "a: Fine.", "u: Yes.", "a: Which tint then?")
@@ -527,18 +605,12 @@ def test_local_embeddings_need_no_network_and_know_synonyms() -> None:
     sofa, couch, invoice = embed(["a comfortable sofa", "a comfortable couch", "unpaid invoice"])
     assert cosine(sofa, couch) > cosine(sofa, invoice) + 0.2
     assert embed([""]) != []
-    found = find_repeats(
-        talk(
-            "u: A sofa.",
-            "a: Which fabric do you favour for the upholstery?",
-            "u: Linen.",
-            "a: Fine.",
-            "u: Good.",
-            "a: Which fabrics or textiles for the upholstered sofa?",
-        ),
-        embed=embed,
-    )
-    assert ("asked_again", 5) in kinds(found)
+    asked = talk("u: A loan.", "a: What is your profession?", "u: Nurse.", "a: Fine.", "u: Good.")
+    again = [*asked, *talk("a: What is your occupation?")]
+    assert find_repeats(again) == []
+    assert kinds(find_repeats(again, embed=embed)) == [("asked_again", 5)]
+    other = [*asked, *talk("a: What is your nationality?")]
+    assert find_repeats(other, embed=embed) == []
 
 
 def cosine(one: list[float], other: list[float]) -> float:

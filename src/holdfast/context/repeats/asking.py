@@ -110,6 +110,9 @@ def _ask(sentence: str) -> Want | None:
     if not words or len(words) > 40:
         return None
     opened = next((at for at, word in enumerate(words) if _opens(word)), None)
+    first = next((word for word in words if word not in LEADS), "")
+    if first in INVERTED:
+        opened = None  # "should they ring when they arrive" does not ask when
     led = opened is not None and all(word in LEADS for word in words[:opened])
     requests = REQUEST.search(low) is not None
     marked = sentence.endswith("?")

@@ -19,8 +19,8 @@ def _words(*lines: str) -> frozenset[str]:
 KINDS = _index(
     {
         "place": "where city town place location area region neighborhood neighbourhood suburb "
-        "destination origin airport station stop venue country county state province zip zipcode "
-        "postcode postal whereabouts locality district somewhere",
+        "destination origin airport station stop venue county state province "
+        "whereabouts locality district somewhere",
         "date": "date day month weekday",
         "time": "time hour clock oclock",
         "when": "when schedule",
@@ -28,13 +28,16 @@ KINDS = _index(
         "count": "many number count quantity num",
         "price": "price cost budget fare fee rate spend pricing pricey expensive cheap afford "
         "spending amount",
-        "name": "name title called named who whom",
+        "name": "name title called named",
+        "who": "who whom",
+        "postcode": "zip zipcode postcode postal",
+        "country": "country nationality",
         "address": "address street",
         "email": "email mail inbox",
         "phone": "phone telephone mobile cell callback",
         "kind": "kind type sort category style classification variety",
         "way": "way method means mode",
-        "id": "id identifier reference",
+        "id": "id identifier",
     }
 )
 
@@ -210,3 +213,6 @@ COMMON = _words(
     "a an the i you we it me my your to for of in on at and or is are was be do would will can",
     "like want need please what when where which who how that this with from have book yes no go",
 )
+
+# Asked with these, a place is where somebody lives.
+LIVING = _words("live home reside base billing residence")
