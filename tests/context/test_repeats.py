@@ -568,7 +568,14 @@ def test_the_judge_has_the_last_word() -> None:
         return True
 
     assert kinds(find_repeats(talk(*COLOURS), judge=agree)) == [("asked_again", 4)]
-    assert asked == [("Which tint then?", "Which hue shall it have?")]
+    assert asked == [("Which tint then?", "Which hue shall it have? Teal.")]
+    asked.clear()
+    hello = talk("u: I come from Ghent.", "a: What is your email?", "u: …", "a: Where from?")
+    assert len(find_repeats(hello, before={"email": "ana@example.org"}, judge=agree)) == 2
+    assert asked == [
+        ("What is your email?", "email: ana@example.org"),
+        ("Where from?", "I come from Ghent."),
+    ]
     again = talk("a: In which city?", "u: Porto.", "a: In which city?")
     assert find_repeats(again, judge=lambda question, earlier: 0.1) == []
 

@@ -37,6 +37,7 @@ CHECKING = re.compile(
 )
 NAMED = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}")  # a name in the middle of a sentence
 JUDGED = 6  # earlier moments that a judge is shown for one question
+SHOWN = 1_000  # characters of it
 LIKE = 0.72  # cosine of two vectors from which on they say the same
 
 
@@ -88,6 +89,7 @@ class Told(Struct, frozen=True):
     fact: Fact
     who: str
     about: frozenset[str]
+    text: str
 
 
 class Ran(Struct):
@@ -198,7 +200,7 @@ class History:
             question.settled = settles(question.want, text, alone=len(self._open) == 1)
             question.who, question.reply = who, text
         self._open = []
-        self._told.extend(Told(at, fact, who, about) for fact in told(text))
+        self._told.extend(Told(at, fact, who, about, text) for fact in told(text))
         self._words.append(frozenset(split_words(text[:2000])))
         words = complains(text)
         return [] if words is None else [Repeat("complaint", at, None, words, 0.95)]
@@ -314,29 +316,49 @@ class History:
         self, want: Want, at: int, found: Repeat | None
     ) -> Generator[Request, Any, Repeat | None]:
         """The judge has the last word on what was found, and looks at what was not."""
-        shown = [(found.evidence, found)] if found is not None else self._moments(want, at)[:JUDGED]
-        for earlier, repeat in shown:
-            score = yield Judge(want.text, earlier)
+        shown = (
+            [found] if found is not None else [one for _, one in self._moments(want, at, wide=True)]
+        )
+        for repeat in shown[:JUDGED]:
+            score = yield Judge(want.text, self._settled(repeat))
             if score >= 0.5:
-                return Repeat(repeat.kind, at, repeat.earlier, repeat.evidence, float(score))
+                return Repeat(
+                    repeat.kind, at, repeat.earlier, repeat.evidence, min(1.0, float(score))
+                )
         return None
 
-    def _moments(self, want: Want, at: int) -> list[tuple[str, Repeat]]:
+    def _settled(self, repeat: Repeat) -> str:
+        """What a judge is shown of the earlier moment: question and reply, or slot and value."""
+        for question in self._asked:
+            if question.at == repeat.earlier and question.want.text == repeat.evidence:
+                return f"{question.want.text} {question.reply}"[:SHOWN]
+        for one in self._told:
+            if one.at == repeat.earlier:
+                return one.text[:SHOWN]
+        values = {fact.name: fact.value for fact in self._state}
+        return f"{repeat.evidence}: {values.get(repeat.evidence, '')}"[:SHOWN]
+
+    def _moments(self, want: Want, at: int, *, wide: bool = False) -> list[tuple[str, Repeat]]:
         """What a model may compare the question with: answered questions, then filled slots."""
         moments = [
             (q.want.text, Repeat("asked_again", 0, q.at, q.want.text, 0.0))
             for q in self._answered()
-            if _comparable(want, q.want)
+            if _comparable(want, q.want, wide=wide)
         ]
         for fact in self._known(at):
-            if _comparable(want, fact.want) and want.closed == fact.yes_no:
+            if _comparable(want, fact.want, wide=wide) and want.closed == fact.yes_no:
                 label = " ".join(name_words(fact.name.rsplit(".", 1)[-1]))
                 moments.append((label, Repeat("already_given", 0, None, fact.name, 0.0)))
         return moments[:64]
 
 
-def _comparable(want: Want, held: Want) -> bool:
-    """Where the words already tell two things apart, no vector brings them together."""
+def _comparable(want: Want, held: Want, *, wide: bool) -> bool:
+    """Where the words already tell two things apart, no vector brings them together.
+
+    A judge understands more than a vector does, so it may look at things of one sort (`wide`).
+    """
+    if wide and want.kinds & held.kinds:
+        return True
     if held.text and (want.closed, "kind" in want.kinds) != (held.closed, "kind" in held.kinds):
         return False
     return not (want.kinds | held.kinds) - {"kind", "way"}
