@@ -32,7 +32,7 @@ def moment(question: str, *, repeat: bool) -> dict[str, Any]:
 
 
 def test_it_prints_a_row_for_each_way_of_looking(tmp_path: Path) -> None:
-    moments = [moment("What is your destination?", repeat=True)] * 20
+    moments = [moment("What destination has the boat?", repeat=True)] * 20
     moments += [moment("How many people are you?", repeat=False)] * 20
     (tmp_path / "dev.jsonl").write_text("\n".join(json.dumps(one) for one in moments))
     ran = bench(tmp_path)

@@ -103,10 +103,10 @@ def test_how_many_of_one_thing_is_not_how_many_of_another() -> None:
         ({"email": "ana@example.org"}, "Could you give me your email address?"),
         ({"contact": {"phone": "555 0101"}}, "What is the best phone number to call?"),
         ({"departure_date": "2 May"}, "On what day do you travel?"),
-        ({"departureDate": "2 May"}, "When are you leaving?"),
+        ({"departureDate": "2 May"}, "When do you depart from home?"),
         ({"party-size": 4}, "For how many people shall I book?"),
-        ({"trip": {"from_city": "Bergen", "to_city": "Oslo"}}, "Where are you heading?"),
-        ({"add_insurance": False}, "Would you like to add insurance?"),
+        ({"trip": {"from_town": "Bergen", "to_town": "Oslo"}}, "Where does the trip go to?"),
+        ({"gift_wrap": False}, "Would you like gift wrap around it?"),
         ({"pets_allowed": True}, "Do you need a flat that allows pets?"),
         ({"shipping_address": "1 Quay Street"}, "Where should we ship it?"),
         ({"order_id": "B-7731"}, "May I have your order number?"),
@@ -133,7 +133,7 @@ def test_asking_for_what_the_state_holds_is_a_repeat(known: dict[str, Any], ques
         ({"phone": "555 0101"}, "Which phone model do you have?"),
         ({"pickup_time": "9:00"}, "What time will you drop the car off?"),
         ({"number_of_rooms": 1}, "How many guests are staying?"),
-        ({"from_city": "Bergen"}, "What is your destination?"),
+        ({"from_town": "Bergen"}, "What is the destination of your trip?"),
         ({"city": "Bergen"}, "Where did you hear about us?"),
         ({"date": "2 May"}, "When did the problem begin?"),
         ({"date": "2 May"}, "At what time should I expect you?"),
@@ -327,7 +327,7 @@ def test_the_same_call_stored_twice_ran_once() -> None:
 
 FINISHED = (
     "u: A taxi, please.",
-    "a: What is your destination?",
+    "a: What is the taxi's destination?",
     "u: The central station.",
     "a: At what time should it come?",
     "u: At 6 pm.",
@@ -336,13 +336,13 @@ FINISHED = (
 
 
 def test_finished_work_that_begins_again_is_noticed() -> None:
-    found = find_repeats(talk(*FINISHED, "u: Thank you!", "a: What is your destination?"))
+    found = find_repeats(talk(*FINISHED, "u: Thank you!", "a: What is the taxi's destination?"))
     assert kinds(found) == [("asked_again", 7), ("restarted", 7)]
     assert found[1].earlier == 5
 
 
 def test_a_user_who_wants_another_one_is_asked_again() -> None:
-    more = ("u: I need another one for my sister.", "a: What is your destination?")
+    more = ("u: I need another one for my sister.", "a: What is the taxi's destination?")
     assert find_repeats(talk(*FINISHED, *more)) == []
 
 
@@ -368,7 +368,7 @@ GIVEN = (
         "Please confirm: Porto, June 4th.",
         "Would you like me to book it?",
         "Shall I go ahead?",
-        "Does that work for you?",
+        "Does that suit you and your friends?",
         "And you know what? It has a pool.",
         "Who knows, it may rain. Why not take an umbrella?",
         "I found a hotel for that date in that city.",
