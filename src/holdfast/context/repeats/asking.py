@@ -21,7 +21,6 @@ from holdfast.context.repeats.lexicon import (
     STARTING,
 )
 from holdfast.context.repeats.words import (
-    LONGEST,
     meaning,
     name_words,
     sentences,
@@ -83,11 +82,10 @@ class Want(Struct, frozen=True):
         return not self.kinds and not self.words
 
 
-@lru_cache(maxsize=2048)
 def asked(text: str) -> tuple[Want, ...]:
     """Everything that a message asks the user for; offers and confirmations are not that."""
     found = []
-    spoken = sentences(ASIDE.sub("\n", text[-LONGEST:]))
+    spoken = sentences(ASIDE.sub("\n", text))
     for at, sentence in enumerate(spoken):
         if at >= len(spoken) - 2 or ADDRESSED.search(sentence):
             found += [want for want in _asks(sentence) if not want.vague]

@@ -15,6 +15,7 @@ from holdfast.context.repeats.words import meaning, name_words, split_words, val
 
 SLOTS = 256  # of one user's state: enough for any prompt, and a bound for the time this takes
 DEEPEST = 5
+VALUE = 200  # characters of a value that are compared
 SEPARATOR = re.compile(r"[./:>]")
 NOTHING: frozenset[str] = frozenset()
 YES_NO = frozenset(("true", "false", "yes", "no"))
@@ -40,7 +41,7 @@ def state_facts(user: Mapping[str, Any]) -> list[Fact]:
         if not parts:
             continue
         want = slot(parts[-1])
-        text = str(value)
+        text = str(value)[:VALUE]
         if not want.kinds and len(text) <= 40:
             want = Want(values(text) & {"date", "time", "email", "phone"}, "", want.words)
         near = {meaning(word) for part in parts[:-1] for word in name_words(part)}

@@ -19,7 +19,7 @@ from holdfast.context.repeats.facts import Fact, answers
 from holdfast.context.repeats.lexicon import COMMON, PLAIN
 from holdfast.context.repeats.messages import Call, calls, results, said, speaker
 from holdfast.context.repeats.said import ANEW, CHANGING, resembles, settles, told
-from holdfast.context.repeats.words import name_words, split_words, stem
+from holdfast.context.repeats.words import clipped, name_words, split_words, stem
 
 Kind = Literal["asked_again", "already_given", "complaint", "restarted", "tool_call"]
 
@@ -133,7 +133,7 @@ class History:
         """Take the next message; the repeats that it shows."""
         self._forget(at - self._window)
         found = self._tools(message, at)
-        text, who = said(message), speaker(message)
+        text, who = clipped(said(message)), speaker(message)
         if not text.strip():
             return found
         if who == "user":
@@ -186,7 +186,7 @@ class History:
     def _hear(self, text: str, who: str, at: int) -> list[Repeat]:
         self._turn += 1
         self._who, self._last = who, text
-        low = text[:2000].lower()
+        low = text.lower()
         if CHANGING.search(low):
             changed = want_of(split_words(low))
             self._reopened = None if changed.vague or STARTING_OVER.search(low) else [changed]
@@ -201,7 +201,7 @@ class History:
             question.who, question.reply = who, text
         self._open = []
         self._told.extend(Told(at, fact, who, about, text) for fact in told(text))
-        self._words.append(frozenset(split_words(text[:2000])))
+        self._words.append(frozenset(split_words(text)))
         words = complains(text)
         return [] if words is None else [Repeat("complaint", at, None, words, 0.95)]
 
@@ -227,7 +227,7 @@ class History:
         self._spared = max(0, self._spared - 1)
         self._open = [Asked(at, want) for want in wants]
         self._asked.extend(self._open)
-        if not wants and COMPLETED.search(text[:2000]):
+        if not wants and COMPLETED.search(text):
             self._done = at
         return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from holdfast.context.repeats.asking import POINTED, Want, want_of
 from holdfast.context.repeats.facts import Fact, answers
@@ -13,7 +12,6 @@ from holdfast.context.repeats.words import (
     DATE,
     EMAIL,
     LASTING,
-    LONGEST,
     MONEY,
     PHONE,
     meaning,
@@ -44,11 +42,10 @@ ANEW = re.compile(
 )
 
 
-@lru_cache(maxsize=1024)
 def told(text: str) -> tuple[Fact, ...]:
     """What a user's message gives by itself: dates, times, numbers of something, places, …"""
     found: list[Fact] = []
-    for sentence in sentences(text[-LONGEST:]):
+    for sentence in sentences(text):
         low = sentence.lower()
         for kind, pattern in (("date", DATE), ("time", CLOCK)):
             found += [_dated(kind, low, match.start()) for match in pattern.finditer(low)]
