@@ -36,8 +36,8 @@ DATE = re.compile(
 )
 _HOUR = rf"(?:\d{{1,2}}(?::\d\d)?|{'|'.join(NUMBERS)})"
 CLOCK = re.compile(
-    rf"\b(?:\d{{1,2}}:\d\d|{_HOUR} ?(?:[ap]\.?m\b|o.?clock)|noon|midnight|"
-    rf"(?:half|quarter) (?:past|to) {_HOUR}|(?:morning|afternoon|evening) {_HOUR}|"
+    rf"\b(?:\d{{1,2}}:\d\d|{_HOUR} ?(?:[ap]\.?m\b|o'?clock)|noon|midnight|"
+    rf"(?:half|quarter) (?:past|to) {_HOUR}|"
     rf"{_HOUR} in the (?:morning|afternoon|evening))"
 )
 MONEY = re.compile(r"[$€£¥]\s?\d|\b\d[\d,.]* ?(?:dollars?|euros?|pounds?|usd|eur|bucks)\b")
