@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime, timedelta
+from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any, Self
 
 from holdfast.alarm import Alarm, AlarmEvent, chosen_alarm
-from holdfast.codec import Limits, check_count, check_id
+from holdfast.codec import Limits, check_count, check_id, shown
 from holdfast.context.compaction import Compaction, check_compaction
 from holdfast.context.tokens import Count
 from holdfast.context.window import Bounds, Oversized
@@ -36,7 +37,7 @@ from holdfast.state.documents import document
 from holdfast.state.journals import Journal
 from holdfast.state.locks import Lock
 from holdfast.state.places import Places
-from holdfast.state.scope import Redact, Scope
+from holdfast.state.scope import OnAppend, Redact, Scope
 from holdfast.state.tasks import Task, TaskOptions, list_tasks
 from holdfast.state.threads import Thread
 from holdfast.state.users import Shared, User
@@ -67,6 +68,7 @@ def open(
     alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
     spill: Spill | str | os.PathLike[str] | bool | None = True,
     redact: Redact | None = None,
+    on_append: OnAppend | None = None,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
@@ -82,8 +84,10 @@ def open(
     repeated reads of the same threads and users cheaper. `policy` says what happens when the
     store fails, `spill` where messages are kept meanwhile (a directory, a `Spill`, False:
     nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function that
-    every message passes through before it is stored, kept or logged. Raises `InvalidInput` for
-    a wrong URL or option.
+    every message passes through before it is stored, kept or logged; `on_append` one that is
+    called with the thread's id, its user and the messages after each append that was stored, e.g.
+    a `RepeatDetector`'s (what it raises is logged). Raises `InvalidInput` for a wrong URL or
+    option.
     """
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
@@ -110,6 +114,7 @@ def open(
         spill=spill,
         redact=redact,
         place=places,
+        on_append=on_append,
         world=world,
     )
 
@@ -134,6 +139,7 @@ class Store:
         spill: Spill | str | os.PathLike[str] | bool | None = True,
         redact: Redact | None = None,
         place: str | Mapping[Engine, str] | None = None,
+        on_append: OnAppend | None = None,
         world: World | None = None,
     ) -> None:
         world = world or World()
@@ -141,6 +147,9 @@ class Store:
             raise InvalidInput(f"redact is a function of a message, not {redact!r}")
         check_id(namespace, "a namespace")
         self._retain = seconds(retain)
+        hook: object = on_append
+        if hook is not None and (not callable(hook) or iscoroutinefunction(hook)):
+            raise InvalidInput(f"on_append= is a function that is not async, not {shown(hook)}")
         replicas = check_replicas(replica, replicas)
         kept_in, told = chosen_spill(spill), chosen_alarm(alarm)
         self._counters = Counters()
@@ -167,6 +176,7 @@ class Store:
                 limits=limits or Limits(),
                 residence=home,
                 redact=redact,
+                on_append=on_append,
             )
 
         layers = {

@@ -34,6 +34,7 @@ from pages import (
 
 import holdfast
 from holdfast import backup, cli, codec, engine, errors
+from holdfast.context.repeats import Repeat, RepeatDetector, find_repeats, find_repeats_async
 from holdfast.registry import ENGINES, SYNC_ENGINES, create_engine, parse
 from holdfast.state.documents import DocumentHandle
 from holdfast.state.journals import Journal
@@ -133,7 +134,7 @@ def test_every_holdfast_command_shown_is_one_that_exists() -> None:
 
 
 def test_every_make_command_shown_is_a_target_of_the_makefile() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {"demo", "test"} <= {words[0] for words in commands(README, "make")}
     for page in all_markdown():
         for words in commands(page, "make"):
@@ -185,6 +186,7 @@ def test_every_error_has_its_own_heading() -> None:
         ("coordination.md", Run),
         ("coordination.md", Workflow),
         ("coordination.md", Journal),
+        ("repeats.md", RepeatDetector),
     ],
 )
 def test_every_method_and_every_argument_is_in_the_reference(page: str, kind: type[Any]) -> None:
@@ -212,6 +214,13 @@ def test_every_function_of_backups_is_in_the_reference() -> None:
 def test_every_argument_of_open_is_in_the_reference() -> None:
     for argument in inspect.signature(holdfast.open).parameters:
         assert named(argument, read(REFERENCE / "store.md")), argument
+
+
+@pytest.mark.parametrize("function", [find_repeats, find_repeats_async, RepeatDetector])
+def test_every_way_to_find_repeats_is_in_the_reference(function: Any) -> None:
+    text = read(REFERENCE / "repeats.md")
+    for name in (function.__name__, *inspect.signature(function).parameters, *members(Repeat)):
+        assert named(name, text), name
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ COMMANDS = {
     "backup": "write all of a namespace into one file",
     "copy": "put all of a namespace into another store",
     "health": "say whether a store answers, and how it is set up",
+    "inspect": "look at what a store holds",
     "migrate": "bring a store's schema up to date",
     "rebalance": "move state between replicas' own volumes after their list has changed",
     "restore": "put a backup into an empty namespace",
@@ -105,8 +106,8 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
         if name in arguments:
             module = import_module(f"holdfast.cli.{name}")
             command.epilog = module.EXAMPLES
+            module.configure(command)  # first: a command may take a word before the URL
             if getattr(module, "TAKES_URL", True):
                 add_url(command)
-            module.configure(command)
             command.add_argument("--json", action="store_true", help="print one JSON object")
     return parser

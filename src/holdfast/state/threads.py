@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
@@ -38,9 +39,11 @@ from holdfast.records import Appended, Change, Cursor, Late, Summary, Window, mo
 from holdfast.state.documents import DocumentHandle
 from holdfast.state.feeds import entries_after
 from holdfast.state.locks import Lock
-from holdfast.state.scope import Scope, stored
+from holdfast.state.scope import OnAppend, Scope, stored
 from holdfast.state.summaries import compact, stored_summary
 from holdfast.state.windows import Wanted, read_window
+
+logger = logging.getLogger("holdfast.threads")
 
 VARS = "vars"
 FORKED_FROM = "forked_from"
@@ -117,12 +120,27 @@ class Thread:
                 raise
             return Appended(await scope.suppress(commit, began, error), 0, Cursor(0))
         if type(outcome) is Applied:
+            if self._scope.on_append is not None:
+                self._tell(self._scope.on_append, messages)
             cursor = Cursor(outcome.version, outcome.stamp)
             return Appended("stored", outcome.version, cursor)
         applied = stored(outcome, self._entity)
         assert isinstance(outcome, Duplicate)
         cursor = Cursor(applied.version, applied.stamp)
-        return Appended("stored" if outcome.own else "duplicate", applied.version, cursor)
+        if not outcome.own:
+            return Appended("duplicate", applied.version, cursor)
+        if self._scope.on_append is not None:
+            self._tell(self._scope.on_append, messages)
+        return Appended("stored", applied.version, cursor)
+
+    def _tell(self, hook: OnAppend, messages: tuple[Message, ...]) -> None:
+        """Call the hook on append. What it raises is logged: the messages are stored already."""
+        try:
+            hook(self.id, self._user, messages)
+        except Exception as error:
+            logger.error(
+                "on_append failed", extra={"thread_id": self.id, "error": type(error).__name__}
+            )
 
     def _checks(self, expect: Place | None, fence: Holding | Lease | None) -> tuple[Check, ...]:
         checks: list[Check] = []

@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
+from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any, Self
 
 from holdfast.alarm import Alarm, AlarmEvent, chosen_alarm
-from holdfast.codec import Limits, check_count, check_id
+from holdfast.codec import Limits, check_count, check_id, shown
 from holdfast.context.compaction import Compaction, check_compaction
 from holdfast.context.tokens import Count
 from holdfast.context.window import Bounds, Oversized
@@ -37,7 +38,7 @@ from holdfast.sync.state.documents import document
 from holdfast.sync.state.journals import Journal
 from holdfast.sync.state.locks import Lock
 from holdfast.sync.state.places import Places
-from holdfast.sync.state.scope import Redact, Scope
+from holdfast.sync.state.scope import OnAppend, Redact, Scope
 from holdfast.sync.state.tasks import Task, TaskOptions, list_tasks
 from holdfast.sync.state.threads import Thread
 from holdfast.sync.state.users import Shared, User
@@ -68,6 +69,7 @@ def open(
     alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
     spill: Spill | str | os.PathLike[str] | bool | None = True,
     redact: Redact | None = None,
+    on_append: OnAppend | None = None,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
@@ -83,8 +85,10 @@ def open(
     repeated reads of the same threads and users cheaper. `policy` says what happens when the
     store fails, `spill` where messages are kept meanwhile (a directory, a `Spill`, False:
     nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function that
-    every message passes through before it is stored, kept or logged. Raises `InvalidInput` for
-    a wrong URL or option.
+    every message passes through before it is stored, kept or logged; `on_append` one that is
+    called with the thread's id, its user and the messages after each append that was stored, e.g.
+    a `RepeatDetector`'s (what it raises is logged). Raises `InvalidInput` for a wrong URL or
+    option.
     """
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
@@ -111,6 +115,7 @@ def open(
         spill=spill,
         redact=redact,
         place=places,
+        on_append=on_append,
         world=world,
     )
 
@@ -135,6 +140,7 @@ class Store:
         spill: Spill | str | os.PathLike[str] | bool | None = True,
         redact: Redact | None = None,
         place: str | Mapping[SyncEngine, str] | None = None,
+        on_append: OnAppend | None = None,
         world: World | None = None,
     ) -> None:
         world = world or World()
@@ -142,6 +148,9 @@ class Store:
             raise InvalidInput(f"redact is a function of a message, not {redact!r}")
         check_id(namespace, "a namespace")
         self._retain = seconds(retain)
+        hook: object = on_append
+        if hook is not None and (not callable(hook) or iscoroutinefunction(hook)):
+            raise InvalidInput(f"on_append= is a function that is not async, not {shown(hook)}")
         replicas = check_replicas(replica, replicas)
         kept_in, told = chosen_spill(spill), chosen_alarm(alarm)
         self._counters = Counters()
@@ -168,6 +177,7 @@ class Store:
                 limits=limits or Limits(),
                 residence=home,
                 redact=redact,
+                on_append=on_append,
             )
 
         layers = {

@@ -55,6 +55,10 @@ T = TypeVar("T")
 Redact = Callable[[dict[str, Any]], dict[str, Any]]
 
 
+# Called with the thread, its user and the messages, after they were stored.
+OnAppend = Callable[[str, str | None, Sequence[Mapping[str, Any]]], object]
+
+
 class Scope:
     """A namespace of a store, and the way down to its engine."""
 
@@ -67,6 +71,7 @@ class Scope:
         limits: Limits,
         residence: Residence | None = None,
         redact: Redact | None = None,
+        on_append: OnAppend | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
         self.stack = stack
@@ -81,6 +86,7 @@ class Scope:
         self.redact = redact
         self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
+        self.on_append = on_append
         self._aside: dict[Any, Any] = {}
         self.plain_beginnings: dict[Entity, int] = {}  # threads without system messages, by life
         self._queues: WeakValueDictionary[tuple[Entity, str], threading.Lock] = (

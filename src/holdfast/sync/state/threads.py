@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Mapping
 from typing import Any
 
@@ -39,9 +40,11 @@ from holdfast.sync.layers.replay import LATE
 from holdfast.sync.state.documents import DocumentHandle
 from holdfast.sync.state.feeds import entries_after
 from holdfast.sync.state.locks import Lock
-from holdfast.sync.state.scope import Scope, stored
+from holdfast.sync.state.scope import OnAppend, Scope, stored
 from holdfast.sync.state.summaries import compact, stored_summary
 from holdfast.sync.state.windows import Wanted, read_window
+
+logger = logging.getLogger("holdfast.sync.threads")
 
 VARS = "vars"
 FORKED_FROM = "forked_from"
@@ -118,12 +121,27 @@ class Thread:
                 raise
             return Appended(scope.suppress(commit, began, error), 0, Cursor(0))
         if type(outcome) is Applied:
+            if self._scope.on_append is not None:
+                self._tell(self._scope.on_append, messages)
             cursor = Cursor(outcome.version, outcome.stamp)
             return Appended("stored", outcome.version, cursor)
         applied = stored(outcome, self._entity)
         assert isinstance(outcome, Duplicate)
         cursor = Cursor(applied.version, applied.stamp)
-        return Appended("stored" if outcome.own else "duplicate", applied.version, cursor)
+        if not outcome.own:
+            return Appended("duplicate", applied.version, cursor)
+        if self._scope.on_append is not None:
+            self._tell(self._scope.on_append, messages)
+        return Appended("stored", applied.version, cursor)
+
+    def _tell(self, hook: OnAppend, messages: tuple[Message, ...]) -> None:
+        """Call the hook on append. What it raises is logged: the messages are stored already."""
+        try:
+            hook(self.id, self._user, messages)
+        except Exception as error:
+            logger.error(
+                "on_append failed", extra={"thread_id": self.id, "error": type(error).__name__}
+            )
 
     def _checks(self, expect: Place | None, fence: Holding | Lease | None) -> tuple[Check, ...]:
         checks: list[Check] = []
