@@ -12,9 +12,9 @@ import msgspec
 
 from holdfast import sync
 from holdfast.cli import OK
-from holdfast.cli.schemas import refuse_missing
 from holdfast.context.repeats import Repeat, find_repeats, local_embed
 from holdfast.errors import InvalidInput
+from holdfast.presence import refuse_missing
 from holdfast.records import Document, ThreadInfo
 from holdfast.registry import parse
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 # sync only: import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
