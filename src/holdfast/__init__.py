@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 from holdfast.codec import Limits
 from holdfast.context.compaction import Compaction
 from holdfast.errors import (
+    BackupDamaged,
     DiskProblem,
     HoldfastError,
     InvalidInput,
@@ -60,6 +61,7 @@ from holdfast.store import Store, open
 
 __all__ = [
     "Appended",
+    "BackupDamaged",
     "Cache",
     "Change",
     "Compaction",

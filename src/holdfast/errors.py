@@ -32,6 +32,10 @@ class StoreMisused(HoldfastError, RuntimeError):
     """A store used after close, after a fork, or from another event loop."""
 
 
+class BackupDamaged(HoldfastError):
+    """The file is no complete backup, or one of a newer format. Nothing was written."""
+
+
 # --- refusals: the store works and says no ----------------------------------------------
 
 

@@ -87,3 +87,18 @@ def test_a_wrong_section_is_refused_with_the_right_ones() -> None:
     done = bench("--only", "apend")
     assert done.returncode == 2
     assert "last, get, update, append" in done.stderr
+
+
+def test_the_table_of_patterns_has_a_row_for_each_store_that_is_named() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.patterns", "sqlite", "mine=memory://", "--seconds", "0.05"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    head, _, *rows = done.stdout.splitlines()
+    assert head.count("|") == 6
+    assert sorted(row.split()[1] for row in rows) == ["mine", "sqlite"]
+    assert all(row.count(" ms |") == 3 for row in rows)

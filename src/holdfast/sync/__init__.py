@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 from holdfast.codec import Limits
 from holdfast.context.compaction import Compaction
 from holdfast.errors import (
+    BackupDamaged,
     DiskProblem,
     HoldfastError,
     InvalidInput,
@@ -61,6 +62,7 @@ from holdfast.sync.store import Store, open
 
 __all__ = [
     "Appended",
+    "BackupDamaged",
     "Cache",
     "Change",
     "Compaction",

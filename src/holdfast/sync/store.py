@@ -119,31 +119,29 @@ class Store:
     ) -> None:
         world = world or World()
         self._retain = seconds(retain)
-        check_replicas(replica, replicas)
-        scopes: dict[SyncEngine, Scope] = {}
+        replicas = check_replicas(replica, replicas)
+
+        def scope_over(each: SyncEngine) -> Scope:
+            stack = Stack(each, policy or Policy(), world, cache)
+            home = None
+            if replica is not None and replicas is not None and not each.capabilities.networked:
+                home = Residence(stack, namespace, replica, replicas, world)
+            return Scope(namespace, stack, world=world, limits=limits or Limits(), residence=home)
+
         layers = {
             "threads": engine if threads is None else threads,
             "users": engine if users is None else users,
             "workflows": engine,
         }
-        for each in layers.values():
-            if each in scopes:
-                continue
-            stack = Stack(each, policy or Policy(), world, cache)
-            home = None
-            if replica is not None and replicas is not None and not each.capabilities.networked:
-                home = Residence(stack, namespace, replica, replicas, world)
-            scopes[each] = Scope(
-                namespace, stack, world=world, limits=limits or Limits(), residence=home
-            )
+        scopes = {each: scope_over(each) for each in dict.fromkeys(layers.values())}
+        self._threads, self._users = scopes[layers["threads"]], scopes[layers["users"]]
+        self._scope = scopes[engine]  # everything else
+        self._places = Places({layer: scopes[each] for layer, each in layers.items()})
         if replica is not None and all(scope.residence is None for scope in scopes.values()):
             raise InvalidInput(
                 "replica= divides what lies on each replica's own volume, but every URL here names "
                 "a server that all replicas reach: leave replica= and replicas= out"
             )
-        self._threads, self._users = scopes[layers["threads"]], scopes[layers["users"]]
-        self._scope = scopes[engine]  # everything else
-        self._places = Places({layer: scopes[each] for layer, each in layers.items()})
 
     def __enter__(self) -> Self:
         self._places.ready()

@@ -2,9 +2,10 @@
 """A volume that belongs to one replica: which state lives on it, and that it is in use.
 
 Entities are divided among the replicas by their id. The list of names that a volume was laid out
-for is recorded on it: with another list it serves nothing until `holdfast rebalance` has moved what
-moves, because a conversation that is still elsewhere would look like a new one. While a process
-uses the volume it holds a lease there, so that nothing is moved under its feet.
+for is recorded on it by `holdfast rebalance`: with another list, or with none because the volume is
+new or was lost, it serves nothing, because a conversation that is still elsewhere would look like
+a new one. While a process uses the volume it holds a lease there, so that nothing is moved under
+its feet.
 """
 
 from __future__ import annotations
@@ -12,19 +13,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from math import inf
-from typing import Any, NoReturn
+from typing import Any
 
-from holdfast.codec import decode, encode
+from holdfast.codec import decode
 from holdfast.errors import StoreUnavailable, WrongReplica
 from holdfast.layering import Replicas, replica_names
 from holdfast.ops import (
     Acquire,
     Applied,
-    Check,
     Commit,
-    Conflict,
-    DocumentAt,
     Drop,
     Duplicate,
     Entity,
@@ -34,8 +33,6 @@ from holdfast.ops import (
     Listed,
     Op,
     Outcome,
-    Put,
-    Unheld,
 )
 from holdfast.routing import route
 from holdfast.sync.layers.stack import Stack
@@ -45,9 +42,11 @@ logger = logging.getLogger("holdfast.sync.replicas")
 
 LAYOUT = "layout"  # kind, id and document of the record of the list
 PRESENCE = "replica"  # kind of the leases of those who use the volume
-UNROUTED = frozenset({"erased", "health", LAYOUT, PRESENCE})  # kinds that every volume has
+UNROUTED = frozenset({"erased", "health", "restoring", LAYOUT, PRESENCE})  # a volume's own kinds
 TTL = 30.0
 SAFE = 0.9  # the part of the ttl that the holder relies on
+
+_owner = lru_cache(maxsize=4096)(route)  # a conversation is asked for again and again
 
 
 class Residence:
@@ -67,7 +66,8 @@ class Residence:
         self._execute = stack.execute
         self._renewals = stack.renewals
         self._world = world
-        self._naming = threading.Lock()
+        self._lock = threading.Lock()
+        self._under_way = 0
         self._deadline = -inf
         self._laid_out: tuple[str, ...] | None = None
 
@@ -82,7 +82,13 @@ class Residence:
             self._check(op, names)
         if names != self._laid_out or self._world.monotonic() >= self._deadline:
             self._move_in(names)
-        outcomes = self._execute(ops)
+        with self._lock:
+            self._under_way += 1
+        try:
+            outcomes = self._execute(ops)
+        finally:
+            with self._lock:
+                self._under_way -= 1
         return [
             self._own(outcome, names) if type(outcome) is Listed else outcome
             for outcome in outcomes
@@ -95,7 +101,7 @@ class Residence:
             entity = op.within if isinstance(op, List) else None
         if entity is None or entity.kind in UNROUTED:
             return
-        owner = route(entity.id, names)
+        owner = _owner(entity.id, names)
         if owner != self.replica:
             raise WrongReplica(
                 f"the {entity.kind} {entity.id!r} lives with the replica {owner!r}, this is "
@@ -105,43 +111,41 @@ class Residence:
 
     def _own(self, listed: Listed, names: tuple[str, ...]) -> Listed:
         """A page without what is still here but has to move, or has just been copied here."""
-        own = tuple(f for f in listed.entities if route(f.entity.id, names) == self.replica)
+        own = tuple(f for f in listed.entities if _owner(f.entity.id, names) == self.replica)
         return Listed(own, listed.documents, listed.next)
 
     # --- moving in and out ----------------------------------------------------------
 
     def _move_in(self, names: tuple[str, ...]) -> None:
-        """Be seen first, then look: whoever rebalances looks for us after it has said so."""
+        """Be seen, then look once more: whoever rebalances looks for us after it has said so."""
+        self._look(names)
         self._be_present()
-        layout = Entity(self.entity.namespace, LAYOUT, LAYOUT)
-        reading = Fetch(layout, documents=(LAYOUT,))
-        fetched, listed = self._execute((reading, List(layout.namespace, expired=True)))
-        assert isinstance(fetched, Fetched)
-        assert isinstance(listed, Listed)
-        used = listed.next is not None or any(
-            found.entity.kind not in UNROUTED for found in listed.entities
-        )
-        if LAYOUT not in fetched.documents and used:
-            self._refuse("holds state from before it had replicas", names)
-        put = Put(LAYOUT, encode(list(names), "the names of the replicas"))
-        checks: tuple[Check, ...] = (Unheld(), DocumentAt(LAYOUT, 0))
-        commit = Commit(layout, self._world.new_id(), (put,), checks, reading=(LAYOUT,))
-        outcome = self._execute((commit,))[0]
-        if isinstance(outcome, Conflict):
-            recorded: Any = decode(outcome.values[LAYOUT].json)
-            if isinstance(recorded, dict):
-                self._refuse(f"was left while it was being rebalanced for {recorded['for']}", names)
-            if recorded != list(names):
-                self._refuse(f"is laid out for {recorded}", names)
-        elif not isinstance(outcome, Applied | Duplicate):
-            raise StoreUnavailable(
-                f"the store of the replica {self.replica!r} is being rebalanced; try again when "
-                "that is done"
-            )
+        self._look(names)
         self._laid_out = names
 
+    def _look(self, names: tuple[str, ...]) -> None:
+        """Raise unless the volume is laid out for these names and for nothing else."""
+        layout = Entity(self.entity.namespace, LAYOUT, LAYOUT)
+        fetched = self._execute((Fetch(layout, documents=(LAYOUT,)),))[0]
+        assert isinstance(fetched, Fetched)
+        recorded: Any = None
+        if LAYOUT in fetched.documents:
+            recorded = decode(fetched.documents[LAYOUT].json)
+        if recorded == list(names) and fetched.head.lease is None:
+            return
+        if isinstance(recorded, dict) or fetched.head.lease is not None:
+            how = "is being rebalanced, or was when that was interrupted"
+        else:
+            how = "was never laid out" if recorded is None else f"is laid out for {recorded}"
+        if not self._under_way:
+            self.leave()  # it is nobody's now: who rebalances need not wait for us
+        raise StoreUnavailable(
+            f"the store of the replica {self.replica!r} {how}; to serve {list(names)} stop the "
+            "replicas, run `holdfast rebalance` with the stores of all, and start them again"
+        )
+
     def _be_present(self) -> None:
-        with self._naming:  # once a process, not before a fork
+        with self._lock:  # once a process, not before a fork
             if not self.nonce:
                 self.nonce = self._world.new_id()
                 self.entity = Entity(self.entity.namespace, PRESENCE, self.nonce)
@@ -156,18 +160,12 @@ class Residence:
         self.renewed(asked)
         self._renewals.add(self, asked)
 
-    def _refuse(self, how: str, names: tuple[str, ...]) -> NoReturn:
-        raise StoreUnavailable(
-            f"the store of the replica {self.replica!r} {how}, not for {list(names)}: "
-            "stop the replicas, run `holdfast rebalance` with all their stores, start them again"
-        )
-
     def leave(self) -> None:
         """Say that this process does not use the volume any more."""
-        if not self.nonce:
+        if self._deadline == -inf:
             return
-        self._renewals.remove(self)
         self._deadline = -inf
+        self._renewals.remove(self)
         try:
             self._execute((Commit(self.entity, self._world.new_id(), (Drop(),)),))
         except StoreUnavailable as error:  # the ttl does it
