@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 
 from holdfast import sync
-from holdfast.cli import OK
+from holdfast.cli import OK, add_url
 from holdfast.context.repeats import Repeat, find_repeats, local_embed
 from holdfast.errors import InvalidInput
 from holdfast.presence import refuse_missing
 from holdfast.records import Document, ThreadInfo
 from holdfast.registry import parse
 
+TAKES_URL = False
 EXAMPLES = """\
 repeats shows where agents have lost their context: what they asked again, or asked though the user
 had given it; complaints about it; work that began anew; tool calls that ran twice.
@@ -35,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "view", metavar="VIEW", nargs="?", help=f"what to look at: {', '.join(VIEWS)}"
     )
+    add_url(parser)  # after the view
     parser.add_argument("--namespace", default="default", metavar="NAME", help="default: default")
     parser.add_argument("--user", metavar="ID", help="only this user's threads")
     parser.add_argument("--thread", metavar="ID", help="only this thread")
