@@ -31,7 +31,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("bench") / "figures.json"
     only = "append,last,get,update,context,processes,storage,import"
     small = ("--quick", "--callers", "1,10", "--rounds", "2", "--slot", "3", "--turns", "10")
-    on = ("--engine", "sqlite", "--folder", str(path.parent))
+    on = ("--engine", "sqlite,redis", "--folder", str(path.parent))
     done = bench(*small, "--only", only, *on, "--json", str(path))
     assert done.returncode == 0, done.stderr
     assert "targets met" in done.stdout

@@ -95,7 +95,8 @@ def test_a_lease_fences_through_the_pooler(bouncer: PgBouncer, schema: str) -> N
 async def test_replicas_migrate_at_once_through_the_pooler(bouncer: PgBouncer, schema: str) -> None:
     engines = [make_engine(bouncer.url_of(schema)) for _ in range(6)]
     applied = await asyncio.gather(*(engine.migrate() for engine in engines))
-    assert sorted(len(list(names)) for names in applied) == [0, 0, 0, 0, 0, 1]
+    *idle, worked = sorted(len(list(names)) for names in applied)
+    assert (idle, worked > 0) == ([0] * 5, True), "one did all of it"
     others = [make_engine(bouncer.url_of(f"{schema}_other")) for _ in range(6)]
     await asyncio.gather(*(engine.open() for engine in others))
     for engine in others:
