@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 from servers import until
@@ -162,3 +163,12 @@ def test_wrong_alarms_are_refused() -> None:
             Alarm(**wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="hook"):
         sync.open("memory://", alarm=3)  # type: ignore[arg-type]
+
+
+def test_every_counter_is_in_the_reference_and_in_the_dictionary() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "store.md").read_text("utf-8")
+    for name in Counters.__slots__:
+        assert f"`{name}`" in page, name
+    numbers = Counters().as_dict()
+    assert {*numbers, "dropped_by_thread"} == set(Counters.__slots__)
+    assert set(numbers.values()) == {0}
