@@ -10,10 +10,9 @@ from typing import Any, Self
 from holdfast.codec import Limits, check_count, check_id, decode_lines
 from holdfast.engine import Description, Engine
 from holdfast.errors import HoldfastError, InvalidInput
-from holdfast.layers.guard import Guard
-from holdfast.layers.policy import Deadlines, Policy
-from holdfast.layers.renewal import Renewals
-from holdfast.ops import Entity, Fetch, Fetched, Found, List, Listed, Log, Sweep, Swept
+from holdfast.layers.policy import Policy
+from holdfast.layers.stack import Stack
+from holdfast.ops import Fetch, Fetched, Found, List, Listed, Log, Sweep, Swept
 from holdfast.records import (
     Context,
     Cursor,
@@ -80,23 +79,12 @@ class Store:
         world: World | None = None,
     ) -> None:
         world = world or World()
-        self._engine = engine
-        self._guard = Guard(engine)
         self._retain = seconds(retain)
-        deadlines = Deadlines(self._guard, policy or Policy(), world)
-        self._renewals = Renewals(engine.sibling(), world)
-        self._scope = Scope(
-            namespace,
-            deadlines.execute,
-            self._wait,
-            capabilities=engine.capabilities,
-            world=world,
-            limits=limits or Limits(),
-            renewals=self._renewals,
-        )
+        self._stack = Stack(engine, policy or Policy(), world)
+        self._scope = Scope(namespace, self._stack, world=world, limits=limits or Limits())
 
     async def __aenter__(self) -> Self:
-        await self._guard.ready()
+        await self._stack.ready()
         return self
 
     async def __aexit__(
@@ -109,14 +97,9 @@ class Store:
 
     async def close(self) -> None:
         """Finish what is under way, give back every lease, then let go of everything."""
-        if self._guard.is_open():
+        if self._stack.is_open():
             await self._scope.release_all()
-        await self._scope.world.offload(self._renewals.close)
-        await self._guard.close()
-
-    async def _wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        await self._guard.ready()
-        await self._engine.wait(cursors, timeout)
+        await self._stack.close()
 
     # --- state ----------------------------------------------------------------------
 
@@ -322,11 +305,11 @@ class Store:
         world = self._scope.world
         start = world.monotonic()
         try:
-            await self._guard.ready()
+            await self._stack.ready()
             probe = Fetch(self._scope.entity("health", "probe"))
             await self._scope.execute((probe,))
             latency = world.monotonic() - start
-            said = await self._engine.describe()
+            said = await self._stack.describe()
         except HoldfastError as error:
             return Health(ok=False, error=f"{type(error).__name__}: {error}")
         return Health(
@@ -341,8 +324,7 @@ class Store:
 
     async def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""
-        await self._guard.ready()
-        return await self._engine.describe()
+        return await self._stack.describe()
 
     async def sweep(self, limit: int = 1000) -> Swept:
         """Physically remove at most about `limit` rows of what has expired or was deleted.

@@ -108,7 +108,7 @@ def test_an_engine_is_found_by_the_entry_point_that_the_page_shows(tmp_path: Pat
     code = (
         "import asyncio, holdfast\n"
         "store = holdfast.open('counting://')\n"
-        "print(asyncio.run(store.health()).ok, store._engine.asked)"
+        "print(asyncio.run(store.health()).ok, store._stack.engine.asked)"
     )
     assert run(sys.executable, "-W", "error", "-c", code, cwd=tmp_path) == "True 1\n"
 

@@ -147,7 +147,7 @@ def test_a_store_opens_anew_in_each_event_loop(url: str) -> None:
 
     async def talk(number: int) -> int:
         await store.thread("t").append({"n": number})
-        engine = store._engine
+        engine = store._stack.engine
         await engine.wait({Entity("default", "thread", "t"): number}, 0.05)
         return (await store.thread("t").load()).version
 

@@ -6,12 +6,11 @@ import asyncio
 import logging
 
 # sync only: import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from holdfast.codec import Limits, check_id
-from holdfast.engine import Capabilities
 from holdfast.errors import (
     HoldfastError,
     KeyReusedError,
@@ -24,7 +23,7 @@ from holdfast.errors import (
 from holdfast.layers.holding import Holding
 
 # sync only: from holdfast.layers.holding import check_held
-from holdfast.layers.renewal import Renewals
+from holdfast.layers.stack import Stack
 from holdfast.ops import (
     Applied,
     Check,
@@ -60,21 +59,18 @@ class Scope:
     def __init__(
         self,
         namespace: str,
-        execute: Callable[[Sequence[Op]], Coroutine[Any, Any, list[Outcome]]],
-        wait: Callable[[Mapping[Entity, int], float], Coroutine[Any, Any, None]],
+        stack: Stack,
         *,
-        capabilities: Capabilities,
         world: World,
         limits: Limits,
-        renewals: Renewals,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
-        self._execute = execute
-        self.wait = wait
-        self.capabilities = capabilities
+        self._execute = stack.execute
+        self.wait = stack.wait
+        self.capabilities = stack.capabilities
         self.world = world
         self.limits = limits
-        self._renewals = renewals
+        self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
         self._behind: set[asyncio.Task[Any]] = set()  # async only
         self._queues: WeakValueDictionary[tuple[Entity, str], asyncio.Lock] = WeakValueDictionary()

@@ -11,9 +11,7 @@ from typing import Any, Self
 from holdfast.codec import Limits, check_count, check_id, decode_lines
 from holdfast.engine import Description, SyncEngine
 from holdfast.errors import HoldfastError, InvalidInput
-from holdfast.layers.guard_sync import Guard
-from holdfast.layers.renewal import Renewals
-from holdfast.ops import Entity, Fetch, Fetched, Found, List, Listed, Log, Sweep, Swept
+from holdfast.ops import Fetch, Fetched, Found, List, Listed, Log, Sweep, Swept
 from holdfast.records import (
     Context,
     Cursor,
@@ -25,7 +23,8 @@ from holdfast.records import (
     moment,
 )
 from holdfast.registry import Credentials, create_sync_engine, parse
-from holdfast.sync.layers.policy import Deadlines, Policy
+from holdfast.sync.layers.policy import Policy
+from holdfast.sync.layers.stack import Stack
 from holdfast.sync.state.documents import document
 from holdfast.sync.state.journals import Journal
 from holdfast.sync.state.locks import Lock
@@ -81,23 +80,12 @@ class Store:
         world: World | None = None,
     ) -> None:
         world = world or World()
-        self._engine = engine
-        self._guard = Guard(engine)
         self._retain = seconds(retain)
-        deadlines = Deadlines(self._guard, policy or Policy(), world)
-        self._renewals = Renewals(engine.sibling(), world)
-        self._scope = Scope(
-            namespace,
-            deadlines.execute,
-            self._wait,
-            capabilities=engine.capabilities,
-            world=world,
-            limits=limits or Limits(),
-            renewals=self._renewals,
-        )
+        self._stack = Stack(engine, policy or Policy(), world)
+        self._scope = Scope(namespace, self._stack, world=world, limits=limits or Limits())
 
     def __enter__(self) -> Self:
-        self._guard.ready()
+        self._stack.ready()
         return self
 
     def __exit__(
@@ -110,14 +98,9 @@ class Store:
 
     def close(self) -> None:
         """Finish what is under way, give back every lease, then let go of everything."""
-        if self._guard.is_open():
+        if self._stack.is_open():
             self._scope.release_all()
-        self._scope.world.call(self._renewals.close)
-        self._guard.close()
-
-    def _wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        self._guard.ready()
-        self._engine.wait(cursors, timeout)
+        self._stack.close()
 
     # --- state ----------------------------------------------------------------------
 
@@ -321,11 +304,11 @@ class Store:
         world = self._scope.world
         start = world.monotonic()
         try:
-            self._guard.ready()
+            self._stack.ready()
             probe = Fetch(self._scope.entity("health", "probe"))
             self._scope.execute((probe,))
             latency = world.monotonic() - start
-            said = self._engine.describe()
+            said = self._stack.describe()
         except HoldfastError as error:
             return Health(ok=False, error=f"{type(error).__name__}: {error}")
         return Health(
@@ -340,8 +323,7 @@ class Store:
 
     def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""
-        self._guard.ready()
-        return self._engine.describe()
+        return self._stack.describe()
 
     def sweep(self, limit: int = 1000) -> Swept:
         """Physically remove at most about `limit` rows of what has expired or was deleted.

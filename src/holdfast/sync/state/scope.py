@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from holdfast.codec import Limits, check_id
-from holdfast.engine import Capabilities
 from holdfast.errors import (
     HoldfastError,
     KeyReusedError,
@@ -21,7 +20,6 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 from holdfast.layers.holding_sync import Holding, check_held
-from holdfast.layers.renewal import Renewals
 from holdfast.ops import (
     Applied,
     Check,
@@ -44,6 +42,7 @@ from holdfast.ops import (
     SetHead,
     Write,
 )
+from holdfast.sync.layers.stack import Stack
 from holdfast.world import World
 
 logger = logging.getLogger("holdfast.sync.leases")
@@ -57,21 +56,18 @@ class Scope:
     def __init__(
         self,
         namespace: str,
-        execute: Callable[[Sequence[Op]], list[Outcome]],
-        wait: Callable[[Mapping[Entity, int], float], None],
+        stack: Stack,
         *,
-        capabilities: Capabilities,
         world: World,
         limits: Limits,
-        renewals: Renewals,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
-        self._execute = execute
-        self.wait = wait
-        self.capabilities = capabilities
+        self._execute = stack.execute
+        self.wait = stack.wait
+        self.capabilities = stack.capabilities
         self.world = world
         self.limits = limits
-        self._renewals = renewals
+        self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
         self._queues: WeakValueDictionary[tuple[Entity, str], threading.Lock] = (
             WeakValueDictionary()
