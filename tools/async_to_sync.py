@@ -30,6 +30,7 @@ FILES = {
     "__init__.py": "sync/__init__.py",
     "store.py": "sync/store.py",
     "state/*.py": "sync/state/",
+    "layers/instruments.py": "sync/layers/",
     "layers/policy.py": "sync/layers/",
     "layers/stack.py": "sync/layers/",
     "engines/memory/engine.py": "sync/engines/memory.py",

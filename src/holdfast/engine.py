@@ -69,6 +69,7 @@ class Capabilities(Struct, frozen=True):
     flights: int = 1  # batches worth having under way at once
     batch: int = 256  # most operations worth sending in one batch
     page: int = 200  # most entries worth reading in one fetch
+    system: str = ""  # the store's name in metrics, e.g. "postgresql"; nothing else asks for it
 
 
 class Description(Struct, frozen=True):
@@ -80,6 +81,8 @@ class Description(Struct, frozen=True):
     durability: str  # one sentence: what survives which failure
     bytes: int | None = None
     settings: Mapping[str, Any] = {}
+    rows: int | None = None  # entities, entries and documents, as cheaply estimated
+    capacity: int | None = None  # bytes it can grow to
 
 
 class Engine(Protocol):

@@ -12,6 +12,8 @@ from holdfast.engine import Description, Engine
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.layers.policy import Policy
 from holdfast.layers.stack import Stack
+from holdfast.measures import Measures
+from holdfast.metrics import Metrics
 from holdfast.ops import Fetch, Fetched, Found, List, Listed, Log, Sweep, Swept
 from holdfast.records import (
     Context,
@@ -48,6 +50,7 @@ def open(
     policy: Policy | None = None,
     limits: Limits | None = None,
     credentials: Credentials | None = None,
+    metrics: bool = True,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
@@ -55,13 +58,19 @@ def open(
     `url` is e.g. `sqlite:///agents.db`; without one, the environment's `HOLDFAST_URL`. Stores
     of different namespaces do not see each other. `retain` is how long a conversation is kept
     after its last message (None: for ever). `credentials` is a function that is asked at each new
-    connection for a password, or for user and password: for tokens that expire. Raises
-    `InvalidInput` for a wrong URL or option.
+    connection for a password, or for user and password: for tokens that expire. `metrics=False`
+    counts nothing. Raises `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
     engine = create_engine(parse(url, credentials), world)
     return Store(
-        engine, namespace=namespace, retain=retain, policy=policy, limits=limits, world=world
+        engine,
+        namespace=namespace,
+        retain=retain,
+        policy=policy,
+        limits=limits,
+        metrics=metrics,
+        world=world,
     )
 
 
@@ -76,11 +85,13 @@ class Store:
         retain: Retention = THIRTY_DAYS,
         policy: Policy | None = None,
         limits: Limits | None = None,
+        metrics: bool = True,
         world: World | None = None,
     ) -> None:
         world = world or World()
         self._retain = seconds(retain)
-        self._stack = Stack(engine, policy or Policy(), world)
+        self._measures = Measures(world)
+        self._stack = Stack(engine, policy or Policy(), world, self._measures if metrics else None)
         self._scope = Scope(namespace, self._stack, world=world, limits=limits or Limits())
 
     async def __aenter__(self) -> Self:
@@ -325,6 +336,10 @@ class Store:
     async def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""
         return await self._stack.describe()
+
+    def metrics(self) -> Metrics:
+        """What was counted since the store was made: plain data. Asks the store nothing."""
+        return self._measures.snapshot()
 
     async def sweep(self, limit: int = 1000) -> Swept:
         """Physically remove at most about `limit` rows of what has expired or was deleted.

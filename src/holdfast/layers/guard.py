@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.engine import Engine
 from holdfast.errors import StoreMisused, StoreUnavailable
 from holdfast.layers.coalesce import Coalescer
+from holdfast.meter import Meter
 from holdfast.ops import Op, Outcome
 
 OPENING_SECONDS = 10.0  # opening may migrate, so it is given more time than a call
@@ -24,14 +25,15 @@ class Guard:
     one that is in use by another running loop, or was used before a fork, refuses.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, meter: Meter | None = None) -> None:
         self.engine = engine
+        self._meter = meter
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = 0
         self._closed = False
         self._lock = threading.Lock()  # two loops may meet here
         self._opening: asyncio.Task[None] | None = None
-        self._coalescer = Coalescer(engine)
+        self._coalescer = Coalescer(engine, meter)
 
     def execute(
         self, ops: Sequence[Op], timeout: float | None
@@ -85,7 +87,7 @@ class Guard:
         try:
             if self._loop is not None:
                 await self.engine.close()  # what belonged to the loop that has ended
-                self._coalescer = Coalescer(self.engine)
+                self._coalescer = Coalescer(self.engine, self._meter)
             await self.engine.open()
             self._loop = loop
             self._process = _process

@@ -11,21 +11,40 @@ from typing import Any
 
 from holdfast.engine import Capabilities, Description, Engine
 from holdfast.layers.guard import Guard
+from holdfast.layers.instruments import Instruments
 from holdfast.layers.policy import Deadlines, Policy
 from holdfast.layers.renewal import Renewals
+from holdfast.measures import Measures
+from holdfast.meter import Meter
 from holdfast.ops import Entity, Op, Outcome
+from holdfast.storage import Storage
 from holdfast.world import World
 
 
 class Stack:
-    """Deadlines over the guard over the coalescer over one engine; leases renewed beside them."""
+    """Instruments over deadlines over the guard over the coalescer over one engine.
 
-    def __init__(self, engine: Engine, policy: Policy, world: World) -> None:
+    Leases are renewed beside them.
+    """
+
+    def __init__(
+        self, engine: Engine, policy: Policy, world: World, measures: Measures | None = None
+    ) -> None:
         self.engine = engine
         self.renewals = Renewals(engine.sibling(), world)
         self._world = world
-        self._guard = Guard(engine)
-        self._top = Deadlines(self._guard, policy, world)
+        self._storage = Storage(engine.sibling(), world)
+        meter = None if measures is None else self._measured(measures)
+        self._guard = Guard(engine, meter)
+        deadlines = Deadlines(self._guard, policy, world)
+        self._top = deadlines if meter is None else Instruments(deadlines, meter, world)
+
+    def _measured(self, measures: Measures) -> Meter:
+        """What this engine does is counted there."""
+        name = self.capabilities.system or "other"
+        measures.sample(name, self._storage)
+        measures.absorb_leases(name, self.renewals)
+        return measures.meter(name)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -52,7 +71,9 @@ class Stack:
     async def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""
         await self._guard.ready()
-        return await self.engine.describe()
+        said = await self.engine.describe()
+        self._storage.note(said)
+        return said
 
     async def close(self) -> None:
         """Finish what is under way, renew nothing any more, let go of everything."""

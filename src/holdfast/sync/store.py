@@ -11,6 +11,8 @@ from typing import Any, Self
 from holdfast.codec import Limits, check_count, check_id, decode_lines
 from holdfast.engine import Description, SyncEngine
 from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.measures import Measures
+from holdfast.metrics import Metrics
 from holdfast.ops import Fetch, Fetched, Found, List, Listed, Log, Sweep, Swept
 from holdfast.records import (
     Context,
@@ -49,6 +51,7 @@ def open(
     policy: Policy | None = None,
     limits: Limits | None = None,
     credentials: Credentials | None = None,
+    metrics: bool = True,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
@@ -56,13 +59,19 @@ def open(
     `url` is e.g. `sqlite:///agents.db`; without one, the environment's `HOLDFAST_URL`. Stores
     of different namespaces do not see each other. `retain` is how long a conversation is kept
     after its last message (None: for ever). `credentials` is a function that is asked at each new
-    connection for a password, or for user and password: for tokens that expire. Raises
-    `InvalidInput` for a wrong URL or option.
+    connection for a password, or for user and password: for tokens that expire. `metrics=False`
+    counts nothing. Raises `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
     engine = create_sync_engine(parse(url, credentials), world)
     return Store(
-        engine, namespace=namespace, retain=retain, policy=policy, limits=limits, world=world
+        engine,
+        namespace=namespace,
+        retain=retain,
+        policy=policy,
+        limits=limits,
+        metrics=metrics,
+        world=world,
     )
 
 
@@ -77,11 +86,13 @@ class Store:
         retain: Retention = THIRTY_DAYS,
         policy: Policy | None = None,
         limits: Limits | None = None,
+        metrics: bool = True,
         world: World | None = None,
     ) -> None:
         world = world or World()
         self._retain = seconds(retain)
-        self._stack = Stack(engine, policy or Policy(), world)
+        self._measures = Measures(world)
+        self._stack = Stack(engine, policy or Policy(), world, self._measures if metrics else None)
         self._scope = Scope(namespace, self._stack, world=world, limits=limits or Limits())
 
     def __enter__(self) -> Self:
@@ -324,6 +335,10 @@ class Store:
     def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""
         return self._stack.describe()
+
+    def metrics(self) -> Metrics:
+        """What was counted since the store was made: plain data. Asks the store nothing."""
+        return self._measures.snapshot()
 
     def sweep(self, limit: int = 1000) -> Swept:
         """Physically remove at most about `limit` rows of what has expired or was deleted.

@@ -24,7 +24,7 @@ POLL = 0.01  # seconds between looks at the file's change counter while waiting
 class SqliteEngine:
     """The contract over one file."""
 
-    capabilities = Capabilities(durable=True, shared=True, inline_reads=True)
+    capabilities = Capabilities(durable=True, shared=True, inline_reads=True, system="sqlite")
 
     def __init__(self, file: File) -> None:
         self._file = file

@@ -12,20 +12,39 @@ from collections.abc import Mapping, Sequence
 from holdfast.engine import Capabilities, Description, SyncEngine
 from holdfast.layers.guard_sync import Guard
 from holdfast.layers.renewal import Renewals
+from holdfast.measures import Measures
+from holdfast.meter import Meter
 from holdfast.ops import Entity, Op, Outcome
+from holdfast.storage import Storage
+from holdfast.sync.layers.instruments import Instruments
 from holdfast.sync.layers.policy import Deadlines, Policy
 from holdfast.world import World
 
 
 class Stack:
-    """Deadlines over the guard over the coalescer over one engine; leases renewed beside them."""
+    """Instruments over deadlines over the guard over the coalescer over one engine.
 
-    def __init__(self, engine: SyncEngine, policy: Policy, world: World) -> None:
+    Leases are renewed beside them.
+    """
+
+    def __init__(
+        self, engine: SyncEngine, policy: Policy, world: World, measures: Measures | None = None
+    ) -> None:
         self.engine = engine
         self.renewals = Renewals(engine.sibling(), world)
         self._world = world
-        self._guard = Guard(engine)
-        self._top = Deadlines(self._guard, policy, world)
+        self._storage = Storage(engine.sibling(), world)
+        meter = None if measures is None else self._measured(measures)
+        self._guard = Guard(engine, meter)
+        deadlines = Deadlines(self._guard, policy, world)
+        self._top = deadlines if meter is None else Instruments(deadlines, meter, world)
+
+    def _measured(self, measures: Measures) -> Meter:
+        """What this engine does is counted there."""
+        name = self.capabilities.system or "other"
+        measures.sample(name, self._storage)
+        measures.absorb_leases(name, self.renewals)
+        return measures.meter(name)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -52,7 +71,9 @@ class Stack:
     def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""
         self._guard.ready()
-        return self.engine.describe()
+        said = self.engine.describe()
+        self._storage.note(said)
+        return said
 
     def close(self) -> None:
         """Finish what is under way, renew nothing any more, let go of everything."""

@@ -41,7 +41,9 @@ class PostgresEngine:
         self._queries = Queries(settings.schema)
         self._pool: Pool | None = None
         self._listener: Listener | None = None
-        self.capabilities = Capabilities(durable=True, shared=True, native_notify=settings.listens)
+        self.capabilities = Capabilities(
+            durable=True, shared=True, native_notify=settings.listens, system="postgresql"
+        )
 
     def open(self) -> None:
         self._pool = Pool(self._settings, self._settings.queriers)
