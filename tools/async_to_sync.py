@@ -32,6 +32,8 @@ FILES = {
     "state/*.py": "sync/state/",
     "layers/instruments.py": "sync/layers/",
     "layers/policy.py": "sync/layers/",
+    "layers/replay.py": "sync/layers/",
+    "layers/suppression.py": "sync/layers/",
     "layers/stack.py": "sync/layers/",
     "engines/memory/engine.py": "sync/engines/memory.py",
     "engines/postgres/connections.py": "sync/engines/postgres/",

@@ -12,7 +12,10 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
+from holdfast.alarm import Alarm, AlarmEvent
 from holdfast.codec import Limits
+from holdfast.correlation import correlate, correlation_id
+from holdfast.counters import Counters
 from holdfast.errors import (
     DiskProblem,
     HoldfastError,
@@ -35,6 +38,7 @@ from holdfast.errors import (
 )
 from holdfast.keys import idempotency_key
 from holdfast.layers.policy import Policy
+from holdfast.layers.spill import Spill
 from holdfast.records import (
     Appended,
     Change,
@@ -44,6 +48,7 @@ from holdfast.records import (
     Exported,
     Folded,
     Health,
+    Late,
     Receipt,
     TaskInfo,
     ThreadInfo,
@@ -61,9 +66,12 @@ from holdfast.state.workflows import Workflow
 from holdfast.store import Store, open
 
 __all__ = [
+    "Alarm",
+    "AlarmEvent",
     "Appended",
     "Change",
     "Context",
+    "Counters",
     "Cursor",
     "DiskProblem",
     "Document",
@@ -75,6 +83,7 @@ __all__ = [
     "InvalidInput",
     "Journal",
     "KeyReusedError",
+    "Late",
     "LeaseHeld",
     "LeaseLost",
     "Limits",
@@ -87,6 +96,7 @@ __all__ = [
     "Run",
     "SchemaError",
     "Shared",
+    "Spill",
     "StateConflictError",
     "Store",
     "StoreMisused",
@@ -103,6 +113,8 @@ __all__ = [
     "Workflow",
     "WorkflowFinished",
     "WorkflowInfo",
+    "correlate",
+    "correlation_id",
     "idempotency_key",
     "open",
     "route",

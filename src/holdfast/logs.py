@@ -72,7 +72,7 @@ def log_failure(op: Op, operation: str, error: BaseException, name: str, seconds
         fields |= {"op": op.op} | _asked(op)
     if isinstance(error, StoreUnavailable) and write:
         fields["applied"] = error.applied
-    fields["correlation"] = correlation_id()
+    fields["correlation_id"] = correlation_id()
     logger.warning("write_failed" if write else "read_failed", extra=fields)
 
 
@@ -86,7 +86,7 @@ def log_going_back(entity: Entity, head: Head, before: int) -> None:
             "commits_before": before,
             "version": head.version,
             "stamp": head.stamp,
-            "correlation": correlation_id(),
+            "correlation_id": correlation_id(),
         },
     )
 
@@ -101,7 +101,7 @@ def _fields(commit: Commit, operation: str, seconds: float) -> dict[str, Any]:
         "op": commit.op,
         "outcome": "stored",
         "seconds": round(seconds, 6),
-        "correlation": correlation_id(),
+        "correlation_id": correlation_id(),
     }
 
 
@@ -180,7 +180,7 @@ class JsonFormatter(logging.Formatter):
             "event": record.getMessage(),
             "process": record.process,
             **self._fields,
-            "correlation": correlation_id(),
+            "correlation_id": correlation_id(),
         }
         line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
         if record.exc_info:

@@ -32,8 +32,8 @@ ABSORBED: dict[str, tuple[str, dict[str, str]]] = {
     "breaker_refused": (names.BREAKER_REFUSED, {}),
     "cache_hits": (names.CACHE, {"result": "hit"}),
     "cache_misses": (names.CACHE, {"result": "miss"}),
-    "retries_conflict": (names.RETRIES, {"reason": "conflict"}),
-    "retries_unavailable": (names.RETRIES, {"reason": "unavailable"}),
+    "update_retries": (names.RETRIES, {"reason": "conflict"}),
+    "retries": (names.RETRIES, {"reason": "unavailable"}),
 }
 _OLDEST = {"spill_age", "breaker_open"}  # of several sources the highest counts, not the sum
 

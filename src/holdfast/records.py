@@ -68,6 +68,9 @@ class Appended(Struct, frozen=True):
     """What became of an append.
 
     `stored`: it is in the store. `duplicate`: an append with the same key already was.
+    `spilled`: the store failed; it is kept on this machine and goes to the store when that
+    answers again. `dropped`: the store failed and there was no room to keep it: it is lost.
+    The version of these two is 0: nobody knows it yet.
     """
 
     status: Literal["stored", "duplicate", "spilled", "dropped"]
@@ -83,6 +86,17 @@ class Change(Struct, frozen=True):
     cursor: Cursor
     at: datetime
     key: str | None = None
+
+
+class Late(Struct, frozen=True):
+    """A turn that reached the store after newer ones: the messages `first` to `last`.
+
+    `written_at` is when it was written, by the store's clock.
+    """
+
+    first: int
+    last: int
+    written_at: datetime
 
 
 class ThreadInfo(Struct, frozen=True):
@@ -193,6 +207,11 @@ class Health(Struct, frozen=True):
     bytes: int | None = None
     latency: float | None = None  # seconds the store took to answer
     error: str | None = None
+    breaker: str = "closed"  # "open": calls fail at once
+    spill_depth: int = 0  # appends kept locally that wait for the store
+    spill_bytes: int = 0
+    spill_problem: str | None = None  # why they are kept in memory alone
+    alarms: tuple[str, ...] = ()  # the names of those that are up
 
 
 def moment(seconds: float) -> datetime:

@@ -35,6 +35,15 @@ SYNC_ENGINES = {
     "sqlite": "holdfast.engines.factories:sqlite_sync",
 }
 ENV = "HOLDFAST_URL"
+PLACES = (
+    "db",
+    "host",
+    "master",
+    "port",
+    "prefix",
+    "schema",
+    "service",
+)  # options that name a store
 
 
 class EngineURL(Struct, frozen=True):
@@ -50,6 +59,19 @@ class EngineURL(Struct, frozen=True):
     def safe(self) -> str:
         """The URL without user, password and options: for logs and messages."""
         return f"{self.scheme}://{self.rest.rpartition('@')[2]}"
+
+    @property
+    def place(self) -> str:
+        """Which store this is, for files on this machine.
+
+        Without user and password, and without options that only say how to reach it: those
+        change while the store stays the same.
+        """
+        rest = self.rest.rpartition("@")[2]
+        if rest.startswith("/") and not rest.startswith("//"):
+            rest = os.path.abspath(rest[1:])  # it depends on where the process was started
+        named = [f"&{name}={self.options[name]}" for name in PLACES if name in self.options]
+        return f"{self.scheme}://{rest}{''.join(named)}"
 
     def login(self) -> tuple[str | None, str] | None:
         """User (None: the URL's) and password of a new connection; None: as the URL says.

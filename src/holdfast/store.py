@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
+from holdfast.alarm import Alarm, AlarmEvent, chosen_alarm
 from holdfast.codec import Limits, check_count, check_id, decode_lines
+from holdfast.counters import Counters
 from holdfast.engine import Description, Engine
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.layers.policy import Policy
+from holdfast.layers.spill import Spill, chosen_spill
 from holdfast.layers.stack import Stack
 from holdfast.measures import Measures
 from holdfast.metrics import Metrics
@@ -29,7 +33,7 @@ from holdfast.registry import Credentials, create_engine, parse
 from holdfast.state.documents import document
 from holdfast.state.journals import Journal
 from holdfast.state.locks import Lock
-from holdfast.state.scope import Scope, refuse
+from holdfast.state.scope import Redact, Scope, refuse
 from holdfast.state.tasks import Task, TaskOptions, list_tasks
 from holdfast.state.threads import Thread
 from holdfast.state.users import Shared, User
@@ -50,6 +54,9 @@ def open(
     policy: Policy | None = None,
     limits: Limits | None = None,
     credentials: Credentials | None = None,
+    alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
+    spill: Spill | str | os.PathLike[str] | bool | None = True,
+    redact: Redact | None = None,
     metrics: bool = True,
     world: World | None = None,
 ) -> Store:
@@ -58,17 +65,24 @@ def open(
     `url` is e.g. `sqlite:///agents.db`; without one, the environment's `HOLDFAST_URL`. Stores
     of different namespaces do not see each other. `retain` is how long a conversation is kept
     after its last message (None: for ever). `credentials` is a function that is asked at each new
-    connection for a password, or for user and password: for tokens that expire. `metrics=False`
+    connection for a password, or for user and password: for tokens that expire. `policy` says what
+    happens when the store fails, `spill` where messages are kept meanwhile (a directory, a `Spill`,
+    False: nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function
+    that every message passes through before it is stored, kept or logged. `metrics=False`
     counts nothing. Raises `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
-    engine = create_engine(parse(url, credentials), world)
+    parsed = parse(url, credentials)
     return Store(
-        engine,
+        create_engine(parsed, world),
         namespace=namespace,
         retain=retain,
         policy=policy,
         limits=limits,
+        alarm=alarm,
+        spill=spill,
+        redact=redact,
+        place=parsed.place,
         metrics=metrics,
         world=world,
     )
@@ -85,14 +99,31 @@ class Store:
         retain: Retention = THIRTY_DAYS,
         policy: Policy | None = None,
         limits: Limits | None = None,
+        alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
+        spill: Spill | str | os.PathLike[str] | bool | None = True,
+        redact: Redact | None = None,
         metrics: bool = True,
+        place: str | None = None,
         world: World | None = None,
     ) -> None:
         world = world or World()
+        if redact is not None and not callable(redact):
+            raise InvalidInput(f"redact is a function of a message, not {redact!r}")
         self._retain = seconds(retain)
         self._measures = Measures(world)
-        self._stack = Stack(engine, policy or Policy(), world, self._measures if metrics else None)
-        self._scope = Scope(namespace, self._stack, world=world, limits=limits or Limits())
+        self._stack = Stack(
+            engine,
+            policy or Policy(),
+            world,
+            namespace=namespace,
+            place=place,
+            spill=chosen_spill(spill),
+            alarm=chosen_alarm(alarm),
+            measures=self._measures if metrics else None,
+        )
+        self._scope = Scope(
+            namespace, self._stack, world=world, limits=limits or Limits(), redact=redact
+        )
 
     async def __aenter__(self) -> Self:
         await self._stack.ready()
@@ -107,7 +138,11 @@ class Store:
         await self.close()
 
     async def close(self) -> None:
-        """Finish what is under way, give back every lease, then let go of everything."""
+        """Finish what is under way, give back every lease, then let go of everything.
+
+        What was kept locally during an outage is brought to the store for up to 5 s; what is left
+        then stays in its file for the next process.
+        """
         if self._stack.is_open():
             await self._scope.release_all()
         await self._stack.close()
@@ -322,8 +357,8 @@ class Store:
             latency = world.monotonic() - start
             said = await self._stack.describe()
         except HoldfastError as error:
-            return Health(ok=False, error=f"{type(error).__name__}: {error}")
-        return Health(
+            return self._health(ok=False, error=f"{type(error).__name__}: {error}")
+        return self._health(
             ok=True,
             engine=said.engine,
             version=said.version,
@@ -332,6 +367,27 @@ class Store:
             bytes=said.bytes,
             latency=latency,
         )
+
+    def _health(self, **said: Any) -> Health:
+        backlog = self._stack.backlog
+        return Health(
+            **said,
+            breaker=self._stack.breaker.state,
+            spill_depth=backlog.depth,
+            spill_bytes=backlog.bytes,
+            spill_problem=backlog.problem,
+            alarms=self._stack.alarms.raised,
+        )
+
+    @property
+    def breaker(self) -> str:
+        """ "closed", or "open" while calls fail at once because the store is down."""
+        return self._stack.breaker.state
+
+    @property
+    def counters(self) -> Counters:
+        """What happened since this store was made, as numbers."""
+        return self._stack.counters
 
     async def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from holdfast.engine import Engine
@@ -25,8 +25,14 @@ class Guard:
     one that is in use by another running loop, or was used before a fork, refuses.
     """
 
-    def __init__(self, engine: Engine, meter: Meter | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        opened: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        meter: Meter | None = None,
+    ) -> None:
         self.engine = engine
+        self._opened = opened  # is told of every opening, before the first call goes on
         self._meter = meter
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = 0
@@ -89,6 +95,8 @@ class Guard:
                 await self.engine.close()  # what belonged to the loop that has ended
                 self._coalescer = Coalescer(self.engine, self._meter)
             await self.engine.open()
+            if self._opened is not None:
+                await self._opened()
             self._loop = loop
             self._process = _process
         finally:

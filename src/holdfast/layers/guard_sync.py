@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast.engine import SyncEngine
 from holdfast.errors import StoreMisused
@@ -16,9 +16,14 @@ from holdfast.ops import Op, Outcome
 class Guard:
     """Opens the engine lazily, for the process that uses it."""
 
-    def __init__(self, engine: SyncEngine, meter: Meter | None = None) -> None:
+    def __init__(
+        self,
+        engine: SyncEngine,
+        opened: Callable[[], None] | None = None,
+        meter: Meter | None = None,
+    ) -> None:
         self.engine = engine
-        self._meter = meter
+        self._opened = opened  # is told of the opening, before the first call goes on
         self._process: int | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -45,6 +50,8 @@ class Guard:
                 raise StoreMisused("this store is closed; open a new one with holdfast.open(...)")
             if self._process is None:
                 self.engine.open()
+                if self._opened is not None:
+                    self._opened()
                 self._process = guard._process
 
     def close(self) -> None:

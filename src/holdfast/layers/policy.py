@@ -1,25 +1,50 @@
-"""How long a call may take, and what is tried again meanwhile."""
+"""How long a call may take, what is tried again meanwhile, and when it is not even asked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from holdfast.errors import DiskProblem, StoreTooSlow, StoreUnavailable
+from holdfast.counters import Counters
+from holdfast.errors import DiskProblem, InvalidInput, StoreTooSlow, StoreUnavailable
+from holdfast.layers.breaker import Breaker
 from holdfast.ops import WRITES, Op, Outcome
 from holdfast.world import World
 
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.25
+SLOW_SECONDS = 0.1
 
 
 class Policy(Struct, frozen=True):
-    """Seconds a call may take before it fails with `StoreUnavailable`."""
+    """What happens when the store fails.
+
+    A call fails with `StoreUnavailable` after `read_timeout` or `write_timeout` seconds.
+    `threads` says what becomes of a plain append that fails so: "suppress" keeps it locally and
+    lets the caller go on, "raise" raises. After `breaker_failures` failures in a row calls fail at
+    once, and every `breaker_seconds` one of them finds out whether the store answers again.
+    """
 
     read_timeout: float = 1.0
     write_timeout: float = 5.0
+    threads: Literal["suppress", "raise"] = "suppress"
+    breaker_failures: int = 5
+    breaker_seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("read_timeout", "write_timeout", "breaker_seconds"):
+            value: Any = getattr(self, name)
+            if type(value) not in (int, float) or not 0 < value < 1e9:
+                raise InvalidInput(f"Policy.{name} is in seconds above 0, not {value!r}")
+        if type(self.breaker_failures) is not int or self.breaker_failures < 1:
+            raise InvalidInput(
+                "Policy.breaker_failures is a whole number of at least 1, "
+                f"not {self.breaker_failures!r}"
+            )
+        if self.threads not in ("suppress", "raise"):
+            raise InvalidInput(f'Policy.threads is "suppress" or "raise", not {self.threads!r}')
 
 
 class Layer(Protocol):
@@ -35,35 +60,75 @@ class Deadlines:
     answers with its first outcome instead of being applied again.
     """
 
-    def __init__(self, below: Layer, policy: Policy, world: World) -> None:
+    def __init__(
+        self,
+        below: Layer,
+        policy: Policy,
+        world: World,
+        counters: Counters | None = None,
+        slow: float = SLOW_SECONDS,
+    ) -> None:
         self._below = below
         self._policy = policy
         self._world = world
+        self._counters = counters or Counters()
+        self._slow = slow
+        self.breaker = Breaker(policy.breaker_failures, policy.breaker_seconds, self._counters)
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        policy = self._policy
+    async def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
+        """With a `deadline` (by the monotonic clock) no longer than until then."""
+        policy, breaker = self._policy, self.breaker
         writes = isinstance(ops[0], WRITES) if len(ops) == 1 else _any_writes(ops)
         timeout = policy.write_timeout if writes else policy.read_timeout
         start = self._world.monotonic()
+        if deadline is not None:
+            timeout = max(0.0, min(timeout, deadline - start))
+        if breaker.is_open:
+            timeout = min(timeout, policy.read_timeout)  # of a probe others wait for the answer
+            breaker.admit(start, timeout)
         try:
-            return await self._below.execute(ops, timeout)
+            outcomes = await self._below.execute(ops, timeout)
         except StoreUnavailable as error:
-            return await self._again(ops, start + timeout, error)
+            try:
+                outcomes = await self._again(ops, start, start + timeout, error)
+            except StoreUnavailable:
+                if not writes:
+                    self._looked_up(start)
+                raise
+        if breaker.failures:
+            breaker.succeeded()
+        if not writes:
+            self._looked_up(start)
+        return outcomes
+
+    def _looked_up(self, start: float) -> None:
+        self._counters.lookups += 1
+        if self._world.monotonic() - start > self._slow:
+            self._counters.slow_lookups += 1
+
+    async def execute_though_open(self, ops: Sequence[Op]) -> list[Outcome]:
+        """Past an open breaker, once: for what nobody will ask again, such as releases."""
+        if not self.breaker.is_open:
+            return await self.execute(ops)
+        return await self._below.execute(ops, self._policy.read_timeout)
 
     async def _again(
-        self, ops: Sequence[Op], deadline: float, error: StoreUnavailable
+        self, ops: Sequence[Op], begun: float, deadline: float, error: StoreUnavailable
     ) -> list[Outcome]:
         world = self._world
         unknown = error.applied == "unknown"
         longest = FIRST_PAUSE
         while not isinstance(error, DiskProblem):
+            self.breaker.failed(begun, world.monotonic())
             pause = longest * world.random()
             longest = min(longest * 2, LONGEST_PAUSE)
-            if world.monotonic() + pause >= deadline:
+            if self.breaker.is_open or world.monotonic() + pause >= deadline:
                 break
             await world.pause(pause)
+            begun = world.monotonic()
+            self._counters.retries += 1
             try:
-                return await self._below.execute(ops, deadline - world.monotonic())
+                return await self._below.execute(ops, deadline - begun)
             except StoreUnavailable as next_error:
                 unknown = unknown or next_error.applied == "unknown"
                 if not isinstance(next_error, StoreTooSlow):

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 # sync only: import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
@@ -52,6 +52,8 @@ logger = logging.getLogger("holdfast.leases")
 
 T = TypeVar("T")
 
+Redact = Callable[[dict[str, Any]], dict[str, Any]]
+
 
 class Scope:
     """A namespace of a store, and the way down to its engine."""
@@ -63,13 +65,18 @@ class Scope:
         *,
         world: World,
         limits: Limits,
+        redact: Redact | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
         self._execute = stack.execute
+        self._execute_though_open = stack.execute_though_open
+        self.suppress = stack.suppress  # None: a failed append raises like everything else
         self.wait = stack.wait
         self.capabilities = stack.capabilities
         self.world = world
         self.limits = limits
+        self.redact = redact
+        self.counters = stack.counters
         self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
         self._behind: set[asyncio.Task[Any]] = set()  # async only
@@ -111,9 +118,9 @@ class Scope:
         """
         commit = Commit(entity, self.world.new_id(), writes, checks)
         # async only: begin
-        return (await asyncio.shield(self.behind(self._execute((commit,)))))[0]
+        return (await asyncio.shield(self.behind(self._execute_though_open((commit,)))))[0]
         # async only: end
-        # sync only: return self._execute((commit,))[0]
+        # sync only: return self._execute_though_open((commit,))[0]
 
     # async only: begin
     def behind(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -145,7 +152,7 @@ class Scope:
         if not commits:
             return
         try:
-            await self._execute(list(commits.values()))
+            await self._execute_though_open(list(commits.values()))
         except StoreUnavailable as error:  # the ttl does it
             logger.warning(
                 "leases_not_released",

@@ -7,13 +7,15 @@ from typing import Any
 
 from holdfast.codec import check_count, check_id, decode, decode_lines, encode, encode_messages
 from holdfast.context.window import last_turns
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, StoreUnavailable
 from holdfast.layers.holding import Holding
+from holdfast.layers.replay import LATE
 from holdfast.ops import (
     Absent,
     Append,
     Applied,
     Check,
+    Commit,
     Drop,
     Duplicate,
     Fence,
@@ -27,7 +29,7 @@ from holdfast.ops import (
     SetHead,
     Write,
 )
-from holdfast.records import Appended, Change, Cursor, Window, moment
+from holdfast.records import Appended, Change, Cursor, Late, Window, moment
 from holdfast.state.documents import DocumentHandle
 from holdfast.state.feeds import entries_after, reset
 from holdfast.state.locks import Lock
@@ -82,18 +84,30 @@ class Thread:
         messages is a `duplicate`, with other messages it raises `KeyReusedError`. `expect` is the
         version (or window) the messages were written for: if somebody else was faster, raises
         `StateConflictError`. `fence` is a lease on this thread: once it is lost, raises
-        `LeaseLost`. Raises `StoreUnavailable` if the store failed; its `applied` says
-        whether the messages may have been stored all the same.
+        `LeaseLost`. If the store failed, an append with `expect` or `fence` raises
+        `StoreUnavailable`, whose `applied` says whether the messages may have been stored all
+        the same; a plain one is kept locally until the store answers again (`spilled`), or
+        lost if there is no room (`dropped`), unless the policy says to raise.
         """
         if key is not None:
             check_id(key, "a key")
-        outcome = await self._scope.commit(
+        scope = self._scope
+        if scope.redact is not None:
+            messages = tuple(map(scope.redact, messages))
+        commit = Commit(
             self._entity,
-            (Append(encode_messages(messages, self._scope.limits), key),),
+            scope.world.new_id(),
+            (Append(encode_messages(messages, scope.limits), key),),
             () if expect is None and fence is None else self._checks(expect, fence),
-            owner=self._user,
-            retain=self._retain,
+            self._user,
+            self._retain,
         )
+        try:
+            outcome = (await scope.execute((commit,)))[0]
+        except StoreUnavailable as error:
+            if commit.checks or scope.suppress is None:
+                raise
+            return Appended(await scope.suppress(commit, error), 0, Cursor(0))
         if type(outcome) is Applied:
             cursor = Cursor(outcome.version, outcome.stamp)
             return Appended("stored", outcome.version, cursor)
@@ -180,6 +194,18 @@ class Thread:
         )
 
     # --- reading --------------------------------------------------------------------
+
+    async def late(self) -> list[Late]:
+        """The turns that reached the store after newer ones, oldest first; the last hundred.
+
+        They were kept locally during an outage. Messages are never put into another order.
+        """
+        fetched = await self._scope.fetch(Fetch(self._entity, self._user, documents=(LATE,)))
+        marks = fetched.documents.get(LATE)
+        if marks is None:
+            return []
+        turns = decode(marks.json)["turns"]
+        return [Late(t["first"], t["last"], moment(t["written"])) for t in turns]
 
     async def load(
         self,

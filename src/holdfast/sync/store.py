@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
+from holdfast.alarm import Alarm, AlarmEvent, chosen_alarm
 from holdfast.codec import Limits, check_count, check_id, decode_lines
+from holdfast.counters import Counters
 from holdfast.engine import Description, SyncEngine
 from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.layers.spill import Spill, chosen_spill
 from holdfast.measures import Measures
 from holdfast.metrics import Metrics
 from holdfast.ops import Fetch, Fetched, Found, List, Listed, Log, Sweep, Swept
@@ -30,7 +34,7 @@ from holdfast.sync.layers.stack import Stack
 from holdfast.sync.state.documents import document
 from holdfast.sync.state.journals import Journal
 from holdfast.sync.state.locks import Lock
-from holdfast.sync.state.scope import Scope, refuse
+from holdfast.sync.state.scope import Redact, Scope, refuse
 from holdfast.sync.state.tasks import Task, TaskOptions, list_tasks
 from holdfast.sync.state.threads import Thread
 from holdfast.sync.state.users import Shared, User
@@ -51,6 +55,9 @@ def open(
     policy: Policy | None = None,
     limits: Limits | None = None,
     credentials: Credentials | None = None,
+    alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
+    spill: Spill | str | os.PathLike[str] | bool | None = True,
+    redact: Redact | None = None,
     metrics: bool = True,
     world: World | None = None,
 ) -> Store:
@@ -59,17 +66,24 @@ def open(
     `url` is e.g. `sqlite:///agents.db`; without one, the environment's `HOLDFAST_URL`. Stores
     of different namespaces do not see each other. `retain` is how long a conversation is kept
     after its last message (None: for ever). `credentials` is a function that is asked at each new
-    connection for a password, or for user and password: for tokens that expire. `metrics=False`
+    connection for a password, or for user and password: for tokens that expire. `policy` says what
+    happens when the store fails, `spill` where messages are kept meanwhile (a directory, a `Spill`,
+    False: nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function
+    that every message passes through before it is stored, kept or logged. `metrics=False`
     counts nothing. Raises `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
-    engine = create_sync_engine(parse(url, credentials), world)
+    parsed = parse(url, credentials)
     return Store(
-        engine,
+        create_sync_engine(parsed, world),
         namespace=namespace,
         retain=retain,
         policy=policy,
         limits=limits,
+        alarm=alarm,
+        spill=spill,
+        redact=redact,
+        place=parsed.place,
         metrics=metrics,
         world=world,
     )
@@ -86,14 +100,31 @@ class Store:
         retain: Retention = THIRTY_DAYS,
         policy: Policy | None = None,
         limits: Limits | None = None,
+        alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
+        spill: Spill | str | os.PathLike[str] | bool | None = True,
+        redact: Redact | None = None,
         metrics: bool = True,
+        place: str | None = None,
         world: World | None = None,
     ) -> None:
         world = world or World()
+        if redact is not None and not callable(redact):
+            raise InvalidInput(f"redact is a function of a message, not {redact!r}")
         self._retain = seconds(retain)
         self._measures = Measures(world)
-        self._stack = Stack(engine, policy or Policy(), world, self._measures if metrics else None)
-        self._scope = Scope(namespace, self._stack, world=world, limits=limits or Limits())
+        self._stack = Stack(
+            engine,
+            policy or Policy(),
+            world,
+            namespace=namespace,
+            place=place,
+            spill=chosen_spill(spill),
+            alarm=chosen_alarm(alarm),
+            measures=self._measures if metrics else None,
+        )
+        self._scope = Scope(
+            namespace, self._stack, world=world, limits=limits or Limits(), redact=redact
+        )
 
     def __enter__(self) -> Self:
         self._stack.ready()
@@ -108,7 +139,11 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Finish what is under way, give back every lease, then let go of everything."""
+        """Finish what is under way, give back every lease, then let go of everything.
+
+        What was kept locally during an outage is brought to the store for up to 5 s; what is left
+        then stays in its file for the next process.
+        """
         if self._stack.is_open():
             self._scope.release_all()
         self._stack.close()
@@ -321,8 +356,8 @@ class Store:
             latency = world.monotonic() - start
             said = self._stack.describe()
         except HoldfastError as error:
-            return Health(ok=False, error=f"{type(error).__name__}: {error}")
-        return Health(
+            return self._health(ok=False, error=f"{type(error).__name__}: {error}")
+        return self._health(
             ok=True,
             engine=said.engine,
             version=said.version,
@@ -331,6 +366,27 @@ class Store:
             bytes=said.bytes,
             latency=latency,
         )
+
+    def _health(self, **said: Any) -> Health:
+        backlog = self._stack.backlog
+        return Health(
+            **said,
+            breaker=self._stack.breaker.state,
+            spill_depth=backlog.depth,
+            spill_bytes=backlog.bytes,
+            spill_problem=backlog.problem,
+            alarms=self._stack.alarms.raised,
+        )
+
+    @property
+    def breaker(self) -> str:
+        """ "closed", or "open" while calls fail at once because the store is down."""
+        return self._stack.breaker.state
+
+    @property
+    def counters(self) -> Counters:
+        """What happened since this store was made, as numbers."""
+        return self._stack.counters
 
     def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from hashlib import sha256
 from typing import Any
 
 from holdfast.codec import decode, encode
 from holdfast.engine import GRACE
+from holdfast.erasure import MARK, mark_of
 from holdfast.errors import StateConflictError
 from holdfast.files import WholeFile
 from holdfast.ops import (
     Commit,
     Drop,
-    Entity,
     Fetch,
     Fetched,
     Found,
@@ -30,7 +29,6 @@ from holdfast.records import Exported, Receipt, moment
 from holdfast.sync.state.scope import Scope, stored
 
 EXPORT_FORMAT = 1
-MARK = "erased"  # the kind of the entity, and the name of its document, that remember an erasure
 PASSES = 100  # a user who writes faster than this erases is told so
 
 
@@ -54,24 +52,19 @@ def belongings(scope: Scope, user: str, *, expired: bool = False) -> Iterator[Fo
         after = listed.next
 
 
-def erasure_mark(scope: Scope, user: str) -> Entity:
-    """Where an erasure is remembered: under a digest, so that the mark does not name the user."""
-    return scope.entity(MARK, sha256(user.encode()).hexdigest())
-
-
 def erased_at(scope: Scope, user: str) -> float | None:
     """When this user was last erased, by the engine's clock; None: never.
 
     Whoever replays or restores what was written before must leave it out.
     """
-    fetched = scope.fetch(Fetch(erasure_mark(scope, user), documents=(MARK,)))
+    fetched = scope.fetch(Fetch(mark_of(scope.namespace, user), documents=(MARK,)))
     mark = fetched.documents.get(MARK)
     return None if mark is None else mark.updated
 
 
 def erase(scope: Scope, user: str) -> Receipt:
     """Mark first, then drop, then remove physically: a failure at any point can be repeated."""
-    mark = erasure_mark(scope, user)
+    mark = mark_of(scope.namespace, user)
     outcome = scope.commit(mark, (Put(MARK, encode({"erased": True}, "the mark")),))
     at = stored(outcome, mark).at
     removed: Counter[str] = Counter()

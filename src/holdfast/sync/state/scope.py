@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
-from typing import NoReturn, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from holdfast.codec import Limits, check_id
@@ -49,6 +49,8 @@ logger = logging.getLogger("holdfast.sync.leases")
 
 T = TypeVar("T")
 
+Redact = Callable[[dict[str, Any]], dict[str, Any]]
+
 
 class Scope:
     """A namespace of a store, and the way down to its engine."""
@@ -60,13 +62,18 @@ class Scope:
         *,
         world: World,
         limits: Limits,
+        redact: Redact | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
         self._execute = stack.execute
+        self._execute_though_open = stack.execute_though_open
+        self.suppress = stack.suppress  # None: a failed append raises like everything else
         self.wait = stack.wait
         self.capabilities = stack.capabilities
         self.world = world
         self.limits = limits
+        self.redact = redact
+        self.counters = stack.counters
         self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
         self._queues: WeakValueDictionary[tuple[Entity, str], threading.Lock] = (
@@ -108,7 +115,7 @@ class Scope:
         One that gives a lease back must not be forgotten: everybody would wait for the ttl.
         """
         commit = Commit(entity, self.world.new_id(), writes, checks)
-        return self._execute((commit,))[0]
+        return self._execute_though_open((commit,))[0]
 
     def release_all(self) -> None:
         """Give every lease back at once, so that nobody waits for a ttl, be it to drive it.
@@ -126,7 +133,7 @@ class Scope:
         if not commits:
             return
         try:
-            self._execute(list(commits.values()))
+            self._execute_though_open(list(commits.values()))
         except StoreUnavailable as error:  # the ttl does it
             logger.warning(
                 "leases_not_released",

@@ -9,9 +9,10 @@ from typing import Any
 
 from holdfast.codec import decode
 from holdfast.engine import GRACE
+from holdfast.erasure import MARK
 from holdfast.errors import InvalidInput, NotYoursError
 from holdfast.ops import Append, Commit, Duplicate, Entity, List, Op, Outcome, Put, SetHead
-from holdfast.state.belongings import MARK, erased_at
+from holdfast.state.belongings import erased_at
 from holdfast.store import Store
 from holdfast.testing.conformance.cases import case
 from holdfast.testing.conformance.harness import Harness, Replica, bodies, is_a, raises

@@ -10,9 +10,10 @@ from typing import Any
 
 from holdfast.codec import decode
 from holdfast.engine import GRACE
+from holdfast.erasure import MARK
 from holdfast.errors import InvalidInput, NotYoursError
 from holdfast.ops import Append, Commit, Duplicate, Entity, List, Op, Outcome, Put, SetHead
-from holdfast.sync.state.belongings import MARK, erased_at
+from holdfast.sync.state.belongings import erased_at
 from holdfast.sync.store import Store
 from holdfast.sync.testing.conformance.cases import case
 from holdfast.sync.testing.conformance.harness import Harness, Replica, bodies, is_a, raises
