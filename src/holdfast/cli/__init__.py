@@ -18,6 +18,7 @@ from holdfast.errors import HoldfastError, InvalidInput
 
 COMMANDS = {
     "health": "say whether a store answers, and how it is set up",
+    "inspect": "show what a store holds, and how it does",
     "migrate": "bring a store's schema up to date",
     "sweep": "remove what has expired or was deleted",
 }
