@@ -18,10 +18,10 @@ unexport PYTHONPATH PYTHONHOME
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types sync drift test soak bench demo clean
+.PHONY: help venv lint types sync drift test soak bench bench-repeats demo clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 15
 
 venv: $(STAMP) ## make .venv, or remake it when a requirement or the Python changed
 
@@ -57,6 +57,9 @@ soak: $(STAMP) ## the long tests
 
 bench: $(STAMP) ## measure the engines against their raw drivers
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-repeats: $(STAMP) ## how well lost context is noticed; ARGS=folder of dev.jsonl
+	@$(BIN)/python -m bench.repeats $(ARGS)
 
 demo: $(STAMP) ## a support agent with three replicas on one SQLite file, offline
 	@$(BIN)/python examples/demo.py $(ARGS)

@@ -89,12 +89,12 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
         if name in arguments:
             module = import_module(f"holdfast.cli.{name}")
             command.epilog = module.EXAMPLES
+            module.configure(command)  # first: a command may take a word before the URL
             command.add_argument(
                 "url",
                 metavar="URL",
                 nargs="?",
                 help="the store, e.g. sqlite:///agents.db; default: the environment's HOLDFAST_URL",
             )
-            module.configure(command)
             command.add_argument("--json", action="store_true", help="print one JSON object")
     return parser

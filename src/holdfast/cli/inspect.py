@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.cli import OK
+from holdfast.cli import OK, repeats
 from holdfast.cli.schemas import refuse_missing
 from holdfast.cli.sections import LISTS, SINGLES, Asked, Page, one, plain
 from holdfast.cli.tables import cell, printable, table
@@ -20,13 +20,16 @@ from holdfast.world import World
 EXAMPLES = """\
 Without a section: sizes by kind of state, and the newest numbers. Sections: threads, users,
 workflows, tasks, locks, storage; or one thing in full: thread ID, user ID, shared ID, workflow ID,
-task ID, journal ID. Changes nothing. What it prints may be personal data.
+task ID, journal ID. Changes nothing. What it prints may be personal data. repeats shows where
+agents have lost their context: what they asked again, or asked though the user had given it;
+complaints about it; work that began anew; tool calls that ran twice.
 
 examples:
   holdfast inspect sqlite:///agents.db
   holdfast inspect sqlite:///agents.db threads --user u-42 --limit 20
   holdfast inspect sqlite:///agents.db thread s-abc123
   holdfast inspect sqlite:///agents.db workflows --status active --json
+  holdfast inspect sqlite:///agents.db repeats --user u-42
   holdfast inspect sqlite:///agents.db --watch"""
 
 
@@ -34,13 +37,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "section", metavar="SECTION", nargs="*", help="what to show; one thing in full with its id"
     )
-    parser.add_argument("--namespace", default="default", help="default: default")
-    parser.add_argument("--user", help="only what belongs to this user")
+    parser.add_argument("--namespace", default="default", metavar="NAME", help="default: default")
+    parser.add_argument("--user", metavar="ID", help="only what belongs to this user")
     parser.add_argument("--status", help="only workflows or tasks with this status")
     parser.add_argument(
         "--limit", type=int, default=50, metavar="N", help="rows a page (default: 50)"
     )
     parser.add_argument("--after", metavar="PLACE", help="go on after the page before")
+    repeats.configure(parser)
     parser.add_argument("--watch", action="store_true", help="look again and again, until Ctrl-C")
     parser.add_argument(
         "--every", type=float, default=2.0, metavar="SECONDS", help="between two looks (default: 2)"
@@ -58,12 +62,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     url, words = _split(options.url, options.section)
     if not 1 <= options.limit <= 1000:
-        raise InvalidInput(f"--limit is from 1 to 1000, not {options.limit}")
+        raise InvalidInput(f"--limit must be at least 1 and at most 1000, not {options.limit}")
     refuse_missing(url)
     if options.watch:
         if words:
             raise InvalidInput("--watch shows everything; leave the section out")
         return watch(url, options)
+    if words == ["repeats"]:
+        return repeats.show_repeats(url, options)
     engine = create_sync_engine(url, World())
     asked = Asked(
         engine, options.namespace, options.limit, options.after, options.user, options.status
@@ -82,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _split(url: str | None, section: Sequence[str]) -> tuple[EngineURL, list[str]]:
     """The URL may stand before or after the section, or in the environment."""
-    words = [word for word in (url, *section) if word is not None]
+    words = [word for word in (*section, url) if word is not None]
     for at, word in enumerate(words[:2]):
         if "://" in word:
             return parse(word), words[:at] + words[at + 1 :]
@@ -97,7 +103,7 @@ def _read(asked: Asked, words: Sequence[str]) -> Page:
         return one(asked, what, words[1])
     if what in SINGLES and len(words) == 1:
         raise InvalidInput(f"say which one: holdfast inspect URL {what} ID")
-    known = ", ".join([*LISTS, *(f"{name} ID" for name in SINGLES)])
+    known = ", ".join([*LISTS, "repeats", *(f"{name} ID" for name in SINGLES)])
     raise InvalidInput(f"there is no section {' '.join(words)!r}; there are: {known}")
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 # sync only: import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
@@ -55,6 +55,10 @@ T = TypeVar("T")
 Redact = Callable[[dict[str, Any]], dict[str, Any]]
 
 
+# Called with the thread, its user and the messages, after they were stored.
+OnAppend = Callable[[str, str | None, Sequence[Mapping[str, Any]]], object]
+
+
 class Scope:
     """A namespace of a store, and the way down to its engine."""
 
@@ -77,8 +81,10 @@ class Scope:
         self.limits = limits
         self.redact = redact
         self.counters = stack.counters
+        self.context_break = stack.context_break
         self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
+        self.on_append: OnAppend | None = None
         self._behind: set[asyncio.Task[Any]] = set()  # async only
         self._queues: WeakValueDictionary[tuple[Entity, str], asyncio.Lock] = WeakValueDictionary()
 

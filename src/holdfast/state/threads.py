@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -33,7 +34,9 @@ from holdfast.records import Appended, Change, Cursor, Late, Window, moment
 from holdfast.state.documents import DocumentHandle
 from holdfast.state.feeds import entries_after, reset
 from holdfast.state.locks import Lock
-from holdfast.state.scope import Scope, stored
+from holdfast.state.scope import OnAppend, Scope, stored
+
+logger = logging.getLogger("holdfast.threads")
 
 VARS = "vars"
 FORKED_FROM = "forked_from"
@@ -109,12 +112,32 @@ class Thread:
                 raise
             return Appended(await scope.suppress(commit, error), 0, Cursor(0))
         if type(outcome) is Applied:
+            if self._scope.on_append is not None:
+                self._tell(self._scope.on_append, messages)
             cursor = Cursor(outcome.version, outcome.stamp)
             return Appended("stored", outcome.version, cursor)
         applied = stored(outcome, self._entity)
         assert isinstance(outcome, Duplicate)
         cursor = Cursor(applied.version, applied.stamp)
-        return Appended("stored" if outcome.own else "duplicate", applied.version, cursor)
+        if not outcome.own:
+            return Appended("duplicate", applied.version, cursor)
+        if self._scope.on_append is not None:
+            self._tell(self._scope.on_append, messages)
+        return Appended("stored", applied.version, cursor)
+
+    def _tell(self, hook: OnAppend, messages: tuple[Message, ...]) -> None:
+        """Call the hook on append. What it raises is logged: the messages are stored already.
+
+        The repeats that it returns, if any, are counted as context breaks.
+        """
+        try:
+            found = hook(self.id, self._user, messages)
+            for repeat in found if isinstance(found, list) else ():
+                self._scope.context_break(str(getattr(repeat, "kind", "other")))
+        except Exception as error:
+            logger.error(
+                "on_append failed", extra={"thread_id": self.id, "error": type(error).__name__}
+            )
 
     def _checks(self, expect: Place | None, fence: Holding | Lease | None) -> tuple[Check, ...]:
         checks: list[Check] = []

@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
+from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any, Self
 
 from holdfast.alarm import Alarm, AlarmEvent, chosen_alarm
-from holdfast.codec import Limits, check_count, check_id, decode_lines
+from holdfast.codec import Limits, check_count, check_id, decode_lines, shown
 from holdfast.counters import Counters
 from holdfast.engine import Description, SyncEngine
 from holdfast.errors import HoldfastError, InvalidInput
@@ -34,7 +35,7 @@ from holdfast.sync.layers.stack import Stack
 from holdfast.sync.state.documents import document
 from holdfast.sync.state.journals import Journal
 from holdfast.sync.state.locks import Lock
-from holdfast.sync.state.scope import Redact, Scope, refuse
+from holdfast.sync.state.scope import OnAppend, Redact, Scope, refuse
 from holdfast.sync.state.tasks import Task, TaskOptions, list_tasks
 from holdfast.sync.state.threads import Thread
 from holdfast.sync.state.users import Shared, User
@@ -58,6 +59,7 @@ def open(
     alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
     spill: Spill | str | os.PathLike[str] | bool | None = True,
     redact: Redact | None = None,
+    on_append: OnAppend | None = None,
     metrics: bool = True,
     world: World | None = None,
 ) -> Store:
@@ -69,12 +71,14 @@ def open(
     connection for a password, or for user and password: for tokens that expire. `policy` says what
     happens when the store fails, `spill` where messages are kept meanwhile (a directory, a `Spill`,
     False: nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function
-    that every message passes through before it is stored, kept or logged. `metrics=False`
-    counts nothing. Raises `InvalidInput` for a wrong URL or option.
+    that every message passes through before it is stored, kept or logged. `on_append`
+    is a function that is called with the thread's id, its user and the messages after each append
+    that was stored, e.g. a `RepeatDetector`'s; what it raises is logged. `metrics=False` counts
+    nothing. Raises `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
     parsed = parse(url, credentials)
-    return Store(
+    store = Store(
         create_sync_engine(parsed, world),
         namespace=namespace,
         retain=retain,
@@ -87,6 +91,11 @@ def open(
         metrics=metrics,
         world=world,
     )
+    hook: object = on_append
+    if hook is not None and (not callable(hook) or iscoroutinefunction(hook)):
+        raise InvalidInput(f"on_append= is a function that is not async, not {shown(hook)}")
+    store._scope.on_append = on_append
+    return store
 
 
 class Store:

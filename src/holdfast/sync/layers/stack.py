@@ -65,6 +65,7 @@ class Stack:
         self._top = Suppression(below, self.backlog, replayer, alarm, policy, world, counters)
         self.alarms = self._top.alarms
         self.suppress = self._top.suppress if policy.threads == "suppress" else None
+        self.context_break = (measures or Measures(world)).context_break
         if measures is not None and meter is not None:
             measures.sample(meter.engine, self._storage)
             measures.absorb_leases(meter.engine, self.renewals)

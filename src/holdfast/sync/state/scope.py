@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
@@ -52,6 +52,10 @@ T = TypeVar("T")
 Redact = Callable[[dict[str, Any]], dict[str, Any]]
 
 
+# Called with the thread, its user and the messages, after they were stored.
+OnAppend = Callable[[str, str | None, Sequence[Mapping[str, Any]]], object]
+
+
 class Scope:
     """A namespace of a store, and the way down to its engine."""
 
@@ -74,8 +78,10 @@ class Scope:
         self.limits = limits
         self.redact = redact
         self.counters = stack.counters
+        self.context_break = stack.context_break
         self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
+        self.on_append: OnAppend | None = None
         self._queues: WeakValueDictionary[tuple[Entity, str], threading.Lock] = (
             WeakValueDictionary()
         )
