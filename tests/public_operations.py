@@ -11,7 +11,7 @@ from typing import Any
 from holdfast import Policy, StateConflictError, Store
 from holdfast.state.belongings import erased_at
 
-POLICY = Policy(read_timeout=1.0, write_timeout=5.0)
+POLICY = Policy(1.0, 5.0, threads="raise", breaker_failures=1_000_000)
 READ = POLICY.read_timeout
 PAGE = 3  # small, so that a few messages or threads already take several calls
 OLD, QUESTION, ANSWER = {"n": 0}, {"n": 1}, {"n": 2}

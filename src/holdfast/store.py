@@ -118,6 +118,7 @@ class Store:
         world = world or World()
         if redact is not None and not callable(redact):
             raise InvalidInput(f"redact is a function of a message, not {redact!r}")
+        check_id(namespace, "a namespace")
         self._retain = seconds(retain)
         self._measures = Measures(world)
         self._stack = Stack(
@@ -381,7 +382,7 @@ class Store:
         backlog = self._stack.backlog
         return Health(
             **said,
-            breaker=self._stack.breaker.state,
+            breaker=self._stack.breaker,
             spill_depth=backlog.depth,
             spill_bytes=backlog.bytes,
             spill_problem=backlog.problem,
@@ -391,7 +392,7 @@ class Store:
     @property
     def breaker(self) -> str:
         """ "closed", or "open" while calls fail at once because the store is down."""
-        return self._stack.breaker.state
+        return self._stack.breaker
 
     @property
     def counters(self) -> Counters:

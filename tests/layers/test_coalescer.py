@@ -376,7 +376,7 @@ class Hurried(World):
 
 async def test_what_became_of_a_write_is_said_to_its_own_caller() -> None:
     """One write is stored and its reply lost; then the store is gone, for it and for all others."""
-    store = open_faulty(world=Hurried(), policy=Policy(write_timeout=5.0))
+    store = open_faulty(world=Hurried(), policy=Policy(write_timeout=5.0, threads="raise"))
     store.faults.slow(0.002)  # so that they meet in batches
     lost = store.faults.fail_after(1)
     store.faults.fail_before(2, times=None)

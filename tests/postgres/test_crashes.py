@@ -61,7 +61,7 @@ class Load:
 async def test_ten_crashes_under_load_lose_and_double_nothing(mortal: PostgresServer) -> None:
     chance = random.Random(7)
     # Short deadlines: many calls see the crash instead of waiting it out.
-    policy = Policy(read_timeout=5.0, write_timeout=0.15)
+    policy = Policy(read_timeout=5.0, write_timeout=0.15, threads="raise")
     async with holdfast.open(mortal.url_of("crashes"), policy=policy) as store:
         load = Load(store)
         talking = [asyncio.create_task(load.converse(id)) for id in load.stored]

@@ -109,10 +109,11 @@ def check_cause(error: holdfast.StoreUnavailable, path: Path) -> None:
 async def test_a_lock_held_too_long_is_named_in_the_error(
     start: Start, path: Path, filled: str
 ) -> None:
-    """With the policy as it comes; both colours wait at the same time."""
+    """With the deadlines as they come; both colours wait at the same time."""
     begun = time.monotonic()
-    async with holdfast.open(filled) as store:
-        with holdfast.sync.open(filled) as blocking, held(start, path):
+    policy = holdfast.Policy(threads="raise", breaker_failures=1_000)
+    async with holdfast.open(filled, policy=policy) as store:
+        with holdfast.sync.open(filled, policy=policy) as blocking, held(start, path):
             errors = await asyncio.gather(
                 store.thread("t-1").append({"n": 3}, {"n": 3}),
                 asyncio.to_thread(blocking.thread("t-1").append, {"n": 4}, {"n": 4}),
@@ -135,7 +136,7 @@ async def test_a_lock_held_too_long_is_named_in_the_error(
 async def test_a_short_deadline_is_kept_and_is_honest_about_the_write(
     start: Start, path: Path, filled: str
 ) -> None:
-    policy = holdfast.Policy(write_timeout=SHORT)
+    policy = holdfast.Policy(write_timeout=SHORT, threads="raise")
     async with holdfast.open(filled, policy=policy) as store:
         with held(start, path):
             begun = time.monotonic()
@@ -155,7 +156,7 @@ async def test_a_short_deadline_is_kept_and_is_honest_about_the_write(
 def test_a_short_deadline_is_kept_and_is_honest_about_the_write_of_a_blocking_caller(
     start: Start, path: Path, filled: str
 ) -> None:
-    policy = holdfast.sync.Policy(write_timeout=SHORT)
+    policy = holdfast.sync.Policy(write_timeout=SHORT, threads="raise")
     with holdfast.sync.open(filled, policy=policy) as store:
         with held(start, path):
             begun = time.monotonic()
@@ -173,7 +174,7 @@ def test_a_short_deadline_is_kept_and_is_honest_about_the_write_of_a_blocking_ca
 async def test_a_short_deadline_also_says_that_the_file_was_locked(
     start: Start, path: Path, filled: str
 ) -> None:
-    policy = holdfast.Policy(write_timeout=SHORT)
+    policy = holdfast.Policy(write_timeout=SHORT, threads="raise")
     async with holdfast.open(filled, policy=policy) as store:
         with held(start, path), pytest.raises(holdfast.StoreUnavailable) as caught:
             await store.thread("t-1").append({"n": 3}, {"n": 4})
@@ -184,7 +185,7 @@ async def test_a_write_repeated_after_the_deadline_is_stored_once(
     start: Start, path: Path, filled: str
 ) -> None:
     """What the error advises for `unknown`: the same call again, with the same key."""
-    policy = holdfast.Policy(write_timeout=SHORT)
+    policy = holdfast.Policy(write_timeout=SHORT, threads="raise")
     async with holdfast.open(filled, policy=policy) as store:
         thread = store.thread("t-1")
         with held(start, path), pytest.raises(holdfast.StoreUnavailable):

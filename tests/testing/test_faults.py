@@ -150,7 +150,7 @@ async def test_leases_are_renewed_through_the_same_faults(engine: FaultyEngine) 
 
 
 async def test_a_store_that_was_down_at_first_opens_when_it_is_back() -> None:
-    store = open_faulty(policy=Policy(read_timeout=0.05, write_timeout=0.05))
+    store = open_faulty(policy=Policy(0.05, 0.05, threads="raise"))
     with store.faults.unavailable(), pytest.raises(StoreUnavailable):
         await store.thread("t").append(HELLO)
     assert (await store.thread("t").append(HELLO)).version == 1
@@ -158,7 +158,7 @@ async def test_a_store_that_was_down_at_first_opens_when_it_is_back() -> None:
 
 
 def test_blocking_stores_meet_the_same_faults() -> None:
-    policy = Policy(read_timeout=0.05, write_timeout=0.05)
+    policy = Policy(0.05, 0.05, threads="raise")
     with open_faulty_sync(policy=policy) as store:
         thread = store.thread("t")
         with store.faults.unavailable() as outage, pytest.raises(StoreUnavailable):

@@ -61,11 +61,12 @@ def test_a_store_fails_when_it_is_told_so(pytester: pytest.Pytester) -> None:
                 with pytest.raises(holdfast.StoreUnavailable):
                     await thread.load()
                 with pytest.raises(holdfast.StoreUnavailable) as caught:
-                    await thread.append(HELLO)
+                    await thread.append(HELLO, expect=1)
                 assert caught.value.applied == "no"
+                assert (await thread.append(HELLO)).status == "spilled"
                 assert not (await holdfast_store.health()).ok
             assert outage.fired >= 3
-            assert (await thread.load()).messages == [HELLO]
+            assert (await thread.load()).messages == [HELLO, HELLO]
 
         async def test_an_outage_lasts_until_it_is_cleared(holdfast_store):
             outage = holdfast_store.faults.unavailable()
@@ -79,7 +80,7 @@ def test_a_store_fails_when_it_is_told_so(pytester: pytest.Pytester) -> None:
                 with pytest.raises(holdfast.StoreUnavailable):
                     await holdfast_store.thread("s-1").load()
                 with pytest.raises(holdfast.StoreUnavailable) as caught:
-                    await holdfast_store.thread("s-1").append(HELLO)
+                    await holdfast_store.thread("s-1").append(HELLO, expect=0)
             assert caught.value.applied == "unknown"
             assert (await holdfast_store.thread("s-1").load()).messages == [HELLO]
 
@@ -123,8 +124,9 @@ def test_what_is_written_counts_once_though_its_reply_is_lost(pytester: pytest.P
             thread = holdfast_store.thread("s-1")
             lost = holdfast_store.faults.lose_reply(times=1000)
             with pytest.raises(holdfast.StoreUnavailable) as caught:
-                await thread.append(HELLO, key="turn-1")
+                await thread.append(HELLO, key="turn-1", expect=0)
             assert caught.value.applied == "unknown"
+            assert (await thread.append(HELLO, key="turn-1")).status == "spilled"
             lost.clear()
             assert (await thread.append(HELLO, key="turn-1")).status == "duplicate"
             assert (await thread.load()).messages == [HELLO]

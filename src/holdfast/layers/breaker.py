@@ -19,18 +19,26 @@ SILENT_SECONDS = 0.5
 class Breaker:
     """Opens after so many failures in a row; then lets one call through now and then.
 
+    A store has one for reads and one for writes: a file that another process has locked, or a
+    server that became read-only, answers reads all the same. `other` is that of the other
+    direction: when the store answers there, it is worth asking here.
+
     No I/O, no waiting: it is told of failures and successes and asked for permission. A probe is
     not a slot that has to be given back but a moment that passes, so that a probe whose caller is
     cancelled blocks nobody.
     """
 
-    def __init__(self, failures: int, seconds: float, counters: Counters) -> None:
+    other: Breaker | None = None
+
+    def __init__(self, failures: int, seconds: float, counters: Counters, what: str = "") -> None:
         self._most = failures
         self._seconds = seconds
         self._counters = counters
+        self._what = what
         self._lock = threading.Lock()
         self._since = 0.0  # when the first call of this row of failures was begun
         self._next_probe = 0.0
+        self._probing_until = 0.0
         self.failures = 0  # in a row
         self.is_open = False
 
@@ -44,6 +52,7 @@ class Breaker:
             if not self.is_open:
                 return
             if now >= self._next_probe:
+                self._probing_until = now + timeout
                 self._next_probe = now + timeout + self._seconds
                 return
             wait = self._next_probe - now
@@ -60,6 +69,7 @@ class Breaker:
             self._since = min(self._since, begun) if self.failures else begun
             self.failures += 1
             if self.is_open:
+                self._probing_until = now
                 self._next_probe = min(self._next_probe, now + self._seconds)
                 return
             if self.failures < self._most or now - self._since < SILENT_SECONDS:
@@ -67,12 +77,19 @@ class Breaker:
             self.is_open = True
             self._next_probe = now + self._seconds
             self._counters.breaker_opened += 1
-        logger.warning("breaker_opened", extra={"failures": self.failures})
+        logger.warning("breaker_opened", extra={"failures": self.failures, "of": self._what})
 
-    def succeeded(self) -> None:
+    def hint(self, now: float) -> None:
+        """The store has answered in the other direction: ask soon, but still one at a time."""
+        with self._lock:
+            self._next_probe = min(self._next_probe, max(now, self._probing_until))
+
+    def succeeded(self, now: float) -> None:
         """The store has answered."""
         with self._lock:
             was_open, self.is_open = self.is_open, False
             self.failures = 0
         if was_open:
-            logger.warning("breaker_closed")
+            logger.warning("breaker_closed", extra={"of": self._what})
+            if self.other is not None:
+                self.other.hint(now)

@@ -73,12 +73,21 @@ class Deadlines:
         self._world = world
         self._counters = counters or Counters()
         self._slow = slow
-        self.breaker = Breaker(policy.breaker_failures, policy.breaker_seconds, self._counters)
+        most, seconds = policy.breaker_failures, policy.breaker_seconds
+        self._reads = Breaker(most, seconds, self._counters, "reads")
+        self._writes = Breaker(most, seconds, self._counters, "writes")
+        self._reads.other, self._writes.other = self._writes, self._reads
+
+    @property
+    def breaker(self) -> Literal["closed", "open"]:
+        """ "open" while calls of one direction or both fail at once."""
+        return "open" if self._reads.is_open or self._writes.is_open else "closed"
 
     async def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
         """With a `deadline` (by the monotonic clock) no longer than until then."""
-        policy, breaker = self._policy, self.breaker
+        policy = self._policy
         writes = isinstance(ops[0], WRITES) if len(ops) == 1 else _any_writes(ops)
+        breaker = self._writes if writes else self._reads
         timeout = policy.write_timeout if writes else policy.read_timeout
         start = self._world.monotonic()
         if deadline is not None:
@@ -90,13 +99,13 @@ class Deadlines:
             outcomes = await self._below.execute(ops, timeout)
         except StoreUnavailable as error:
             try:
-                outcomes = await self._again(ops, start, start + timeout, error)
+                outcomes = await self._again(ops, breaker, start, start + timeout, error)
             except StoreUnavailable:
                 if not writes:
                     self._looked_up(start)
                 raise
         if breaker.failures:
-            breaker.succeeded()
+            breaker.succeeded(self._world.monotonic())
         if not writes:
             self._looked_up(start)
         return outcomes
@@ -108,21 +117,26 @@ class Deadlines:
 
     async def execute_though_open(self, ops: Sequence[Op]) -> list[Outcome]:
         """Past an open breaker, once: for what nobody will ask again, such as releases."""
-        if not self.breaker.is_open:
+        if not self._writes.is_open:
             return await self.execute(ops)
         return await self._below.execute(ops, self._policy.read_timeout)
 
     async def _again(
-        self, ops: Sequence[Op], begun: float, deadline: float, error: StoreUnavailable
+        self,
+        ops: Sequence[Op],
+        breaker: Breaker,
+        begun: float,
+        deadline: float,
+        error: StoreUnavailable,
     ) -> list[Outcome]:
         world = self._world
         unknown = error.applied == "unknown"
         longest = FIRST_PAUSE
         while not isinstance(error, DiskProblem):
-            self.breaker.failed(begun, world.monotonic())
+            breaker.failed(begun, world.monotonic())
             pause = longest * world.random()
             longest = min(longest * 2, LONGEST_PAUSE)
-            if self.breaker.is_open or world.monotonic() + pause >= deadline:
+            if breaker.is_open or world.monotonic() + pause >= deadline:
                 break
             await world.pause(pause)
             begun = world.monotonic()

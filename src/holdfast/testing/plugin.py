@@ -47,7 +47,10 @@ def holdfast_sync_store(holdfast_clock: SteppableWorld) -> SyncFaultyStore:
 
 
 def _impatient() -> Policy:
-    """Memory answers at once: only a fault ever waits, and a test should not wait long for it."""
+    """Memory answers at once: only a fault ever waits, and a test should not wait long for it.
+
+    The breaker stays closed, so that the store works again as soon as the fault is over.
+    """
     from holdfast.layers.policy import Policy
 
-    return Policy(read_timeout=0.3, write_timeout=0.6)
+    return Policy(read_timeout=0.3, write_timeout=0.6, breaker_failures=1_000_000)

@@ -19,6 +19,8 @@ from typing import Any
 import small_disk
 from talk import described, open_store, report, settled
 
+from holdfast import Policy
+
 BIG = "x" * 500_000
 
 folder, colour, fault = sys.argv[1:]
@@ -94,7 +96,7 @@ async def use(store: Any, count: int) -> None:
 
 async def main() -> None:
     disk = SizeLimit() if fault.startswith("limit") else SmallDisk()
-    store = open_store(colour, f"sqlite:///{path}")
+    store = open_store(colour, f"sqlite:///{path}", policy=Policy(threads="raise"))
     if fault.endswith("before"):
         disk.fill()
         refused = [await outcome(lambda: store.user("u-1").put({"n": 1}))]

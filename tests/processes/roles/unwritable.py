@@ -68,7 +68,8 @@ async def main() -> None:
     forbid()
     obey_permissions()
     check_forbidden()
-    quick = Policy(read_timeout=0.2, write_timeout=0.2)  # what cannot be opened is tried again
+    # What cannot be opened is tried again.
+    quick = Policy(0.2, 0.2, threads="raise", breaker_failures=1_000)
     store = open_store(colour, f"sqlite:///{path}", policy=quick)
     facts: dict[str, Any] = {}
     try:

@@ -59,7 +59,6 @@ class Stack:
         meter = None if measures is None else measures.meter(self.capabilities.system or "other")
         self._guard = Guard(engine, self._opened, meter)
         self._deadlines = Deadlines(self._guard, policy, world, counters, alarm.slow)
-        self.breaker = self._deadlines.breaker
         replayer = Replayer(self._deadlines, self.backlog, engine.capabilities, world, counters)
         below = self._deadlines if meter is None else Instruments(self._deadlines, meter, world)
         self._top = Suppression(below, self.backlog, replayer, alarm, policy, world, counters)
@@ -79,6 +78,11 @@ class Stack:
             "spill_age": self.backlog.age,
             "breaker_open": float(self.breaker.is_open),
         }
+
+    @property
+    def breaker(self) -> str:
+        """ "closed", or "open" while calls fail at once."""
+        return self._deadlines.breaker
 
     @property
     def capabilities(self) -> Capabilities:

@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.engine import Capabilities
 from holdfast.engines.memory.model import Model
 from holdfast.errors import StoreMisused
+from holdfast.layers.policy import Policy
 from holdfast.ops import (
     Acquire,
     Applied,
@@ -65,7 +66,9 @@ class Process:
             lambda: simulation.over,
         )
         self.gate = Gate(simulation, self, simulation.capabilities)
-        self.store = Store(self.gate, namespace=NAMESPACE, world=self.world)
+        self.store = Store(
+            self.gate, namespace=NAMESPACE, world=self.world, policy=Policy(threads="raise")
+        )
         self._standstills = 0
 
     def start(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:

@@ -1,0 +1,148 @@
+"""A real store fails under load: every turn gets its answer, and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import until
+
+import holdfast
+import holdfast.sync
+from holdfast import Alarm, AlarmEvent, Policy
+from policy.engines import ENGINES, Target
+from policy.load import Crowd, Lag
+
+CONVERSATIONS = 12
+POLICY = Policy(read_timeout=0.5, write_timeout=0.8, breaker_seconds=0.5)
+LOCAL_WRITE = 0.3  # a spilled append takes its deadline and then one write to the local disk
+SUPPRESSED = 40  # so many before the fault is over: less proves nothing
+
+ORDINARY = [(name, fault) for name, (_, faults, _) in ENGINES.items() for fault in faults]
+SOAK = [(name, fault) for name, (_, _, faults) in ENGINES.items() for fault in faults]
+
+
+class Opened:
+    """A store of either colour, used from a test that is async."""
+
+    def __init__(self, url: str, blocking: bool, **options: Any) -> None:
+        self.blocking = blocking
+        self.store: Any = (holdfast.sync if blocking else holdfast).open(url, **options)
+
+    async def do(self, method: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.blocking:
+            return await asyncio.to_thread(method, *args, **kwargs)
+        return await method(*args, **kwargs)
+
+
+async def survive(target: Target, fault: str, folder: Path, blocking: bool) -> None:
+    heard: list[AlarmEvent] = []
+    opened = Opened(
+        target.url,
+        blocking,
+        policy=POLICY,
+        alarm=Alarm(heard.append, suppressed=10, seconds=3.0, slow=60.0),
+        spill=folder / "spill",
+    )
+    store = opened.store
+    begin, end = target.faults[fault]
+    lag = Lag()
+    crowd = Crowd(store, CONVERSATIONS, blocking)
+    seen = crowd.seen
+    await until(lambda: seen.statuses.count("stored") >= 5 * CONVERSATIONS)
+    await begin()
+    try:
+        await until(lambda: store.counters.suppressed >= SUPPRESSED and bool(heard))
+        assert store.counters.breaker_opened
+    finally:
+        await end()
+    recovering = time.monotonic()
+    stored = seen.statuses.count("stored")
+    await until(lambda: seen.statuses.count("stored") >= stored + CONVERSATIONS)
+    recovered = time.monotonic() - recovering
+    await crowd.stop()
+    lag.stop()
+    await until(lambda: store.counters.replayed == store.counters.spilled)
+    await until(lambda: len(heard) == 2)
+    await opened.do(store.close)
+    check_calls(seen, lag.most)
+    assert recovered <= 5.0 + lag.most, f"it took {recovered:.1f} s"
+    assert [(event.name, event.raised) for event in heard] == [
+        ("memory_write_suppressed", True),
+        ("memory_write_suppressed", False),
+    ]
+    assert store.counters.dropped == store.counters.refused == store.counters.erased == 0
+    assert not list((folder / "spill").iterdir())
+    async with holdfast.open(target.direct, spill=False) as other:
+        for id, count in seen.turns.items():
+            found = [m["n"] for m in (await other.thread(id).load()).messages]
+            assert found == [n for n in range(count) for _ in range(2)], id
+
+
+def check_calls(seen: Any, lag: float) -> None:
+    """No call outlives its deadline, net of what this machine itself was late."""
+    assert set(seen.statuses) <= {"stored", "spilled"}
+    assert seen.longest_read <= POLICY.read_timeout + lag + 0.1
+    assert seen.longest_append <= POLICY.write_timeout + lag + LOCAL_WRITE
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize(("engine", "fault"), ORDINARY)
+async def test_every_turn_is_answered_and_stored_once(
+    engine: str, fault: str, tmp_path: Path
+) -> None:
+    async with ENGINES[engine][0](tmp_path) as target:
+        await survive(target, fault, tmp_path, blocking=False)
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize(("engine", "fault"), [pair for pair in ORDINARY if "killed" in pair])
+async def test_blocking_callers_get_the_same(engine: str, fault: str, tmp_path: Path) -> None:
+    async with ENGINES[engine][0](tmp_path) as target:
+        await survive(target, fault, tmp_path, blocking=True)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("blocking", [False, True], ids=["async", "sync"])
+@pytest.mark.parametrize(("engine", "fault"), ORDINARY + SOAK)
+async def test_ten_outages_in_a_row(
+    engine: str, fault: str, blocking: bool, tmp_path: Path
+) -> None:
+    for n in range(10):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        async with ENGINES[engine][0](folder) as target:
+            await survive(target, fault, folder, blocking)
+
+
+async def test_with_the_breaker_open_a_read_does_not_touch_the_network(tmp_path: Path) -> None:
+    async with ENGINES["postgres"][0](tmp_path) as target:
+        policy = Policy(read_timeout=0.2, write_timeout=0.2, breaker_seconds=60.0)
+        async with holdfast.open(target.url, policy=policy, spill=False) as store:
+            thread = store.thread("s-1")
+            await thread.append({"n": 1})
+            asked = 0
+            send = store._stack.engine.execute
+
+            async def counted(ops: Any) -> Any:
+                nonlocal asked
+                asked += 1
+                return await send(ops)
+
+            store._stack.engine.execute = counted  # type: ignore[method-assign]
+            begin, end = target.faults["frozen"]
+            await begin()
+            while not store._stack._deadlines._reads.is_open:
+                with pytest.raises(holdfast.StoreUnavailable):
+                    await thread.load()
+            before, began = asked, time.monotonic()
+            for _ in range(100):
+                with pytest.raises(holdfast.StoreUnavailable, match="the breaker is open"):
+                    await thread.load()
+            assert before > 0
+            assert asked == before
+            assert time.monotonic() - began < 1.0
+            await end()
