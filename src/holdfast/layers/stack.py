@@ -76,7 +76,7 @@ class Stack:
             **self.counters.as_dict(),
             "spill_depth": self.backlog.depth,
             "spill_age": self.backlog.age,
-            "breaker_open": float(self.breaker.is_open),
+            "breaker_open": float(self.breaker != "closed"),
         }
 
     @property
