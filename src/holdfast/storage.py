@@ -14,9 +14,10 @@ from holdfast.world import World
 
 logger = logging.getLogger("holdfast.storage")
 
-EVERY = 60.0  # seconds between two looks at a store
+EVERY = 15.0  # seconds between two looks at a store
 KEPT = 288  # looks that growth is read from: one every five minutes of a day
 APART = 300.0
+SOONEST = 60.0  # seconds after which growth says anything
 DAY = 86_400.0
 
 
@@ -87,7 +88,7 @@ class Storage:
         if said is None:
             return None
         a_day = None
-        if len(looks) > 1 and looks[-1].at - looks[0].at >= EVERY:
+        if len(looks) > 1 and looks[-1].at - looks[0].at >= SOONEST:
             a_day = (looks[-1].bytes - looks[0].bytes) / (looks[-1].at - looks[0].at) * DAY
         days = None
         if a_day is not None and a_day > 0 and said.capacity is not None and said.bytes is not None:

@@ -130,7 +130,7 @@ class Lines:
                 yield f"{name}:{sample.value:g}|g{self._tagged(sample.labels)}"
                 continue
             more = self._grown(family.name, sample)
-            if not more:
+            if more is None:
                 continue
             yield f"{name}:{more:g}|c{self._tagged(sample.labels)}"
             if family.name == LOOKUP_ERROR:
@@ -138,11 +138,15 @@ class Lines:
         for part in family.distributions:
             yield from self._values(name, family.name, part)
 
-    def _grown(self, name: str, sample: Sample) -> float:
+    def _grown(self, name: str, sample: Sample) -> float | None:
+        """How much is new; None: nothing. A count is told the first time even if it is 0.
+
+        Otherwise whoever watches it could not tell a good year from a missing metric.
+        """
         key = (name, tuple(sorted(sample.labels.items())))
-        before = self._counts.get(key, 0.0)
+        before = self._counts.get(key)
         self._counts[key] = sample.value
-        return sample.value - before
+        return None if sample.value == before else sample.value - (before or 0.0)
 
     def _values(self, name: str, family: str, part: Distribution) -> Iterator[str]:
         """One value a bucket, with the rate at which it stands for all values in it.

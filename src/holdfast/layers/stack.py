@@ -6,8 +6,7 @@ is put together here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -16,22 +15,24 @@ from holdfast.counters import Counters
 from holdfast.engine import Capabilities, Description, Engine
 from holdfast.layers.backlog import Backlog
 from holdfast.layers.guard import Guard
-from holdfast.layers.instruments import Instruments
+from holdfast.layers.instruments import Execute, Instruments
 from holdfast.layers.policy import Deadlines, Policy
 from holdfast.layers.renewal import Renewals
 from holdfast.layers.replay import Replayer
 from holdfast.layers.spill import Spill
 from holdfast.layers.suppression import Suppression
 from holdfast.measures import Measures
-from holdfast.ops import Entity, Op, Outcome
+from holdfast.ops import Entity
 from holdfast.storage import Storage
 from holdfast.world import World
 
 
 class Stack:
-    """Suppression over instruments over deadlines over the guard over the coalescer over an engine.
+    """Instruments over suppression over deadlines over the guard over the coalescer over an engine.
 
-    Leases are renewed beside them.
+    `execute` goes down to the engine in one round trip, within the time a call may take;
+    `execute_though_open` also past an open breaker, for what nobody will ask again, such as
+    releases. Leases are renewed beside them.
     """
 
     def __init__(
@@ -60,12 +61,17 @@ class Stack:
         self._guard = Guard(engine, self._opened, meter)
         self._deadlines = Deadlines(self._guard, policy, world, counters, alarm.slow)
         replayer = Replayer(self._deadlines, self.backlog, engine.capabilities, world, counters)
-        below = self._deadlines if meter is None else Instruments(self._deadlines, meter, world)
-        self._top = Suppression(below, self.backlog, replayer, alarm, policy, world, counters)
-        self.alarms = self._top.alarms
-        self.suppress = self._top.suppress if policy.threads == "suppress" else None
+        self._suppression = Suppression(
+            self._deadlines, self.backlog, replayer, alarm, policy, world, counters
+        )
+        self.alarms = self._suppression.alarms
+        self.suppress = self._suppression.suppress if policy.threads == "suppress" else None
+        self.execute: Execute = self._suppression.execute
+        self.execute_though_open: Execute = self._deadlines.execute_though_open
         self.context_break = (measures or Measures(world)).context_break
         if measures is not None and meter is not None:
+            self.execute = Instruments(self.execute, meter, world).execute
+            self.execute_though_open = Instruments(self.execute_though_open, meter, world).execute
             measures.sample(meter.engine, self._storage)
             measures.absorb_leases(meter.engine, self.renewals)
             measures.absorb(self._numbers)
@@ -89,16 +95,8 @@ class Stack:
         """What the engine can do, as data."""
         return self.engine.capabilities
 
-    def execute(self, ops: Sequence[Op]) -> Coroutine[Any, Any, list[Outcome]]:
-        """Down to the engine, in one round trip, within the time a call may take."""
-        return self._top.execute(ops)
-
-    def execute_though_open(self, ops: Sequence[Op]) -> Coroutine[Any, Any, list[Outcome]]:
-        """Past an open breaker: for what nobody will ask again, such as releases."""
-        return self._deadlines.execute_though_open(ops)
-
     async def _opened(self) -> None:
-        await self._top.begin()
+        await self._suppression.begin()
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Until a log may be past its cursor, at most `timeout` seconds."""
@@ -122,6 +120,6 @@ class Stack:
 
     async def close(self) -> None:
         """Finish what is under way, renew nothing any more, let go of everything."""
-        await self._top.close()
+        await self._suppression.close()
         await self._world.offload(self.renewals.close)
         await self._guard.close()

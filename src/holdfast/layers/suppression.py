@@ -19,7 +19,6 @@ from holdfast.correlation import correlation_id
 from holdfast.counters import Counters
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.layers.backlog import Backlog
-from holdfast.layers.instruments import Instruments
 from holdfast.layers.policy import Deadlines, Policy
 from holdfast.layers.replay import Replayer
 from holdfast.layers.spill import Record
@@ -40,7 +39,7 @@ class Suppression:
 
     def __init__(
         self,
-        below: Deadlines | Instruments,
+        below: Deadlines,
         backlog: Backlog,
         replayer: Replayer,
         alarm: Alarm,

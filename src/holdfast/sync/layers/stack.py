@@ -7,7 +7,7 @@ is put together here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -19,9 +19,9 @@ from holdfast.layers.guard_sync import Guard
 from holdfast.layers.renewal import Renewals
 from holdfast.layers.spill import Spill
 from holdfast.measures import Measures
-from holdfast.ops import Entity, Op, Outcome
+from holdfast.ops import Entity
 from holdfast.storage import Storage
-from holdfast.sync.layers.instruments import Instruments
+from holdfast.sync.layers.instruments import Execute, Instruments
 from holdfast.sync.layers.policy import Deadlines, Policy
 from holdfast.sync.layers.replay import Replayer
 from holdfast.sync.layers.suppression import Suppression
@@ -29,9 +29,11 @@ from holdfast.world import World
 
 
 class Stack:
-    """Suppression over instruments over deadlines over the guard over the coalescer over an engine.
+    """Instruments over suppression over deadlines over the guard over the coalescer over an engine.
 
-    Leases are renewed beside them.
+    `execute` goes down to the engine in one round trip, within the time a call may take;
+    `execute_though_open` also past an open breaker, for what nobody will ask again, such as
+    releases. Leases are renewed beside them.
     """
 
     def __init__(
@@ -60,12 +62,17 @@ class Stack:
         self._guard = Guard(engine, self._opened, meter)
         self._deadlines = Deadlines(self._guard, policy, world, counters, alarm.slow)
         replayer = Replayer(self._deadlines, self.backlog, engine.capabilities, world, counters)
-        below = self._deadlines if meter is None else Instruments(self._deadlines, meter, world)
-        self._top = Suppression(below, self.backlog, replayer, alarm, policy, world, counters)
-        self.alarms = self._top.alarms
-        self.suppress = self._top.suppress if policy.threads == "suppress" else None
+        self._suppression = Suppression(
+            self._deadlines, self.backlog, replayer, alarm, policy, world, counters
+        )
+        self.alarms = self._suppression.alarms
+        self.suppress = self._suppression.suppress if policy.threads == "suppress" else None
+        self.execute: Execute = self._suppression.execute
+        self.execute_though_open: Execute = self._deadlines.execute_though_open
         self.context_break = (measures or Measures(world)).context_break
         if measures is not None and meter is not None:
+            self.execute = Instruments(self.execute, meter, world).execute
+            self.execute_though_open = Instruments(self.execute_though_open, meter, world).execute
             measures.sample(meter.engine, self._storage)
             measures.absorb_leases(meter.engine, self.renewals)
             measures.absorb(self._numbers)
@@ -89,16 +96,8 @@ class Stack:
         """What the engine can do, as data."""
         return self.engine.capabilities
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        """Down to the engine, in one round trip, within the time a call may take."""
-        return self._top.execute(ops)
-
-    def execute_though_open(self, ops: Sequence[Op]) -> list[Outcome]:
-        """Past an open breaker: for what nobody will ask again, such as releases."""
-        return self._deadlines.execute_though_open(ops)
-
     def _opened(self) -> None:
-        self._top.begin()
+        self._suppression.begin()
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Until a log may be past its cursor, at most `timeout` seconds."""
@@ -122,6 +121,6 @@ class Stack:
 
     def close(self) -> None:
         """Finish what is under way, renew nothing any more, let go of everything."""
-        self._top.close()
+        self._suppression.close()
         self._world.call(self.renewals.close)
         self._guard.close()

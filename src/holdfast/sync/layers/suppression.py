@@ -20,12 +20,11 @@ from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.layers.backlog import Backlog
 from holdfast.layers.spill import Record
 from holdfast.ops import WRITES, Append, Commit, Entity, Op, Outcome
-from holdfast.sync.layers.instruments import Instruments
 from holdfast.sync.layers.policy import Deadlines, Policy
 from holdfast.sync.layers.replay import Replayer
 from holdfast.world import Ticker, World
 
-logger = logging.getLogger("holdfast.sync.policy")
+logger = logging.getLogger("holdfast.policy")
 
 CLOSING_SECONDS = 5.0
 CLOSING_PAUSE = 0.25
@@ -39,7 +38,7 @@ class Suppression:
 
     def __init__(
         self,
-        below: Deadlines | Instruments,
+        below: Deadlines,
         backlog: Backlog,
         replayer: Replayer,
         alarm: Alarm,

@@ -45,7 +45,7 @@ from holdfast.ops import (
 from holdfast.sync.layers.stack import Stack
 from holdfast.world import World
 
-logger = logging.getLogger("holdfast.sync.leases")
+logger = logging.getLogger("holdfast.leases")
 
 T = TypeVar("T")
 

@@ -37,7 +37,7 @@ from holdfast.sync.state.feeds import entries_after, reset
 from holdfast.sync.state.locks import Lock
 from holdfast.sync.state.scope import OnAppend, Scope, stored
 
-logger = logging.getLogger("holdfast.sync.threads")
+logger = logging.getLogger("holdfast.threads")
 
 VARS = "vars"
 FORKED_FROM = "forked_from"
