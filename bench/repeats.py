@@ -67,8 +67,9 @@ def _ways() -> Iterable[tuple[str, Find]]:
     except InvalidInput as error:
         print(f"not measured: {error}", file=sys.stderr)
         return
-    yield "semantic, with the user's state", lambda m, known: find_repeats(
-        m, user=known, embed=embed
+    yield (
+        "semantic, with the user's state",
+        lambda m, known: find_repeats(m, user=known, embed=embed),
     )
     yield "semantic, messages alone", lambda m, _: find_repeats(m, embed=embed)
 

@@ -116,15 +116,17 @@ class Meter:
 
     # --- called for every operation -------------------------------------------------
 
-    def known(self, ops: Sequence[Op]) -> list[int]:
+    def known(self, ops: Sequence[Op]) -> Sequence[int]:
         """How many commits these entities are known to have, before they are asked."""
-        commits, older = self._commits, self._older
-        return [
-            commits.get(op.entity) or older.get(op.entity, 0)
-            if type(op) is Fetch or type(op) is Commit
-            else 0
-            for op in ops
-        ]
+        if len(ops) == 1:
+            return (self._known(ops[0]),)
+        return [self._known(op) for op in ops]
+
+    def _known(self, op: Op) -> int:
+        if type(op) is Fetch or type(op) is Commit:
+            entity = op.entity
+            return self._commits.get(entity) or self._older.get(entity, 0)
+        return 0
 
     def answered(
         self,
@@ -135,32 +137,43 @@ class Meter:
         now: float,
     ) -> None:
         """The engine answered all of these, after so many seconds."""
-        for op, outcome, before in zip(ops, outcomes, known, strict=True):
-            series = self._of(op)
-            series.duration.add(seconds)
-            what = type(outcome)
-            if type(op) is Commit:
-                if what is Applied:
-                    self._commits[op.entity] = before + 1
-                    if outcome.lease is not None and type(op.writes[0]) is Acquire:  # type: ignore[union-attr]
-                        self._granted(op.entity, outcome)  # type: ignore[arg-type]
-                    if WRITES_LOG.isEnabledFor(logging.DEBUG):
-                        log_write(op, series.operation, outcome, seconds)
-            elif what is Fetched:
-                head: Head = outcome.head  # type: ignore[union-attr]
-                if head.commits > before:
-                    self._commits[op.entity] = head.commits  # type: ignore[union-attr]
-                elif head.commits < before and head.exists:
-                    self._went_back(op.entity, head, before)  # type: ignore[union-attr]
-                if outcome.reset:  # type: ignore[union-attr]
-                    self.consistency["reset"] += 1
-            elif what is Listed and op.due:  # type: ignore[union-attr]
-                for found in outcome.entities:  # type: ignore[union-attr]
-                    self._see(found.entity, found.head)
-            if what not in _ORDINARY:
-                self._refused(op, series, outcome, seconds)
+        if len(ops) == 1:
+            self._note(ops[0], outcomes[0], known[0], seconds)
+        else:
+            for op, outcome, before in zip(ops, outcomes, known, strict=True):
+                self._note(op, outcome, before, seconds)
         if len(self._commits) > REMEMBERED or now - self._rotated > GENERATION:
             self._rotate(now)
+
+    def _note(self, op: Op, outcome: Outcome, before: int, seconds: float) -> None:
+        series = self._of(op)
+        series.duration.add(seconds)
+        if type(op) is Commit:
+            if type(outcome) is Applied:
+                self._commits[op.entity] = before + 1
+                if outcome.lease is not None and type(op.writes[0]) is Acquire:
+                    self._granted(op.entity, outcome)
+                if WRITES_LOG.isEnabledFor(logging.DEBUG):
+                    log_write(op, series.operation, outcome, seconds)
+                return
+        elif type(op) is Fetch:
+            if type(outcome) is Fetched:
+                self._fetched(op.entity, outcome, before)
+                return
+        elif type(outcome) is Listed and type(op) is List and op.due:
+            for found in outcome.entities:
+                self._see(found.entity, found.head)
+        if type(outcome) not in _ORDINARY:
+            self._refused(op, series, outcome, seconds)
+
+    def _fetched(self, entity: Entity, fetched: Fetched, before: int) -> None:
+        head = fetched.head
+        if head.commits > before:
+            self._commits[entity] = head.commits
+        elif head.commits < before and head.exists:
+            self._went_back(entity, head, before)
+        if fetched.reset:
+            self.consistency["reset"] += 1
 
     def failed(self, ops: Sequence[Op], error: BaseException, seconds: float) -> None:
         """The engine failed, or the caller did not wait for the answer."""
