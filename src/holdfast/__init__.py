@@ -39,6 +39,7 @@ from holdfast.errors import (
 from holdfast.keys import idempotency_key
 from holdfast.layers.policy import Policy
 from holdfast.layers.spill import Spill
+from holdfast.metrics import Metrics
 from holdfast.records import (
     Appended,
     Change,
@@ -88,6 +89,7 @@ __all__ = [
     "LeaseLost",
     "Limits",
     "Lock",
+    "Metrics",
     "NotYoursError",
     "Permanent",
     "Policy",
