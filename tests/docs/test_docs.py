@@ -267,11 +267,19 @@ def asked(scheme: str, query: str, before: str) -> list[str]:
 def test_every_limit_is_in_the_reference_with_its_value() -> None:
     text = read(REFERENCE / "limits.md")
     limits, policy = holdfast.Limits(), holdfast.Policy()
+    spill, alarm = holdfast.Spill(), holdfast.Alarm()
     values = {
         "Limits.message": f"{limits.message:,}",
         "Limits.commit": f"{limits.commit:,}",
         "Policy.read_timeout": f"{policy.read_timeout:g} s",
         "Policy.write_timeout": f"{policy.write_timeout:g} s",
+        "Policy.breaker_failures": f"| {policy.breaker_failures} |",
+        "Policy.breaker_seconds": f"{policy.breaker_seconds:g} s",
+        "Policy.threads": f'"{policy.threads}"',
+        "Spill.max_bytes": f"{spill.max_bytes:,}",
+        "Spill.max_age": f"{spill.max_age / 3600:g} hours",
+        "Alarm.suppressed": f"{alarm.suppressed} in {alarm.seconds:g} s",
+        "Alarm.slow": f"{alarm.slow:g} s",
         "id": f"{codec.ID_BYTES} bytes",
         "depth": f"{codec.MAX_DEPTH} levels",
         "keys": f"{engine.KEYS_KEPT:,}",

@@ -19,6 +19,7 @@ from policy.load import Crowd, Lag
 CONVERSATIONS = 12
 POLICY = Policy(read_timeout=0.5, write_timeout=0.8, breaker_seconds=0.5)
 LOCAL_WRITE = 0.3  # a spilled append takes its deadline and then one write to the local disk
+ENGINE_SECONDS = 4.5  # the longest that a round trip to PostgreSQL may take
 SUPPRESSED = 40  # so many before the fault is over: less proves nothing
 
 ORDINARY = [(name, fault) for name, (_, faults, _) in ENGINES.items() for fault in faults]
@@ -68,12 +69,13 @@ async def survive(target: Target, fault: str, folder: Path, blocking: bool) -> N
     await until(lambda: store.counters.replayed == store.counters.spilled)
     await until(lambda: len(heard) == 2)
     await opened.do(store.close)
-    check_calls(seen, lag.most)
+    check_calls(seen, lag.most, blocking)
     assert recovered <= 5.0 + lag.most, f"it took {recovered:.1f} s"
     assert [(event.name, event.raised) for event in heard] == [
         ("memory_write_suppressed", True),
         ("memory_write_suppressed", False),
     ]
+    assert store.counters.late == 0, "each conversation has one writer"
     assert store.counters.dropped == store.counters.refused == store.counters.erased == 0
     assert not list((folder / "spill").iterdir())
     async with holdfast.open(target.direct, spill=False) as other:
@@ -82,11 +84,15 @@ async def survive(target: Target, fault: str, folder: Path, blocking: bool) -> N
             assert found == [n for n in range(count) for _ in range(2)], id
 
 
-def check_calls(seen: Any, lag: float) -> None:
-    """No call outlives its deadline, net of what this machine itself was late."""
+def check_calls(seen: Any, lag: float, blocking: bool) -> None:
+    """No call outlives its deadline, net of what this machine itself was late.
+
+    A round trip that a blocking caller makes itself is bounded by the engine.
+    """
     assert set(seen.statuses) <= {"stored", "spilled"}
-    assert seen.longest_read <= POLICY.read_timeout + lag + 0.1
-    assert seen.longest_append <= POLICY.write_timeout + lag + LOCAL_WRITE
+    longest = ENGINE_SECONDS if blocking else 0.0
+    assert seen.longest_read <= max(longest, POLICY.read_timeout) + lag + 0.1
+    assert seen.longest_append <= max(longest, POLICY.write_timeout) + lag + LOCAL_WRITE
 
 
 @pytest.mark.timing

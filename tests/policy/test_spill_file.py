@@ -191,6 +191,15 @@ def test_adopted_records_stand_in_the_order_in_which_they_were_written(tmp_path:
     assert waiting(new) == ["op-1", "op-2", "op-3", "op-4"]
 
 
+def test_a_clock_that_was_set_back_does_not_reorder_a_file(tmp_path: Path) -> None:
+    old, new = backlog(tmp_path), backlog(tmp_path)
+    keep(old, 5, 1)
+    keep(new, 3)
+    old.close()
+    new.adopt()
+    assert waiting(new) == ["op-3", "op-5", "op-1"]
+
+
 def test_a_child_does_not_keep_its_parents_lock(tmp_path: Path) -> None:
     kept = backlog(tmp_path)
     keep(kept, 1)

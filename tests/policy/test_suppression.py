@@ -230,6 +230,34 @@ async def test_what_was_deleted_meanwhile_stays_deleted(place: str, tmp_path: Pa
     assert (store.counters.erased, store.counters.replayed) == (1, 0)
 
 
+async def test_what_is_erased_while_an_append_still_waits_stays_erased(
+    place: str, tmp_path: Path
+) -> None:
+    policy = Policy(read_timeout=0.5, write_timeout=0.5, breaker_seconds=0.05)
+    async with open_store(place, tmp_path, policy=policy) as store, holdfast.open(place) as other:
+        with store.faults.unavailable() as outage:
+            waits = asyncio.create_task(store.thread("s-1", user="u-1").append(say("one")))
+            await until(lambda: outage.fired > 0)
+            await other.user("u-1").erase()
+            assert not waits.done(), "it was erased too late to prove anything"
+            assert (await waits).status == "spilled"
+        await until(lambda: store.counters.erased == 1)
+        assert not (await other.thread("s-1", user="u-1").load()).exists
+
+
+async def test_an_append_cancelled_while_it_is_kept_is_replayed_all_the_same(
+    place: str, tmp_path: Path
+) -> None:
+    async with open_store(place, tmp_path) as store:
+        with store.faults.unavailable():
+            task = asyncio.create_task(store.thread("s-1").append(say("one")))
+            await until(lambda: store.counters.spilled == 1)
+            task.cancel()
+            await asyncio.wait([task])
+        await until(lambda: store.counters.replayed == 1)
+        assert texts(await store.thread("s-1").load()) == ["one"]
+
+
 @pytest.mark.parametrize("begun", [True, False])
 async def test_an_erased_user_stays_erased(place: str, tmp_path: Path, begun: bool) -> None:
     async with open_store(place, tmp_path) as store, holdfast.open(place) as other:

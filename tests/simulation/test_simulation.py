@@ -22,10 +22,11 @@ CHUNKS = {
     "documents": 3,
     "threads": 3,
     "locks": 4,
-    "tasks": 4,
-    "workflows": 5,
+    "tasks": 3,
+    "workflows": 4,
     "journals": 3,
     "erase": 3,
+    "spill": 2,
 }
 SOAK_CHUNK = 4_000
 SOAK_CHUNKS = {name: 2 * chunks for name, chunks in CHUNKS.items()}
@@ -39,6 +40,7 @@ ALSO = {
     "workflows": AT_RENEWALS,
     "journals": (FEED_BROKEN,),
     "erase": (*AT_RENEWALS, TORN),
+    "spill": (),
 }
 
 

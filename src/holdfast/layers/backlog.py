@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable
+from heapq import merge
 
 from holdfast.counters import Counters
 from holdfast.layers.spill import (
@@ -220,10 +221,14 @@ class Backlog:
         self._counters.damaged += damaged
         with self._lock:
             fresh = [record for op, record in records.items() if op not in self._sizes]
+            touched = {record.entity for record in fresh}
+            before = {entity: self.waiting.pop(entity, ()) for entity in touched}
             for record in fresh:
                 self._remember(record, len(line_of(record)))
-            for entity in {record.entity for record in fresh}:
-                self.waiting[entity] = deque(sorted(self.waiting[entity], key=lambda r: r.at))
+            # By time, but never against the order of one file: its clock may have been set back.
+            for entity, ours in before.items():
+                both = merge(ours, self.waiting[entity], key=lambda record: record.at)
+                self.waiting[entity] = deque(both)
         logger.warning(
             "spill_adopted",
             extra={"file": file.path, "records": len(fresh), "damaged": damaged},
@@ -251,6 +256,11 @@ class Backlog:
         for record in lost:
             self._counters.drop(record.entity.id)
         return len(lost)
+
+    def let_go(self) -> None:
+        """As the end of the process does: from now on the files are anybody's."""
+        for file in self._live:
+            file.close()
 
     def _cannot(self, error: OSError) -> None:
         if self.problem is None:

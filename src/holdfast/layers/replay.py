@@ -45,7 +45,10 @@ logger = logging.getLogger("holdfast.spill")
 
 LATE = "late"  # the document of a thread that says which of its turns came late
 MARKS_KEPT = 100
+ENDS_KEPT = 10_000
 LOOK_BACK = 50  # entries looked at first
+CLOCK_TRIES = 3
+CLOCK_EXACT = 0.02  # seconds: exact enough
 CLOCK_SECONDS = 60.0  # how long the difference of two clocks is relied on
 
 Ask = Callable[[Sequence[Op]], Coroutine[Any, Any, list[Outcome]]]
@@ -105,10 +108,18 @@ class Replayer:
             if self._world.monotonic() >= deadline:
                 raise _still_going(entity)
             place = await self._replay_one(ask, record, place)
-            if place is None or self._backlog.head(entity) is None:
-                self._ends.pop(entity, None)
-            else:
-                self._ends[entity] = place
+            if place is not None:
+                self._end_at(entity, place)
+
+    def _end_at(self, entity: Entity, place: Place) -> None:
+        """What stands at the end of this log is a turn of ours, written before what comes next.
+
+        It may have been stored later than the next one was written: that makes nothing late.
+        """
+        self._ends.pop(entity, None)
+        self._ends[entity] = place
+        if len(self._ends) > ENDS_KEPT:
+            del self._ends[next(iter(self._ends))]
 
     async def _replay_one(self, ask: Ask, record: Record, place: Place | None) -> Place | None:
         """The end of the log behind it; None if that is not known."""
@@ -139,6 +150,9 @@ class Replayer:
                 await self._stored(record, outcome.version, place.late)
                 return Place(outcome.version, outcome.stamp, place.late, marks)
             case Duplicate():  # this very append, or one with its key, had arrived after all
+                if outcome.head.stamp == record.op:
+                    end = Place(outcome.head.version, record.op, False, place.marks)
+                    self._end_at(record.entity, end)
                 await self._stored(record, outcome.first.version, False)
             case Conflict(failed=NotDroppedSince()):
                 self._counters.erased += 1
@@ -160,14 +174,16 @@ class Replayer:
             self._counters.erased += 1
             await self._done(record, "erased")
             return None
-        if await self._is_there(ask, record, fetched, written):
-            await self._stored(record, fetched.head.version, False)
-            return None
         head, entries = fetched.head, fetched.entries
+        marks = decode(fetched.documents[LATE].json)["turns"] if fetched.documents else []
+        if await self._is_there(ask, record, fetched, written):
+            if head.stamp == record.op:
+                self._end_at(entity, Place(head.version, head.stamp, False, marks))
+            await self._stored(record, head.version, False)
+            return None
         known = self._ends.get(entity)
         if known is not None and (known.version, known.stamp) == (head.version, head.stamp):
-            return known  # the newest entry is an older turn that we have replayed ourselves
-        marks = decode(fetched.documents[LATE].json)["turns"] if fetched.documents else []
+            return known
         late = bool(entries) and entries[-1].at > record.at + self._most
         return Place(head.version, head.stamp or None, late, marks)
 
@@ -215,14 +231,20 @@ class Replayer:
         if self._measured is not None and now - self._measured < CLOCK_SECONDS:
             return
         clock = Entity(namespace, "spill", "clock")
-        question = Commit(
-            clock, self._world.new_id(), (SetHead(status="asked"),), retain=CLOCK_SECONDS
-        )
-        before = self._world.now()
-        outcome = (await ask((question,)))[0]
-        assert isinstance(outcome, Applied | Duplicate)
-        at = outcome.at if isinstance(outcome, Applied) else outcome.first.at
-        self._least, self._most = at - self._world.now(), at - before
+        writes = (SetHead(status="asked"),)
+        closest = float("inf")
+        for _ in range(CLOCK_TRIES):  # one that was slow, or tried again inside, says little
+            asked = self._world.now()
+            commit = Commit(clock, self._world.new_id(), writes, retain=CLOCK_SECONDS)
+            outcome = (await ask((commit,)))[0]
+            answered = self._world.now()
+            assert isinstance(outcome, Applied | Duplicate)
+            at = outcome.at if isinstance(outcome, Applied) else outcome.first.at
+            if answered - asked < closest:
+                closest = answered - asked
+                self._least, self._most = at - answered, at - asked
+            if closest <= CLOCK_EXACT:
+                break
         self._measured = now
 
     async def _stored(self, record: Record, version: int, late: bool) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from holdfast.alarm import Alarm, AlarmEvent, Alarms, failed, tell
 from holdfast.correlation import correlation_id
 from holdfast.counters import Counters
-from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.errors import HoldfastError, StoreMisused, StoreUnavailable
 from holdfast.layers.backlog import Backlog
 from holdfast.layers.policy import Deadlines, Policy
 from holdfast.layers.replay import Replayer
@@ -59,6 +59,7 @@ class Suppression:
         self._next_look = self._next_replay = 0.0
         self._news: deque[AlarmEvent] = deque()
         self._process = 0
+        self._closed = False
         self.alarms = Alarms(alarm, counters)
         # async only: begin
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -74,6 +75,8 @@ class Suppression:
 
     async def _execute_after_replay(self, ops: Sequence[Op]) -> list[Outcome]:
         """What this process knows of a thread must be in the store before anything else is."""
+        if self._is_over:
+            raise StoreMisused("this store is closed; open a new one with holdfast.open(...)")
         policy = self._policy
         touched: dict[Entity, None] = {}
         timeout = policy.read_timeout
@@ -90,49 +93,66 @@ class Suppression:
             await self._replayer.replay(entity, deadline)
         return await self._below.execute(ops, deadline)
 
+    @property
+    def _is_over(self) -> bool:
+        """Whether what is left was left to whoever comes next."""
+        return self._waiting is not self._backlog.waiting
+
     async def suppress(
-        self, commit: Commit, error: StoreUnavailable
+        self, commit: Commit, began: float, error: StoreUnavailable
     ) -> Literal["spilled", "dropped"]:
-        """Keep a plain append for later, and say so; never raises for the store's failure."""
+        """Keep a plain append for later, and say so; never raises for the store's failure.
+
+        `began` is when it was called, by this machine's clock.
+        """
         (append,) = commit.writes
         assert isinstance(append, Append)
         record = Record(
             commit.op,
             commit.entity,
             append.bodies,
-            self._world.now(),
+            began,
             commit.owner,
             append.key,
             commit.retain,
             correlation_id(),
         )
+        kept = self._backlog.add(record)
         self._counters.suppressed += 1
-        status: Literal["spilled", "dropped"] = "dropped"
-        if self._backlog.add(record):
-            status = "spilled"
+        if kept:
             self._counters.spilled += 1
-            if self._backlog.has_files:
-                await self._world.offload(self._backlog.persist)
         else:
             self._counters.drop(commit.entity.id)
+        status: Literal["spilled", "dropped"] = "spilled" if kept else "dropped"
+        self._say(record, status, error)
+        if self._is_over:
+            # It was under way when the store was closed: its file is left to whoever comes next.
+            lost = await self._world.offload(self._backlog.close)
+            return "dropped" if lost else status
+        if kept and self._backlog.has_files:
+            await self._world.offload(self._backlog.persist)
+        return status
+
+    def _say(self, record: Record, status: str, error: StoreUnavailable) -> None:
+        """In the log, and to the alarm; and see to it that somebody brings it to the store."""
         logger.warning(
             "memory_write_suppressed",
             extra={
-                "thread_id": commit.entity.id,
+                "thread_id": record.entity.id,
                 "status": status,
                 "error": type(error).__name__,
                 "applied": error.applied,
-                "messages": len(append.bodies),
+                "messages": len(record.bodies),
                 "correlation_id": record.correlation,
             },
         )
         now = self._world.monotonic()
         self.alarms.suppressed(now)
         self._news.extend(self.alarms.check(now))
-        self._next_replay = max(self._next_replay, now)
+        if self._is_over:
+            return
         self._settle_here()
         self._arm(0.0 if self._news else RETRY_SECONDS)
-        return status
 
     # --- beside everything else -----------------------------------------------------
 
@@ -207,6 +227,8 @@ class Suppression:
 
     def _arm(self, delay: float) -> None:
         """The next round is to be in so many seconds, or earlier."""
+        if self._closed:
+            return
         # async only: begin
         assert self._loop is not None
         when = self._loop.time() + delay
@@ -238,9 +260,9 @@ class Suppression:
 
     async def close(self) -> None:
         """Replay for a few seconds what waits; then leave it to whoever comes next."""
-        if self._process != os.getpid():
-            return  # never used here; after a fork it is the parent's
-        self._process = 0
+        if self._closed or self._process not in (0, os.getpid()):
+            return  # after a fork it is the parent's
+        self._closed = True
         # async only: begin
         if self._round is not None and self._loop is asyncio.get_running_loop():
             await asyncio.wait([self._round])
@@ -256,6 +278,8 @@ class Suppression:
             if self._world.monotonic() + CLOSING_PAUSE >= deadline:
                 break
             await self._world.pause(CLOSING_PAUSE)
+        # From here on nothing must overtake what is left behind.
+        self._waiting = {Entity("", "", ""): deque()}
         left = self._backlog.depth
         if left:
             lost = await self._world.offload(self._backlog.close)

@@ -106,12 +106,13 @@ class Thread:
             self._user,
             self._retain,
         )
+        began = scope.world.now()  # what is erased from here on must stay erased
         try:
             outcome = scope.execute((commit,))[0]
         except StoreUnavailable as error:
             if commit.checks or scope.suppress is None:
                 raise
-            return Appended(scope.suppress(commit, error), 0, Cursor(0))
+            return Appended(scope.suppress(commit, began, error), 0, Cursor(0))
         if type(outcome) is Applied:
             if self._scope.on_append is not None:
                 self._tell(self._scope.on_append, messages)

@@ -67,7 +67,7 @@ class Process:
         )
         self.gate = Gate(simulation, self, simulation.capabilities)
         self.store = Store(
-            self.gate, namespace=NAMESPACE, world=self.world, policy=Policy(threads="raise")
+            self.gate, namespace=NAMESPACE, world=self.world, **simulation.store_options
         )
         self._standstills = 0
 
@@ -114,6 +114,7 @@ class Process:
         self.alive = False
         self.main.stop()
         self.beside.stop()
+        self.store._stack.backlog.let_go()  # the operating system closes its files
         self._simulation.trace(self, "dies")
         self._simulation.died(self)
 
@@ -169,6 +170,7 @@ class Simulation:
             page=self.plan.choice((2, 3, 5, 200)),
         )
         self.over = False
+        self.store_options: dict[str, Any] = {"policy": Policy(threads="raise")}
         self.processes: list[Process] = []
         self._jobs: list[tuple[Process, asyncio.Task[Any]]] = []
         self._services: list[tuple[Process, asyncio.Task[Any]]] = []

