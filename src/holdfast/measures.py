@@ -54,7 +54,7 @@ class Measures:
         self._world = world
         self._meters: dict[str, Meter] = {}
         self._storages: dict[str, list[Storage]] = {}
-        self._numbers: list[Numbers] = []
+        self._numbers: list[tuple[object, Numbers]] = []
         self._leases: dict[str, list[Leases]] = {}
         self._breaks: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -65,9 +65,13 @@ class Measures:
         """The meter of all engines with this name."""
         return self._meters.setdefault(engine, Meter(engine))
 
-    def absorb(self, numbers: Numbers) -> None:
-        """Read these numbers at every snapshot; names not in `ABSORBED` are left out."""
-        self._numbers.append(numbers)
+    def absorb(self, whose: object, numbers: Numbers) -> None:
+        """Read these numbers at every snapshot; names not in `ABSORBED` are left out.
+
+        `whose` they are is read once, though several engines may share it.
+        """
+        if all(known is not whose for known, _ in self._numbers):
+            self._numbers.append((whose, numbers))
 
     def absorb_leases(self, engine: str, leases: Leases) -> None:
         """Where the renewals of an engine's leases keep their numbers."""
@@ -115,7 +119,7 @@ class Measures:
 
     def _absorbed(self, families: dict[str, Family]) -> None:
         found = dict.fromkeys(ABSORBED, 0.0)  # a rate needs a 0 to start from
-        for numbers in self._numbers:
+        for _, numbers in self._numbers:
             for name, value in numbers().items():
                 if name in _OLDEST:
                     found[name] = max(found[name], value)

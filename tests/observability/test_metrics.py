@@ -17,7 +17,7 @@ from holdfast.context.repeats import RepeatDetector
 from holdfast.engine import Description
 from holdfast.meter import KINDS, Meter
 from holdfast.metrics import DURATIONS, Histogram, quantile
-from holdfast.ops import Acquire, Append, Entity, Fence, Fetch, Fetched, Head, Release
+from holdfast.ops import Acquire, Append, Entity, Fence, Fetch, Fetched, Head, Release, SetHead
 from holdfast.registry import create_engine, parse
 from holdfast.storage import Storage
 from holdfast.testing.broken import DropsAcknowledged, ServesStale
@@ -300,6 +300,26 @@ async def test_taking_over_from_a_dead_holder_is_counted_and_a_handover_is_not(
     metrics = store.metrics()
     assert metrics.value("holdfast_lease_takeovers_total", engine="memory", kind="lock") == 1
     assert metrics.value("holdfast_operations_total", outcome="held") == 2
+    await ok(store.close())
+
+
+async def test_taking_over_an_abandoned_workflow_and_an_abandoned_task_is_counted(
+    open_store: Open,
+) -> None:
+    clock = SteppableWorld()
+    store = open_store(world=clock)
+    scope = store._scope
+    for kind, status in (("workflow", "active"), ("task", "running")):
+        entity = scope.entity(kind, "abandoned")
+        writes = (Acquire("dead", 30.0, "dead"), SetHead(status=status, label="kind", due_in=30.0))
+        await ok(scope.commit(entity, writes))
+    clock.advance(seconds=31)
+    block = store.workflow("abandoned", kind="refund", wait=0)
+    await enter(block)
+    await leave(block)
+    assert await ok(store.once("abandoned", str, 3, wait=0)) == "3"
+    takeovers = store.metrics().family("holdfast_lease_takeovers_total").samples
+    assert {(s.labels["kind"], s.value) for s in takeovers} == {("workflow", 1), ("task", 1)}
     await ok(store.close())
 
 

@@ -74,12 +74,12 @@ class Stack:
             self.execute_though_open = Instruments(self.execute_though_open, meter, world).execute
             measures.sample(meter.engine, self._storage)
             measures.absorb_leases(meter.engine, self.renewals)
-            measures.absorb(self._numbers)
+            measures.absorb(counters, counters.as_dict)
+            measures.absorb(self, self._numbers)
 
     def _numbers(self) -> dict[str, float]:
         """What the layers here have counted, for `Measures`."""
         return {
-            **self.counters.as_dict(),
             "spill_depth": self.backlog.depth,
             "spill_age": self.backlog.age,
             "breaker_open": float(self.breaker != "closed"),
