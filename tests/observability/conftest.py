@@ -49,8 +49,12 @@ def prometheus_tools() -> dict[str, str]:
     """
     found = {name: shutil.which(name) for name in ("prometheus", "promtool")}
     if None in found.values() and os.geteuid() == 0 and shutil.which("apt-get"):
-        install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", "prometheus"]
-        subprocess.run(install, capture_output=True, timeout=180, check=False)
+        # Two workers may come here at once: the second waits for the first.
+        install = ["apt-get", "install", "-y", "-q", "-o", "DPkg::Lock::Timeout=120", "prometheus"]
+        try:
+            subprocess.run(install, capture_output=True, timeout=150, check=False)
+        except subprocess.TimeoutExpired:
+            return {}
         found = {name: shutil.which(name) for name in found}
     return {name: path for name, path in found.items() if path is not None}
 

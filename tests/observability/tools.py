@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 
 import pytest
 
@@ -15,5 +14,4 @@ def missing(tools: dict[str, str], name: str) -> bool:
     sentence = f"{name} is not installed: what it checks was NOT checked (install prometheus)"
     if os.environ.get("CI"):
         pytest.fail(sentence)
-    warnings.warn(sentence, stacklevel=2)
-    return True
+    return True  # and the end of the run says so: tests/conftest.py
