@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.json import encode as encode_json
 
 from holdfast.counters import Counters
 from holdfast.errors import InvalidInput
@@ -156,9 +156,9 @@ async def _finish(said: Any) -> None:
 
 
 def _post(url: str, event: AlarmEvent) -> None:
-    body = json.dumps({field: getattr(event, field) for field in event.__struct_fields__}).encode()
-    import urllib.request  # 40 ms of imports, for those who have a webhook
+    import urllib.request  # half of what importing Holdfast would take
 
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, encode_json(event), headers)
     with urllib.request.urlopen(request, timeout=WEBHOOK_SECONDS) as answer:
         answer.read(1024)

@@ -57,7 +57,9 @@ def log_refusal(
         WRITES_LOG.log(level, message, extra=fields | {"outcome": name})
 
 
-def log_failure(op: Op, operation: str, error: BaseException, name: str, seconds: float) -> None:
+def log_failure(
+    op: Op, operation: str, error: BaseException, name: str, seconds: float, unlogged: int
+) -> None:
     """At WARNING: the store failed, and whether a write may have been stored all the same."""
     if not isinstance(error, Exception):
         return  # the caller went away: no failure of the store
@@ -72,6 +74,8 @@ def log_failure(op: Op, operation: str, error: BaseException, name: str, seconds
         fields |= {"op": op.op} | _asked(op)
     if isinstance(error, StoreUnavailable) and write:
         fields["applied"] = error.applied
+    if unlogged:
+        fields["unlogged"] = unlogged
     fields["correlation_id"] = correlation_id()
     logger.warning("write_failed" if write else "read_failed", extra=fields)
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from holdfast import catalogue as names
 from holdfast.catalogue import CATALOGUE
-from holdfast.meter import OK, PROBLEMS, READS, Meter, Series, Tracing
-from holdfast.metrics import DURATIONS, Distribution, Family, Metrics, Sample, add_up, distribution
+from holdfast.meter import OK, PROBLEMS, READS, Meter, Reading, Tracing
+from holdfast.metrics import Family, Metrics, Sample, add_up
 from holdfast.storage import Growth, Storage
 from holdfast.world import World
 
@@ -37,6 +37,7 @@ ABSORBED: dict[str, tuple[str, dict[str, str]]] = {
 }
 _OLDEST = {"spill_age", "breaker_open"}  # of several sources the highest counts, not the sum
 
+FIRST_ERROR = "StoreUnavailable"
 REASONS = 16  # reasons for a context break that get a series of their own
 
 
@@ -105,7 +106,6 @@ class Measures:
         families = {d.name: Family(d.name, d.type, d.help, [], []) for d in CATALOGUE}
         for meter in self._meters.values():
             _operations(families, meter)
-            _lookups(families, meter)
             _consistency(families, meter)
         self._absorbed(families)
         self._renewals(families)
@@ -137,42 +137,37 @@ class Measures:
 
 
 def _operations(families: dict[str, Family], meter: Meter) -> None:
+    reads: list[Reading] = []
     for series in meter.series:
         labels = {"engine": meter.engine, "kind": series.kind, "operation": series.operation}
-        took = series.duration.read(labels)
-        families[names.DURATION].distributions.append(took)
-        refused, errors = dict(series.refused), dict(series.errors)
-        ok = max(0, took.count - sum(refused.values()) - sum(errors.values()))
-        for outcome, count in {OK: ok, **refused}.items():
+        reading = series.read(labels)
+        families[names.DURATION].distributions.append(reading.took)
+        ok = reading.answered - sum(reading.refused.values())
+        for outcome, count in {OK: ok, **reading.refused}.items():
             sample = Sample({**labels, "outcome": outcome}, count)
             families[names.OPERATIONS].samples.append(sample)
-        for error, count in errors.items():
+        for error, count in reading.errors.items():
             families[names.ERRORS].samples.append(Sample({**labels, "error": error}, count))
+        if series.operation in READS:
+            reads.append(reading)
+    _lookups(families, meter.engine, reads)
     for lane, sizes in (("read", meter.read_batches), ("write", meter.write_batches)):
         read = sizes.read({"engine": meter.engine, "lane": lane})
         families[names.BATCH].distributions.append(read)
 
 
-def _lookups(families: dict[str, Family], meter: Meter) -> None:
+def _lookups(families: dict[str, Family], engine: str, reads: list[Reading]) -> None:
     """All reads together, by the names that dashboards of agents use."""
-    reads = [series for series in meter.series if series.operation in READS]
-    labels = {"engine": meter.engine}
-    took = _together(reads, labels)
-    errors: Counter[str] = Counter()
-    for series in reads:
-        errors.update(dict(series.errors))
-    answered = max(0, took.count - errors.total())
+    labels = {"engine": engine}
+    errors: Counter[str] = Counter({FIRST_ERROR: 0})  # a rate needs a 0 to start from
+    for reading in reads:
+        errors.update(reading.errors)
+    answered = sum(reading.answered for reading in reads)
     families[names.LOOKUP_SUCCESS].samples.append(Sample(dict(labels), answered))
+    took = add_up([reading.took for reading in reads], labels)
     families[names.LOOKUP_LATENCY].distributions.append(took)
-    for error, count in (errors or {"StoreUnavailable": 0}).items():
+    for error, count in errors.items():
         families[names.LOOKUP_ERROR].samples.append(Sample({**labels, "error": error}, count))
-
-
-def _together(reads: Iterable[Series], labels: Mapping[str, str]) -> Distribution:
-    parts = [series.duration.read(labels) for series in reads]
-    if not parts:
-        return distribution(labels, DURATIONS, [0] * (len(DURATIONS) + 1), 0.0)
-    return add_up(parts, labels)
 
 
 def _consistency(families: dict[str, Family], meter: Meter) -> None:

@@ -7,14 +7,15 @@ Labels are the kinds of state (bounded here, whoever invents them), the operatio
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.logs import WRITES_LOG, log_failure, log_going_back, log_refusal, log_write
-from holdfast.metrics import DURATIONS, SIZES, Histogram
+from holdfast.metrics import DURATIONS, SIZES, Distribution, Histogram, Labels, distribution
 from holdfast.ops import (
     Acquire,
     Append,
@@ -47,6 +48,7 @@ from holdfast.ops import (
 
 KINDS = 24  # kinds of state that get series of their own; further ones share "other"
 REMEMBERED = 4096  # entities whose number of commits is remembered, in each of two generations
+LOGGED_A_SECOND = 20  # failed reads
 GENERATION = 1800.0  # seconds; far below the day for which a store remembers what was deleted
 
 OUTCOMES: dict[type, str] = {
@@ -80,16 +82,47 @@ Tracing = Callable[[str, Sequence[Op]], AbstractContextManager[Any]]
 
 
 class Series:
-    """All that is counted for one kind of state and one operation."""
+    """All that is counted for one kind of state and one operation.
 
-    __slots__ = ("duration", "errors", "kind", "operation", "refused")
+    A count and the outcome that it belongs to change together. Otherwise what is computed from
+    both could shrink for a moment, which to Prometheus is a restart.
+    """
+
+    __slots__ = ("_errors", "_refused", "duration", "kind", "operation")
 
     def __init__(self, kind: str, operation: str) -> None:
         self.kind = kind
         self.operation = operation
         self.duration = Histogram(DURATIONS)
-        self.refused: Counter[str] = Counter()
-        self.errors: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
+
+    def refused(self, outcome: str, seconds: float) -> None:
+        with self.duration.lock:
+            self.duration.add_locked(seconds)
+            self._refused[outcome] += 1
+
+    def failed(self, error: str, seconds: float) -> None:
+        with self.duration.lock:
+            self.duration.add_locked(seconds)
+            self._errors[error] += 1
+
+    def read(self, labels: Labels) -> Reading:
+        with self.duration.lock:
+            counts, total = list(self.duration.counts), self.duration.total
+            refused, errors = dict(self._refused), dict(self._errors)
+        answered = sum(counts) - sum(errors.values())
+        took = distribution(labels, DURATIONS, counts, total)
+        return Reading(took, answered, refused, errors)
+
+
+class Reading(NamedTuple):
+    """A series at one moment: how long it took, and what became of it."""
+
+    took: Distribution
+    answered: int  # the refused ones included
+    refused: dict[str, int]
+    errors: dict[str, int]
 
 
 class Meter:
@@ -109,6 +142,9 @@ class Meter:
         self._older: dict[Entity, int] = {}
         self._rotated = 0.0
         self._leases: dict[Entity, tuple[int, float]] = {}  # token and end of leases seen
+        self._lock = threading.Lock()  # over the two counters that have no series
+        self._logging_since = 0.0
+        self._logged = self._not_logged = 0
 
     @property
     def series(self) -> list[Series]:
@@ -147,6 +183,9 @@ class Meter:
 
     def _note(self, op: Op, outcome: Outcome, before: int, seconds: float) -> None:
         series = self._of(op)
+        if type(outcome) not in _ORDINARY:
+            self._refused(op, series, outcome, seconds)
+            return
         series.duration.add(seconds)
         if type(op) is Commit:
             if type(outcome) is Applied:
@@ -155,16 +194,12 @@ class Meter:
                     self._granted(op.entity, outcome)
                 if WRITES_LOG.isEnabledFor(logging.DEBUG):
                     log_write(op, series.operation, outcome, seconds)
-                return
         elif type(op) is Fetch:
             if type(outcome) is Fetched:
                 self._fetched(op.entity, outcome, before)
-                return
         elif type(outcome) is Listed and type(op) is List and op.due:
             for found in outcome.entities:
                 self._see(found.entity, found.head)
-        if type(outcome) not in _ORDINARY:
-            self._refused(op, series, outcome, seconds)
 
     def _fetched(self, entity: Entity, fetched: Fetched, before: int) -> None:
         head = fetched.head
@@ -173,19 +208,34 @@ class Meter:
         elif head.commits < before and head.exists:
             self._went_back(entity, head, before)
         if fetched.reset:
-            self.consistency["reset"] += 1
+            self._count("reset")
 
-    def failed(self, ops: Sequence[Op], error: BaseException, seconds: float) -> None:
+    def failed(self, ops: Sequence[Op], error: BaseException, seconds: float, now: float) -> None:
         """The engine failed, or the caller did not wait for the answer."""
         name = type(error).__name__ if isinstance(error, HoldfastError) else _foreign(error)
         unknown = isinstance(error, StoreUnavailable) and error.applied == "unknown"
         for op in ops:
             series = self._of(op)
-            series.duration.add(seconds)
-            series.errors[name] += 1
+            series.failed(name, seconds)
             if unknown and type(op) is Commit:
-                self.consistency["unknown"] += 1
-            log_failure(op, series.operation, error, name, seconds)
+                self._count("unknown")
+            unlogged = 0 if type(op) is Commit else self._unlogged(now)
+            if unlogged is not None:
+                log_failure(op, series.operation, error, name, seconds, unlogged)
+
+    def _unlogged(self, now: float) -> int | None:
+        """How many failed reads were not logged since the last one; None: nor is this one.
+
+        In an outage every read of every user fails; the log must not become the next outage.
+        """
+        if now - self._logging_since >= 1.0:
+            self._logging_since, self._logged = now, 0
+        if self._logged >= LOGGED_A_SECOND:
+            self._not_logged += 1
+            return None
+        self._logged += 1
+        left_out, self._not_logged = self._not_logged, 0
+        return left_out
 
     # --- what is rare ---------------------------------------------------------------
 
@@ -218,11 +268,11 @@ class Meter:
 
     def _refused(self, op: Op, series: Series, outcome: Outcome, seconds: float) -> None:
         name = OUTCOMES.get(type(outcome), "other")
-        series.refused[name] += 1
+        series.refused(name, seconds)
         if type(op) is not Commit:
             return
         if type(outcome) is Fenced:
-            self.consistency["fenced"] += 1
+            self._count("fenced")
         head = getattr(outcome, "head", None)
         if head is not None:
             self._see(op.entity, head)
@@ -240,13 +290,18 @@ class Meter:
         lease = applied.lease
         assert lease is not None
         if seen is not None and seen[0] != lease.token and lease.granted >= seen[1]:
-            self.takeovers[entity.kind if entity.kind in self._kinds else "other"] += 1
+            with self._lock:
+                self.takeovers[entity.kind if entity.kind in self._kinds else "other"] += 1
 
     def _went_back(self, entity: Entity, head: Head, before: int) -> None:
         """The store shows less than it has shown: an old replica, a failover, a restore."""
-        self.consistency["backwards"] += 1
+        self._count("backwards")
         self._commits[entity] = head.commits  # said once; from here on it may only grow again
         log_going_back(entity, head, before)
+
+    def _count(self, problem: str) -> None:
+        with self._lock:
+            self.consistency[problem] += 1
 
     def _rotate(self, now: float) -> None:
         self._rotated = now

@@ -28,22 +28,27 @@ Labels = Mapping[str, str]
 class Histogram:
     """Counts by fixed buckets. Any thread may add; reading sees a consistent state."""
 
-    __slots__ = ("_lock", "bounds", "counts", "total")
+    __slots__ = ("bounds", "counts", "lock", "total")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)  # the last one: above every bound
         self.total = 0.0
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
     def add(self, value: float) -> None:
         at = bisect_left(self.bounds, value)
-        with self._lock:
+        with self.lock:
             self.counts[at] += 1
             self.total += value
 
+    def add_locked(self, value: float) -> None:
+        """For whoever holds the lock already, to change something else together with it."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
     def read(self, labels: Labels) -> Distribution:
-        with self._lock:
+        with self.lock:
             counts, total = list(self.counts), self.total
         return distribution(labels, self.bounds, counts, total)
 

@@ -1,7 +1,11 @@
-"""A process dies with a full spill: whoever comes next brings it to the store, or leaves it out."""
+"""A process dies with a full spill: whoever comes next brings it to the store, or leaves it out.
+
+And one whose disk is full goes on.
+"""
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -17,7 +21,7 @@ import holdfast
 import holdfast.sync
 from holdfast import Spill
 
-ROLE = Path(__file__).parent / "roles" / "spiller.py"
+ROLES = Path(__file__).parent / "roles"
 COLOURS = ("async", "sync")
 
 
@@ -35,7 +39,14 @@ def locked(path: Path) -> Iterator[None]:
 
 def spill_and_die(path: Path, spill: Path, colour: str) -> int:
     """How many turns a process had spilled when kill -9 met it."""
-    command = [sys.executable, "-W", "error", str(ROLE), f"sqlite:///{path}", str(spill)]
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        str(ROLES / "spiller.py"),
+        f"sqlite:///{path}",
+        str(spill),
+    ]
     child = subprocess.Popen(
         [*command, colour, "20000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -114,3 +125,13 @@ def test_two_that_start_at_once_share_the_work_and_double_nothing(
     with holdfast.sync.open(url, spill=False) as store:
         stored = sum(store.thread(f"s-{n}", user="u-1").load().version for n in range(3))
     assert stored == sum(counts)
+
+
+def test_a_turn_that_a_full_disk_refused_is_stored_when_there_is_room(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", str(ROLES / "full_disk.py"), str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    said = json.loads(ran.stdout)
+    assert said["statuses"] == ["spilled", "stored"]
+    assert said["n"] == list(range(42))
+    assert (said["read"], said["breaker"]) == (False, "closed")

@@ -35,7 +35,8 @@ class Instruments:
         try:
             outcomes = self._below(ops)
         except BaseException as error:
-            meter.failed(ops, error, monotonic() - start)
+            now = monotonic()
+            meter.failed(ops, error, now - start, now)
             raise
         now = monotonic()
         meter.answered(ops, outcomes, known, now - start, now)
