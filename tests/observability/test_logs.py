@@ -73,6 +73,35 @@ async def test_a_failure_says_whether_the_write_may_be_there(open_store: Open, l
     await ok(store.close())
 
 
+class Ahead(World):
+    """Whose monotonic clock can be put forward."""
+
+    ahead = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
+
+async def test_an_outage_does_not_flood_the_log(open_store: Open, log: Log) -> None:
+    policy = Policy(read_timeout=0.02, write_timeout=0.02, breaker_failures=1)
+    world = Ahead()
+    store = open_store(policy=policy, world=world)
+    await ok(store.thread("s-1").load())
+    with store.faults.unavailable():
+        for _ in range(600):  # at once, when the breaker has opened
+            with pytest.raises(StoreUnavailable):
+                await ok(store.thread("s-1").load())
+    lines = log.events("read_failed")
+    assert 20 <= len(lines) < 300
+    assert store.metrics().value("agent_state_lookup_error_total") == 600
+    world.ahead = 1.0  # the limit is by the second
+    with store.faults.unavailable(), pytest.raises(StoreUnavailable):
+        await ok(store.thread("s-1").load())
+    lines = log.events("read_failed")
+    assert len(lines) + sum(line.get("unlogged", 0) for line in lines) == 601
+    await ok(store.close())
+
+
 async def test_a_suppressed_append_is_one_line_with_its_thread(store: Any, log: Log) -> None:
     with store.faults.unavailable(), holdfast.correlate("request-9"):
         await ok(store.thread("s-1").append(HELLO))

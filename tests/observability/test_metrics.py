@@ -460,3 +460,32 @@ def test_threads_lose_no_count() -> None:
         worker.join()
     assert store.metrics().value("agent_state_lookup_success_total") == 4000
     store.close()
+
+
+def test_no_counter_ever_shrinks_while_threads_are_at_work() -> None:
+    """To Prometheus a counter that shrinks is a restart, and the next rate a mountain."""
+    store = sync.open("memory://")
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.is_set():
+            store.thread("s-1").append(HELLO, key="always the same")  # a duplicate, but once
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    before: dict[Any, float] = {}
+    shrunk = []
+    for _ in range(300):
+        for family in store.metrics().families:
+            for sample in family.samples if family.type == "counter" else ():
+                key = (family.name, *sample.labels.items())
+                if sample.value < before.get(key, 0.0):
+                    shrunk.append(key)
+                before[key] = sample.value
+    over.set()
+    for worker in workers:
+        worker.join()
+    assert shrunk == []
+    assert store.metrics().value("holdfast_operations_total", outcome="duplicate") > 10
+    store.close()
