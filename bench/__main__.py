@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import shutil
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -18,16 +17,22 @@ from typing import Any
 import apsw
 
 from bench import coordination, imports, processes, storage
-from bench.contestants import SQLITE, Field
+from bench.contestants import POSTGRES, REDIS, SQLITE, Field
 from bench.conversations import Population
 from bench.coordination import rows_of_coordination
+from bench.databases import Databases
 from bench.driving import Ready, Tasks, Threads, check
+from bench.homes import Files, Home, Servers, server_version
 from bench.report import Report
 from bench.rounds import Cell, Work, play
+from bench.storage import store_on_servers
 from bench.targets import LONG, SHORT, rows_of, rows_of_imports, rows_of_races, rows_of_storage
+from bench.targets_postgres import rows_on_postgres
+from bench.targets_redis import rows_of_memory, rows_on_redis
 
 CALLS = ("last", "get", "update", "append", "turn")  # reads first: appends make histories longer
 SECTIONS = (*CALLS, "histories", "context", "coordination", "processes", "storage", "import")
+ENGINES = ("sqlite", "redis", "postgres")
 HISTORIES = (10, SHORT, 1_000, LONG)  # besides 100, which every other cell uses
 POPULATION = {10: 60, SHORT: 60, 100: 100, 1_000: 10, LONG: 5}
 
@@ -38,21 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         folder = Path(name)
         before = _fsync(folder)
         report = Report(_setting(options))
-        report.cells = _cells(folder, SQLITE, options)
-        report.rows = rows_of(report.cells)
-        if "coordination" in options.only:
-            _say("run-once tasks and workflow steps")
-            calls = 30 if options.quick else 100
-            measured = coordination.measure(folder, rounds=options.rounds, calls=calls)
-            report.rows += rows_of_coordination(measured)
-        if "processes" in options.only:
-            _say("four processes on one file")
-            races = processes.race(folder, SQLITE.fill, rounds=options.rounds, turns=options.turns)
-            report.rows += rows_of_races(races)
-        if "storage" in options.only:
-            _say("stored bytes")
-            stored = storage.store(folder, SQLITE.fill, conversations=options.conversations)
-            report.rows += rows_of_storage(stored)
+        if "redis" in options.engine:
+            _measure_redis(folder, options, report)
+        if "postgres" in options.engine:
+            _measure_postgres(options, report)
+        if "sqlite" in options.engine:
+            _measure_sqlite(folder, options, report)
         report.setting["fsync µs"] = f"{before:.0f} … {_fsync(folder):.0f}"
     if "import" in options.only:
         _say("import")
@@ -63,11 +59,49 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report.write(options.json)
 
 
+def _measure_sqlite(folder: Path, options: argparse.Namespace, report: Report) -> None:
+    cells = _cells(lambda population: Files(folder, SQLITE, population), SQLITE, options)
+    report.cells += cells
+    report.rows += rows_of(cells)
+    if "coordination" in options.only:
+        _say("run-once tasks and workflow steps")
+        calls = 30 if options.quick else 100
+        measured = coordination.measure(folder, rounds=options.rounds, calls=calls)
+        report.rows += rows_of_coordination(measured)
+    if "processes" in options.only:
+        _say("four processes on one file")
+        races = processes.race(folder, SQLITE.fill, rounds=options.rounds, turns=options.turns)
+        report.rows += rows_of_races(races)
+    if "storage" in options.only:
+        _say("stored bytes")
+        stored = storage.store(folder, SQLITE.fill, conversations=options.conversations)
+        report.rows += rows_of_storage(stored)
+
+
+def _measure_redis(folder: Path, options: argparse.Namespace, report: Report) -> None:
+    cells = _cells(lambda population: Servers(folder, REDIS, population), REDIS, options)
+    report.cells += cells
+    report.rows += rows_on_redis(cells)
+    if "storage" in options.only:
+        _say("stored bytes on Redis")
+        stored = store_on_servers(folder, REDIS.fill, conversations=options.conversations)
+        report.rows += rows_of_memory(stored)
+
+
+def _measure_postgres(options: argparse.Namespace, report: Report) -> None:
+    cells = _cells(lambda population: Databases(POSTGRES, population), POSTGRES, options)
+    report.cells += cells
+    report.rows += rows_on_postgres(cells)
+
+
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="about 40 s instead of 3 minutes")
+    parser.add_argument("--quick", action="store_true", help="about 90 s instead of 6 minutes")
     parser.add_argument(
         "--only", metavar="SECTION,…", default=",".join(SECTIONS), help=", ".join(SECTIONS)
+    )
+    parser.add_argument(
+        "--engine", metavar="ENGINE,…", default=",".join(ENGINES), help=", ".join(ENGINES)
     )
     parser.add_argument("--callers", metavar="N,…", help="default: 1,10,100; --quick: 1,100")
     parser.add_argument("--rounds", type=int, help="how often each contestant has its turn")
@@ -85,6 +119,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     for section in options.only:
         if section not in SECTIONS:
             parser.error(f"--only {section}: use one of {', '.join(SECTIONS)}")
+    options.engine = options.engine.split(",")
+    for engine in options.engine:
+        if engine not in ENGINES:
+            parser.error(f"--engine {engine}: use one of {', '.join(ENGINES)}")
     callers = options.callers or ("1,100" if options.quick else "1,10,100")
     try:
         options.callers = [int(number) for number in callers.split(",")]
@@ -99,22 +137,24 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _cells(folder: Path, field: Field, options: argparse.Namespace) -> list[Cell]:
+def _cells(
+    home: Callable[[Population], Home], field: Field, options: argparse.Namespace
+) -> list[Cell]:
     groups = _groups(options)
     if not groups:
         return []
     needed = {work.history for works in groups for work in works} | {100}
     population = Population({n: POPULATION[n] for n in sorted(needed)})
-    _say(f"filling files with {sum(n for _, _, n in population.owners()):,} messages")
-    files = _Files(folder, field, population)
+    _say(f"filling stores with {sum(n for _, _, n in population.owners()):,} messages")
+    stores = home(population)
     contestants: list[Ready] = []
     cells: list[Cell] = []
     try:
         contestants += [
-            Threads(each(files.copy(each.layout)), max(options.callers)) for each in field.blocking
+            Threads(each(stores.copy(each.layout)), max(options.callers)) for each in field.blocking
         ]
         for loop in _loops(options):
-            contestants += [Tasks(each(files.copy(each.layout)), loop) for each in field.awaited]
+            contestants += [Tasks(each(stores.copy(each.layout)), loop) for each in field.awaited]
         for each in contestants:
             check(each, population.threads(100)[0], population.user(0))
         for works in groups:
@@ -127,6 +167,7 @@ def _cells(folder: Path, field: Field, options: argparse.Namespace) -> list[Cell
     finally:
         for each in contestants:
             each.close()
+        stores.close()
     return cells
 
 
@@ -162,32 +203,16 @@ def _takes_part(each: Ready, work: Work, options: argparse.Namespace) -> bool:
     return each.loop != "uvloop" or options.loop is not None or work.callers == 100
 
 
-class _Files:
-    """Each layout is filled once; every contestant gets a copy of its own."""
-
-    def __init__(self, folder: Path, field: Field, population: Population) -> None:
-        self._folder = folder
-        self._copies = 0
-        for layout, fill in field.fill.items():
-            fill(str(folder / f"{layout}.db"), population)
-
-    def copy(self, layout: str) -> str:
-        self._copies += 1
-        path = self._folder / f"{layout}-{self._copies}.db"
-        with (self._folder / f"{layout}.db").open("rb") as source, path.open("wb") as target:
-            shutil.copyfileobj(source, target)
-            os.fsync(target.fileno())  # otherwise the first commits would pay for it
-        return str(path)
-
-
 def _setting(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "Python": platform.python_version(),
         "sqlite3": sqlite3.sqlite_version,
         "apsw": apsw.sqlite_lib_version(),
+        "server": server_version(),
         "cores": os.cpu_count(),
         "rounds": options.rounds,
-        "durability": "WAL, synchronous=FULL",
+        "durability": "SQLite: WAL, synchronous=FULL; Redis: appendfsync everysec; "
+        "PostgreSQL: fsync, synchronous_commit=on",
     }
 
 

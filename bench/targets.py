@@ -70,7 +70,7 @@ def title(result: Result) -> str:
     """A contestant's name, with its loop where that is not the ordinary one."""
     if result.loop == "uvloop":
         return f"{result.name} (uvloop)"
-    if result.loop == "threads" and result.name != BLOCKING:
+    if result.loop == "threads" and not result.name.startswith(BLOCKING):
         return f"{result.name}, blocking"
     return result.name
 
@@ -82,8 +82,8 @@ def rows_of(cells: Sequence[Cell]) -> list[Row]:
         *_one_caller(found),
         *_many_callers(found),
         *_others(found),
-        *_growth(found),
-        *_context(found),
+        *growth(found, BLOCKING, HOLDFAST),
+        *context(found, BLOCKING, HOLDFAST),
     ]
 
 
@@ -108,10 +108,7 @@ def _many_callers(cells: Cells) -> Iterator[Row]:
     for who, ratio in cells.against(work, HOLDFAST, ("aiosqlite",), "per_second"):
         yield Row(f"{work}: calls/s", who, ratio)
     for name, limit in ((HOLDFAST, 15.0), (BLOCKING, None)):
-        for result in cells.find(work, name):
-            each = [quantile(slot.took, 0.99) / 1e6 for slot in result.slots]
-            p99 = Ratio(result.p99 / 1000, min(each), max(each))
-            yield Row(f"{work}: p99", title(result), p99, "ms", at_most=limit)
+        yield from slowest(cells, work, name, limit)
     work = Work("last", 100)
     for name, others in (
         (HOLDFAST, ("aiosqlite", "apsw on a worker")),
@@ -119,6 +116,13 @@ def _many_callers(cells: Cells) -> Iterator[Row]:
     ):
         for who, ratio in cells.against(work, name, others, "per_second"):
             yield Row(f"{work}: calls/s", who, ratio, at_least=2.0)
+
+
+def slowest(cells: Cells, work: Work, name: str, limit: float | None) -> Iterator[Row]:
+    for result in cells.find(work, name):
+        each = [quantile(slot.took, 0.99) / 1e6 for slot in result.slots]
+        p99 = Ratio(result.p99 / 1000, min(each), max(each))
+        yield Row(f"{work}: p99", title(result), p99, "ms", at_most=limit)
 
 
 def _others(cells: Cells) -> Iterator[Row]:
@@ -130,9 +134,9 @@ def _others(cells: Cells) -> Iterator[Row]:
                 yield Row(str(work), who, ratio)
 
 
-def _growth(cells: Cells) -> Iterator[Row]:
+def growth(cells: Cells, *names: str) -> Iterator[Row]:
     for method in ("append", "last"):
-        for name in (BLOCKING, HOLDFAST):
+        for name in names:
             short = cells.find(Work(method, history=SHORT), name)
             long = cells.find(Work(method, history=LONG), name)
             for before, after in zip(short, long, strict=False):
@@ -141,8 +145,8 @@ def _growth(cells: Cells) -> Iterator[Row]:
                 yield Row(what, name, ratio, at_most=1.2)
 
 
-def _context(cells: Cells) -> Iterator[Row]:
-    for name in (BLOCKING, HOLDFAST):
+def context(cells: Cells, *names: str) -> Iterator[Row]:
+    for name in names:
         full, last = cells.find(Work("context"), name), cells.find(Work("last"), name)
         for whole, part in zip(full, last, strict=False):
             ratio = Ratio.of(whole.by_round("p50"), part.by_round("p50"))

@@ -46,17 +46,18 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fresh
 
 
-def test_the_wheel_holds_the_types_and_the_sql_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_holds_the_types_the_sql_and_the_lua_and_nothing_else(wheel: Path) -> None:
     held = set(zipfile.ZipFile(wheel).namelist())
     source = ROOT / "src"
     needed = {
         path.relative_to(source).as_posix()
         for path in source.rglob("*")
-        if path.suffix in (".py", ".sql", ".typed", ".yml", ".json")
+        if path.suffix in (".py", ".sql", ".lua", ".typed", ".yml", ".json")
         and "__pycache__" not in path.parts
     }
     assert "holdfast/py.typed" in needed
     assert "holdfast/engines/sqlite/migrations/0001_initial.sql" in needed
+    assert "holdfast/engines/redis/lua/commit.lua" in needed
     assert needed <= held
     information = f"holdfast-{holdfast.__version__}.dist-info/"
     assert [name for name in held - needed if not name.startswith(information)] == []

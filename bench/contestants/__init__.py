@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.contestants import holdfasts, raw
-from bench.contestants.holdfasts import Holdfast, HoldfastSync
+from bench.contestants import holdfasts, raw, raw_psycopg, raw_redis
+from bench.contestants.holdfasts import Holdfast, HoldfastRedis, HoldfastSync, HoldfastSyncRedis
 from bench.contestants.raw_aiosqlite import RawAiosqlite
 from bench.contestants.raw_apsw import RawApsw, RawApswWorker
+from bench.contestants.raw_psycopg import RawPsycopg, RawPsycopgPool
+from bench.contestants.raw_redis import RawRedis, RawRedisAsync, SafeRedis, SafeRedisAsync
 from bench.contestants.raw_sqlite3 import RawSqlite3
 from bench.contestants.shape import Awaited, Blocking
 from bench.conversations import Population
@@ -27,4 +29,16 @@ SQLITE = Field(
     blocking=(RawSqlite3, RawApsw, HoldfastSync),
     awaited=(RawAiosqlite, RawApswWorker, Holdfast),
     fill={"raw": raw.fill, "holdfast": holdfasts.fill},
+)
+
+REDIS = Field(
+    blocking=(RawRedis, SafeRedis, HoldfastSyncRedis),
+    awaited=(RawRedisAsync, SafeRedisAsync, HoldfastRedis),
+    fill={"raw": raw_redis.fill, "holdfast": holdfasts.fill_server},
+)
+
+POSTGRES = Field(
+    blocking=(RawPsycopg, HoldfastSync),
+    awaited=(RawPsycopgPool, Holdfast),
+    fill={"raw": raw_psycopg.fill, "holdfast": holdfasts.fill},
 )

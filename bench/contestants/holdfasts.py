@@ -22,7 +22,7 @@ class Holdfast(Awaited):
     colour = "async"
 
     def __init__(self, path: str) -> None:
-        self._store = holdfast.open(f"sqlite:///{path}")
+        self._store = holdfast.open(_url(path))
 
     async def open(self) -> None:
         await self._store.__aenter__()
@@ -52,7 +52,7 @@ class HoldfastSync(Blocking):
     colour = "sync"
 
     def __init__(self, path: str) -> None:
-        self._store = holdfast.sync.open(f"sqlite:///{path}")
+        self._store = holdfast.sync.open(_url(path))
 
     def open(self) -> None:
         self._store.__enter__()
@@ -76,9 +76,33 @@ class HoldfastSync(Blocking):
         return self._store.context(user=user, thread=thread, last=count)
 
 
+class HoldfastRedis(Holdfast):
+    name = "holdfast (redis)"
+
+    def __init__(self, path: str) -> None:
+        self._store = holdfast.open(path)
+
+
+class HoldfastSyncRedis(HoldfastSync):
+    name = "holdfast.sync (redis)"
+
+    def __init__(self, path: str) -> None:
+        self._store = holdfast.sync.open(path)
+
+
+def fill_server(url: str, population: Population) -> None:
+    """As `fill`, where a URL says all."""
+    asyncio.run(_fill(url, population))
+
+
 def fill(path: str, population: Population) -> None:
     """A store with these conversations, two documents and an active workflow a user."""
-    asyncio.run(_fill(f"sqlite:///{path}?durability=relaxed", population))
+    url = _url(path)
+    asyncio.run(_fill(f"{url}?durability=relaxed" if url.startswith("sqlite") else url, population))
+
+
+def _url(path: str) -> str:
+    return path if "://" in path else f"sqlite:///{path}"
 
 
 async def _fill(url: str, population: Population) -> None:

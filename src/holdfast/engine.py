@@ -39,11 +39,15 @@ The rules every engine keeps:
     handed over completes all the same, and no later caller ever sees its replies.
 10. **Values are opaque JSON text**, returned byte for byte. Ids, names, keys and statuses
     are data, never syntax: they may hold any character, NUL included.
+11. **What can be read can be put back.** `Log.whole` reads an entity with all that counts, and
+    `Restore` makes it so again, in any engine: the same answers to the same questions, keys, stamps
+    and cursors included. Only the remembered ops stay behind, and leases are nobody's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -69,6 +73,8 @@ class Capabilities(Struct, frozen=True):
     flights: int = 1  # batches worth having under way at once
     batch: int = 256  # most operations worth sending in one batch
     page: int = 200  # most entries worth reading in one fetch
+    networked: bool = False  # a server that all replicas reach, not a file or memory of one
+    snapshots: bool = False  # `snapshot` shows one moment of the whole store
     system: str = ""  # the store's name in metrics, e.g. "postgresql"; nothing else asks for it
 
 
@@ -83,6 +89,20 @@ class Description(Struct, frozen=True):
     settings: Mapping[str, Any] = {}
     rows: int | None = None  # entities, entries and documents, as cheaply estimated
     capacity: int | None = None  # bytes it can grow to
+    parts: Mapping[str, Description] = {}  # of a layered store, by what lives there
+
+
+class Reader(Protocol):
+    """What fetches and lists, and nothing else."""
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        """The outcomes of fetches and listings, in their order."""
+
+
+class SyncReader(Protocol):
+    """The same for blocking callers."""
+
+    def execute(self, ops: Sequence[Op]) -> list[Outcome]: ...
 
 
 class Engine(Protocol):
@@ -120,6 +140,23 @@ class Engine(Protocol):
 
         Leases are renewed through it, so that a busy event loop or a long queue costs no lease.
         """
+
+
+class Snapshots(Protocol):
+    """What an engine with `Capabilities.snapshots` can do besides."""
+
+    def snapshot(self) -> AbstractAsyncContextManager[Reader]:
+        """A reader for whom the whole store stands still, from its first look to its last.
+
+        It has a connection of its own, disturbs nobody, and may be used for as long as it
+        takes to read everything; one caller at a time.
+        """
+
+
+class SyncSnapshots(Protocol):
+    """The same for blocking callers."""
+
+    def snapshot(self) -> AbstractContextManager[SyncReader]: ...
 
 
 class SyncEngine(Protocol):

@@ -24,8 +24,16 @@ class TooLarge(InvalidInput):
     """A message or commit over the configured limit. Nothing was written."""
 
 
+class WindowTooSmall(HoldfastError, ValueError):
+    """What a prompt cannot do without does not fit into the window that was asked for."""
+
+
 class StoreMisused(HoldfastError, RuntimeError):
     """A store used after close, after a fork, or from another event loop."""
+
+
+class BackupDamaged(HoldfastError):
+    """The file is no complete backup, or one of a newer format. Nothing was written."""
 
 
 # --- refusals: the store works and says no ----------------------------------------------
@@ -59,6 +67,14 @@ class LeaseHeld(HoldfastError):
         super().__init__(message)
         self.remaining = remaining
         self.holder = holder
+
+
+class WrongReplica(HoldfastError):
+    """This state lives with another replica: `owner`. Send the request there."""
+
+    def __init__(self, message: str, *, owner: str) -> None:
+        super().__init__(message)
+        self.owner = owner
 
 
 class WorkflowFinished(HoldfastError):

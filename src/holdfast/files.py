@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from tempfile import mkstemp
 
 from holdfast.errors import InvalidInput
@@ -18,10 +19,13 @@ class WholeFile:
             descriptor, self._temporary = mkstemp(dir=folder, prefix=".holdfast-")
         except OSError as error:
             raise InvalidInput(f"cannot write into {folder!r}: {error.strerror}") from error
-        self._file = os.fdopen(descriptor, "w", encoding="utf-8")
+        self._file = os.fdopen(descriptor, "wb")
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
 
     def write_line(self, text: str) -> None:
-        self._file.write(text + "\n")
+        self.write(text.encode() + b"\n")
 
     def finish(self) -> None:
         """Make it durable, then put it in its place."""
@@ -32,6 +36,7 @@ class WholeFile:
 
     def abandon(self) -> None:
         """Leave no trace of it."""
-        self._file.close()
+        with suppress(OSError):  # a full disk: what was not written is not wanted any more
+            self._file.close()
         if os.path.exists(self._temporary):
             os.unlink(self._temporary)

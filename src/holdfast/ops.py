@@ -17,7 +17,8 @@ Bodies and values are JSON text. Engines store them byte for byte and never look
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -184,7 +185,34 @@ class Drop(Struct, frozen=True, tag=True):
     """
 
 
-Write = Append | Put | Delete | Trim | Replace | Acquire | Renew | Release | SetHead | Drop
+class Restore(Struct, frozen=True, tag=True):
+    """Make the entity be exactly this, as a backup has it; the sole write of its commit.
+
+    `head` is taken word for word (owner, times, version, stamp, base, commits …), but for what the
+    engine knows better: `live` is counted, the life is a new one of the engine's own numbering,
+    `dropped` and the last lease token (`Head.token`) never become less than they were, and nobody
+    holds the lease. `entries` keep their own numbers, times, stamps, keys and digests, as
+    `Log.whole` gives them (a body of "" is an entry that was removed); `documents` their own
+    versions, stamps, times and log versions. All that was there before goes, also the
+    remembered ops.
+
+    A long log, or many documents, come in several commits. Each has the head as it is to be after
+    it; those after the first are `continued`: they replace the entries from their first to their
+    last number and the documents they name, and leave everything else. The same part twice is the
+    same as once, so this op is not remembered, nor is it counted in `Head.commits`. Checks and
+    owner are asked as for any commit. `Applied` has the version and stamp of the head, and
+    `created` if the entity did not exist.
+    """
+
+    head: Head
+    entries: tuple[Entry, ...] = ()
+    documents: Mapping[str, Value] = {}
+    continued: bool = False
+
+
+Write = (
+    Append | Put | Delete | Trim | Replace | Acquire | Renew | Release | SetHead | Drop | Restore
+)
 
 
 # --- the four operations ----------------------------------------------------------------
@@ -194,7 +222,8 @@ class Commit(Struct, frozen=True, tag=True):
     """All of `writes`, in order, or none of them, on one entity.
 
     Writes have a shape that `check_shape` checks: at least one; at most one `Append`, one
-    `SetHead` and one of `Acquire`, `Renew` and `Release`; no document twice; `Drop` alone.
+    `SetHead` and one of `Acquire`, `Renew` and `Release`; no document twice; `Drop` and `Restore`
+    alone.
 
     `op` names this logical call: drawn once before the first send, kept through every
     retry. An entity that has already applied it answers `Duplicate` with the first outcome.
@@ -224,6 +253,11 @@ class Log(Struct, frozen=True, tag=True):
     oldest first. `stamp` is the stamp the caller saw at version `after`: if the log no
     longer agrees, nothing is returned and `Fetched.reset` is set. With `details` the
     entries come one by one with number, time, stamp and key; without, only their text.
+
+    `whole` is for backups, and never comes with `last` or `Fetch.known`: as `details`, and
+    `Head.token` and `Head.base_stamp` are set, entries with a key have its `digest`, and what is
+    left of entries that are gone comes too, with the body "": after the base those that ended an
+    append, up to the base those whose key is still remembered. `first` counts them like any other.
     """
 
     after: int = 0
@@ -232,6 +266,7 @@ class Log(Struct, frozen=True, tag=True):
     last: int | None = None
     stamp: str | None = None
     details: bool = False
+    whole: bool = False
 
 
 class Fetch(Struct, frozen=True, tag=True):
@@ -252,9 +287,10 @@ class Fetch(Struct, frozen=True, tag=True):
 class List(Struct, frozen=True, tag=True):
     """A page of entities, or of one entity's documents (`within`).
 
-    Ordered by the bytes of the id (entities of one kind), by kind and id (`kind=None`,
-    which needs an owner), or by name (`within`). `due=True` gives what is due by the engine's
-    own clock, soonest first. `expired=True` also gives what has expired but is still stored.
+    Ordered by the bytes of the id (entities of one kind), by kind and id (`kind=None`: all
+    that an owner has or, without an owner, all there is), or by name (`within`). `due=True` gives
+    what is due by the engine's own clock, soonest first. `expired=True` also gives what has expired
+    but is still stored.
     `documents` names documents to bring along with each entity; `values=False` leaves the values
     of a `within` listing out.
     """
@@ -308,6 +344,9 @@ class Head(Struct, frozen=True, tag=True):
     `commits` counts every commit, over all lives; `life` tells one life from another. `lease`
     is the last one granted and not released, expired or not. `dropped` is when it was last
     dropped (0: never), exists or not.
+
+    `base_stamp` (the stamp at `base`) and `token` (the last one ever granted) are for backups:
+    only a fetch with `Log.whole` tells them.
     """
 
     exists: bool = False
@@ -327,6 +366,8 @@ class Head(Struct, frozen=True, tag=True):
     life: int = 0
     dropped: float = 0.0
     lease: Lease | None = None
+    base_stamp: str = ""
+    token: int = 0
 
 
 class Value(Struct, frozen=True, tag=True):
@@ -343,7 +384,8 @@ class Entry(Struct, frozen=True, tag=True):
     """One log entry with its details.
 
     `stamp` is the op of the append it came with: entries of one append share it. `key` is
-    that append's key, on its last entry.
+    that append's key, on its last entry. `digest` is `digest_of` that append's bodies: only
+    `Log.whole` tells it, where there is a key.
     """
 
     seq: int
@@ -351,6 +393,7 @@ class Entry(Struct, frozen=True, tag=True):
     body: str
     stamp: str
     key: str | None = None
+    digest: int | None = None
 
 
 class Applied(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -478,10 +521,20 @@ def check_shape(commit: Commit) -> None:
             what = Lease
         elif isinstance(write, Put | Delete):
             what = (Put, write.name)
-        if what in seen or (isinstance(write, Drop) and len(commit.writes) > 1):
+        if what in seen or (isinstance(write, Drop | Restore) and len(commit.writes) > 1):
             raise ValueError(f"a commit cannot hold these writes together: {commit.writes!r}")
         seen.add(what)
         if isinstance(write, Append) and not write.bodies:
             raise ValueError("an append needs at least one body")
     if not commit.writes:
         raise ValueError("a commit needs at least one write")
+
+
+def digest_of(bodies: Iterable[str]) -> int:
+    """64 bits, signed, that tell one append's bodies from another's (no body holds a newline).
+
+    Every engine remembers a key with this very number, so that a key is known again after a restore
+    into another engine.
+    """
+    data = "\n".join(bodies).encode()
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)

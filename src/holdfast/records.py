@@ -51,7 +51,12 @@ class Window(Struct, frozen=True):
     cursor: Cursor
     created: float = 0.0
     updated: float = 0.0
-    summary: str | None = None
+    summary: str | None = None  # of what came before these messages, where one was asked for
+    summarised: int = 0  # how many of the omitted messages it covers
+    pinned: int = 0  # so many of the messages are the system messages the thread begins with
+    tokens: int | None = None  # what the window costs, summary included, where tokens are counted
+    pending: tuple[str, ...] = ()  # calls at the very end whose results are still to come
+    shortened: int = 0  # messages whose texts were cut, where that was allowed
 
     @property
     def created_at(self) -> datetime | None:
@@ -62,6 +67,15 @@ class Window(Struct, frozen=True):
     def updated_at(self) -> datetime | None:
         """When the thread last changed; None if it does not exist."""
         return moment(self.updated) if self.exists else None
+
+
+class Summary(Struct, frozen=True):
+    """What a conversation's older turns were summarised to: all messages up to version `upto`."""
+
+    text: str
+    upto: int
+    messages: int  # how many messages it covers
+    made_at: datetime
 
 
 class Appended(Struct, frozen=True):
@@ -174,16 +188,17 @@ class Folded(Struct, frozen=True):
     events: int
 
 
-class Exported(Struct, frozen=True):
+class Exported(Struct, frozen=True, repr_omit_defaults=True):
     """What an export wrote."""
 
     path: str
     entities: int
     messages: int
     documents: int
+    replica: str | None = None  # whose own state it covers; None: all that the user has
 
 
-class Receipt(Struct, frozen=True):
+class Receipt(Struct, frozen=True, repr_omit_defaults=True):
     """What an erasure removed, by kind. Keep it: it names no content.
 
     Until `remembered_until` the store keeps the bare ids of what was erased, so that a write
@@ -194,9 +209,10 @@ class Receipt(Struct, frozen=True):
     at: datetime
     removed: dict[str, int]
     remembered_until: datetime
+    replica: str | None = None  # whose own state it covers; None: all that the user had
 
 
-class Health(Struct, frozen=True):
+class Health(Struct, frozen=True, repr_omit_defaults=True):
     """Whether the store answers. `error` says in words why not."""
 
     ok: bool
@@ -207,6 +223,7 @@ class Health(Struct, frozen=True):
     bytes: int | None = None
     latency: float | None = None  # seconds the store took to answer
     error: str | None = None
+    parts: dict[str, Health] = {}  # of a layered store, by what lives there
     breaker: str = "closed"  # "open": calls fail at once
     spill_depth: int = 0  # appends kept locally that wait for the store
     spill_bytes: int = 0

@@ -26,13 +26,23 @@ ENGINES = {
     "memory": "holdfast.engines.factories:memory",
     "postgres": "holdfast.engines.factories:postgres",
     "postgresql": "holdfast.engines.factories:postgres",
+    "redis": "holdfast.engines.factories:redis",
+    "redis+cluster": "holdfast.engines.factories:redis",
+    "redis+sentinel": "holdfast.engines.factories:redis",
+    "rediss": "holdfast.engines.factories:redis",
     "sqlite": "holdfast.engines.factories:sqlite",
+    "unix": "holdfast.engines.factories:redis",
 }
 SYNC_ENGINES = {
     "memory": "holdfast.engines.factories:memory_sync",
     "postgres": "holdfast.engines.factories:postgres_sync",
     "postgresql": "holdfast.engines.factories:postgres_sync",
+    "redis": "holdfast.engines.factories:redis_sync",
+    "redis+cluster": "holdfast.engines.factories:redis_sync",
+    "redis+sentinel": "holdfast.engines.factories:redis_sync",
+    "rediss": "holdfast.engines.factories:redis_sync",
     "sqlite": "holdfast.engines.factories:sqlite_sync",
+    "unix": "holdfast.engines.factories:redis_sync",
 }
 ENV = "HOLDFAST_URL"
 PLACES = (

@@ -1,4 +1,4 @@
-"""A store: one namespace of one engine, with the layers between."""
+"""A store: one namespace of one engine, or of several, with the layers between."""
 
 from __future__ import annotations
 
@@ -10,34 +10,40 @@ from types import TracebackType
 from typing import Any, Self
 
 from holdfast.alarm import Alarm, AlarmEvent, chosen_alarm
-from holdfast.codec import Limits, check_count, check_id, decode_lines, shown
+from holdfast.codec import Limits, check_count, check_id, shown
+from holdfast.context.compaction import Compaction, check_compaction
+from holdfast.context.tokens import Count
+from holdfast.context.window import Bounds, Oversized
 from holdfast.counters import Counters
 from holdfast.engine import Description, Engine
-from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.errors import InvalidInput
+from holdfast.layering import Replicas, check_replicas, layer_urls
 from holdfast.layers.policy import Policy
+from holdfast.layers.remembered import Cache
+from holdfast.layers.residence import Residence
 from holdfast.layers.spill import Spill, chosen_spill
 from holdfast.layers.stack import Stack
 from holdfast.measures import Measures
 from holdfast.metrics import Metrics
-from holdfast.ops import Fetch, Fetched, Found, List, Listed, Log, Sweep, Swept
+from holdfast.ops import Fetch, Fetched, Found, List, Listed, Swept
 from holdfast.records import (
     Context,
-    Cursor,
     Health,
     TaskInfo,
     ThreadInfo,
-    Window,
     WorkflowInfo,
     moment,
 )
-from holdfast.registry import Credentials, create_engine, parse
+from holdfast.registry import Credentials, create_engine
 from holdfast.state.documents import document
 from holdfast.state.journals import Journal
 from holdfast.state.locks import Lock
-from holdfast.state.scope import OnAppend, Redact, Scope, refuse
+from holdfast.state.places import Places
+from holdfast.state.scope import OnAppend, Redact, Scope
 from holdfast.state.tasks import Task, TaskOptions, list_tasks
 from holdfast.state.threads import Thread
 from holdfast.state.users import Shared, User
+from holdfast.state.windows import Changed, Wanted, answer, questions, read_window
 from holdfast.state.work import Worker
 from holdfast.state.workflows import READING, Machine, Workflow, list_workflows, workflow_info
 from holdfast.world import World
@@ -50,11 +56,17 @@ Retention = timedelta | float | None
 def open(
     url: str | None = None,
     *,
+    threads: str | None = None,
+    users: str | None = None,
+    workflows: str | None = None,
     namespace: str = "default",
     retain: Retention = THIRTY_DAYS,
     policy: Policy | None = None,
     limits: Limits | None = None,
-    credentials: Credentials | None = None,
+    credentials: Credentials | Mapping[str, Credentials] | None = None,
+    replica: str | None = None,
+    replicas: Replicas | None = None,
+    cache: Cache | None = None,
     alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
     spill: Spill | str | os.PathLike[str] | bool | None = True,
     redact: Redact | None = None,
@@ -64,55 +76,78 @@ def open(
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
 
-    `url` is e.g. `sqlite:///agents.db`; without one, the environment's `HOLDFAST_URL`. Stores
-    of different namespaces do not see each other. `retain` is how long a conversation is kept
-    after its last message (None: for ever). `credentials` is a function that is asked at each new
-    connection for a password, or for user and password: for tokens that expire. `policy` says what
-    happens when the store fails, `spill` where messages are kept meanwhile (a directory, a `Spill`,
-    False: nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function
-    that every message passes through before it is stored, kept or logged. `on_append`
-    is a function that is called with the thread's id, its user and the messages after each append
-    that was stored, e.g. a `RepeatDetector`'s; what it raises is logged. `metrics=False` counts
-    nothing. Raises `InvalidInput` for a wrong URL or option.
+    `url` is e.g. `sqlite:///agents.db`; without one, the environment's `HOLDFAST_URL`. `threads`,
+    `users` and `workflows` name other stores for these layers: whatever is neither a thread nor
+    a user's lives with the workflows. Stores of different namespaces do not see each other.
+    `retain` is how long a conversation is kept after its last message (None: for ever).
+    `credentials` is a function that is asked at each new connection for a password, or for user
+    and password (for tokens that expire), or such functions by layer. With `replica` and
+    `replicas` (names, or a function that gives them) what lives on this replica's own volume
+    is divided among the replicas, and what another one has raises `WrongReplica`. `cache` makes
+    repeated reads of the same threads and users cheaper. `policy` says what happens when the
+    store fails, `spill` where messages are kept meanwhile (a directory, a `Spill`, False:
+    nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function that
+    every message passes through before it is stored, kept or logged. `on_append` is a function
+    that is called with the thread's id, its user and the messages after each append that was
+    stored, e.g. a `RepeatDetector`'s; what it raises is logged. `metrics=False` counts nothing.
+    Raises `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
-    parsed = parse(url, credentials)
+    named = {"threads": threads, "users": users, "workflows": workflows}
+    engines: dict[str, Engine] = {}
+    layers: dict[str, Engine] = {}
+    places: dict[Engine, str] = {}
+    for layer, of in layer_urls(url, named, credentials).items():
+        if of.text not in engines:
+            engine = engines[of.text] = create_engine(of, world)
+            places[engine] = of.place
+        layers[layer] = engines[of.text]
     store = Store(
-        create_engine(parsed, world),
+        layers["workflows"],
+        threads=layers["threads"],
+        users=layers["users"],
         namespace=namespace,
         retain=retain,
         policy=policy,
         limits=limits,
+        replica=replica,
+        replicas=replicas,
+        cache=cache,
         alarm=alarm,
         spill=spill,
         redact=redact,
-        place=parsed.place,
+        place=places,
         metrics=metrics,
         world=world,
     )
     hook: object = on_append
     if hook is not None and (not callable(hook) or iscoroutinefunction(hook)):
         raise InvalidInput(f"on_append= is a function that is not async, not {shown(hook)}")
-    store._scope.on_append = on_append
+    store._threads.on_append = on_append
     return store
 
 
 class Store:
-    """Conversations, users and what agents share, over one engine."""
+    """Conversations, users and what agents share, over one engine or several."""
 
     def __init__(
         self,
         engine: Engine,
         *,
+        threads: Engine | None = None,
+        users: Engine | None = None,
         namespace: str = "default",
         retain: Retention = THIRTY_DAYS,
         policy: Policy | None = None,
         limits: Limits | None = None,
+        replica: str | None = None,
+        replicas: Replicas | None = None,
+        cache: Cache | None = None,
         alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
         spill: Spill | str | os.PathLike[str] | bool | None = True,
         redact: Redact | None = None,
         metrics: bool = True,
-        place: str | None = None,
+        place: str | Mapping[Engine, str] | None = None,
         world: World | None = None,
     ) -> None:
         world = world or World()
@@ -121,22 +156,52 @@ class Store:
         check_id(namespace, "a namespace")
         self._retain = seconds(retain)
         self._measures = Measures(world)
-        self._stack = Stack(
-            engine,
-            policy or Policy(),
-            world,
-            namespace=namespace,
-            place=place,
-            spill=chosen_spill(spill),
-            alarm=chosen_alarm(alarm),
-            measures=self._measures if metrics else None,
-        )
-        self._scope = Scope(
-            namespace, self._stack, world=world, limits=limits or Limits(), redact=redact
-        )
+        replicas = check_replicas(replica, replicas)
+        kept_in, told = chosen_spill(spill), chosen_alarm(alarm)
+        self._counters = Counters()
+
+        def scope_over(each: Engine) -> Scope:
+            stack = Stack(
+                each,
+                policy or Policy(),
+                world,
+                namespace=namespace,
+                place=place.get(each) if isinstance(place, Mapping) else place,
+                spill=kept_in,
+                alarm=told,
+                counters=self._counters,
+                cache=cache,
+                measures=self._measures if metrics else None,
+            )
+            home = None
+            if replica is not None and replicas is not None and not each.capabilities.networked:
+                home = Residence(stack, namespace, replica, replicas, world)
+            return Scope(
+                namespace,
+                stack,
+                world=world,
+                limits=limits or Limits(),
+                residence=home,
+                redact=redact,
+            )
+
+        layers = {
+            "threads": engine if threads is None else threads,
+            "users": engine if users is None else users,
+            "workflows": engine,
+        }
+        scopes = {each: scope_over(each) for each in dict.fromkeys(layers.values())}
+        self._threads, self._users = scopes[layers["threads"]], scopes[layers["users"]]
+        self._scope = scopes[engine]  # everything else
+        self._places = Places({layer: scopes[each] for layer, each in layers.items()})
+        if replica is not None and all(scope.residence is None for scope in scopes.values()):
+            raise InvalidInput(
+                "replica= divides what lies on each replica's own volume, but every URL here names "
+                "a server that all replicas reach: leave replica= and replicas= out"
+            )
 
     async def __aenter__(self) -> Self:
-        await self._stack.ready()
+        await self._places.ready()
         return self
 
     async def __aexit__(
@@ -153,9 +218,7 @@ class Store:
         What was kept locally during an outage is brought to the store for up to 5 s; what is left
         then stays in its file for the next process.
         """
-        if self._stack.is_open():
-            await self._scope.release_all()
-        await self._stack.close()
+        await self._places.close()
 
     # --- state ----------------------------------------------------------------------
 
@@ -166,7 +229,7 @@ class Store:
         by default as the store was told.
         """
         kept = self._retain if retain is None else seconds(retain)
-        return Thread(self._scope, id, user, kept)
+        return Thread(self._threads, id, user, kept)
 
     async def threads(
         self, user: str | None = None, *, prefix: str = "", reverse: bool = False
@@ -175,15 +238,15 @@ class Store:
         after: str | None = None
         while True:
             page = List(
-                self._scope.namespace,
+                self._threads.namespace,
                 kind="thread",
                 owner=None if user is None else check_id(user, "a user"),
                 prefix=prefix,
                 reverse=reverse,
-                limit=self._scope.capabilities.page,
+                limit=self._threads.capabilities.page,
                 after=after,
             )
-            listed = (await self._scope.execute((page,)))[0]
+            listed = (await self._threads.execute((page,)))[0]
             assert isinstance(listed, Listed)
             for found in listed.entities:
                 yield _thread_info(found)
@@ -193,7 +256,7 @@ class Store:
 
     def user(self, id: str) -> User:
         """A user's permanent state."""
-        return User(self._scope, id)
+        return User(self._users, id, self._places.scopes)
 
     def shared(self, id: str) -> Shared:
         """Permanent state that belongs to no user."""
@@ -314,43 +377,53 @@ class Store:
 
     # --- reading together -----------------------------------------------------------
 
-    async def context(self, *, user: str, thread: str, last: int = 20) -> Context:
-        """The thread's last messages, the user's documents and unfinished workflows.
+    async def context(
+        self,
+        *,
+        user: str,
+        thread: str,
+        last: int | None = None,
+        turns: int | None = None,
+        max_tokens: int | None = None,
+        count: Count | None = None,
+        oversized: Oversized = "raise",
+        summarize: Compaction | None = None,
+    ) -> Context:
+        """A window of the thread, the user's documents and unfinished workflows.
 
-        One round trip, whatever the length of the history. Of the workflows it shows the first
+        One round trip, whatever the length of the history (a window that is bounded in turns or
+        tokens may take more); in a layered store one to each engine, all at once. The window is
+        that of `Thread.load`: by default the last 20 messages. Of the workflows it shows the first
         hundred by id; `workflows` lists all.
         """
         check_id(user, "a user")
-        last = check_count(last, "last")
-        entity = self._scope.entity("thread", thread)
-        outcomes = await self._scope.execute(
+        if last is None and turns is None and max_tokens is None and summarize is None:
+            last = 20
+        wanted = Wanted(
+            self._threads.entity("thread", thread),
+            user,
+            Bounds.of(last, turns, max_tokens, count, oversized),
+            compaction=check_compaction(summarize, None, None),
+        )
+        active = List(
+            self._scope.namespace, kind="workflow", owner=user, status="active", documents=READING
+        )
+        kept_for = self._users.entity("user", user)
+        asked = questions(self._threads, wanted, at_once=True)
+        outcomes = await self._places.execute(
             (
-                Fetch(entity, user, Log(last=last)),
-                Fetch(self._scope.entity("user", user), user, all_documents=True),
-                List(
-                    self._scope.namespace,
-                    kind="workflow",
-                    owner=user,
-                    status="active",
-                    documents=READING,
-                ),
+                *((self._threads, fetch) for fetch in asked),
+                (self._users, Fetch(kept_for, user, all_documents=True)),
+                (self._scope, active),
             )
         )
-        messages, kept, work = outcomes
-        if not isinstance(messages, Fetched):
-            refuse(messages, entity)
-        assert isinstance(kept, Fetched)
+        kept, work = outcomes[len(asked) :]
         assert isinstance(work, Listed)
-        head = messages.head
-        window = Window(
-            decode_lines(messages.lines) if messages.count else [],
-            head.version,
-            head.exists,
-            head.live - messages.count,
-            Cursor(head.version, head.stamp or None),
-            head.created,
-            head.updated,
-        )
+        try:
+            window = await answer(self._threads, wanted, outcomes[: len(asked)])
+        except Changed:
+            window = await read_window(self._threads, wanted)
+        assert isinstance(kept, Fetched)
         documents = {name: document(value) for name, value in kept.documents.items()}
         return Context(window, documents, [workflow_info(found) for found in work.entities])
 
@@ -358,50 +431,24 @@ class Store:
 
     async def health(self) -> Health:
         """Whether the store answers, and how it is set up. Never raises for a failing store."""
-        world = self._scope.world
-        start = world.monotonic()
-        try:
-            await self._stack.ready()
-            probe = Fetch(self._scope.entity("health", "probe"))
-            await self._scope.execute((probe,))
-            latency = world.monotonic() - start
-            said = await self._stack.describe()
-        except HoldfastError as error:
-            return self._health(ok=False, error=f"{type(error).__name__}: {error}")
-        return self._health(
-            ok=True,
-            engine=said.engine,
-            version=said.version,
-            schema=said.schema,
-            durability=said.durability,
-            bytes=said.bytes,
-            latency=latency,
-        )
-
-    def _health(self, **said: Any) -> Health:
-        backlog = self._stack.backlog
-        return Health(
-            **said,
-            breaker=self._stack.breaker,
-            spill_depth=backlog.depth,
-            spill_bytes=backlog.bytes,
-            spill_problem=backlog.problem,
-            alarms=self._stack.alarms.raised,
-        )
+        return await self._places.health()
 
     @property
     def breaker(self) -> str:
-        """ "closed", or "open" while calls fail at once because the store is down."""
-        return self._stack.breaker
+        """ "closed", or "open" while calls fail at once because the store is down.
+
+        In a layered store: because any of its engines is.
+        """
+        return self._places.breaker
 
     @property
     def counters(self) -> Counters:
         """What happened since this store was made, as numbers."""
-        return self._stack.counters
+        return self._counters
 
     async def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""
-        return await self._stack.describe()
+        return await self._places.describe()
 
     def metrics(self) -> Metrics:
         """What was counted since the store was made: plain data. Asks the store nothing."""
@@ -412,10 +459,7 @@ class Store:
 
         Expired state is never returned, swept or not; sweeping gives its space back.
         """
-        sweep = Sweep(check_count(limit, "limit"))
-        swept = (await self._scope.execute((sweep,)))[0]
-        assert isinstance(swept, Swept)
-        return swept
+        return await self._places.sweep(check_count(limit, "limit"))
 
 
 def seconds(retain: Retention) -> float | None:

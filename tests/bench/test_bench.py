@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
+REDIS = ("redis-py", "redis-py, key and expiry")
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -30,7 +31,8 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("bench") / "figures.json"
     only = "append,last,get,update,context,processes,storage,import"
     small = ("--quick", "--callers", "1,10", "--rounds", "2", "--slot", "3", "--turns", "10")
-    done = bench(*small, "--only", only, "--folder", str(path.parent), "--json", str(path))
+    on = ("--engine", "sqlite", "--folder", str(path.parent))
+    done = bench(*small, "--only", only, *on, "--json", str(path))
     assert done.returncode == 0, done.stderr
     assert "targets met" in done.stdout
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -45,6 +47,9 @@ def test_every_contestant_is_measured_in_every_cell(figures: dict[str, Any]) -> 
     contestants = [
         *((name, "threads") for name in ("sqlite3", "apsw", "holdfast.sync")),
         *((name, "asyncio") for name in ("aiosqlite", "apsw on a worker", "holdfast")),
+        *((name, loop) for name in REDIS for loop in ("threads", "asyncio")),
+        ("holdfast.sync (redis)", "threads"),
+        ("holdfast (redis)", "asyncio"),
     ]
     for work in ("append", "last", "get", "update"):
         for callers in (1, 10):
@@ -69,6 +74,11 @@ def test_each_target_is_judged_by_a_number(figures: dict[str, Any]) -> None:
     assert ("full context / last 20", "holdfast") in rows
     assert ("four processes, one file: append p99", "holdfast") in rows
     assert ("stored bytes / bytes of JSON", "holdfast") in rows
+    append = "append a turn, 1 caller, history 100"
+    assert (append, "holdfast (redis) / redis-py") in rows
+    assert (append, "holdfast.sync (redis) / redis-py, key and expiry, blocking") in rows
+    assert ("full context / last 20", "holdfast (redis)") in rows
+    assert ("memory / bytes of JSON", "holdfast (redis)") in rows
     assert ("import, beyond asyncio and msgspec", "holdfast") in rows
     for row in rows.values():
         measured = row["measured"]
@@ -83,7 +93,48 @@ def test_four_processes_lose_nothing(figures: dict[str, Any]) -> None:
     assert [row["measured"]["median"] for row in lost] == [0, 0, 0]
 
 
+def test_postgresql_is_measured_beside_its_driver(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    small = ("--quick", "--callers", "1,10", "--rounds", "2", "--slot", "5", "--engine", "postgres")
+    done = bench(*small, "--only", "append,last,context", "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(path.read_text(encoding="utf-8"))
+    measured = {
+        (cell["work"], cell["callers"], cell["contestant"], cell["loop"])
+        for cell in figures["cells"]
+    }
+    for name, loop in (
+        ("psycopg", "threads"),
+        ("holdfast.sync", "threads"),
+        ("psycopg pool", "asyncio"),
+        ("holdfast", "asyncio"),
+    ):
+        for work in ("append", "last"):
+            assert {(work, 1, name, loop), (work, 10, name, loop)} <= measured
+    rows = {(row["what"], row["who"]) for row in figures["rows"]}
+    assert ("PostgreSQL: last 20, 1 caller, history 100", "holdfast / psycopg pool") in rows
+    assert ("PostgreSQL: full context / last 20", "holdfast") in rows
+
+
 def test_a_wrong_section_is_refused_with_the_right_ones() -> None:
     done = bench("--only", "apend")
     assert done.returncode == 2
     assert "last, get, update, append" in done.stderr
+    done = bench("--engine", "sqlight")
+    assert done.returncode == 2
+    assert "sqlite, redis" in done.stderr
+
+
+def test_the_table_of_patterns_has_a_row_for_each_store_that_is_named() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.patterns", "sqlite", "mine=memory://", "--seconds", "0.05"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    head, _, *rows = done.stdout.splitlines()
+    assert head.count("|") == 6
+    assert sorted(row.split()[1] for row in rows) == ["mine", "sqlite"]
+    assert all(row.count(" ms |") == 3 for row in rows)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
+from servers.pgbouncer import PgBouncer
 from servers.postgres import PostgresServer
 
 from holdfast.engine import Engine, SyncEngine
@@ -23,8 +24,8 @@ TABLES = ("entities", "log", "documents", "ops", "listeners")
 class Stores:
     """One schema, for one case after the other."""
 
-    def __init__(self, server: PostgresServer) -> None:
-        self._url = parse(server.url_of("stepped"))
+    def __init__(self, server: PostgresServer, through: PgBouncer | None = None) -> None:
+        self._url = parse((through or server).url_of("stepped"))
         create_sync_engine(self._url, World()).migrate()
         self._connection = server.connect()
         self._connection.execute("CREATE TABLE stepped.test_clock (now float8 NOT NULL)")

@@ -51,6 +51,7 @@ from holdfast.ops import (
     Release,
     Renew,
     Replace,
+    Restore,
     SetHead,
     StatusIn,
     Sweep,
@@ -210,6 +211,22 @@ class Histories(RuleBasedStateMachine):
             commit = Commit(entity, f"op {self.commits}", (write,))
             self.note(commit, self.ask(commit)[0])
 
+    @rule(source=PLACES, place=PLACES, size=st.integers(1, 5))
+    def restore(self, source: Entity, place: Entity, size: int) -> None:
+        """What one place holds is put into another, in parts."""
+        whole = Fetch(source, log=Log(whole=True), all_documents=True)
+        seen = is_fetched(self.ask(whole)[0])
+        if not seen.head.exists:
+            return
+        parts = [seen.entries[at : at + size] for at in range(0, len(seen.entries), size)] or [()]
+        for number, part in enumerate(parts):
+            self.commits += 1
+            documents = seen.documents if part is parts[-1] else {}
+            write = Restore(seen.head, part, documents, continued=number > 0)
+            self.ask(Commit(place, f"op {self.commits}", (write,)))
+        self.ops[place].clear()
+        self.ask(everything_of(place), replace(whole, entity=place))
+
     @rule(data=st.data())
     def batch(self, data: st.DataObject) -> None:
         """Operations of a batch are concurrent: none reads what another one writes."""
@@ -227,8 +244,6 @@ class Histories(RuleBasedStateMachine):
 
     @rule(selection=SELECTIONS, reverse=st.booleans(), limit=st.integers(1, 2))
     def list_entities(self, selection: dict[str, Any], reverse: bool, limit: int) -> None:
-        if selection.get("kind") is None and "owner" not in selection:
-            selection = {**selection, "kind": "thread"}  # a listing of every kind needs an owner
         self.same_pages(List("n", reverse=reverse, limit=limit, **selection))
 
     @rule(entity=PLACES, owner=st.sampled_from(OWNERS), prefix=st.sampled_from(("", "a", "v")))

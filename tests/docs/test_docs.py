@@ -33,7 +33,7 @@ from pages import (
 )
 
 import holdfast
-from holdfast import cli, codec, engine, errors
+from holdfast import backup, cli, codec, engine, errors
 from holdfast.registry import ENGINES, SYNC_ENGINES, create_engine, parse
 from holdfast.state.documents import DocumentHandle
 from holdfast.state.journals import Journal
@@ -108,7 +108,7 @@ def test_an_engine_is_found_by_the_entry_point_that_the_page_shows(tmp_path: Pat
     code = (
         "import asyncio, holdfast\n"
         "store = holdfast.open('counting://')\n"
-        "print(asyncio.run(store.health()).ok, store._stack.engine.asked)"
+        "print(asyncio.run(store.health()).ok, store._scope.stack.engine.asked)"
     )
     assert run(sys.executable, "-W", "error", "-c", code, cwd=tmp_path) == "True 1\n"
 
@@ -195,6 +195,18 @@ def test_every_method_and_every_argument_is_in_the_reference(page: str, kind: ty
         if inspect.isfunction(member):
             for argument in list(inspect.signature(member).parameters)[1:]:
                 assert named(argument, text), f"{kind.__name__}.{name}({argument}=…)"
+
+
+def test_every_function_of_backups_is_in_the_reference() -> None:
+    text = read(REFERENCE / "backup-format.md")
+    for name in backup.__all__:
+        assert named(name, text), name
+        member = getattr(backup, name)
+        fields = (
+            members(member) if inspect.isclass(member) else inspect.signature(member).parameters
+        )
+        for field in fields:
+            assert named(field, text), f"{name}: {field}"
 
 
 def test_every_argument_of_open_is_in_the_reference() -> None:

@@ -425,7 +425,7 @@ async def test_an_engine_says_how_many_rows_and_bytes_it_holds(url: str, tmp_pat
         if said.capacity is not None:
             assert said.bytes is not None
             assert said.capacity > said.bytes
-        name = store._stack.capabilities.system
+        name = store._scope.capabilities.system
         assert store.metrics().value("holdfast_storage_rows", engine=name) == 32
 
 

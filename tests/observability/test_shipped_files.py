@@ -63,7 +63,7 @@ async def troubled(log: Log) -> Metrics:
         await _fenced(store)
         await _taken_over(store, world)
         world.later += 3600
-        _grown(store._stack._storage)
+        _grown(store._scope.stack._storage)
         metrics = store.metrics()
     async with holdfast.Store(
         ServesStale(create_engine(parse("memory://"), World()), seed=1)

@@ -105,7 +105,7 @@ async def test_a_sibling_that_is_running_adopts_it(
             count = spill_and_die(path, spill, "async")
         await until(lambda: sibling.counters.replayed == count)
         assert sibling.counters.adopted == count
-        assert list(spill.iterdir()) == []
+        await until(lambda: list(spill.iterdir()) == [])
 
 
 def test_two_that_start_at_once_share_the_work_and_double_nothing(

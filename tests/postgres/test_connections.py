@@ -12,7 +12,7 @@ import pytest
 from servers.postgres import PostgresServer
 
 import holdfast
-from holdfast.engines.postgres import connections, settings
+from holdfast.engines.postgres import connections
 from holdfast.engines.postgres import engine as engine_module
 from holdfast.errors import DiskProblem, InvalidInput, SchemaError, StoreUnavailable
 from holdfast.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Fetched, Log, Op, Put
@@ -126,20 +126,53 @@ async def test_a_connection_lost_under_a_write_is_unknown_and_under_a_read_is_no
 
 
 async def test_a_lock_held_for_too_long_is_a_failure_without_effect(
-    server: PostgresServer, url: str, schema: str, monkeypatch: pytest.MonkeyPatch
+    server: PostgresServer, schema: str
 ) -> None:
-    quick = tuple(s.replace("=4000", "=200") for s in settings.SESSION)
-    monkeypatch.setattr(settings, "SESSION", quick)
+    for prepare in ("on", "off"):  # with and without what a session is told
+        engine = make_engine(server.url_of(schema, prepare=prepare))
+        await engine.open()
+        with server.connect() as connection:
+            for function in ("commit_alone", "commit_batch"):
+                quick = f"ALTER FUNCTION {schema}.{function} SET lock_timeout = 200"
+                connection.execute(quick)  # type: ignore[call-overload]
+        await one(engine, turn(f"first {prepare}"))
+        with server.connect() as holder, holder.transaction():
+            holder.execute(f"SELECT 1 FROM {schema}.entities FOR UPDATE")  # type: ignore[call-overload]
+            with pytest.raises(StoreUnavailable, match="held a lock") as caught:
+                await one(engine, turn(f"second {prepare}"))
+            assert caught.value.applied == "no"
+        assert isinstance(await one(engine, turn(f"second {prepare}")), Applied)
+        await engine.close()
+
+
+async def test_transactions_that_would_not_see_what_they_waited_for_are_refused(
+    server: PostgresServer, schema: str
+) -> None:
+    server.run_sql(f"CREATE ROLE {schema}_strict LOGIN SUPERUSER")
+    server.run_sql(f"ALTER ROLE {schema}_strict SET default_transaction_isolation = serializable")
+    strict = server.url_of(schema, prepare="off").replace("postgres@", f"{schema}_strict@")
+    with pytest.raises(SchemaError, match="read committed"):
+        await make_engine(strict).open()
+    engine = make_engine(strict.replace("prepare=off", "prepare=on"))
+    await engine.open()  # the session is told
+    await engine.close()
+
+
+async def test_nothing_is_compiled_before_it_runs(
+    server: PostgresServer, url: str, schema: str
+) -> None:
+    """With sequential scans off, releases before 18 would compile each statement anew."""
     engine = make_engine(url)
     await engine.open()
-    await one(engine, turn("first"))
-    with server.connect() as holder, holder.transaction():
-        holder.execute(f"SELECT 1 FROM {schema}.entities FOR UPDATE")  # type: ignore[call-overload]
-        with pytest.raises(StoreUnavailable, match="held a lock") as caught:
-            await one(engine, turn("second"))
-        assert caught.value.applied == "no"
-    assert isinstance(await one(engine, turn("second")), Applied)
+    ask = engine._ask  # type: ignore[attr-defined]
+    assert await ask([("SELECT current_setting('jit')", ())]) == [[("off",)]]
     await engine.close()
+    settings = server.run_sql(
+        f"SELECT proconfig FROM pg_proc WHERE pronamespace = '{schema}'::regnamespace"
+        " AND 'enable_seqscan=off' = ANY (proconfig)"
+    )
+    assert len(settings) == 2
+    assert all("jit=off" in told for (told,) in settings)
 
 
 def test_a_store_opens_anew_in_each_event_loop(url: str) -> None:
@@ -147,7 +180,7 @@ def test_a_store_opens_anew_in_each_event_loop(url: str) -> None:
 
     async def talk(number: int) -> int:
         await store.thread("t").append({"n": number})
-        engine = store._stack.engine
+        engine = store._scope.stack.engine
         await engine.wait({Entity("default", "thread", "t"): number}, 0.05)
         return (await store.thread("t").load()).version
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -137,11 +139,14 @@ def test_a_database_that_cannot_hold_all_text_is_refused(server: PostgresServer)
         make_blocking(server.database("narrow")).open()
 
 
-GRANTS = """
-GRANT USAGE ON SCHEMA {schema} TO {role};
-GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};
-GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};
-"""
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def sql_of(page: str, schema: str, role: str = "agents") -> list[str]:
+    """The SQL that a page shows, for this schema and role."""
+    shown = re.findall(r"^```sql\n(.*?)^```$", (DOCS / page).read_text("utf-8"), re.DOTALL | re.M)
+    assert shown, page
+    return [re.sub(r"\bagents\b", role, re.sub(r"\bholdfast\b", schema, text)) for text in shown]
 
 
 async def test_a_role_without_other_rights_can_do_everything(
@@ -149,11 +154,16 @@ async def test_a_role_without_other_rights_can_do_everything(
 ) -> None:
     make_blocking(url).migrate()
     role = f"{schema}_agent"
-    server.run_sql(f"CREATE ROLE {role} LOGIN")
-    theirs = url.replace("postgres@", f"{role}@")
+    (grants,) = sql_of("how-to/managed-postgresql.md", schema, role)
+    create, _, rest = grants.partition(";")
+    server.run_sql("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA " + schema + " FROM PUBLIC")
+    server.run_sql(create)
+    theirs = url.replace("postgres@", f"{role}@") + "&migrate=off"
     with pytest.raises(SchemaError, match="grant"):
         await make_engine(theirs).open()
-    server.run_sql(GRANTS.format(schema=schema, role=role))
+    server.run_sql(rest)
+    (shorter,) = sql_of("reference/urls.md", schema, role)
+    assert all(line in grants for line in shorter.splitlines())
     async with holdfast.open(theirs) as store:
         thread = store.thread("t", user="u")
         await thread.append({"n": 1})
@@ -174,7 +184,7 @@ async def test_a_store_describes_how_durable_it_is(server: PostgresServer, url: 
     await engine.open()
     said = await engine.describe()
     await engine.close()
-    assert (said.engine, said.schema) == ("postgresql", 1)
+    assert (said.engine, said.schema) == ("postgresql", len(migrations("any")))
     assert said.version.startswith("18")
     assert said.settings["fsync"] == said.settings["synchronous_commit"] == "on"
     assert said.settings["max_connections"] == 60
@@ -265,6 +275,39 @@ def test_workflows_and_tasks_can_be_read_with_sql(
         ("done", "charge", "completed", 0, None, "7"),
         ("failed", "charge", "failed", 2, "declined", None),
     ]
+
+
+def test_the_views_are_those_of_the_reference_and_its_questions_can_be_asked(
+    server: PostgresServer, url: str, schema: str
+) -> None:
+    make_blocking(url).migrate()
+    page = (DOCS / "reference/sql-views.md").read_text("utf-8")
+    there: dict[str, set[str]] = {}
+    for view, column in server.run_sql(
+        "SELECT table_name, column_name FROM information_schema.columns JOIN"
+        " information_schema.views USING (table_schema, table_name)"
+        f" WHERE table_schema = '{schema}'"
+    ):
+        there.setdefault(view, set()).add(column)
+    assert set(there) == {"threads", "messages", "users", "workflows", "tasks"}
+    for view, columns in there.items():
+        section = page.partition(f"\n## `{view}`\n")[2].partition("\n## ")[0]
+        rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+        assert set(re.findall(r"`(\w+)`", " ".join(rows))) == columns, view
+    reader = f"{schema}_reader"
+    for statement in (
+        f"CREATE ROLE {reader} LOGIN",
+        f"REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC",
+        f"GRANT USAGE ON SCHEMA {schema} TO {reader}",
+        f"GRANT EXECUTE ON FUNCTION {schema}.clock() TO {reader}",
+        *(f"GRANT SELECT ON {schema}.{view} TO {reader}" for view in there),
+    ):
+        server.run_sql(statement)
+    questions = sql_of("reference/sql-views.md", schema)
+    assert len(questions) >= 4
+    with psycopg.connect(server.url.replace("postgres@", f"{reader}@")) as connection:
+        for question in questions:
+            assert connection.execute(question).fetchall() == []  # type: ignore[call-overload]
 
 
 def test_what_is_swept_is_gone_from_the_tables(

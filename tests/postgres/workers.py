@@ -50,7 +50,7 @@ def _turn(entity: Entity, worker: int, number: int, chance: random.Random) -> Co
 
 def update(url: str, worker: int) -> dict[str, Any]:
     """Count up one document that everybody counts up."""
-    with open_store(url, policy=Policy(30.0, 30.0)) as store:
+    with open_store(url, policy=Policy(30.0, 30.0, threads="raise")) as store:
         user = store.user("counter")
         for _ in range(UPDATES):
             user.update(lambda value: {"n": value.get("n", 0) + 1}, within=60.0)

@@ -42,15 +42,27 @@ class PostgresServer:
     """One cluster in a folder of its own. `url` stays the same over restarts."""
 
     def __init__(self, binaries: Path | None = None, **settings: str) -> None:
-        self._binaries = binaries or _wheel_binaries()
+        self._prepare(binaries or _wheel_binaries(), settings)
+        self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8",
+                  "--no-sync", "--locale=C")  # fmt: skip
+
+    def _prepare(self, binaries: Path, settings: dict[str, str]) -> None:
+        self._binaries = binaries
         self._settings = SETTINGS | settings
         self._folder = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
         self._data = self._folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
-        _give(self._folder)
-        self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8",
-                  "--no-sync", "--locale=C")  # fmt: skip
+        self.port = free_port()
+        give(self._folder)
+
+    @classmethod
+    def standby_of(cls, primary: PostgresServer, **settings: str) -> PostgresServer:
+        """A copy of a running server that follows it, not started yet."""
+        standby = cls.__new__(cls)
+        standby._prepare(primary._binaries, settings)
+        standby._run("pg_basebackup", "-D", str(standby._data), "-h", "127.0.0.1", "-U", "postgres",
+                     "-p", str(primary.port), "-R", "--no-sync", "-c", "fast")  # fmt: skip
+        return standby
 
     @property
     def url(self) -> str:
@@ -73,13 +85,36 @@ class PostgresServer:
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         """A plain connection for the test's own questions."""
-        return psycopg.connect(self.url, autocommit=True, connect_timeout=5)
+        return self.connect_to("postgres")
+
+    def connect_to(self, database: str) -> psycopg.Connection[tuple[Any, ...]]:
+        """The same to another database."""
+        return psycopg.connect(self.database(database), autocommit=True, connect_timeout=5)
 
     def run_sql(self, query: str) -> list[tuple[Any, ...]]:
         """The rows of one statement."""
         with self.connect() as connection:
             cursor = connection.execute(query)  # type: ignore[call-overload]
             return cursor.fetchall() if cursor.description else []
+
+    def admit(self, *rules: str) -> None:
+        """Who may connect, and how: lines of pg_hba.conf. The tests' own questions always may."""
+        own = "host all postgres 127.0.0.1/32 trust"
+        (self._data / "pg_hba.conf").write_text("\n".join([*rules, own, ""]))
+        if self._process is not None:
+            self.run_sql("SELECT pg_reload_conf()")
+
+    def configure(self, **settings: str) -> None:
+        """Other settings, from the next start on."""
+        self._settings |= settings
+
+    def keep(self, path: Path) -> str:
+        """A copy that only the server can read; its place."""
+        copy = self._folder / path.name
+        shutil.copy(path, copy)
+        copy.chmod(0o600)
+        give(copy)
+        return str(copy)
 
     def start(self) -> PostgresServer:
         """Start, and return when it answers; what a crash left behind is waited for."""
@@ -91,6 +126,10 @@ class PostgresServer:
             # It ended at once: shared memory of the killed one is still there. Try again.
             assert time.monotonic() < end, f"PostgreSQL does not start:\n{self.log()}"
             time.sleep(0.05)
+
+    def start_without_waiting(self) -> None:
+        """Start one that may not answer for a while."""
+        self._process = self._spawn()
 
     def stop(self) -> None:
         """The orderly way: open connections are ended."""
@@ -129,7 +168,7 @@ class PostgresServer:
             command += ["-c", f"{name}={value}"]
         with open(self._folder / "log", "ab") as log:
             return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", **_as_nobody()
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", **as_nobody()
             )
 
     def _is_ready(self, end: float) -> bool:
@@ -164,7 +203,7 @@ class PostgresServer:
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._binaries / program), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, cwd="/", **_as_nobody())
+        done = subprocess.run(command, capture_output=True, text=True, cwd="/", **as_nobody())
         assert done.returncode == 0, f"{program} failed:\n{done.stdout}\n{done.stderr}"
 
 
@@ -199,20 +238,20 @@ def _wheel_binaries() -> Path:
     return copy / package.name / "pginstall" / "bin"
 
 
-def _as_nobody() -> dict[str, Any]:
+def as_nobody() -> dict[str, Any]:
     if os.getuid() != 0:
         return {}
     user = pwd.getpwnam("nobody")
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 
-def _give(folder: Path) -> None:
+def give(folder: Path) -> None:
     if os.getuid() == 0:
         user = pwd.getpwnam("nobody")
         os.chown(folder, user.pw_uid, user.pw_gid)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         return int(listening.getsockname()[1])

@@ -1,6 +1,7 @@
 """The `holdfast` command. One file a sub-command, imported only when it is the one named.
 
-A command's module has `EXAMPLES`, `configure(parser)` and `run(options) -> int`. Exit codes are
+A command's module has `EXAMPLES`, `configure(parser)` and `run(options) -> int`; with `TAKES_URL =
+False` it adds its own positional arguments. Exit codes are
 public: see `OK` and the others below.
 """
 
@@ -17,10 +18,15 @@ from holdfast import __version__
 from holdfast.errors import HoldfastError, InvalidInput
 
 COMMANDS = {
+    "backup": "write all of a namespace into one file",
+    "copy": "put all of a namespace into another store",
     "health": "say whether a store answers, and how it is set up",
     "inspect": "show what a store holds, and how it does",
     "migrate": "bring a store's schema up to date",
+    "rebalance": "move state between replicas' own volumes after their list has changed",
+    "restore": "put a backup into an empty namespace",
     "sweep": "remove what has expired or was deleted",
+    "verify": "say whether a backup is complete",
 }
 
 OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 4
@@ -29,6 +35,7 @@ EXAMPLES = """\
 examples:
   holdfast migrate sqlite:///agents.db
   holdfast health sqlite:///agents.db --json
+  holdfast backup sqlite:///agents.db agents.backup
   HOLDFAST_URL=sqlite:///agents.db holdfast sweep
   holdfast sweep --help
 
@@ -69,6 +76,16 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(MISUSED)
 
 
+def add_url(command: argparse.ArgumentParser) -> None:
+    """The one store that most commands are about."""
+    command.add_argument(
+        "url",
+        metavar="URL",
+        nargs="?",
+        help="the store, e.g. sqlite:///agents.db; default: the environment's HOLDFAST_URL",
+    )
+
+
 def _parser(arguments: list[str]) -> argparse.ArgumentParser:
     layout = argparse.RawDescriptionHelpFormatter
     parser = _Parser(
@@ -89,12 +106,8 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
         if name in arguments:
             module = import_module(f"holdfast.cli.{name}")
             command.epilog = module.EXAMPLES
-            module.configure(command)  # first: a command may take a word before the URL
-            command.add_argument(
-                "url",
-                metavar="URL",
-                nargs="?",
-                help="the store, e.g. sqlite:///agents.db; default: the environment's HOLDFAST_URL",
-            )
+            if getattr(module, "TAKES_URL", True):
+                add_url(command)
+            module.configure(command)
             command.add_argument("--json", action="store_true", help="print one JSON object")
     return parser

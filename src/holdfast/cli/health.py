@@ -9,8 +9,8 @@ import msgspec
 
 from holdfast import sync
 from holdfast.cli import FAILED, OK, complain
-from holdfast.cli.schemas import refuse_missing
 from holdfast.errors import StoreUnavailable
+from holdfast.presence import refuse_missing
 from holdfast.records import Health
 from holdfast.registry import EngineURL, parse
 
@@ -20,16 +20,22 @@ Opens the store as an agent would and asks it something. Exit code 0: it answere
 examples:
   holdfast health sqlite:///agents.db
   holdfast health sqlite:///agents.db --json
+  holdfast health sqlite:////data/agents.db --replica agents-0 --replicas agents-0,agents-1
   HOLDFAST_URL=sqlite:///agents.db holdfast health"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """No options of its own."""
+    parser.add_argument(
+        "--replica", metavar="NAME", help="of a store that is divided among replicas: this one"
+    )
+    parser.add_argument(
+        "--replicas", metavar="NAMES", help="and all of them: agents-0,agents-1,agents-2"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     url = parse(options.url)
-    health = _ask(url)
+    health = _ask(url, options.replica, options.replicas)
     if options.json:
         print(json.dumps({"url": url.safe, **msgspec.to_builtins(health)}))
     elif health.ok:
@@ -41,8 +47,11 @@ def run(options: argparse.Namespace) -> int:
     return OK if health.ok else FAILED
 
 
-def _ask(url: EngineURL) -> Health:
-    store = sync.open(url.text)  # not `with`: entering would raise what health() reports
+def _ask(url: EngineURL, replica: str | None, replicas: str | None) -> Health:
+    names = None if replicas is None else replicas.split(",")
+    store = sync.open(
+        url.text, replica=replica, replicas=names
+    )  # not `with`: entering would raise what health() reports
     try:
         refuse_missing(url)
         return store.health()

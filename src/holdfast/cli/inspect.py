@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.cli import OK, repeats
-from holdfast.cli.schemas import refuse_missing
 from holdfast.cli.sections import LISTS, SINGLES, Asked, Page, one, plain
 from holdfast.cli.tables import cell, printable, table
 from holdfast.cli.watching import watch
 from holdfast.errors import InvalidInput
+from holdfast.presence import refuse_missing
 from holdfast.registry import EngineURL, create_sync_engine, parse
 from holdfast.world import World
 
@@ -88,10 +88,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _split(url: str | None, section: Sequence[str]) -> tuple[EngineURL, list[str]]:
     """The URL may stand before or after the section, or in the environment."""
-    words = [word for word in (*section, url) if word is not None]
-    for at, word in enumerate(words[:2]):
-        if "://" in word:
-            return parse(word), words[:at] + words[at + 1 :]
+    words = [word for word in (url, *section) if word is not None]
+    last = 2 if words and words[0] in SINGLES else 1
+    for at in (0, last):
+        if at < len(words) and "://" in words[at]:
+            return parse(words[at]), words[:at] + words[at + 1 :]
     return parse(None), words
 
 

@@ -12,7 +12,7 @@ from typing import Self
 
 from holdfast import sync
 from holdfast.cli import INTERRUPTED, OK
-from holdfast.cli.schemas import refuse_missing
+from holdfast.presence import refuse_missing
 from holdfast.registry import parse
 
 EXAMPLES = """\

@@ -96,6 +96,27 @@ def postgres_sync(url: EngineURL, world: World) -> SyncEngine:
     return PostgresEngine(read_settings(url, world))
 
 
+def redis(url: EngineURL, world: World) -> Engine:
+    """redis://host:6379, rediss:// (TLS), unix:///path, redis+cluster:// or redis+sentinel://
+
+    Their options are in `redis/server.py`.
+    """
+    with needed("redis"):
+        from holdfast.engines.redis.engine import RedisEngine
+        from holdfast.engines.redis.server import parse_server
+
+    return RedisEngine(parse_server(url, world))
+
+
+def redis_sync(url: EngineURL, world: World) -> SyncEngine:
+    """As `redis`, for blocking callers."""
+    with needed("redis"):
+        from holdfast.engines.redis.server import parse_server
+        from holdfast.sync.engines.redis.engine import RedisEngine
+
+    return RedisEngine(parse_server(url, world))
+
+
 def _model(url: EngineURL) -> Model:
     url.only()
     _no_credentials(url)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 from holdfast.codec import decode, encode
@@ -11,6 +11,7 @@ from holdfast.engine import GRACE
 from holdfast.erasure import MARK, mark_of
 from holdfast.errors import StateConflictError
 from holdfast.files import WholeFile
+from holdfast.layers.together import together
 from holdfast.ops import (
     Commit,
     Drop,
@@ -25,7 +26,7 @@ from holdfast.ops import (
     Swept,
 )
 from holdfast.records import Exported, Receipt, moment
-from holdfast.state.scope import Scope, stored
+from holdfast.state.scope import Scope, refuse, stored
 
 EXPORT_FORMAT = 1
 PASSES = 100  # a user who writes faster than this erases is told so
@@ -42,7 +43,7 @@ async def belongings(scope: Scope, user: str, *, expired: bool = False) -> Async
             after=after,
             limit=scope.capabilities.page,
         )
-        listed = (await scope.execute((page,)))[0]
+        listed = (await scope.execute_here((page,)))[0]
         assert isinstance(listed, Listed)
         for found in listed.entities:
             yield found
@@ -61,7 +62,31 @@ async def erased_at(scope: Scope, user: str) -> float | None:
     return None if mark is None else mark.updated
 
 
-async def erase(scope: Scope, user: str) -> Receipt:
+async def erase(scopes: Sequence[Scope], user: str) -> Receipt:
+    """From every engine at once, each with a mark of its own: it may be restored on its own."""
+    receipts = await together([_erasing(scope, user) for scope in scopes])
+    removed: Counter[str] = Counter()
+    for receipt in receipts:
+        removed.update(receipt.removed)
+    return Receipt(
+        user,
+        max(receipt.at for receipt in receipts),
+        dict(removed),
+        min(receipt.remembered_until for receipt in receipts),
+        _replica(scopes),
+    )
+
+
+def _erasing(scope: Scope, user: str) -> Callable[[], Coroutine[Any, Any, Receipt]]:
+    return lambda: _erase(scope, user)
+
+
+def _replica(scopes: Sequence[Scope]) -> str | None:
+    """The replica whose own state is among this: others have more of it."""
+    return next((s.residence.replica for s in scopes if s.residence is not None), None)
+
+
+async def _erase(scope: Scope, user: str) -> Receipt:
     """Mark first, then drop, then remove physically: a failure at any point can be repeated."""
     mark = mark_of(scope.namespace, user)
     outcome = await scope.commit(mark, (Put(MARK, encode({"erased": True}, "the mark")),))
@@ -76,7 +101,7 @@ async def erase(scope: Scope, user: str) -> Receipt:
             drops = [
                 Commit(item.entity, scope.world.new_id(), (Drop(),), owner=user) for item in page
             ]
-            for item, dropped in zip(page, await scope.execute(drops), strict=True):
+            for item, dropped in zip(page, await scope.execute_here(drops), strict=True):
                 stored(dropped, item.entity)
                 removed[item.entity.kind] += 1
     else:
@@ -85,28 +110,31 @@ async def erase(scope: Scope, user: str) -> Receipt:
         )
     more = True
     while more:
-        swept = (await scope.execute((Sweep(),)))[0]
+        swept = (await scope.execute_here((Sweep(),)))[0]
         assert isinstance(swept, Swept)
         more = swept.more
     return Receipt(user, moment(at), dict(removed), moment(at + GRACE))
 
 
-async def export(scope: Scope, user: str, path: str) -> Exported:
+async def export(scopes: Sequence[Scope], user: str, path: str) -> Exported:
     """One line that says what this is, then one line an entity or message."""
     counts: Counter[str] = Counter()
-    file = await scope.world.offload(WholeFile, path)
+    world, namespace = scopes[0].world, scopes[0].namespace
+    file = await world.offload(WholeFile, path)
     try:
-        head = {"holdfast_export": EXPORT_FORMAT, "namespace": scope.namespace, "user": user}
+        head = {"holdfast_export": EXPORT_FORMAT, "namespace": namespace, "user": user}
         file.write_line(encode(head, "the export"))
-        async for found in belongings(scope, user):
-            async for line in _lines(scope, found):
-                counts[line["is"]] += 1
-                file.write_line(encode(line, "the export"))
-        await scope.world.offload(file.finish)
+        for scope in scopes:
+            async for found in belongings(scope, user):
+                async for line in _lines(scope, found):
+                    counts[line["is"]] += 1
+                    file.write_line(encode(line, "the export"))
+        await world.offload(file.finish)
     except BaseException:
         file.abandon()
         raise
-    return Exported(path, counts["entity"], counts["message"], counts["document"])
+    replica = _replica(scopes)
+    return Exported(path, counts["entity"], counts["message"], counts["document"], replica)
 
 
 async def _lines(scope: Scope, found: Found) -> AsyncIterator[dict[str, Any]]:
@@ -120,7 +148,7 @@ async def _lines(scope: Scope, found: Found) -> AsyncIterator[dict[str, Any]]:
         "created_at": moment(head.created).isoformat(),
         "updated_at": moment(head.updated).isoformat(),
     }
-    fetched = await scope.fetch(Fetch(entity, head.owner, all_documents=True))
+    fetched = await _fetch(scope, Fetch(entity, head.owner, all_documents=True))
     for name, value in fetched.documents.items():
         yield {
             "is": "document",
@@ -132,7 +160,7 @@ async def _lines(scope: Scope, found: Found) -> AsyncIterator[dict[str, Any]]:
     after = 0
     while True:
         log = Log(after=after, upto=head.version, first=scope.capabilities.page, details=True)
-        page: Fetched = await scope.fetch(Fetch(entity, head.owner, log))
+        page = await _fetch(scope, Fetch(entity, head.owner, log))
         for entry in page.entries:
             yield {
                 "is": "message",
@@ -144,3 +172,11 @@ async def _lines(scope: Scope, found: Found) -> AsyncIterator[dict[str, Any]]:
         if not page.entries:
             return
         after = page.entries[-1].seq
+
+
+async def _fetch(scope: Scope, fetch: Fetch) -> Fetched:
+    """What lies here, though another replica may have the right to it by now."""
+    outcome = (await scope.execute_here((fetch,)))[0]
+    if not isinstance(outcome, Fetched):
+        refuse(outcome, fetch.entity)
+    return outcome

@@ -5,7 +5,7 @@ Also the shared channel on which agents publish what they did: nobody overwrites
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from copy import deepcopy
 from typing import Any
 
@@ -163,7 +163,9 @@ class Journal:
         """Remove the journal with its snapshots; nothing happens if there is none."""
         stored(await self._scope.commit(self._entity, (Drop(),), owner=self._user), self._entity)
 
-    async def changes(self, after: Place = 0, *, follow: bool = True) -> AsyncIterator[Change]:
+    async def changes(
+        self, after: Place = 0, *, follow: bool = True
+    ) -> AsyncGenerator[Change, None]:
         """Every event after a place, in order, once, and then what comes; see `Thread.changes`."""
         place = Cursor.of(after)
         feed = entries_after(self._scope, self._entity, self._user, place, follow=follow)

@@ -23,6 +23,7 @@ from holdfast.errors import (
 from holdfast.layers.holding import Holding
 
 # sync only: from holdfast.layers.holding import check_held
+from holdfast.layers.residence import Residence
 from holdfast.layers.stack import Stack
 from holdfast.ops import (
     Applied,
@@ -50,6 +51,8 @@ from holdfast.world import World
 
 logger = logging.getLogger("holdfast.leases")
 
+PLAIN_KEPT = 10_000
+
 T = TypeVar("T")
 
 Redact = Callable[[dict[str, Any]], dict[str, Any]]
@@ -69,9 +72,12 @@ class Scope:
         *,
         world: World,
         limits: Limits,
+        residence: Residence | None = None,
         redact: Redact | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
+        self.stack = stack
+        self.residence = residence
         self._execute = stack.execute
         self._execute_though_open = stack.execute_though_open
         self.suppress = stack.suppress  # None: a failed append raises like everything else
@@ -86,6 +92,8 @@ class Scope:
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
         self.on_append: OnAppend | None = None
         self._behind: set[asyncio.Task[Any]] = set()  # async only
+        self._aside: dict[Any, Any] = {}
+        self.plain_beginnings: dict[Entity, int] = {}  # threads without system messages, by life
         self._queues: WeakValueDictionary[tuple[Entity, str], asyncio.Lock] = WeakValueDictionary()
 
     @property
@@ -94,7 +102,14 @@ class Scope:
         return self.world.name()
 
     async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        """Down to the engine, in one round trip."""
+        """Down to the engine, in one round trip; what lives with another replica raises."""
+        # sync only: check_held()
+        if self.residence is not None:
+            return await self.residence.execute(ops)
+        return await self._execute(ops)
+
+    async def execute_here(self, ops: Sequence[Op]) -> list[Outcome]:
+        """Down to the engine, whoever's it is: also what another replica has a right to."""
         # sync only: check_held()
         return await self._execute(ops)
 
@@ -138,11 +153,47 @@ class Scope:
 
     # async only: end
 
+    def aside(self, work: Callable[[], Coroutine[Any, Any, Any]], name: Any) -> None:
+        """Do something that nobody waits for, unless something of that name is under way here."""
+        if name in self._aside:
+            return
+        # async only: begin
+        task = asyncio.get_running_loop().create_task(work())
+        self._aside[name] = task
+        task.add_done_callback(lambda _: self._aside.pop(name, None))
+        # async only: end
+        # sync only: thread = threading.Thread(target=self._work_aside, args=(work, name))
+        # sync only: thread.daemon = True
+        # sync only: self._aside[name] = thread
+        # sync only: thread.start()
+
+    # sync only: def _work_aside(self, work: Callable[[], Any], name: Any) -> None:
+    # sync only:     try:
+    # sync only:         work()
+    # sync only:     finally:
+    # sync only:         self._aside.pop(name, None)
+
+    async def end_aside(self) -> None:
+        """Cancel what nobody waits for; a blocking store waits for it a little instead."""
+        for task in list(self._aside.values()):
+            # async only: begin
+            task.cancel()
+            await asyncio.wait((task,))
+            # async only: end
+            # sync only: task.join(5.0)
+
+    def remember_plain(self, entity: Entity, life: int) -> None:
+        """This thread, in this life, does not begin with system messages."""
+        while len(self.plain_beginnings) >= PLAIN_KEPT:
+            self.plain_beginnings.pop(next(iter(self.plain_beginnings)), None)
+        self.plain_beginnings[entity] = life
+
     async def release_all(self) -> None:
         """Give every lease back at once, so that nobody waits for a ttl, be it to drive it.
 
         Code that still holds one learns that it has lost it.
         """
+        await self.end_aside()
         # async only: begin
         while self._behind:
             await asyncio.wait(self._behind)
@@ -164,6 +215,14 @@ class Scope:
                 "leases_not_released",
                 extra={"leases": len(commits), "error": type(error).__name__},
             )
+
+    async def close(self) -> None:
+        """Give everything back, then let go of the engine."""
+        if self.stack.is_open():
+            await self.release_all()
+            if self.residence is not None:
+                await self.residence.leave()
+        await self.stack.close()
 
     def queue(self, entity: Entity, name: str) -> asyncio.Lock:
         """A lock within this process for those who have met a conflict over one document.

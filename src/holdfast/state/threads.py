@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-from holdfast.codec import check_count, check_id, decode, decode_lines, encode, encode_messages
-from holdfast.context.window import last_turns
+from holdfast.codec import check_id, decode, encode, encode_messages
+from holdfast.context.compaction import SUMMARY, Compaction, check_compaction, kept
+from holdfast.context.tokens import Count
+from holdfast.context.window import Bounds, Oversized
 from holdfast.errors import InvalidInput, StoreUnavailable
 from holdfast.layers.holding import Holding
 from holdfast.layers.replay import LATE
@@ -17,24 +19,29 @@ from holdfast.ops import (
     Applied,
     Check,
     Commit,
+    Conflict,
+    Delete,
+    DocumentAt,
     Drop,
     Duplicate,
     Fence,
     Fetch,
-    Fetched,
     Lease,
-    Log,
     LogAt,
     NotYours,
     Put,
+    Replace,
     SetHead,
+    Value,
     Write,
 )
-from holdfast.records import Appended, Change, Cursor, Late, Window, moment
+from holdfast.records import Appended, Change, Cursor, Late, Summary, Window, moment
 from holdfast.state.documents import DocumentHandle
-from holdfast.state.feeds import entries_after, reset
+from holdfast.state.feeds import entries_after
 from holdfast.state.locks import Lock
 from holdfast.state.scope import OnAppend, Scope, stored
+from holdfast.state.summaries import compact, stored_summary
+from holdfast.state.windows import Wanted, read_window
 
 logger = logging.getLogger("holdfast.threads")
 
@@ -159,6 +166,39 @@ class Thread:
             )
         return Fence(token, nonce)
 
+    async def edit(self, changes: Mapping[int, Message | None]) -> None:
+        """Rewrite single messages by their number in the thread, or remove them (None).
+
+        Numbers are those of `changes()`; one that is not there is passed over. Versions stay. A
+        summary that covers an edited message goes in the same commit: it may say what was removed.
+        """
+        if not changes or any(type(n) is not int or n < 1 for n in changes):
+            raise InvalidInput("edit needs {number: message or None}, with numbers from 1")
+        bodies: dict[int, str | None] = {
+            number: None if new is None else encode_messages((new,), self._scope.limits)[0]
+            for number, new in changes.items()
+        }
+        while True:
+            fetched = await self._scope.fetch(Fetch(self._entity, self._user, documents=(SUMMARY,)))
+            if not fetched.head.exists:
+                return
+            value = fetched.documents.get(SUMMARY)
+            summary = kept(value, fetched.head)
+            writes: tuple[Write, ...] = (Replace(bodies),)
+            checks: list[Check] = [LogAt(fetched.head.version, fetched.head.stamp)]
+            covered = max(summary.upto, summary.making)
+            if value is None or (min(bodies) > covered and None not in bodies.values()):
+                checks.append(_document_at(SUMMARY, value))
+            else:
+                writes = (*writes, Delete(SUMMARY))
+            outcome = await self._scope.commit(
+                self._entity, writes, tuple(checks), owner=self._user
+            )
+            if not isinstance(outcome, Conflict):
+                stored(outcome, self._entity)
+                self._scope.plain_beginnings.pop(self._entity, None)
+                return
+
     async def delete(self) -> None:
         """Remove the conversation with its variables; nothing happens if there is none."""
         outcome = await self._scope.commit(self._entity, (Drop(),), owner=self._user)
@@ -236,83 +276,52 @@ class Thread:
         *,
         last: int | None = None,
         turns: int | None = None,
+        max_tokens: int | None = None,
+        count: Count | None = None,
+        oversized: Oversized = "raise",
+        summarize: Compaction | None = None,
         after: Place | None = None,
         upto: Place | None = None,
     ) -> Window:
         """The conversation, or the part of it that a prompt needs.
 
-        `last` counts messages and `turns` turns, from the end (a turn starts at a user message);
+        `last` counts messages, `turns` turns (a turn starts at a user message) and `max_tokens`
+        tokens, by `count` or an estimate; none is exceeded. A window begins with the system
+        messages that the thread begins with, then come whole turns: a tool call is never without
+        its results. If the newest turn alone is too long, its question and newest steps come; if
+        not even those fit, raises `WindowTooSmall`, or cuts their texts with
+        `oversized="shorten"`. `summarize` puts a summary in the place of older turns.
+
         `after` and `upto` are versions or cursors. With nothing, all of it. A thread that
         does not exist is an empty window with `exists=False`; a store that does not answer
         raises `StoreUnavailable`, never an empty window.
         """
-        last = None if last is None else check_count(last, "last")
-        turns = None if turns is None else check_count(turns, "turns")
-        if last is not None and turns is not None:
-            raise InvalidInput("give last= (messages) or turns=, not both")
-        since = Cursor(0) if after is None else _cursor(after)
-        limit = None if upto is None else _cursor(upto).version
-        page = self._scope.capabilities.page
-        first_page = min(page, 4 * turns if turns is not None else (last or page))
-        log = Log(since.version, limit, last=first_page, stamp=since.stamp)
-        fetched = await self._scope.fetch(Fetch(self._entity, self._user, log))
-        if fetched.reset:
-            raise reset(self._entity)
-        messages: list[Message] = decode_lines(fetched.lines) if fetched.count else []
-        if fetched.count == first_page and (last is None or last > first_page):
-            older = await self._older(messages, fetched, since.version, last, turns)
-            if older is None:  # deleted and begun anew while we read: what is there now counts
-                return await self.load(last=last, turns=turns, after=after, upto=upto)
-            messages = older
-        elif turns is not None:
-            messages = last_turns(messages, turns) or messages
-        head = fetched.head
-        return Window(
-            messages,
-            head.version,
-            head.exists,
-            head.live - len(messages),
-            Cursor(head.version, head.stamp or None),
-            head.created,
-            head.updated,
+        wanted = Wanted(
+            self._entity,
+            self._user,
+            Bounds.of(last, turns, max_tokens, count, oversized),
+            Cursor(0) if after is None else _cursor(after),
+            None if upto is None else _cursor(upto).version,
+            check_compaction(summarize, after, upto),
         )
+        return await read_window(self._scope, wanted)
 
-    async def _older(
-        self,
-        messages: list[Message],
-        fetched: Fetched,
-        after: int,
-        last: int | None,
-        turns: int | None,
-    ) -> list[Message] | None:
-        """Go on backwards, page by page, until there is enough; others run between two pages.
+    async def summary(self) -> Summary | None:
+        """The summary of older turns, if one was made."""
+        return await stored_summary(self._scope, self._entity, self._user)
 
-        None if the conversation is not the same one any more.
+    async def compact(self, compaction: Compaction) -> Summary | None:
+        """Summarise now all but the newest `compaction.keep` messages, and wait for it.
+
+        Returns the summary that is there then; None if there was nothing to summarise. If another
+        replica is making one, it is not made twice. What `summarize` raises is raised; nothing is
+        stored then, and the conversation stays as it is.
         """
-        pages = [messages]
-        life = fetched.head.life
-        page = self._scope.capabilities.page
-        have = len(messages)
-        while True:
-            if turns is not None:
-                enough = last_turns([m for part in reversed(pages) for m in part], turns)
-                if enough is not None:
-                    return enough
-            size = page if last is None else min(page, last - have)
-            before = fetched.first - 1
-            if size == 0 or before <= after or not fetched.count:
-                break
-            await self._scope.world.pause(0)
-            log = Log(after, before, last=size)
-            fetched = await self._scope.fetch(Fetch(self._entity, self._user, log))
-            if fetched.head.life != life or not fetched.head.exists:
-                return None
-            if fetched.count:
-                pages.append(decode_lines(fetched.lines))
-                have += fetched.count
-        return [message for part in reversed(pages) for message in part]
+        return await compact(self._scope, self._entity, self._user, compaction)
 
-    async def changes(self, after: Place = 0, *, follow: bool = True) -> AsyncIterator[Change]:
+    async def changes(
+        self, after: Place = 0, *, follow: bool = True
+    ) -> AsyncGenerator[Change, None]:
         """Every message after a place, in order, each exactly once, and then what comes.
 
         Resumable: keep `str(change.cursor)` and pass it as `after`. With `follow=False` it ends
@@ -323,6 +332,10 @@ class Thread:
         async for entry in feed:
             cursor = Cursor(entry.seq, entry.stamp)
             yield Change(decode(entry.body), entry.seq, cursor, moment(entry.at), entry.key)
+
+
+def _document_at(name: str, value: Value | None) -> DocumentAt:
+    return DocumentAt(name, 0) if value is None else DocumentAt(name, value.version, value.stamp)
 
 
 def _cursor(place: Place) -> Cursor:

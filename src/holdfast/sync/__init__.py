@@ -15,9 +15,11 @@ __version__ = "0.1.0"
 
 from holdfast.alarm import Alarm, AlarmEvent
 from holdfast.codec import Limits
+from holdfast.context.compaction import Compaction
 from holdfast.correlation import correlate, correlation_id
 from holdfast.counters import Counters
 from holdfast.errors import (
+    BackupDamaged,
     DiskProblem,
     HoldfastError,
     InvalidInput,
@@ -35,9 +37,12 @@ from holdfast.errors import (
     TaskFailed,
     TooLarge,
     Truncated,
+    WindowTooSmall,
     WorkflowFinished,
+    WrongReplica,
 )
 from holdfast.keys import idempotency_key
+from holdfast.layers.remembered import Cache
 from holdfast.layers.spill import Spill
 from holdfast.metrics import Metrics
 from holdfast.records import (
@@ -51,6 +56,7 @@ from holdfast.records import (
     Health,
     Late,
     Receipt,
+    Summary,
     TaskInfo,
     ThreadInfo,
     Window,
@@ -71,7 +77,10 @@ __all__ = [
     "Alarm",
     "AlarmEvent",
     "Appended",
+    "BackupDamaged",
+    "Cache",
     "Change",
+    "Compaction",
     "Context",
     "Counters",
     "Cursor",
@@ -105,6 +114,7 @@ __all__ = [
     "StoreMisused",
     "StoreTooSlow",
     "StoreUnavailable",
+    "Summary",
     "TaskFailed",
     "TaskInfo",
     "Thread",
@@ -113,9 +123,11 @@ __all__ = [
     "Truncated",
     "User",
     "Window",
+    "WindowTooSmall",
     "Workflow",
     "WorkflowFinished",
     "WorkflowInfo",
+    "WrongReplica",
     "correlate",
     "correlation_id",
     "idempotency_key",

@@ -31,7 +31,7 @@ class Passthrough:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.capabilities: Capabilities = engine.capabilities
+        self.capabilities: Capabilities = replace(engine.capabilities, snapshots=False)
 
     async def open(self) -> None:
         await self._engine.open()
@@ -64,7 +64,7 @@ class FaultyEngine(Passthrough):
 
     def __init__(self, engine: Engine, world: World, faults: Faults | None = None) -> None:
         super().__init__(engine)
-        self.capabilities = replace(engine.capabilities, inline_reads=False)
+        self.capabilities = replace(self.capabilities, inline_reads=False)
         self.faults = faults or Faults()
         self._world = world
 

@@ -136,12 +136,17 @@ class Replica:
         )
 
 
-def pause_all(replicas: Iterable[Replica], path: Path) -> None:
+def pause_all(replicas: Iterable[Replica], path: Path | None) -> None:
     """Let all of them stand still at once, none of them in the middle of a transaction.
 
     One that is would block everybody else for as long as it stands still: that is SQLite's
-    answer to such a pause, but not what is to be tested.
+    answer to such a pause, but not what is to be tested. Without a `path` the store is a server,
+    which ends transactions by itself.
     """
+    if path is None:
+        for replica in replicas:
+            replica.pause()
+        return
     connection = apsw.Connection(str(path))
     connection.set_busy_timeout(200)
     some = list(replicas)

@@ -22,7 +22,7 @@ class TooSlow(Exception):
 
 
 def pause_holders(
-    start: Start, url: str, path: Path, effects: Effects, holders: int, part: int = 0
+    start: Start, url: str, path: Path | None, effects: Effects, holders: int, part: int = 0
 ) -> None:
     """Each of them leads a conversation of its own; all are paused at once for 3 ttls."""
     for attempt in range(10):
@@ -34,7 +34,9 @@ def pause_holders(
     raise AssertionError("no lease was ever kept until the pause")
 
 
-def pause_leaders_of(ids: list[str], start: Start, path: Path, facts: dict[str, str]) -> None:
+def pause_leaders_of(
+    ids: list[str], start: Start, path: Path | None, facts: dict[str, str]
+) -> None:
     def leaders(who: str, ttl: float, each: int) -> dict[str, Replica]:
         """Who leads which conversation; every process leads some."""
         of: dict[str, Replica] = {}

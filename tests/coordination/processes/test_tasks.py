@@ -13,9 +13,8 @@ import holdfast.sync
 from coordination.processes.conftest import Start
 from coordination.processes.replicas import Effects, Replica, pause_all
 from holdfast.codec import decode
-from holdfast.engines.sqlite.engine_sync import SqliteEngine
-from holdfast.engines.sqlite.file import File
 from holdfast.ops import Entity, Fetch, Fetched
+from holdfast.registry import create_sync_engine, parse
 from holdfast.world import World
 
 TTL = 0.3
@@ -34,7 +33,9 @@ Manner = tuple[str, str, int]
 class Deliveries:
     """Rounds of deliveries. In each, holders begin tasks and vanish; successors take them over."""
 
-    def __init__(self, start: Start, url: str, path: Path, effects: Effects, seed: int) -> None:
+    def __init__(
+        self, start: Start, url: str, path: Path | None, effects: Effects, seed: int
+    ) -> None:
         self._start = start
         self._path = path
         self._facts = {"url": url, "effects": str(effects.path), "ttl": TTL}
@@ -100,14 +101,14 @@ class Deliveries:
         return [event for worker in self.all for event in worker.said if fact in event]
 
 
-def stored(path: Path, tasks: int) -> dict[int, Any]:
+def stored(url: str, tasks: int) -> dict[int, Any]:
     """The committed results; no result was ever committed a second time."""
-    with holdfast.sync.open(f"sqlite:///{path}") as store:
+    with holdfast.sync.open(url) as store:
         infos = list(store.tasks())
         assert len(infos) == tasks
         assert {info.status for info in infos} == {"completed"}
     results: dict[int, Any] = {}
-    engine = SqliteEngine(File(str(path), relaxed=True, migrate=False, world=World()))
+    engine = create_sync_engine(parse(url), World())
     engine.open()
     for number in range(tasks):
         entity = Entity("default", "task", f"task-{number}")
@@ -121,9 +122,9 @@ def stored(path: Path, tasks: int) -> dict[int, Any]:
     return results
 
 
-def check(deliveries: Deliveries, effects: Effects, path: Path, rounds: int) -> None:
+def check(deliveries: Deliveries, effects: Effects, url: str, rounds: int) -> None:
     tasks = rounds * A_ROUND
-    results = stored(path, tasks)
+    results = stored(url, tasks)
 
     # Faults fired, and there was traffic around them.
     assert len(deliveries.killed) >= rounds
@@ -155,12 +156,14 @@ def check(deliveries: Deliveries, effects: Effects, path: Path, rounds: int) -> 
     assert len({key for _, key in keys}) == tasks
 
 
-def deliver(start: Start, url: str, path: Path, effects: Effects, rounds: int, seed: int) -> None:
+def deliver(
+    start: Start, url: str, path: Path | None, effects: Effects, rounds: int, seed: int
+) -> None:
     deliveries = Deliveries(start, url, path, effects, seed)
     for number in range(rounds):
         deliveries.round(number)
     deliveries.end()
-    check(deliveries, effects, path, rounds)
+    check(deliveries, effects, url, rounds)
 
 
 def test_five_hundred_tasks_are_committed_once_while_workers_are_killed_and_paused(

@@ -6,8 +6,9 @@ This is the reference that other engines are compared with, so clarity beats spe
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
@@ -54,6 +55,7 @@ from holdfast.ops import (
     Release,
     Renew,
     Replace,
+    Restore,
     SetHead,
     StatusIn,
     Sweep,
@@ -63,16 +65,18 @@ from holdfast.ops import (
     Value,
     Write,
     check_shape,
+    digest_of,
 )
 
 
-class Keyed(NamedTuple):
-    """What an append with a caller's key stored."""
+class Stamp(NamedTuple):
+    """What every append leaves behind, whatever becomes of its entries."""
 
-    bodies: tuple[str, ...]
-    version: int
-    stamp: str
+    last: int  # the number of its last entry
+    op: str
     at: float
+    key: str | None = None
+    digest: int | None = None  # where there is a key
 
 
 @dataclass
@@ -96,9 +100,9 @@ class Cell:
     dropped: float = 0.0
     lease: Lease | None = None
     entries: dict[int, Entry] = field(default_factory=dict)
-    stamps: list[tuple[int, str]] = field(default_factory=list)  # (last seq of append, op)
+    stamps: list[Stamp] = field(default_factory=list)  # oldest first
     documents: dict[str, Value] = field(default_factory=dict)
-    keys: dict[str, Keyed] = field(default_factory=dict)
+    keys: dict[str, Stamp] = field(default_factory=dict)
     ops: dict[str, tuple[Applied, float]] = field(default_factory=dict)  # oldest first
 
     def exists(self, now: float) -> bool:
@@ -143,8 +147,8 @@ class Cell:
             return self.base_stamp
         if not self.base < seq <= self.version:
             return None
-        at = bisect_right(self.stamps, (seq - 1, "\U0010ffff"))
-        return self.stamps[at][1]
+        at = bisect_left(self.stamps, seq, key=lambda stamp: stamp.last)
+        return self.stamps[at].op if at < len(self.stamps) else self.stamp
 
 
 class Model:
@@ -159,6 +163,13 @@ class Model:
             outcomes = [self._one(op, now) for op in ops]
             self._changed.notify_all()
             return outcomes
+
+    def copy(self) -> Model:
+        """All of it as it is at this moment."""
+        other = Model()
+        with self._changed:
+            other._cells = deepcopy(self._cells)
+        return other
 
     def passed(self, cursors: dict[Entity, int], now: float) -> bool:
         """Whether any of these logs has left its cursor (also backwards: a new life)."""
@@ -227,9 +238,15 @@ class Model:
                 return Fenced(head, before)
 
         # From here on nothing can fail: the cell is changed in place.
+        write = commit.writes[0]
+        if isinstance(write, Restore):
+            self._cells[commit.entity] = restored(write, cell, exists)
+            return Applied(
+                write.head.version, write.head.stamp, now, created=not exists, values=before
+            )
         cell.updated = now
         cell.commits += 1
-        if isinstance(commit.writes[0], Drop):
+        if isinstance(write, Drop):
             cell = cell.reborn() if exists else cell
             cell.updated = cell.dropped = now
             outcome = Applied(version=0, stamp="", at=now, values=before)
@@ -265,12 +282,12 @@ class Model:
             if not isinstance(write, Append) or write.key not in cell.keys:
                 continue
             keyed = cell.keys[write.key]
-            if keyed.at <= now - KEY_SECONDS or keyed.version <= cell.version - KEYS_KEPT:
+            if not is_remembered(keyed, cell, now):
                 continue
-            if keyed.bodies == write.bodies:
-                first = Applied(version=keyed.version, stamp=keyed.stamp, at=keyed.at)
+            if keyed.digest == digest_of(write.bodies):
+                first = Applied(version=keyed.last, stamp=keyed.op, at=keyed.at)
                 return Duplicate(first, False, head, before)
-            return KeyReused(write.key, keyed.version, head, before)
+            return KeyReused(write.key, keyed.last, head, before)
         return None
 
     # --- reading --------------------------------------------------------------------
@@ -295,7 +312,9 @@ class Model:
             else:
                 documents[name] = value
         fetched = Fetched(head=cell.head(now), documents=documents, unchanged=tuple(unchanged))
-        return fetched if fetch.log is None else with_log(fetched, fetch.log, cell)
+        if fetch.log is None:
+            return fetched
+        return with_log(fetched, fetch.log, cell, now)
 
     def _list(self, op: List, now: float) -> Listed:
         if op.within is not None:
@@ -407,9 +426,10 @@ def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float
                 cell.entries[seq] = Entry(seq, now, body, op, key if seq == last else None)
             cell.version = last
             cell.stamp = op
-            cell.stamps.append((last, op))
+            digest = None if key is None else digest_of(bodies)
+            cell.stamps.append(Stamp(last, op, now, key, digest))
             if key is not None:
-                cell.keys[key] = Keyed(bodies, last, op, now)
+                cell.keys[key] = cell.stamps[-1]
             restart_retention(cell, now)
         case Put(name=name, value=value):
             old = cell.documents.get(name)
@@ -444,8 +464,8 @@ def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float
             cell.lease = released(cell.lease)
         case SetHead():
             set_head(write, cell, now)
-        case Drop():
-            raise AssertionError("a drop is handled alone")
+        case Drop() | Restore():
+            raise AssertionError("handled alone")
 
 
 def set_head(write: SetHead, cell: Cell, now: float) -> None:
@@ -483,13 +503,82 @@ def remember_op(cell: Cell, op: str, outcome: Applied, now: float) -> None:
         del cell.ops[old]
 
 
-def with_log(fetched: Fetched, log: Log, cell: Cell) -> Fetched:
+def restored(write: Restore, cell: Cell, exists: bool) -> Cell:
+    """The entity as a backup has it: made anew, or with one more part of it."""
+    if not write.continued or not exists:
+        cell = cell.reborn()
+        cell.ops.clear()
+    head = write.head
+    cell.owner, cell.status, cell.label = head.owner, head.status, head.label
+    cell.due, cell.retain, cell.expires = head.due, head.retain, head.expires
+    cell.created, cell.updated, cell.commits = head.created, head.updated, head.commits
+    cell.version, cell.stamp = head.version, head.stamp
+    cell.base, cell.base_stamp = head.base, head.base_stamp
+    cell.dropped = max(cell.dropped, head.dropped)
+    token = max(head.token, cell.lease.token if cell.lease else 0)
+    cell.lease = Lease(token, "", "", 0.0, 0.0) if token else None
+    cell.documents.update(write.documents)
+    if write.entries:
+        restore_entries(write.entries, cell)
+    return cell
+
+
+def restore_entries(entries: tuple[Entry, ...], cell: Cell) -> None:
+    """These numbers, from the first to the last, and no others between them."""
+    numbers = range(entries[0].seq, entries[-1].seq + 1)
+    cell.entries = {seq: e for seq, e in cell.entries.items() if seq not in numbers}
+    cell.stamps = [stamp for stamp in cell.stamps if stamp.last not in numbers]
+    for entry, following in zip(entries, (*entries[1:], None), strict=True):
+        if entry.body:
+            cell.entries[entry.seq] = msgspec.structs.replace(entry, digest=None)
+        stamp = Stamp(entry.seq, entry.stamp, entry.at, entry.key, entry.digest)
+        if following is None or following.stamp != entry.stamp:
+            cell.stamps.append(stamp)
+        if entry.key is not None:
+            cell.keys[entry.key] = stamp
+    cell.entries = dict(sorted(cell.entries.items()))
+    cell.stamps.sort(key=lambda stamp: stamp.last)
+
+
+def is_remembered(keyed: Stamp, cell: Cell, now: float) -> bool:
+    """Whether the key of this append still counts."""
+    return keyed.at > now - KEY_SECONDS and keyed.last > cell.version - KEYS_KEPT
+
+
+def whole_log(log: Log, cell: Cell, now: float) -> list[Entry]:
+    """The entries with all that a restore needs, and what is left of those that are gone."""
+    upto = cell.version if log.upto is None else log.upto
+    found = {seq: entry for seq, entry in cell.entries.items() if log.after < seq <= upto}
+    for stamp in cell.stamps:
+        seq, key = stamp.last, stamp.key
+        if not log.after < seq <= upto:
+            continue
+        known = seq > cell.base or (key is not None and is_remembered(stamp, cell, now))
+        if seq in found:
+            found[seq] = msgspec.structs.replace(found[seq], digest=stamp.digest)
+        elif known:
+            found[seq] = Entry(seq, stamp.at, "", stamp.op, key, stamp.digest)
+    return [found[seq] for seq in sorted(found)][: log.first]
+
+
+def with_log(fetched: Fetched, log: Log, cell: Cell, now: float) -> Fetched:
     """The fetched parts plus the log's, or the news that the log is not the one meant."""
     head = fetched.head
     if log.after > cell.version:
         return Fetched(head=head, reset=True)
     if log.stamp is not None and log.after >= cell.base and log.stamp != cell.stamp_at(log.after):
         return Fetched(head=head, reset=True)
+    if log.whole:
+        entries = whole_log(log, cell, now)
+        token = cell.lease.token if cell.lease else 0
+        return msgspec.structs.replace(
+            fetched,
+            head=msgspec.structs.replace(head, base_stamp=cell.base_stamp, token=token),
+            count=len(entries),
+            first=entries[0].seq if entries else 0,
+            entries=tuple(entries),
+            truncated=log.after < cell.base,
+        )
     upto = cell.version if log.upto is None else min(log.upto, cell.version)
     numbers = range(max(log.after, cell.base) + 1, upto + 1)
     if log.last is not None:

@@ -18,13 +18,17 @@ from psycopg import AsyncConnection, AsyncCursor
 from psycopg.pq import TransactionStatus
 
 from holdfast.engines.postgres.arrays import register
+from holdfast.engines.postgres.failures import is_from_pooler, logger
 from holdfast.engines.postgres.settings import Settings
-from holdfast.engines.postgres.waiting import bounded
+from holdfast.engines.postgres.waiting import driven  # async only
+
+# sync only: from holdfast.engines.postgres.waiting import bounded
 
 Rows = list[tuple[Any, ...]]
 
 PREPARE_AFTER = 2  # uses of a statement on a connection before it is prepared
 ANSWER_SECONDS = 4.5  # a round trip takes less, or its connection is given up
+SNAPSHOT_SECONDS = 60.0  # the same for a page of a backup, which nobody waits for
 
 
 class Link(AsyncConnection[tuple[Any, ...]]):
@@ -38,7 +42,11 @@ class Link(AsyncConnection[tuple[Any, ...]]):
 
     async def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
         if self.answer_by:
-            gen = bounded(gen, self.clock, self.answer_by)
+            # async only: begin
+            left = self.answer_by - self.clock()
+            return await driven(gen, self.pgconn.socket, left)
+            # async only: end
+            # sync only: gen = bounded(gen, self.clock, self.answer_by)
         return await super().wait(gen, *args, **kwargs)
 
 
@@ -95,17 +103,50 @@ class Pool:
             await self._idle.pop().close()
 
 
+class Snapshot:
+    """One read-only transaction that sees one moment, on a connection of its own."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def begin(self) -> None:
+        await self._link.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        await self._link.execute("SELECT 1")  # the moment is that of the first look
+
+    async def run(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:
+        self._link.answer_by = self._link.clock() + SNAPSHOT_SECONDS
+        return await _ask(self._link, statements)
+
+    async def close(self) -> None:
+        await self._link.close()
+
+
 async def connect(settings: Settings) -> Link:
-    """A connection set up as every connection of ours is."""
-    link = await Link.connect(
-        autocommit=True,
-        prepare_threshold=PREPARE_AFTER if settings.prepare else None,
-        **await settings.world.offload(settings.connect_arguments),
-    )
+    """A connection set up as every connection of ours is.
+
+    A pooler that refuses what a session is told is obeyed from then on: nothing is told, prepared
+    or listened for.
+    """
+    try:
+        link = await _connect(settings)
+    except psycopg.OperationalError as error:
+        if not (settings.prepares and settings.adapts and is_from_pooler(error)):
+            raise
+        settings.met.pooler = True
+        logger.info("pooler_met", extra={"store": settings.safe})
+        link = await _connect(settings)
     link.clock = settings.world.monotonic
     register(link)
     link.asker = link.cursor(binary=True)
     return link
+
+
+async def _connect(settings: Settings) -> Link:
+    return await Link.connect(
+        autocommit=True,
+        prepare_threshold=PREPARE_AFTER if settings.prepares else None,
+        **await settings.world.offload(settings.connect_arguments),
+    )
 
 
 async def _ask(link: Link, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:

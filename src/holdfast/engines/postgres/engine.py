@@ -8,14 +8,15 @@ only stops waiting for it, and no connection is left between a request and its r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
 from psycopg import errors
 
-from holdfast.engine import Capabilities, Description, SyncEngine
-from holdfast.engines.postgres.connections import Cut, Link, Pool, connect
+from holdfast.engine import Capabilities, Description, Reader, SyncEngine
+from holdfast.engines.postgres.connections import Cut, Link, Pool, Snapshot, connect
 from holdfast.engines.postgres.description import describe
 from holdfast.engines.postgres.failures import RETRIED, explain
 from holdfast.engines.postgres.listener import Listener, Waiter
@@ -41,10 +42,8 @@ class PostgresEngine:
         self._queries = Queries(settings.schema)
         self._pool: Pool | None = None
         self._listener: Listener | None = None
-        self.capabilities = Capabilities(
-            durable=True, shared=True, native_notify=settings.listens, system="postgresql"
-        )
-        self._under_way: set[asyncio.Task[list[Rows]]] = set()  # async only
+        self.capabilities = self._capabilities()
+        self._under_way: set[asyncio.Task[None]] = set()  # async only
 
     async def open(self) -> None:
         self._pool = Pool(self._settings, self._settings.queriers)
@@ -55,6 +54,17 @@ class PostgresEngine:
             raise
         if self._settings.listens:
             self._listener = Listener(self._settings, self._queries)
+        self.capabilities = self._capabilities()
+
+    def _capabilities(self) -> Capabilities:
+        return Capabilities(
+            durable=True,
+            shared=True,
+            native_notify=self._settings.listens,
+            snapshots=True,
+            networked=True,
+            system="postgresql",
+        )
 
     async def _bring_up_to_date(self) -> None:
         missing = pending(await self._about(), self._settings.schema)
@@ -94,19 +104,31 @@ class PostgresEngine:
     async def _ask(self, statements: Sequence[Statement], writes: bool = False) -> list[Rows]:
         """One round trip, which a cancelled caller leaves to itself."""
         # async only: begin
-        trip = self._round_trip(statements, writes)
-        task = asyncio.get_running_loop().create_task(trip)
+        loop = asyncio.get_running_loop()
+        reply: asyncio.Future[list[Rows]] = loop.create_future()
+        task = loop.create_task(self._deliver(reply, statements, writes))
         self._under_way.add(task)
-        task.add_done_callback(self._landed)
-        return await asyncio.shield(task)
+        task.add_done_callback(self._under_way.discard)
+        return await reply
         # async only: end
         # sync only: return self._round_trip(statements, writes)
 
     # async only: begin
-    def _landed(self, task: asyncio.Task[list[Rows]]) -> None:
-        self._under_way.discard(task)
-        if not task.cancelled():
-            task.exception()  # its caller may have gone: then nobody is left to be told
+    async def _deliver(
+        self, reply: asyncio.Future[list[Rows]], statements: Sequence[Statement], writes: bool
+    ) -> None:
+        """A round trip and its answer, for whoever still waits (`shield` takes a turn more)."""
+        try:
+            rows = await self._round_trip(statements, writes)
+        except asyncio.CancelledError:  # the loop ends
+            reply.cancel()
+            raise
+        except BaseException as error:
+            if not reply.done():
+                reply.set_exception(error)
+        else:
+            if not reply.done():
+                reply.set_result(rows)
 
     # async only: end
     async def _round_trip(self, statements: Sequence[Statement], writes: bool) -> list[Rows]:
@@ -126,6 +148,21 @@ class PostgresEngine:
                     raise explain(error, "no", safe, schema) from error
             except psycopg.Error as error:
                 raise explain(error, "no", safe, schema) from error
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Reader]:
+        """One more connection than the pool has, for as long as it takes."""
+        snapshot = None
+        try:
+            try:
+                snapshot = Snapshot(await connect(self._settings))
+                await snapshot.begin()
+            except psycopg.Error as error:
+                raise explain(error, "no", self._settings.safe, self._settings.schema) from error
+            yield _OneMoment(snapshot, self._settings, self._queries)
+        finally:
+            if snapshot is not None:
+                await snapshot.close()
 
     # --- waiting --------------------------------------------------------------------
 
@@ -187,11 +224,16 @@ class PostgresEngine:
 
     async def _about(self) -> dict[str, str]:
         """What the schema says of itself; nothing if it is not there."""
-        (((encoding, _, ours),),) = await self._ask([(self._queries.has_schema, ())])
+        (((encoding, isolation, _, ours),),) = await self._ask([(self._queries.has_schema, ())])
         if encoding != "UTF8":
             raise SchemaError(
                 f"{self._settings.safe}: the database has the encoding {encoding}; create one with "
                 "ENCODING 'UTF8'"
+            )
+        if isolation != "read committed":
+            raise SchemaError(
+                f"{self._settings.safe}: transactions are {isolation} here, and must see what they "
+                "waited for; run: ALTER ROLE … SET default_transaction_isolation = 'read committed'"
             )
         if not ours:
             return {}
@@ -223,7 +265,7 @@ class PostgresEngine:
         await cursor.execute(queries.be_patient)
         await cursor.execute(queries.lock_migrations)
         await cursor.execute(queries.has_schema)
-        ((_, there, ours),) = await cursor.fetchall()
+        ((_, _, there, ours),) = await cursor.fetchall()
         if not there:
             await cursor.execute(queries.create_schema)
         about: dict[str, str] = {}
@@ -252,3 +294,20 @@ class PostgresEngine:
     async def describe(self) -> Description:
         (rows, about) = await self._ask([(self._queries.describe, ()), (self._queries.about, ())])
         return describe(rows[0], dict(about))
+
+
+class _OneMoment:
+    """What `PostgresEngine.snapshot` gives."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings, queries: Queries) -> None:
+        self._snapshot = snapshot
+        self._settings = settings
+        self._queries = queries
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        batch = Batch(ops, self._queries)
+        statements = [(statement.query, statement.params) for statement in batch.statements]
+        try:
+            return batch.outcomes(await self._snapshot.run(statements) if statements else [])
+        except psycopg.Error as error:
+            raise explain(error, "no", self._settings.safe, self._settings.schema) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Literal
 
 import psycopg
@@ -9,12 +10,21 @@ from psycopg import errors
 
 from holdfast.errors import DiskProblem, HoldfastError, SchemaError, StoreUnavailable
 
+logger = logging.getLogger("holdfast.postgres")
+
 # Nothing was applied, and the same batch may well succeed at once.
 RETRIED = (errors.DeadlockDetected, errors.SerializationFailure)
 
 
 class Unanswered(psycopg.OperationalError):
     """The server did not answer in time; the connection cannot be used any more."""
+
+
+def is_from_pooler(error: psycopg.Error) -> bool:
+    """Whether something between lends connections, and so keeps nothing that a session was told."""
+    if isinstance(error, errors.InvalidSqlStatementName | errors.DuplicatePreparedStatement):
+        return True
+    return "unsupported startup parameter" in str(error)
 
 
 def explain(
@@ -51,8 +61,7 @@ def explain(
             "the URL at the primary (target_session_attrs=read-write chooses it among several)",
             applied=applied,
         )
-    pooled = isinstance(error, errors.InvalidSqlStatementName | errors.DuplicatePreparedStatement)
-    if pooled or "unsupported startup parameter" in what:
+    if is_from_pooler(error):
         return StoreUnavailable(
             f"{safe}: there is a pooler between, which lends connections for single transactions "
             f"({what}); use ?prepare=off&listen=off",

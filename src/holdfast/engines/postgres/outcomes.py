@@ -90,6 +90,9 @@ class Told(msgspec.Struct):
 
 _decode_told = msgspec.json.Decoder(Told).decode
 _decode_documents = msgspec.json.Decoder(list[tuple[str, str | None, int, str, float, int]]).decode
+_decode_whole = msgspec.json.Decoder(
+    list[tuple[int, float, str, str, str | None, int | None]]
+).decode
 _decode_entries = msgspec.json.Decoder(list[tuple[int, float, str, str, str | None]]).decode
 
 
@@ -189,6 +192,37 @@ def read_fetch(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
     )
 
 
+def read_whole(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
+    """The outcome of one fetch from its row of the query `fetch_whole`."""
+    now, id_, *rest = row
+    columns = rest[:HEAD_COLUMNS]
+    stamp, base_stamp, entries, documents = rest[HEAD_COLUMNS:]
+    refusal = _missing(fetch, now, id_, columns)
+    if refusal is not None:
+        return refusal
+    log = fetch.log
+    assert log is not None
+    head = head_of(columns)
+    if _is_reset(log, columns, stamp):
+        return Fetched(head, reset=True)
+    found: tuple[Entry, ...] = ()
+    if entries is not None:
+        rows = _decode_whole(entries)
+        found = tuple(
+            Entry(*entry) for entry in (all_given(rows) if "\\u0001" in entries else rows)
+        )
+    values, unchanged = _documents(fetch, documents)
+    return Fetched(
+        msgspec.structs.replace(head, base_stamp=given(base_stamp), token=columns[_TOKEN]),
+        count=len(found),
+        first=found[0].seq if found else 0,
+        entries=found,
+        documents=values,
+        unchanged=unchanged,
+        truncated=log.after < head.base,
+    )
+
+
 def read_tail(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
     """The outcome of one fetch from its row of the query `fetch_tail`."""
     now, id_, *rest = row
@@ -199,6 +233,33 @@ def read_tail(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
     lines, count, first = rest[HEAD_COLUMNS:]
     head = head_of(columns)
     return Fetched(head, _oldest_first(lines), count, first or 0, truncated=head.base > 0)
+
+
+def read_head(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
+    """The outcome of one fetch from its row of the query `fetch_head`."""
+    now, id_, *columns = row
+    refusal = _missing(fetch, now, id_, columns)
+    return Fetched(head_of(columns)) if refusal is None else refusal
+
+
+def read_news(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
+    """The outcome of one fetch from its row of the query `fetch_news`."""
+    now, id_, *rest = row
+    columns = rest[:HEAD_COLUMNS]
+    stamp, entries = rest[HEAD_COLUMNS:]
+    refusal = _missing(fetch, now, id_, columns)
+    if refusal is not None:
+        return refusal
+    log = fetch.log
+    assert log is not None
+    head = head_of(columns)
+    if _is_reset(log, columns, stamp):
+        return Fetched(head, reset=True)
+    found = _entries(entries, log)
+    first = found[0].seq if found else 0
+    return Fetched(
+        head, count=len(found), first=first, entries=found, truncated=log.after < head.base
+    )
 
 
 def _oldest_first(lines: str | None) -> str:

@@ -10,6 +10,9 @@ FROM holdfast.commit_batch(%b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b);
 SELECT now, version, outcome
 FROM holdfast.commit_alone(%s, %s, %s, %s, %s, %b, %s, %b, %b, %s, %s);
 
+-- name: restore
+SELECT outcome FROM holdfast.restore(%s, %s, %s, %s, %s, %s);
+
 -- name: sweep
 SELECT entities, removed, more FROM holdfast.sweep(%s);
 
@@ -70,6 +73,42 @@ LEFT JOIN LATERAL (
            ORDER BY n.seq DESC LIMIT u.last)) l
 ) page ON u.first IS NOT NULL OR u.last IS NOT NULL;
 
+-- name: fetch_whole
+-- For backups: a head with its base stamp, and entries with digests and with what is left of those
+-- that are gone.
+SELECT holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       CASE WHEN u.stamp IS NULL THEN NULL
+            WHEN u.after = e.version THEN e.stamp
+            WHEN u.after = e.base THEN e.base_stamp
+            ELSE holdfast.stamp_at(e.id, e.life, u.after) END,
+       e.base_stamp,
+       (SELECT json_agg(json_build_array(
+                   l.seq, l.at, coalesce(l.body, ''),
+                   CASE WHEN l.op IS NOT NULL THEN l.op
+                        ELSE holdfast.stamp_at(e.id, e.life, l.seq) END,
+                   l.key, l.digest))
+        FROM (SELECT * FROM holdfast.log f
+              WHERE f.entity = e.id AND f.life = e.life AND f.seq > u.after
+                AND f.seq <= least(u.upto, e.version)
+                AND (f.body IS NOT NULL
+                     OR (f.op IS NOT NULL
+                         AND (f.seq > e.base
+                              OR (f.key IS NOT NULL AND f.seq > e.version - 100000
+                                  AND f.at > (SELECT holdfast.clock()) - 604800))))
+              ORDER BY f.seq LIMIT u.first) l)::text,
+       (SELECT json_agg(json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log)
+                        ORDER BY d.name)
+        FROM holdfast.documents d
+        WHERE d.entity = e.id AND d.life = e.life
+          AND (u.everything
+               OR d.name IN (SELECT jsonb_array_elements_text(u.documents::jsonb))))::text
+FROM (SELECT %s::bigint AS after, %s::bigint AS upto, %s::bigint AS first, %s::text AS stamp,
+             %s::boolean AS everything, %s::text AS documents) u
+JOIN holdfast.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
+
 -- name: fetch_tail
 -- A conversation's head and its newest entries, newest first: the everyday load.
 SELECT holdfast.clock(), e.id,
@@ -84,6 +123,48 @@ FROM holdfast.entities e, LATERAL (
           WHERE n.entity = e.id AND n.life = e.life AND n.seq > e.base AND n.body IS NOT NULL
           ORDER BY n.seq DESC LIMIT %s) l) page
 WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
+
+-- name: fetch_head
+-- A head alone: how a cache asks whether anything has changed.
+SELECT holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until
+FROM holdfast.entities e
+WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
+
+-- name: fetch_heads
+-- The same for several.
+SELECT u.place, holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until
+FROM unnest(%b, %b, %b) WITH ORDINALITY AS u(namespace, kind, name, place)
+JOIN holdfast.entities e ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name;
+
+-- name: fetch_news
+-- A conversation's head, and the entries after a place, newest first: how a cache asks for what
+-- others have appended.
+SELECT holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       CASE WHEN u.after = e.version THEN e.stamp
+            WHEN u.after = e.base THEN e.base_stamp
+            ELSE holdfast.stamp_at(e.id, e.life, u.after) END,
+       CASE WHEN e.version > u.after THEN (
+           SELECT json_agg(json_build_array(
+                      l.seq, l.at, l.body,
+                      CASE WHEN l.op IS NOT NULL THEN l.op
+                           ELSE holdfast.stamp_at(e.id, e.life, l.seq) END,
+                      l.key))::text
+           FROM (SELECT n.seq, n.at, n.body, n.op, n.key FROM holdfast.log n
+                 WHERE n.entity = e.id AND n.life = e.life
+                   AND n.seq > greatest(u.after, e.base) AND n.seq <= e.version
+                   AND n.body IS NOT NULL
+                 ORDER BY n.seq DESC LIMIT u.last) l) END
+FROM (SELECT %s::bigint AS after, %s::bigint AS last) u
+JOIN holdfast.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
 
 -- name: fetch_tails
 -- The same for several conversations.
@@ -100,6 +181,48 @@ LATERAL (
     FROM (SELECT n.seq, n.body FROM holdfast.log n
           WHERE n.entity = e.id AND n.life = e.life AND n.seq > e.base AND n.body IS NOT NULL
           ORDER BY n.seq DESC LIMIT u.last) l) page;
+
+-- name: part_tail
+-- The same as a part of a larger statement, in the columns of `fetch`.
+SELECT %s::bigint, holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       NULL::text, page.lines, page.count, page.first, NULL::text, NULL::text
+FROM holdfast.entities e, LATERAL (
+    SELECT string_agg(l.body, E'\n') AS lines, count(*) AS count,
+           min(l.seq) AS first
+    FROM (SELECT n.seq, n.body FROM holdfast.log n
+          WHERE n.entity = e.id AND n.life = e.life AND n.seq > e.base AND n.body IS NOT NULL
+          ORDER BY n.seq DESC LIMIT %s) l) page
+WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
+
+-- name: part_documents
+-- All documents of one entity, in the columns of `fetch`.
+SELECT %s::bigint, holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text,
+       (SELECT json_agg(json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log))
+        FROM (SELECT a.name, a.value, a.version, a.stamp, a.updated, a.log
+              FROM holdfast.documents a
+              WHERE a.entity = e.id AND a.life = e.life ORDER BY a.name) d)::text
+FROM holdfast.entities e
+WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
+
+-- name: part_named
+-- Some documents of one entity, in the columns of `fetch`.
+SELECT %s::bigint, holdfast.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text,
+       (SELECT json_agg(json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log))
+        FROM holdfast.documents d
+        WHERE d.entity = e.id AND d.life = e.life AND d.name = ANY (%b))::text
+FROM holdfast.entities e
+WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
 
 -- name: versions
 -- Where logs stand: 0 where there is none.
@@ -119,9 +242,13 @@ ON CONFLICT (id) DO UPDATE SET until = excluded.until;
 DELETE FROM holdfast.listeners WHERE id = %s OR until < holdfast.clock() - 3600;
 
 -- name: has_schema
--- Whether the schema is there, and whether it is ours.
-SELECT current_setting('server_encoding'), to_regnamespace('holdfast') IS NOT NULL,
-       to_regclass('holdfast.about') IS NOT NULL;
+-- Whether the schema is there, and whether it is ours. Read from the tables: to_regclass and its
+-- like answer from a cache of the session, which another's migration has not reached yet.
+SELECT current_setting('server_encoding'), current_setting('transaction_isolation'),
+       n.oid IS NOT NULL, c.oid IS NOT NULL
+FROM (SELECT replace('holdfast', '"', '') AS name) AS it
+LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = it.name
+LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'about';
 
 -- name: about
 SELECT name, value FROM holdfast.about;

@@ -26,10 +26,15 @@ class Queries(SimpleNamespace):
 
     commit_batch: str
     commit_alone: str
+    restore: str
     sweep: str
     fetch: str
+    fetch_whole: str
     fetch_tail: str
     fetch_tails: str
+    part_tail: str
+    part_documents: str
+    part_named: str
     versions: str
     listen: str
     unlisten: str

@@ -43,10 +43,11 @@ LIBPQ = (
 )
 OURS = ("schema", "pool", "migrate", "listen", "prepare", "connect_timeout")
 
-# What a session is told when it begins. Behind a pooler (prepare=off) it is told nothing.
+# What a session is told when it begins. Behind a pooler it is told nothing.
 SESSION = (
     "plan_cache_mode=force_generic_plan",  # array parameters would be planned anew at each call
     "enable_seqscan=off",  # a plan made while a table was small must not read all of it later
+    "jit=off",  # before 18 the line above makes costs look so large that all would be compiled
     r"default_transaction_isolation=read\ committed",  # each statement sees what it waited for
     "lock_timeout=4000",  # ms; gives up, and says so, before the caller does
 )
@@ -54,6 +55,12 @@ SESSION = (
 POOL = 4
 CONNECT_SECONDS = 4
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+
+
+class Met(Struct):
+    """What was learnt about the way to the database; shared by all who use it."""
+
+    pooler: bool = False  # something between refuses what a session is told
 
 
 class Settings(Struct, frozen=True):
@@ -66,8 +73,15 @@ class Settings(Struct, frozen=True):
     migrate: bool
     listen: bool
     prepare: bool
+    adapts: bool  # nothing was said about preparing: a pooler that refuses it is obeyed
     world: World
     login: Callable[[], tuple[str | None, str] | None]  # asked at each new connection
+    met: Met
+
+    @property
+    def prepares(self) -> bool:
+        """Whether statements and settings may stay in a session."""
+        return self.prepare and not self.met.pooler
 
     @property
     def queriers(self) -> int:
@@ -76,7 +90,7 @@ class Settings(Struct, frozen=True):
 
     @property
     def listens(self) -> bool:
-        return self.listen and self.pool > 2
+        return self.listen and self.pool > 2 and not self.met.pooler
 
     def for_sibling(self) -> Settings:
         """The same with a single connection, which only asks."""
@@ -85,6 +99,8 @@ class Settings(Struct, frozen=True):
     def connect_arguments(self) -> dict[str, Any]:
         """For the driver's `connect`. Asks the user's `credentials`, which may take its time."""
         arguments = dict(self.conninfo)
+        if self.prepares:
+            arguments["options"] = " ".join(f"-c {setting}" for setting in SESSION)
         login = self.login()
         if login is not None:
             user, arguments["password"] = login
@@ -105,18 +121,20 @@ def read_settings(url: EngineURL, world: World) -> Settings:
     prepare = url.option("prepare", ("on", "off"), "on") == "on"
     return Settings(
         safe=url.safe,
-        conninfo=_conninfo(url, timeout, prepare),
+        conninfo=_conninfo(url, timeout),
         schema=schema,
         pool=_number(url, "pool", POOL, 2, 100),
         migrate=url.option("migrate", ("on", "off"), "on") == "on",
         listen=url.option("listen", ("on", "off"), "on") == "on",
         prepare=prepare,
+        adapts="prepare" not in url.options,
         world=world,
         login=url.login,
+        met=Met(),
     )
 
 
-def _conninfo(url: EngineURL, timeout: int, prepare: bool) -> dict[str, Any]:
+def _conninfo(url: EngineURL, timeout: int) -> dict[str, Any]:
     base = url.text.partition("?")[0]
     query = urlencode({name: value for name, value in url.options.items() if name in LIBPQ})
     try:
@@ -137,8 +155,6 @@ def _conninfo(url: EngineURL, timeout: int, prepare: bool) -> dict[str, Any]:
         "keepalives_count": 3,
         "tcp_user_timeout": 15_000,
     }
-    if prepare:
-        chosen["options"] = " ".join(f"-c {setting}" for setting in SESSION)
     return chosen | given
 
 

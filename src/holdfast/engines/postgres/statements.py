@@ -6,7 +6,6 @@ No I/O: both colours send the statements and hand back the rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -25,7 +24,14 @@ from holdfast.engines.postgres.listing import (
     read_documents,
     read_entities,
 )
-from holdfast.engines.postgres.outcomes import read_commit, read_fetch, read_tail
+from holdfast.engines.postgres.outcomes import (
+    read_commit,
+    read_fetch,
+    read_head,
+    read_news,
+    read_tail,
+    read_whole,
+)
 from holdfast.engines.postgres.schema import Queries
 from holdfast.engines.postgres.text import all_stored, stored, stored_or_none
 from holdfast.ops import (
@@ -40,15 +46,18 @@ from holdfast.ops import (
     List,
     Op,
     Outcome,
+    Restore,
     Sweep,
     Swept,
     Write,
     check_shape,
+    digest_of,
 )
 
 Rows = Sequence[Sequence[Any]]
 
 MOST = 1 << 62  # larger numbers mean the same, and would not fit
+MOST_PARTS = 4  # fetches that are said one by one: more are cheaper together
 MOST_SWEPT = 100_000  # rows in one step, whatever was asked for
 
 _encode = msgspec.json.Encoder().encode
@@ -83,12 +92,18 @@ class Batch:
         self.statements: list[Statement] = []
         self._size = len(ops)
         commits: list[tuple[int, Commit]] = []
+        restores: list[tuple[int, Commit]] = []
         fetches: list[tuple[int, Fetch]] = []
         listings: list[tuple[int, List]] = []
         for place, op in enumerate(ops):
             if type(op) is Commit:
                 check_shape(op)
-                commits.append((place, op))
+                if type(op.writes[0]) is Restore:
+                    restores.append((place, op))
+                else:
+                    commits.append((place, op))
+            elif type(op) is Fetch and op.log is not None and op.log.whole:
+                self.statements.append(_whole(place, op, queries))
             elif type(op) is Fetch:
                 fetches.append((place, op))
             elif type(op) is List and op.within is None:
@@ -102,9 +117,18 @@ class Batch:
             self.writes = True
             send = _commits if len(commits) > 1 else _commit_alone
             self.statements.insert(0, send(commits, queries))
+        if restores:
+            self.writes = True
+            restores.sort(key=lambda item: item[1].entity)
+            self.statements += [_restore(place, commit, queries) for place, commit in restores]
         if fetches and not listings and all(_is_tail(op) for _, op in fetches):
             ask = _tails if len(fetches) > 1 else _tail
             self.statements.append(ask(fetches, queries))
+        elif fetches and not listings and all(_is_head(op) for _, op in fetches):
+            ask = _heads if len(fetches) > 1 else _head
+            self.statements.append(ask(fetches, queries))
+        elif len(fetches) == 1 and not listings and _is_news(fetches[0][1]):
+            self.statements.append(_news(*fetches[0], queries))
         elif fetches or listings:
             self.statements.append(_reads(fetches, listings, queries))
 
@@ -133,7 +157,7 @@ def _commits(commits: list[tuple[int, Commit]], queries: Queries) -> Statement:
         TextArray([stored_or_none(append.key) if append else None for append in appends]),
         BigintArray(
             [
-                None if append is None or append.key is None else _digest(text or "")
+                None if append is None or append.key is None else digest_of((text or "",))
                 for append, text in zip(appends, lines, strict=True)
             ]
         ),
@@ -167,7 +191,7 @@ def _commit_alone(commits: list[tuple[int, Commit]], queries: Queries) -> Statem
         stored_or_none(commit.owner),
         None if commit.retain is None else float(commit.retain),
         stored_or_none(key),
-        None if key is None else Int8(_digest(lines or "")),
+        None if key is None else Int8(digest_of((lines or "",))),
         None if append is None else Int4(len(append.bodies)),
         lines,
         _spec(commit),
@@ -214,9 +238,15 @@ def _spec(commit: Commit) -> str | None:
     return text
 
 
-def _digest(lines: str) -> int:
-    """64 bits that tell one append's bodies from another's (no body holds a newline)."""
-    return int.from_bytes(blake2b(lines.encode(), digest_size=8).digest(), "big", signed=True)
+def _restore(place: int, commit: Commit, queries: Queries) -> Statement:
+    address = [stored(part) for part in commit.entity]
+    spec = _spec(commit)
+    params = (*address, stored(commit.op), stored_or_none(commit.owner), spec)
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        found[place] = read_commit(commit, rows[0][0])
+
+    return Statement(queries.restore, params, read)
 
 
 def _sweep(place: int, op: Sweep, queries: Queries) -> Statement:
@@ -233,11 +263,7 @@ def _reads(
     fetches: list[tuple[int, Fetch]], listings: list[tuple[int, List]], queries: Queries
 ) -> Statement:
     """All fetches and all listings: an agent's whole context is one statement."""
-    params: list[Any] = []
-    parts = []
-    if fetches:
-        parts.append(queries.fetch)
-        params += _fetch_params([op for _, op in fetches])
+    parts, params = _parts([op for _, op in fetches], queries)
     for number, (_, op) in enumerate(listings, 1):
         query, args = entities_query(op, -number)
         parts.append(f"({queries.adapted(query)})")
@@ -245,6 +271,8 @@ def _reads(
 
     def read(rows: Rows, found: list[Any]) -> None:
         pages: list[list[Sequence[Any]]] = [[] for _ in listings]
+        for place, _ in fetches:
+            found[place] = Fetched(Head())  # a part gives no row for what is not there
         for row in rows:
             number = row[0]
             if number > 0:
@@ -256,6 +284,28 @@ def _reads(
             found[place] = read_entities(listing, page)
 
     return Statement(" UNION ALL ".join(parts), params, read)
+
+
+def _parts(ops: Sequence[Fetch], queries: Queries) -> tuple[list[str], list[Any]]:
+    """The fetches as parts of a statement: a few everyday ones as plain as each can be said."""
+    if not ops:
+        return [], []
+    if len(ops) > MOST_PARTS or not all(_is_tail(op) or _is_documents(op) for op in ops):
+        return [queries.fetch], _fetch_params(ops)
+    parts: list[str] = []
+    params: list[Any] = []
+    for number, op in enumerate(ops, 1):
+        address = [stored(part) for part in op.entity]
+        if op.log is not None:
+            parts.append(queries.part_tail)
+            params += [number, _most(op.log.last), *address]
+        elif op.all_documents:
+            parts.append(queries.part_documents)
+            params += [number, *address]
+        else:
+            parts.append(queries.part_named)
+            params += [number, TextArray([stored(name) for name in op.documents]), *address]
+    return parts, params
 
 
 def _fetch_params(ops: Sequence[Fetch]) -> list[Any]:
@@ -275,6 +325,27 @@ def _fetch_params(ops: Sequence[Fetch]) -> list[Any]:
         TextArray([_names(op.documents) if op.documents else None for op in ops]),
         TextArray([_known(op) if op.known else None for op in ops]),
     ]
+
+
+def _whole(place: int, op: Fetch, queries: Queries) -> Statement:
+    """For backups, which ask for one at a time."""
+    log = op.log
+    assert log is not None
+    params = (
+        min(log.after, MOST),
+        _most(log.upto),
+        _most(log.first),
+        stored_or_none(log.stamp),
+        op.all_documents,
+        _names(op.documents),
+        *[stored(part) for part in op.entity],
+    )
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        absent = Fetched(Head(), reset=log.stamp is not None)
+        found[place] = read_whole(op, rows[0]) if rows else absent
+
+    return Statement(queries.fetch_whole, params, read)
 
 
 def _most(limit: int | None) -> int:
@@ -302,6 +373,60 @@ def _is_tail(op: Fetch) -> bool:
         and log.upto is None
         and log.stamp is None
     )
+
+
+def _is_documents(op: Fetch) -> bool:
+    """Documents and nothing else, of which nothing is known."""
+    return op.log is None and not op.known and bool(op.all_documents or op.documents)
+
+
+def _is_head(op: Fetch) -> bool:
+    return op.log is None and not (op.documents or op.all_documents)
+
+
+def _head(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
+    ((place, op),) = fetches
+    address = [stored(part) for part in op.entity]
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        found[place] = read_head(op, rows[0]) if rows else Fetched(Head())
+
+    return Statement(queries.fetch_head, address, read)
+
+
+def _heads(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
+    def read(rows: Rows, found: list[Any]) -> None:
+        for place, _ in fetches:
+            found[place] = Fetched(Head())
+        for number, *row in rows:
+            place, op = fetches[number - 1]
+            found[place] = read_head(op, row)
+
+    return Statement(queries.fetch_heads, _addresses([op.entity for _, op in fetches]), read)
+
+
+def _is_news(op: Fetch) -> bool:
+    """What came after a known place, and nothing else."""
+    log = op.log
+    return (
+        log is not None
+        and log.last is not None
+        and log.details
+        and log.stamp is not None
+        and log.upto is None
+        and not (log.whole or op.documents or op.all_documents)
+    )
+
+
+def _news(place: int, op: Fetch, queries: Queries) -> Statement:
+    assert op.log is not None
+    address = [stored(part) for part in op.entity]
+    params = (Int8(min(op.log.after, MOST)), Int8(_most(op.log.last)), *address)
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        found[place] = read_news(op, rows[0]) if rows else Fetched(Head(), reset=True)
+
+    return Statement(queries.fetch_news, params, read)
 
 
 def _tail(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from queue import SimpleQueue
 
 import apsw
 
-from holdfast.engine import Capabilities, Description, SyncEngine
+from holdfast.engine import Capabilities, Description, Reader, SyncEngine
 from holdfast.engines.sqlite.checkpoints import Checkpoints
 from holdfast.engines.sqlite.engine_sync import SqliteEngine as BlockingEngine
 from holdfast.engines.sqlite.file import READ_BUSY_SECONDS, File, Writer
 from holdfast.engines.sqlite.session import Session
+from holdfast.engines.sqlite.snapshots import Snapshot
 from holdfast.ops import WRITES, Entity, Op, Outcome
 
 POLL = 0.01  # seconds between looks at the file's change counter while waiting
@@ -29,7 +31,9 @@ Job = tuple[Sequence[Op], asyncio.AbstractEventLoop, "asyncio.Future[list[Outcom
 class SqliteEngine:
     """The contract over one file."""
 
-    capabilities = Capabilities(durable=True, shared=True, inline_reads=True, system="sqlite")
+    capabilities = Capabilities(
+        durable=True, shared=True, inline_reads=True, snapshots=True, system="sqlite"
+    )
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -108,6 +112,15 @@ class SqliteEngine:
             raise self._file.explain(error, "no") from error
         return versions != list(cursors.values())
 
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Reader]:
+        """Pages are read on threads: a backup must not hold up the event loop."""
+        snapshot = await asyncio.to_thread(Snapshot, self._file)
+        try:
+            yield _OnThreads(snapshot)
+        finally:
+            await asyncio.to_thread(snapshot.close)
+
     def sibling(self) -> SyncEngine:
         return BlockingEngine(self._file)
 
@@ -117,6 +130,16 @@ class SqliteEngine:
     async def describe(self) -> Description:
         assert self._reader is not None, "open() comes first"
         return self._file.describe(self._reader)
+
+
+class _OnThreads:
+    """A snapshot for an event loop."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        return await asyncio.to_thread(self._snapshot.execute, ops)
 
 
 class _WriterThread(threading.Thread):

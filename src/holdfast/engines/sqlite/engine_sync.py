@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import apsw
 
-from holdfast.engine import Capabilities, Description, SyncEngine
+from holdfast.engine import Capabilities, Description, SyncEngine, SyncReader
 from holdfast.engines.sqlite.checkpoints import Checkpoints
 from holdfast.engines.sqlite.file import READ_BUSY_SECONDS, File, Writer
 from holdfast.engines.sqlite.session import Session
+from holdfast.engines.sqlite.snapshots import Snapshot
 from holdfast.ops import WRITES, Entity, Op, Outcome
 
 POLL = 0.01  # seconds between looks at the file's change counter while waiting
@@ -24,7 +26,9 @@ POLL = 0.01  # seconds between looks at the file's change counter while waiting
 class SqliteEngine:
     """The contract over one file."""
 
-    capabilities = Capabilities(durable=True, shared=True, inline_reads=True, system="sqlite")
+    capabilities = Capabilities(
+        durable=True, shared=True, inline_reads=True, snapshots=True, system="sqlite"
+    )
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -99,6 +103,14 @@ class SqliteEngine:
             raise self._file.explain(error, "no") from error
         finally:
             self._idle.append(reader)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SyncReader]:
+        snapshot = Snapshot(self._file)
+        try:
+            yield snapshot
+        finally:
+            snapshot.close()
 
     def sibling(self) -> SyncEngine:
         return SqliteEngine(self._file)

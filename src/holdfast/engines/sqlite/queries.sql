@@ -104,6 +104,28 @@ FROM log l
 WHERE entity = ? AND life = ? AND seq > ? AND seq <= ? AND body IS NOT NULL
 ORDER BY seq DESC LIMIT ?;
 
+-- name: whole
+-- For backups: with digests, and with what is left of entries that are gone.
+SELECT seq, at, coalesce(body, ''),
+       (SELECT op FROM log WHERE entity = l.entity AND life = l.life AND seq >= l.seq
+        AND op IS NOT NULL ORDER BY seq LIMIT 1), key, digest
+FROM log l
+WHERE entity = ? AND life = ? AND seq > ? AND seq <= ?
+  AND (body IS NOT NULL OR (op IS NOT NULL AND (seq > ? OR (key IS NOT NULL AND at > ? AND seq > ?))))
+ORDER BY seq LIMIT ?;
+
+-- name: clear_entries
+-- Makes room for the entries of a restore.
+DELETE FROM log WHERE entity = ? AND life = ? AND seq >= ? AND seq <= ?
+RETURNING body IS NOT NULL;
+
+-- name: restore_document
+INSERT INTO documents (entity, life, name, version, stamp, updated, log, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (entity, life, name) DO UPDATE SET
+    version = excluded.version, stamp = excluded.stamp, updated = excluded.updated,
+    log = excluded.log, value = excluded.value;
+
 -- name: count_upto
 SELECT count(*) FROM log WHERE entity = ? AND life = ? AND seq <= ? AND body IS NOT NULL;
 

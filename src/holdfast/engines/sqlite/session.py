@@ -7,7 +7,6 @@ any number of sessions, in any number of processes, may work on one file.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from typing import Any, TypeVar
 
 import apsw
@@ -17,6 +16,7 @@ from holdfast.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, O
 from holdfast.engines.leases import blocks, extend, grant, is_fenced, is_held, masked, released
 from holdfast.engines.sql import load
 from holdfast.engines.sqlite.listing import list_documents, list_entities
+from holdfast.engines.sqlite.restoring import restore
 from holdfast.engines.sqlite.sweeping import sweep
 from holdfast.ops import (
     Absent,
@@ -53,6 +53,7 @@ from holdfast.ops import (
     Release,
     Renew,
     Replace,
+    Restore,
     SetHead,
     StatusIn,
     Sweep,
@@ -60,6 +61,7 @@ from holdfast.ops import (
     Unheld,
     Value,
     Write,
+    digest_of,
 )
 
 sql = load("holdfast.engines.sqlite", "queries.sql")
@@ -192,9 +194,11 @@ class Session:
         """Several, which see one moment."""
         if len(ops) == 1:
             return [self.read(ops[0], now)]
-        return self._snapshot(
-            lambda: [self._read_at_once(op, now) or self._read(op, now) for op in ops]
-        )
+        return self._snapshot(lambda: self.read_in_transaction(ops, now))
+
+    def read_in_transaction(self, ops: Sequence[Op], now: float) -> list[Outcome]:
+        """Several, inside a transaction of the caller's."""
+        return [self._read_at_once(op, now) or self._read(op, now) for op in ops]
 
     def _read_at_once(self, op: Op, now: float) -> Outcome | None:
         """What takes one statement: the everyday load, the everyday get, a user's state."""
@@ -204,7 +208,7 @@ class Session:
         if log is None:
             one = op.all_documents or len(op.documents) == 1
             return self._fetch_documents(op, now) if one else None
-        simple = not (log.after or log.details or op.documents or op.all_documents)
+        simple = not (log.after or log.details or log.whole or op.documents or op.all_documents)
         if simple and log.last is not None and log.upto is None:
             return self._fetch_tail(op, log, log.last, now)
         return None
@@ -291,10 +295,13 @@ class Session:
             row = Row(id_)
         elif not exists:
             row.begin_life()
-        if type(commit.writes[0]) is Drop:
+        first = commit.writes[0]
+        if type(first) is Drop:
             if exists:
                 row.begin_life()
             return self._drop(row, commit, before, now)
+        if type(first) is Restore:
+            return self._restore(row, exists, first, before, now)
         return self._apply(row, exists, commit, before, now)
 
     def _known(
@@ -314,7 +321,7 @@ class Session:
             seq, op, digest, at = rows[0]
             if at <= now - KEY_SECONDS or seq <= row.version - KEYS_KEPT:
                 continue
-            if digest == _digest(write.bodies):
+            if digest == digest_of(write.bodies):
                 return Duplicate(Applied(seq, op, at), False, row.head(exists), before)
             return KeyReused(write.key, seq, row.head(exists), before)
         return None
@@ -346,6 +353,24 @@ class Session:
         self._remember(row, commit.op, Applied(0, "", now), now)
         self._save(row, None)
         return Applied(0, "", now, values=before)
+
+    def _restore(
+        self, row: Row, exists: bool, write: Restore, before: dict[str, Value], now: float
+    ) -> Applied:
+        head = write.head
+        if exists and not write.continued:
+            row.begin_life()
+        if not exists or not write.continued:
+            self._run(sql.sweep_ops, (row.id,))
+        for name in ("owner", "status", "label", "due", "retain", "created", "updated", "version"):
+            setattr(row, name, getattr(head, name))
+        row.stamp, row.base, row.base_stamp = head.stamp, head.base, head.base_stamp
+        row.commits, row.dropped = head.commits, max(row.dropped, head.dropped)
+        row.set_lease(Lease(max(row.token, head.token), "", "", 0.0, 0.0))
+        row.set_expiry(head.expires)
+        row.live += restore(self._run, sql, row.id, row.life, write)
+        self._save(row, None)
+        return Applied(head.version, head.stamp, now, created=not exists, values=before)
 
     def _apply(
         self,
@@ -417,7 +442,7 @@ class Session:
 
     def _append(self, row: Row, write: Append, op: str, now: float) -> None:
         bodies, key = write.bodies, write.key
-        digest = None if key is None else _digest(bodies)
+        digest = None if key is None else digest_of(bodies)
         id_, life, seq = row.id, row.life, row.version
         if len(bodies) == 2:
             first = (id_, life, seq + 1, now, bodies[0])
@@ -512,13 +537,17 @@ class Session:
             return Fetched(head, documents=stored, unchanged=unchanged)
         if self._is_reset(row, log):
             return Fetched(head, reset=True)
-        rows = self._entries(row, log)
+        if log.whole:
+            head = msgspec.structs.replace(head, base_stamp=row.base_stamp, token=row.token)
+            rows = self._whole(row, log, now)
+        else:
+            rows = self._entries(row, log)
         return Fetched(
             head,
-            "" if log.details else "\n".join([body for _, body in rows]),
+            "" if log.details or log.whole else "\n".join([body for _, body in rows]),
             len(rows),
             rows[0][0] if rows else 0,
-            tuple([Entry(*entry) for entry in rows]) if log.details else (),
+            tuple([Entry(*entry) for entry in rows]) if log.details or log.whole else (),
             stored,
             unchanged,
             truncated=log.after < row.base,
@@ -533,6 +562,14 @@ class Session:
             return self._rows(query, (*where, log.last))[::-1]
         query = sql.oldest_detailed if log.details else sql.oldest
         return self._rows(query, (*where, NO_LIMIT if log.first is None else log.first))
+
+    def _whole(self, row: Row, log: Log, now: float) -> list[tuple[Any, ...]]:
+        upto = row.version if log.upto is None else min(log.upto, row.version)
+        remembered = (now - KEY_SECONDS, row.version - KEYS_KEPT)
+        limit = NO_LIMIT if log.first is None else log.first
+        return self._rows(
+            sql.whole, (row.id, row.life, log.after, upto, row.base, *remembered, limit)
+        )
 
     def _is_reset(self, row: Row, log: Log) -> bool:
         if log.after > row.version:
@@ -646,9 +683,3 @@ def _set_head(row: Row, write: SetHead, now: float) -> None:
         row.retain = write.retain or None
         row.set_expiry(None)
         row.restart_retention(now)
-
-
-def _digest(bodies: tuple[str, ...]) -> int:
-    """64 bits that tell one append's bodies from another's (no body holds a newline)."""
-    data = "\n".join(bodies).encode()
-    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)

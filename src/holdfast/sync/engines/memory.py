@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from holdfast.engine import Capabilities, Description, SyncEngine
+from holdfast.engine import Capabilities, Description, SyncEngine, SyncReader
 from holdfast.engines.memory.model import Model
 from holdfast.ops import Entity, Op, Outcome
 from holdfast.world import World
@@ -16,7 +17,9 @@ POLL = 0.02  # seconds between looks at the model while waiting for a change
 class MemoryEngine:
     """The contract over a `Model`. Two engines over one model are two replicas."""
 
-    capabilities = Capabilities(durable=False, shared=False, inline_reads=True, system="memory")
+    capabilities = Capabilities(
+        durable=False, shared=False, inline_reads=True, snapshots=True, system="memory"
+    )
 
     def __init__(self, model: Model, world: World) -> None:
         self._model = model
@@ -33,6 +36,10 @@ class MemoryEngine:
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         self._model.wait(dict(cursors), self._world.now(), timeout)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SyncReader]:
+        yield MemoryEngine(self._model.copy(), self._world)
 
     def sibling(self) -> SyncEngine:
         from holdfast.sync.engines.memory import MemoryEngine as Sibling

@@ -16,11 +16,13 @@ from holdfast.counters import Counters
 from holdfast.engine import Capabilities, Description, SyncEngine
 from holdfast.layers.backlog import Backlog
 from holdfast.layers.guard_sync import Guard
+from holdfast.layers.remembered import Cache
 from holdfast.layers.renewal import Renewals
 from holdfast.layers.spill import Spill
 from holdfast.measures import Measures
 from holdfast.ops import Entity
 from holdfast.storage import Storage
+from holdfast.sync.layers.cache import Caching
 from holdfast.sync.layers.instruments import Execute, Instruments
 from holdfast.sync.layers.policy import Deadlines, Policy
 from holdfast.sync.layers.replay import Replayer
@@ -29,7 +31,7 @@ from holdfast.world import World
 
 
 class Stack:
-    """Instruments over suppression over deadlines over the guard over the coalescer over an engine.
+    """Instruments over suppression over deadlines over the cache over guard, coalescer and engine.
 
     `execute` goes down to the engine in one round trip, within the time a call may take;
     `execute_though_open` also past an open breaker, for what nobody will ask again, such as
@@ -47,6 +49,7 @@ class Stack:
         spill: Spill | None = None,
         alarm: Alarm | None = None,
         counters: Counters | None = None,
+        cache: Cache | None = None,
         measures: Measures | None = None,
     ) -> None:
         alarm, counters = alarm or Alarm(), counters or Counters()
@@ -60,7 +63,8 @@ class Stack:
         self._storage = Storage(engine.sibling(), world)
         meter = None if measures is None else measures.meter(self.capabilities.system or "other")
         self._guard = Guard(engine, self._opened, meter)
-        self._deadlines = Deadlines(self._guard, policy, world, counters, alarm.slow)
+        below = self._guard if cache is None else Caching(self._guard, cache, world)
+        self._deadlines = Deadlines(below, policy, world, counters, alarm.slow)
         replayer = Replayer(self._deadlines, self.backlog, engine.capabilities, world, counters)
         self._suppression = Suppression(
             self._deadlines, self.backlog, replayer, alarm, policy, world, counters
@@ -77,6 +81,12 @@ class Stack:
             measures.absorb_leases(meter.engine, self.renewals)
             measures.absorb(counters, counters.as_dict)
             measures.absorb(self, self._numbers)
+            if cache is not None:
+                counted = cache.counters
+                measures.absorb(
+                    counted,
+                    lambda: {"cache_hits": counted.hits, "cache_misses": counted.misses},
+                )
 
     def _numbers(self) -> dict[str, float]:
         """What the layers here have counted, for `Measures`."""

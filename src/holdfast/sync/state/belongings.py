@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from holdfast.codec import decode, encode
@@ -12,6 +12,7 @@ from holdfast.engine import GRACE
 from holdfast.erasure import MARK, mark_of
 from holdfast.errors import StateConflictError
 from holdfast.files import WholeFile
+from holdfast.layers.together_sync import together
 from holdfast.ops import (
     Commit,
     Drop,
@@ -26,7 +27,7 @@ from holdfast.ops import (
     Swept,
 )
 from holdfast.records import Exported, Receipt, moment
-from holdfast.sync.state.scope import Scope, stored
+from holdfast.sync.state.scope import Scope, refuse, stored
 
 EXPORT_FORMAT = 1
 PASSES = 100  # a user who writes faster than this erases is told so
@@ -43,7 +44,7 @@ def belongings(scope: Scope, user: str, *, expired: bool = False) -> Iterator[Fo
             after=after,
             limit=scope.capabilities.page,
         )
-        listed = scope.execute((page,))[0]
+        listed = scope.execute_here((page,))[0]
         assert isinstance(listed, Listed)
         for found in listed.entities:
             yield found
@@ -62,7 +63,31 @@ def erased_at(scope: Scope, user: str) -> float | None:
     return None if mark is None else mark.updated
 
 
-def erase(scope: Scope, user: str) -> Receipt:
+def erase(scopes: Sequence[Scope], user: str) -> Receipt:
+    """From every engine at once, each with a mark of its own: it may be restored on its own."""
+    receipts = together([_erasing(scope, user) for scope in scopes])
+    removed: Counter[str] = Counter()
+    for receipt in receipts:
+        removed.update(receipt.removed)
+    return Receipt(
+        user,
+        max(receipt.at for receipt in receipts),
+        dict(removed),
+        min(receipt.remembered_until for receipt in receipts),
+        _replica(scopes),
+    )
+
+
+def _erasing(scope: Scope, user: str) -> Callable[[], Receipt]:
+    return lambda: _erase(scope, user)
+
+
+def _replica(scopes: Sequence[Scope]) -> str | None:
+    """The replica whose own state is among this: others have more of it."""
+    return next((s.residence.replica for s in scopes if s.residence is not None), None)
+
+
+def _erase(scope: Scope, user: str) -> Receipt:
     """Mark first, then drop, then remove physically: a failure at any point can be repeated."""
     mark = mark_of(scope.namespace, user)
     outcome = scope.commit(mark, (Put(MARK, encode({"erased": True}, "the mark")),))
@@ -77,7 +102,7 @@ def erase(scope: Scope, user: str) -> Receipt:
             drops = [
                 Commit(item.entity, scope.world.new_id(), (Drop(),), owner=user) for item in page
             ]
-            for item, dropped in zip(page, scope.execute(drops), strict=True):
+            for item, dropped in zip(page, scope.execute_here(drops), strict=True):
                 stored(dropped, item.entity)
                 removed[item.entity.kind] += 1
     else:
@@ -86,28 +111,31 @@ def erase(scope: Scope, user: str) -> Receipt:
         )
     more = True
     while more:
-        swept = scope.execute((Sweep(),))[0]
+        swept = scope.execute_here((Sweep(),))[0]
         assert isinstance(swept, Swept)
         more = swept.more
     return Receipt(user, moment(at), dict(removed), moment(at + GRACE))
 
 
-def export(scope: Scope, user: str, path: str) -> Exported:
+def export(scopes: Sequence[Scope], user: str, path: str) -> Exported:
     """One line that says what this is, then one line an entity or message."""
     counts: Counter[str] = Counter()
-    file = scope.world.call(WholeFile, path)
+    world, namespace = scopes[0].world, scopes[0].namespace
+    file = world.call(WholeFile, path)
     try:
-        head = {"holdfast_export": EXPORT_FORMAT, "namespace": scope.namespace, "user": user}
+        head = {"holdfast_export": EXPORT_FORMAT, "namespace": namespace, "user": user}
         file.write_line(encode(head, "the export"))
-        for found in belongings(scope, user):
-            for line in _lines(scope, found):
-                counts[line["is"]] += 1
-                file.write_line(encode(line, "the export"))
-        scope.world.call(file.finish)
+        for scope in scopes:
+            for found in belongings(scope, user):
+                for line in _lines(scope, found):
+                    counts[line["is"]] += 1
+                    file.write_line(encode(line, "the export"))
+        world.call(file.finish)
     except BaseException:
         file.abandon()
         raise
-    return Exported(path, counts["entity"], counts["message"], counts["document"])
+    replica = _replica(scopes)
+    return Exported(path, counts["entity"], counts["message"], counts["document"], replica)
 
 
 def _lines(scope: Scope, found: Found) -> Iterator[dict[str, Any]]:
@@ -121,7 +149,7 @@ def _lines(scope: Scope, found: Found) -> Iterator[dict[str, Any]]:
         "created_at": moment(head.created).isoformat(),
         "updated_at": moment(head.updated).isoformat(),
     }
-    fetched = scope.fetch(Fetch(entity, head.owner, all_documents=True))
+    fetched = _fetch(scope, Fetch(entity, head.owner, all_documents=True))
     for name, value in fetched.documents.items():
         yield {
             "is": "document",
@@ -133,7 +161,7 @@ def _lines(scope: Scope, found: Found) -> Iterator[dict[str, Any]]:
     after = 0
     while True:
         log = Log(after=after, upto=head.version, first=scope.capabilities.page, details=True)
-        page: Fetched = scope.fetch(Fetch(entity, head.owner, log))
+        page = _fetch(scope, Fetch(entity, head.owner, log))
         for entry in page.entries:
             yield {
                 "is": "message",
@@ -145,3 +173,11 @@ def _lines(scope: Scope, found: Found) -> Iterator[dict[str, Any]]:
         if not page.entries:
             return
         after = page.entries[-1].seq
+
+
+def _fetch(scope: Scope, fetch: Fetch) -> Fetched:
+    """What lies here, though another replica may have the right to it by now."""
+    outcome = scope.execute_here((fetch,))[0]
+    if not isinstance(outcome, Fetched):
+        refuse(outcome, fetch.entity)
+    return outcome

@@ -6,7 +6,7 @@ Also the shared channel on which agents publish what they did: nobody overwrites
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from copy import deepcopy
 from typing import Any
 
@@ -164,7 +164,7 @@ class Journal:
         """Remove the journal with its snapshots; nothing happens if there is none."""
         stored(self._scope.commit(self._entity, (Drop(),), owner=self._user), self._entity)
 
-    def changes(self, after: Place = 0, *, follow: bool = True) -> Iterator[Change]:
+    def changes(self, after: Place = 0, *, follow: bool = True) -> Generator[Change, None]:
         """Every event after a place, in order, once, and then what comes; see `Thread.changes`."""
         place = Cursor.of(after)
         feed = entries_after(self._scope, self._entity, self._user, place, follow=follow)

@@ -42,10 +42,13 @@ from holdfast.ops import (
     SetHead,
     Write,
 )
+from holdfast.sync.layers.residence import Residence
 from holdfast.sync.layers.stack import Stack
 from holdfast.world import World
 
 logger = logging.getLogger("holdfast.leases")
+
+PLAIN_KEPT = 10_000
 
 T = TypeVar("T")
 
@@ -66,9 +69,12 @@ class Scope:
         *,
         world: World,
         limits: Limits,
+        residence: Residence | None = None,
         redact: Redact | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
+        self.stack = stack
+        self.residence = residence
         self._execute = stack.execute
         self._execute_though_open = stack.execute_though_open
         self.suppress = stack.suppress  # None: a failed append raises like everything else
@@ -82,6 +88,8 @@ class Scope:
         self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
         self.on_append: OnAppend | None = None
+        self._aside: dict[Any, Any] = {}
+        self.plain_beginnings: dict[Entity, int] = {}  # threads without system messages, by life
         self._queues: WeakValueDictionary[tuple[Entity, str], threading.Lock] = (
             WeakValueDictionary()
         )
@@ -92,7 +100,14 @@ class Scope:
         return self.world.name()
 
     def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        """Down to the engine, in one round trip."""
+        """Down to the engine, in one round trip; what lives with another replica raises."""
+        check_held()
+        if self.residence is not None:
+            return self.residence.execute(ops)
+        return self._execute(ops)
+
+    def execute_here(self, ops: Sequence[Op]) -> list[Outcome]:
+        """Down to the engine, whoever's it is: also what another replica has a right to."""
         check_held()
         return self._execute(ops)
 
@@ -123,11 +138,38 @@ class Scope:
         commit = Commit(entity, self.world.new_id(), writes, checks)
         return self._execute_though_open((commit,))[0]
 
+    def aside(self, work: Callable[[], Any], name: Any) -> None:
+        """Do something that nobody waits for, unless something of that name is under way here."""
+        if name in self._aside:
+            return
+        thread = threading.Thread(target=self._work_aside, args=(work, name))
+        thread.daemon = True
+        self._aside[name] = thread
+        thread.start()
+
+    def _work_aside(self, work: Callable[[], Any], name: Any) -> None:
+        try:
+            work()
+        finally:
+            self._aside.pop(name, None)
+
+    def end_aside(self) -> None:
+        """Cancel what nobody waits for; a blocking store waits for it a little instead."""
+        for task in list(self._aside.values()):
+            task.join(5.0)
+
+    def remember_plain(self, entity: Entity, life: int) -> None:
+        """This thread, in this life, does not begin with system messages."""
+        while len(self.plain_beginnings) >= PLAIN_KEPT:
+            self.plain_beginnings.pop(next(iter(self.plain_beginnings)), None)
+        self.plain_beginnings[entity] = life
+
     def release_all(self) -> None:
         """Give every lease back at once, so that nobody waits for a ttl, be it to drive it.
 
         Code that still holds one learns that it has lost it.
         """
+        self.end_aside()
         commits: dict[Entity, Commit] = {}  # of two leases on one entity the older one is lost
         for holding in list(self._holdings):
             self.let_go(holding)
@@ -145,6 +187,14 @@ class Scope:
                 "leases_not_released",
                 extra={"leases": len(commits), "error": type(error).__name__},
             )
+
+    def close(self) -> None:
+        """Give everything back, then let go of the engine."""
+        if self.stack.is_open():
+            self.release_all()
+            if self.residence is not None:
+                self.residence.leave()
+        self.stack.close()
 
     def queue(self, entity: Entity, name: str) -> threading.Lock:
         """A lock within this process for those who have met a conflict over one document.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from holdfast.ops import Entity, Listed
@@ -79,15 +79,16 @@ class Documents:
 class User(Documents):
     """One user's permanent state, and the right to all that belongs to them."""
 
-    def __init__(self, scope: Scope, id: str) -> None:
+    def __init__(self, scope: Scope, id: str, everywhere: Sequence[Scope]) -> None:
         super().__init__(scope, scope.entity("user", id), id)
+        self._everywhere = everywhere  # a user's threads and workflows may live elsewhere
 
     def export(self, path: str) -> Exported:
         """Write all that belongs to this user to a file: one JSON object a line.
 
         The file appears complete or not at all.
         """
-        return export(self._scope, self._entity.id, path)
+        return export(self._everywhere, self._entity.id, path)
 
     def erase(self) -> Receipt:
         """Remove all that belongs to this user, for good, and leave a mark that says so.
@@ -95,7 +96,7 @@ class User(Documents):
         Restores and late replays of what was written before obey the mark; what the user
         writes afterwards is kept. May be repeated after a failure: it goes on where it was.
         """
-        return erase(self._scope, self._entity.id)
+        return erase(self._everywhere, self._entity.id)
 
 
 class Shared(Documents):

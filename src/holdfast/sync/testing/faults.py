@@ -32,7 +32,7 @@ class Passthrough:
 
     def __init__(self, engine: SyncEngine) -> None:
         self._engine = engine
-        self.capabilities: Capabilities = engine.capabilities
+        self.capabilities: Capabilities = replace(engine.capabilities, snapshots=False)
 
     def open(self) -> None:
         self._engine.open()
@@ -65,7 +65,7 @@ class FaultyEngine(Passthrough):
 
     def __init__(self, engine: SyncEngine, world: World, faults: Faults | None = None) -> None:
         super().__init__(engine)
-        self.capabilities = replace(engine.capabilities, inline_reads=False)
+        self.capabilities = replace(self.capabilities, inline_reads=False)
         self.faults = faults or Faults()
         self._world = world
 

@@ -21,9 +21,11 @@ blocking engines.
 
 from __future__ import annotations
 
+import holdfast.testing.conformance.applications
 import holdfast.testing.conformance.belongings
 import holdfast.testing.conformance.checks
 import holdfast.testing.conformance.commits
+import holdfast.testing.conformance.compaction
 import holdfast.testing.conformance.feeds
 import holdfast.testing.conformance.inputs
 import holdfast.testing.conformance.journals
@@ -31,8 +33,10 @@ import holdfast.testing.conformance.leases
 import holdfast.testing.conformance.lifecycle
 import holdfast.testing.conformance.listing
 import holdfast.testing.conformance.locks
+import holdfast.testing.conformance.namespaces
 import holdfast.testing.conformance.reading
 import holdfast.testing.conformance.repeats
+import holdfast.testing.conformance.restoring
 import holdfast.testing.conformance.retention
 import holdfast.testing.conformance.signals
 import holdfast.testing.conformance.steps

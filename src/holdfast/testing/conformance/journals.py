@@ -319,7 +319,7 @@ async def changes_are_every_event_once_and_then_what_comes(h: Harness) -> None:
         ]
         for place in (changes[0].cursor, str(changes[0].cursor), 1):
             assert await caught_up(theirs, place) == changes[1:]
-        async with aclosing(journal.changes(changes[1].cursor)) as feed:  # type: ignore[type-var]
+        async with aclosing(journal.changes(changes[1].cursor)) as feed:
             for number in (3, 4, 5):
                 await theirs.append({"n": number})
                 change = await anext(feed)

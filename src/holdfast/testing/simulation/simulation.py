@@ -114,7 +114,7 @@ class Process:
         self.alive = False
         self.main.stop()
         self.beside.stop()
-        self.store._stack.backlog.let_go()  # the operating system closes its files
+        self.store._places.stacks[0].backlog.let_go()  # the operating system closes its files
         self._simulation.trace(self, "dies")
         self._simulation.died(self)
 

@@ -470,7 +470,8 @@ CREATE FUNCTION holdfast.commit_batch(
     OUT now float8, OUT plain integer[], OUT versions bigint[],
     OUT others integer[], OUT outcomes text[]
 ) LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+SET lock_timeout = 4000 SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     n CONSTANT integer := cardinality(names);
     insert_first boolean := n > 1;
@@ -571,7 +572,7 @@ CREATE FUNCTION holdfast.commit_alone(
     its_namespace text, its_kind text, its_name text, new_op text, claimed text, keep float8,
     new_key text, new_digest bigint, bodies integer, lines text, spec text,
     OUT now float8, OUT version bigint, OUT outcome text
-) LANGUAGE plpgsql AS $$
+) LANGUAGE plpgsql SET lock_timeout = 4000 AS $$
 DECLARE
     h holdfast.entities;
 BEGIN
@@ -631,7 +632,7 @@ END $$;
 CREATE FUNCTION holdfast.sweep(
     most bigint, OUT entities bigint, OUT removed bigint, OUT more boolean
 ) LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     now CONSTANT float8 := holdfast.clock();
     h holdfast.entities;

@@ -17,6 +17,7 @@ from psycopg import Connection, Cursor
 from psycopg.pq import TransactionStatus
 
 from holdfast.engines.postgres.arrays import register
+from holdfast.engines.postgres.failures import is_from_pooler, logger
 from holdfast.engines.postgres.settings import Settings
 from holdfast.engines.postgres.waiting import bounded
 
@@ -24,6 +25,7 @@ Rows = list[tuple[Any, ...]]
 
 PREPARE_AFTER = 2  # uses of a statement on a connection before it is prepared
 ANSWER_SECONDS = 4.5  # a round trip takes less, or its connection is given up
+SNAPSHOT_SECONDS = 60.0  # the same for a page of a backup, which nobody waits for
 
 
 class Link(Connection[tuple[Any, ...]]):
@@ -92,17 +94,50 @@ class Pool:
             self._idle.pop().close()
 
 
+class Snapshot:
+    """One read-only transaction that sees one moment, on a connection of its own."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def begin(self) -> None:
+        self._link.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        self._link.execute("SELECT 1")  # the moment is that of the first look
+
+    def run(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:
+        self._link.answer_by = self._link.clock() + SNAPSHOT_SECONDS
+        return _ask(self._link, statements)
+
+    def close(self) -> None:
+        self._link.close()
+
+
 def connect(settings: Settings) -> Link:
-    """A connection set up as every connection of ours is."""
-    link = Link.connect(
-        autocommit=True,
-        prepare_threshold=PREPARE_AFTER if settings.prepare else None,
-        **settings.world.call(settings.connect_arguments),
-    )
+    """A connection set up as every connection of ours is.
+
+    A pooler that refuses what a session is told is obeyed from then on: nothing is told, prepared
+    or listened for.
+    """
+    try:
+        link = _connect(settings)
+    except psycopg.OperationalError as error:
+        if not (settings.prepares and settings.adapts and is_from_pooler(error)):
+            raise
+        settings.met.pooler = True
+        logger.info("pooler_met", extra={"store": settings.safe})
+        link = _connect(settings)
     link.clock = settings.world.monotonic
     register(link)
     link.asker = link.cursor(binary=True)
     return link
+
+
+def _connect(settings: Settings) -> Link:
+    return Link.connect(
+        autocommit=True,
+        prepare_threshold=PREPARE_AFTER if settings.prepares else None,
+        **settings.world.call(settings.connect_arguments),
+    )
 
 
 def _ask(link: Link, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:

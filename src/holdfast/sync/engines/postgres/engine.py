@@ -8,13 +8,14 @@ only stops waiting for it, and no connection is left between a request and its r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from psycopg import errors
 
-from holdfast.engine import Capabilities, Description, SyncEngine
+from holdfast.engine import Capabilities, Description, SyncEngine, SyncReader
 from holdfast.engines.postgres.description import describe
 from holdfast.engines.postgres.failures import RETRIED, explain
 from holdfast.engines.postgres.listener_sync import Listener, Waiter
@@ -23,7 +24,7 @@ from holdfast.engines.postgres.settings import Settings
 from holdfast.engines.postgres.statements import Batch, versions
 from holdfast.errors import SchemaError
 from holdfast.ops import Entity, Op, Outcome
-from holdfast.sync.engines.postgres.connections import Cut, Link, Pool, connect
+from holdfast.sync.engines.postgres.connections import Cut, Link, Pool, Snapshot, connect
 
 RETRIES = 5  # of a batch that the database gave up to resolve a deadlock
 FIRST_POLL, LONGEST_POLL = 0.02, 0.25  # seconds between looks while waiting for a change
@@ -41,9 +42,7 @@ class PostgresEngine:
         self._queries = Queries(settings.schema)
         self._pool: Pool | None = None
         self._listener: Listener | None = None
-        self.capabilities = Capabilities(
-            durable=True, shared=True, native_notify=settings.listens, system="postgresql"
-        )
+        self.capabilities = self._capabilities()
 
     def open(self) -> None:
         self._pool = Pool(self._settings, self._settings.queriers)
@@ -54,6 +53,17 @@ class PostgresEngine:
             raise
         if self._settings.listens:
             self._listener = Listener(self._settings, self._queries)
+        self.capabilities = self._capabilities()
+
+    def _capabilities(self) -> Capabilities:
+        return Capabilities(
+            durable=True,
+            shared=True,
+            native_notify=self._settings.listens,
+            snapshots=True,
+            networked=True,
+            system="postgresql",
+        )
 
     def _bring_up_to_date(self) -> None:
         missing = pending(self._about(), self._settings.schema)
@@ -104,6 +114,21 @@ class PostgresEngine:
                     raise explain(error, "no", safe, schema) from error
             except psycopg.Error as error:
                 raise explain(error, "no", safe, schema) from error
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SyncReader]:
+        """One more connection than the pool has, for as long as it takes."""
+        snapshot = None
+        try:
+            try:
+                snapshot = Snapshot(connect(self._settings))
+                snapshot.begin()
+            except psycopg.Error as error:
+                raise explain(error, "no", self._settings.safe, self._settings.schema) from error
+            yield _OneMoment(snapshot, self._settings, self._queries)
+        finally:
+            if snapshot is not None:
+                snapshot.close()
 
     # --- waiting --------------------------------------------------------------------
 
@@ -165,11 +190,16 @@ class PostgresEngine:
 
     def _about(self) -> dict[str, str]:
         """What the schema says of itself; nothing if it is not there."""
-        (((encoding, _, ours),),) = self._ask([(self._queries.has_schema, ())])
+        (((encoding, isolation, _, ours),),) = self._ask([(self._queries.has_schema, ())])
         if encoding != "UTF8":
             raise SchemaError(
                 f"{self._settings.safe}: the database has the encoding {encoding}; create one with "
                 "ENCODING 'UTF8'"
+            )
+        if isolation != "read committed":
+            raise SchemaError(
+                f"{self._settings.safe}: transactions are {isolation} here, and must see what they "
+                "waited for; run: ALTER ROLE … SET default_transaction_isolation = 'read committed'"
             )
         if not ours:
             return {}
@@ -201,7 +231,7 @@ class PostgresEngine:
         cursor.execute(queries.be_patient)
         cursor.execute(queries.lock_migrations)
         cursor.execute(queries.has_schema)
-        ((_, there, ours),) = cursor.fetchall()
+        ((_, _, there, ours),) = cursor.fetchall()
         if not there:
             cursor.execute(queries.create_schema)
         about: dict[str, str] = {}
@@ -230,3 +260,20 @@ class PostgresEngine:
     def describe(self) -> Description:
         (rows, about) = self._ask([(self._queries.describe, ()), (self._queries.about, ())])
         return describe(rows[0], dict(about))
+
+
+class _OneMoment:
+    """What `PostgresEngine.snapshot` gives."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings, queries: Queries) -> None:
+        self._snapshot = snapshot
+        self._settings = settings
+        self._queries = queries
+
+    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        batch = Batch(ops, self._queries)
+        statements = [(statement.query, statement.params) for statement in batch.statements]
+        try:
+            return batch.outcomes(self._snapshot.run(statements) if statements else [])
+        except psycopg.Error as error:
+            raise explain(error, "no", self._settings.safe, self._settings.schema) from error

@@ -22,9 +22,11 @@ blocking engines.
 
 from __future__ import annotations
 
+import holdfast.sync.testing.conformance.applications
 import holdfast.sync.testing.conformance.belongings
 import holdfast.sync.testing.conformance.checks
 import holdfast.sync.testing.conformance.commits
+import holdfast.sync.testing.conformance.compaction
 import holdfast.sync.testing.conformance.feeds
 import holdfast.sync.testing.conformance.inputs
 import holdfast.sync.testing.conformance.journals
@@ -32,8 +34,10 @@ import holdfast.sync.testing.conformance.leases
 import holdfast.sync.testing.conformance.lifecycle
 import holdfast.sync.testing.conformance.listing
 import holdfast.sync.testing.conformance.locks
+import holdfast.sync.testing.conformance.namespaces
 import holdfast.sync.testing.conformance.reading
 import holdfast.sync.testing.conformance.repeats
+import holdfast.sync.testing.conformance.restoring
 import holdfast.sync.testing.conformance.retention
 import holdfast.sync.testing.conformance.signals
 import holdfast.sync.testing.conformance.steps

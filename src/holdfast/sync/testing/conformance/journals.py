@@ -320,7 +320,7 @@ def changes_are_every_event_once_and_then_what_comes(h: Harness) -> None:
         ]
         for place in (changes[0].cursor, str(changes[0].cursor), 1):
             assert caught_up(theirs, place) == changes[1:]
-        with closing(journal.changes(changes[1].cursor)) as feed:  # type: ignore[type-var]
+        with closing(journal.changes(changes[1].cursor)) as feed:
             for number in (3, 4, 5):
                 theirs.append({"n": number})
                 change = next(feed)

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from holdfast.errors import InvalidInput, Reset
-from holdfast.ops import Replace, Trim
+from holdfast.errors import InvalidInput, Reset, WindowTooSmall
+from holdfast.ops import Fetched, Op, Outcome, Replace, Trim
+from holdfast.sync.store import Store
 from holdfast.sync.testing.conformance.cases import case
 from holdfast.sync.testing.conformance.harness import Harness, raises
 from holdfast.sync.testing.conformance.threads import numbered
+from holdfast.sync.testing.faults import Passthrough
 
 SIZES = (1, 199, 200, 201, 400, 401, 450)  # around what engines read at once
 
@@ -83,18 +86,18 @@ def a_turn_starts_where_the_user_speaks(h: Harness) -> None:
         said("user", [{"type": "tool_result", "tool_use_id": "1"}]),
         said("assistant", "first"),
         said("user", [{"type": "text", "text": "two"}]),
-        said("assistant", "second"),
-        said("tool", "result"),
+        {"role": "assistant", "tool_calls": [{"id": "2"}]},
+        {"role": "tool", "tool_call_id": "2", "content": "result"},
         said("user", "three"),
     ]
     with h.store() as store:
         thread = store.thread("t")
         thread.append(*messages)
-        for turns, start in ((1, 8), (2, 5), (3, 1), (4, 0), (99, 0)):
+        for turns, start in ((1, 8), (2, 5), (3, 1), (4, 1), (99, 1)):
             window = thread.load(turns=turns)
-            assert window.messages == messages[start:]
-            assert window.omitted == start
-        assert thread.load(turns=1, upto=8).messages == messages[5:8]
+            assert window.messages == messages[:1] + messages[start:]
+            assert (window.omitted, window.pinned) == (start - 1, 1)
+        assert thread.load(turns=1, upto=8).messages == messages[:1] + messages[5:8]
         assert thread.load(turns=9, after=5).messages == messages[5:]
         assert thread.load(turns=9, after=2, upto=5).messages == messages[2:5]
 
@@ -120,6 +123,12 @@ def a_load_is_asked_for_in_numbers_and_places(h: Harness) -> None:
         {"turns": 0},
         {"turns": "1"},
         {"last": 1, "turns": 1},
+        {"max_tokens": 0},
+        {"max_tokens": 1.5},
+        {"max_tokens": 9, "count": 4},
+        {"max_tokens": 9, "count": lambda message: "4"},
+        {"max_tokens": 9, "oversized": "ignore"},
+        {"summarize": lambda previous, messages: "a summary"},
         {"after": -1},
         {"after": "x"},
         {"after": "-1"},
@@ -155,3 +164,123 @@ def loading_passes_over_what_was_trimmed_or_removed(h: Harness) -> None:
             window = thread.load(last=last)
             assert window.messages == held[-last:]
             assert window.omitted == len(held) - last
+
+
+class Bodies(Passthrough):
+    """An engine that counts its round trips, and the messages that it gives."""
+
+    given = trips = 0
+
+    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        outcomes = super().execute(ops)
+        self.trips += 1
+        self.given += sum(o.count for o in outcomes if isinstance(o, Fetched))
+        return outcomes
+
+
+@case
+def a_window_reads_no_more_than_it_needs(h: Harness) -> None:
+    engine = Bodies(h.make_engine())
+    with Store(engine, namespace=h.namespace, world=h.world) as store:
+        thread = store.thread("t")
+        rule = said("system", "be kind")
+        thread.append(rule)
+        for _ in range(10):
+            thread.append(*([said("user", "question"), said("assistant", "x" * 150)] * 500))
+        wanted: tuple[dict[str, Any], ...] = (
+            {"last": 20},
+            {"turns": 10},
+            {"max_tokens": 1000},
+            {"max_tokens": 1000, "last": 500},
+        )
+        for options in wanted:
+            engine.given = engine.trips = 0
+            window = thread.load(**options)
+            assert window.messages[0] == rule
+            assert window.messages[1]["role"] == "user"
+            assert window.omitted == 10_001 - len(window.messages) > 9900
+            assert engine.given < 300
+            assert engine.trips <= 2
+            if "max_tokens" in options:
+                assert window.tokens is not None
+                assert 800 < window.tokens <= 1000
+
+
+@case
+def a_tool_call_is_never_without_its_results(h: Harness) -> None:
+    def call(*ids: str) -> dict[str, Any]:
+        return {"role": "assistant", "tool_calls": [{"id": id} for id in ids]}
+
+    def result(id: str) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": id, "content": "done"}
+
+    work = [said("user", "go"), call("1", "2"), result("2"), result("1"), call("3"), result("3")]
+    with h.store() as store:
+        thread = store.thread("t")
+        thread.append(said("user", "hello"), said("assistant", "hi"), *work)
+        lasts = {2: work[4:], 3: [work[0], *work[4:]], 5: [work[0], *work[4:]], 6: work, 7: work}
+        for last, messages in lasts.items():
+            assert thread.load(last=last).messages == messages
+        with raises(WindowTooSmall):
+            thread.load(last=1)
+        thread.append(call("4", "5"), result("4"))
+        window = thread.load(turns=1)  # whoever goes on has a result to add first
+        assert (window.messages, window.pending) == ([*work, call("4", "5"), result("4")], ("5",))
+        thread.append(said("user", "never mind"), said("assistant", "all right"))
+        window = thread.load(turns=2)
+        assert window.messages[:6] == work
+        assert window.messages[6:] == [said("user", "never mind"), said("assistant", "all right")]
+        assert (window.pending, window.omitted) == ((), 4)
+
+
+@case
+def results_whose_call_was_trimmed_are_left_out(h: Harness) -> None:
+    replica = h.replica()
+    calls = [{"type": "tool_use", "id": "1"}, {"type": "tool_use", "id": "2"}]
+    messages = [
+        said("user", "go"),
+        said("assistant", calls),
+        said("user", [{"type": "tool_result", "tool_use_id": "1"}]),
+        said("user", [{"type": "tool_result", "tool_use_id": "2"}]),
+        said("assistant", [{"type": "text", "text": "done"}]),
+        said("user", "thanks"),
+    ]
+    with h.store() as store:
+        thread = store.thread("t")
+        thread.append(*messages)
+        replica.apply(h.entity("t", "thread"), Trim(2))
+        wanted: tuple[dict[str, Any], ...] = ({"last": 9}, {"turns": 9}, {"max_tokens": 999})
+        for options in wanted:
+            window = thread.load(**options)
+            assert (window.messages, window.omitted) == (messages[5:], 3)
+        assert thread.load().messages == messages[2:]
+
+
+@case
+def a_message_over_the_budget_is_refused_or_shortened(h: Harness) -> None:
+    rule, long = said("system", "be kind"), said("user", "word " * 2000)
+    with h.store() as store:
+        thread = store.thread("t")
+        thread.append(rule, said("user", "hello"), said("assistant", "hi"), long)
+        with raises(WindowTooSmall):
+            thread.load(max_tokens=500)
+        window = thread.load(max_tokens=500, oversized="shorten")
+        assert window.messages[0] == rule
+        text = window.messages[1]["content"]
+        assert "characters left out" in text
+        assert (window.shortened, window.omitted, len(window.messages)) == (1, 2, 2)
+        assert window.tokens is not None
+        assert 300 < window.tokens <= 500
+        with raises(WindowTooSmall):
+            thread.load(max_tokens=9)
+        with raises(WindowTooSmall):
+            thread.load(max_tokens=9, oversized="shorten")
+        assert thread.load().messages[-1] == long
+
+        def words(message: dict[str, Any]) -> int:
+            return len(message["content"].split())
+
+        window = thread.load(max_tokens=2002, count=words)
+        assert (window.messages, window.tokens) == ([rule, long], 2002)
+        window = thread.load(max_tokens=2005, count=words)
+        assert (len(window.messages), window.tokens) == (4, 2004)

@@ -84,7 +84,7 @@ async def _spill(simulation: Simulation) -> None:
 
     def nothing_waits() -> bool:
         running = [p for p in simulation.processes if p.alive and not p.retired]
-        return not any(process.store._stack.backlog.depth for process in running)
+        return not any(process.store._places.stacks[0].backlog.depth for process in running)
 
     await simulation.until(nothing_waits, 60.0, "turns still wait for the store")
     for id in THREADS:

@@ -1,0 +1,71 @@
+"""Cutting long texts so that a message fits: only where a caller has asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any
+
+Message = dict[str, Any]
+
+SHORTEST = 80  # characters a text is never cut below
+
+
+def shortened(
+    messages: Sequence[Message], most: int, count: Callable[[Message], int]
+) -> tuple[list[Message], int, int] | None:
+    """Copies whose longest texts lost their middle, their tokens, and how many messages changed.
+
+    None if they cannot be made to fit. Ids, names and the arguments of calls are never touched.
+    """
+    copies = [deepcopy(message) for message in messages]
+    costs = [count(message) for message in copies]
+    whole: dict[tuple[int, Any], str] = {}  # texts as they were, by where they are
+    changed: set[int] = set()
+    while sum(costs) > most:
+        longest = max(
+            (
+                (len(holder[key]), at, holder, key)
+                for at, message in enumerate(copies)
+                for holder, key in _texts(message)
+            ),
+            key=lambda found: found[0],
+            default=None,
+        )
+        if longest is None or longest[0] <= SHORTEST:
+            return None
+        size, at, holder, key = longest
+        text = whole.setdefault((id(holder), key), holder[key])
+        holder[key] = _without_middle(text, max(SHORTEST, size * 3 // 4))
+        costs[at] = count(copies[at])
+        changed.add(at)
+    return copies, sum(costs), len(changed)
+
+
+def _texts(message: Message) -> list[tuple[Any, Any]]:
+    """Where the texts are that may be cut: the words of a message, or what a tool returned."""
+    found: list[tuple[Any, Any]] = []
+    for key in ("content", "output"):
+        _collect(message, key, found)
+    return found
+
+
+def _collect(holder: Any, key: Any, found: list[tuple[Any, Any]]) -> None:
+    value = holder[key] if isinstance(holder, list) else holder.get(key)
+    if type(value) is str:
+        found.append((holder, key))
+    elif type(value) is list:
+        for at, block in enumerate(value):
+            if type(block) is str:
+                found.append((value, at))
+            elif type(block) is dict:
+                for inner in ("text", "content", "output"):
+                    _collect(block, inner, found)
+                if type(block.get("toolResult")) is dict:
+                    _collect(block["toolResult"], "content", found)
+
+
+def _without_middle(text: str, size: int) -> str:
+    mark = f" … [{len(text) - size:,} characters left out] … "
+    kept = max(2, size - len(mark))
+    return text[: kept // 2] + mark + text[len(text) - kept // 2 :]

@@ -1,0 +1,273 @@
+"""Which messages belong together: a tool call and its results, in the shapes providers use.
+
+Four shapes are known, and may be told apart by the messages alone:
+
+- OpenAI chat: `tool_calls` of an assistant message, answered by messages of the role `tool`;
+- OpenAI Responses: items such as `function_call` and `function_call_output`, tied by `call_id`,
+  and `reasoning` items that must stay with what the model made of them;
+- Anthropic: `tool_use` blocks, answered by `tool_result` blocks in a user message;
+- Bedrock and Strands: `toolUse` blocks, answered by `toolResult` blocks in a user message.
+
+Messages of any other form are left alone: each stands for itself. Reading only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+Message = dict[str, Any]
+
+SYSTEM_ROLES = ("system", "developer")
+MODEL_ROLES = ("assistant", "model")
+RESULT_ROLES = ("tool", "function")
+
+
+class Ties(NamedTuple):
+    """What ties a message to others: the ids of the calls it makes, and of those it answers."""
+
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+
+
+NO_TIES = Ties()
+TALKING = frozenset({"user", "assistant", "system", "developer"})
+TYING = frozenset({"type", "tool_calls", "tool_call_id", "function_call"})
+
+
+def is_plain(message: Message) -> bool:
+    """A mere text, or nothing that any provider knows: tied to no other message."""
+    if not message.keys().isdisjoint(TYING):
+        return False
+    if type(message.get("content")) is str:
+        return message.get("role") != "function"
+    return "content" not in message and "role" not in message
+
+
+def are_plain(messages: Sequence[Message]) -> bool:
+    """Whether none of them is tied to another; quick about what most messages are."""
+    for message in messages:
+        if (
+            len(message) == 2
+            and type(message.get("content")) is str
+            and message.get("role") in TALKING
+        ):
+            continue
+        if not is_plain(message):
+            return False
+    return True
+
+
+def ties(message: Message) -> Ties:
+    """The tool calls a message makes and the ones it answers; an answer within it is no tie."""
+    if is_plain(message):
+        return NO_TIES
+    calls: list[str] = []
+    results: list[str] = []
+    kind = message.get("type")
+    if type(kind) is str and kind != "message":
+        _item_ties(message, kind, calls, results)
+    made = message.get("tool_calls")
+    if type(made) is list:
+        calls.extend(_text(call.get("id")) for call in made if type(call) is dict)
+    if "tool_call_id" in message:
+        results.append(_text(message["tool_call_id"]))
+    elif message.get("role") == "function":  # the older form of chat, tied by the function's name
+        results.append(f"function {message.get('name')}")
+    if type(message.get("function_call")) is dict:
+        calls.append(f"function {message['function_call'].get('name')}")
+    content = message.get("content")
+    if type(content) is list:
+        for block in content:
+            if type(block) is dict:
+                _block_ties(block, calls, results)
+    if not calls and not results:
+        return NO_TIES
+    return Ties(tuple(calls), tuple(id for id in results if id not in calls))
+
+
+def _item_ties(item: Message, kind: str, calls: list[str], results: list[str]) -> None:
+    """Items of the Responses API; the work of tools that OpenAI itself runs has no `call_id`."""
+    if kind == "mcp_approval_request":
+        calls.append(_text(item.get("id")))
+    elif kind == "mcp_approval_response":
+        results.append(_text(item.get("approval_request_id")))
+    elif "call_id" in item:
+        (results if kind.endswith("_output") else calls).append(_text(item["call_id"]))
+
+
+def _block_ties(block: Message, calls: list[str], results: list[str]) -> None:
+    kind = block.get("type")
+    if "tool_use_id" in block:
+        results.append(_text(block["tool_use_id"]))
+    elif type(kind) is str and kind.endswith("tool_use"):
+        calls.append(_text(block.get("id")))
+    elif type(block.get("toolUse")) is dict:
+        calls.append(_text(block["toolUse"].get("toolUseId")))
+    elif type(block.get("toolResult")) is dict:
+        results.append(_text(block["toolResult"].get("toolUseId")))
+
+
+def _text(id: Any) -> str:
+    return id if type(id) is str else repr(id)
+
+
+def is_item(message: Message) -> bool:
+    """An item of the Responses API that the model or a tool made: no message, and no beginning."""
+    kind = message.get("type")
+    if type(kind) is not str or "role" in message:
+        return False
+    return (
+        kind == "reasoning"
+        or "call_id" in message
+        or kind.endswith(("_call", "_output"))
+        or kind.startswith("mcp_")
+    )
+
+
+def by_model(message: Message) -> bool:
+    """Whether the model made it."""
+    role = message.get("role")
+    if role is not None:
+        return role in MODEL_ROLES
+    return is_item(message) and not _is_answer(message)
+
+
+def _is_answer(message: Message) -> bool:
+    kind = message.get("type")
+    return type(kind) is str and (kind.endswith("_output") or kind == "mcp_approval_response")
+
+
+def starts_turn(message: Message) -> bool:
+    """A turn starts where the user speaks; a tool's result under the user's role is not that."""
+    return message.get("role") == "user" and not ties(message).results
+
+
+def may_start(message: Message) -> bool:
+    """Whether a window may begin here, for every provider."""
+    if "role" in message:
+        return starts_turn(message)
+    return not is_item(message)
+
+
+class Shape(NamedTuple):
+    """What a provider demands of a conversation besides whole pairs."""
+
+    user_first: bool | None = None  # it must begin with the user's own words; None: cannot be told
+    alternates: bool = False  # the roles must take turns
+
+
+def shape_of(messages: Sequence[Message]) -> Shape:
+    """What can be told from the messages. Plain texts look the same for every provider."""
+    user_first: bool | None = None
+    for message in messages:
+        content = message.get("content")
+        if "tool_calls" in message or "tool_call_id" in message or is_item(message):
+            return Shape(user_first=False)
+        if type(content) is not list:
+            continue
+        for block in content:
+            kind = block.get("type") if type(block) is dict else ""
+            if kind is None and ("text" in block or "toolUse" in block or "toolResult" in block):
+                return Shape(user_first=True, alternates=True)
+            if kind in ("tool_use", "tool_result", "thinking") or (
+                kind == "text" and message.get("role") == "assistant"
+            ):
+                user_first = True
+    return Shape(user_first=user_first)
+
+
+class Unit(NamedTuple):
+    """Messages that only make sense together: `messages[start:end]`."""
+
+    start: int
+    end: int
+    broken: bool = False  # a call never answered, or an answer to no call: no provider takes it
+
+
+class Layout(NamedTuple):
+    """A conversation cut into units. `known` is where the first unit of which all was read begins.
+
+    `pending` are calls at the very end whose results are still to come.
+    """
+
+    units: list[Unit]
+    known: int
+    pending: tuple[str, ...]
+
+
+def lay_out(messages: Sequence[Message], *, complete: bool, continued: bool = False) -> Layout:
+    """Cut into the smallest parts that may stand alone.
+
+    `complete`: nothing older exists. `continued`: the caller has what came before, so an answer to
+    a call that is not here is as it should be.
+    """
+    size = len(messages)
+    joined = [False] * (size + 1)  # no cut before this message
+    broken: set[int] = set()
+    tied = [ties(message) for message in messages]
+    open_calls: dict[str, int] = {}
+    answered: set[tuple[str, int]] = set()
+    known = 0
+    for at, (calls, results) in enumerate(tied):
+        for id in results:
+            made = open_calls.get(id)
+            if made is not None:
+                answered.add((id, made))
+                joined[made + 1 : at + 1] = [True] * (at - made)
+            elif not complete:
+                known = at + 1  # its call is further back than was read
+            elif not continued:
+                broken.add(at)
+        for id in calls:
+            open_calls[id] = at
+    last = _last_step(messages, tied)
+    pending: list[str] = []
+    for at, (calls, _) in enumerate(tied):
+        for id in calls:
+            if (id, at) not in answered:
+                if at >= last:
+                    pending.append(id)
+                else:
+                    broken.add(at)
+    _glue_reasoning(messages, joined, broken)
+    return Layout(_units(joined, broken, size), known, tuple(pending))
+
+
+def _last_step(messages: Sequence[Message], tied: Sequence[Ties]) -> int:
+    """Where the calls begin after which nothing came but answers to them."""
+    at = len(messages)
+    while at and tied[at - 1].results and not by_model(messages[at - 1]):
+        at -= 1
+    while at and tied[at - 1].calls and is_item(messages[at - 1]):
+        at -= 1  # Responses: parallel calls are items side by side
+        while at and tied[at - 1].results and is_item(messages[at - 1]):
+            at -= 1
+    if at and tied[at - 1].calls and not is_item(messages[at - 1]):
+        at -= 1
+    return at
+
+
+def _glue_reasoning(messages: Sequence[Message], joined: list[bool], broken: set[int]) -> None:
+    """A reasoning item is refused without what followed it, and that without the reasoning."""
+    reasoned = False
+    for at, message in enumerate(messages):
+        reasons = message.get("type") == "reasoning"
+        if reasoned and by_model(message):
+            joined[at] = True
+        elif at and messages[at - 1].get("type") == "reasoning":
+            broken.add(at - 1)
+        reasoned = reasons or (reasoned and by_model(message))
+    if messages and messages[-1].get("type") == "reasoning":
+        broken.add(len(messages) - 1)
+
+
+def _units(joined: Sequence[bool], broken: set[int], size: int) -> list[Unit]:
+    units = []
+    start = 0
+    for end in range(1, size + 1):
+        if end == size or not joined[end]:
+            bad = any(at in broken for at in range(start, end)) if broken else False
+            units.append(Unit(start, end, bad))
+            start = end
+    return units

@@ -1,0 +1,1 @@
+"""Redis and Valkey: one script an entity, one pipeline a batch."""

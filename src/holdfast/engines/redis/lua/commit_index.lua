@@ -1,0 +1,65 @@
+-- The third part of commit.lua, which explains it: nothing refuses any more. What every way of carrying
+-- a commit out has in common.
+
+local bounded = string.find(flags, 'n', 1, true) -- whether the safety net is wanted
+local fresh = {} -- keys that this commit has created
+local kind, id = ARGV[6], ARGV[7]
+
+local function sortable(word) return string.gsub(word, '%z', '\0\255') .. '\0' end
+local function status_member(word) return sortable(word) .. id end
+
+local function owner_keys(name)
+  if name == ARGV[8] then return KEYS[14], KEYS[15] end
+  return KEYS[16], KEYS[17]
+end
+
+-- Bring the index from what it says (nil: nothing) to what it must say (nil: nothing).
+local function index(old, new)
+  if not keeps_index then return end
+  local was_status, is_status = old and old.status or '', new and new.status or ''
+  local was_due, is_due = old and old.due or '', new and new.due or ''
+  local was_owner, is_owner = old and old.owner or '', new and new.owner or ''
+  if new and not old then
+    call('ZADD', KEYS[10], 0, kind)
+    call('ZADD', KEYS[11], 0, id)
+  elseif old and not new then
+    call('ZREM', KEYS[11], id)
+  end
+  if was_status ~= is_status then
+    if was_status ~= '' then call('ZREM', KEYS[12], status_member(was_status)) end
+    if is_status ~= '' then call('ZADD', KEYS[12], 0, status_member(is_status)) end
+  end
+  if was_due ~= is_due then
+    if was_due ~= '' then call('ZREM', KEYS[13], sortable(id) .. was_due) end
+    if is_due ~= '' then call('ZADD', KEYS[13], is_due, sortable(id) .. is_due) end
+  end
+  if was_owner ~= is_owner or was_status ~= is_status then
+    if was_owner ~= '' then
+      local ids, statuses = owner_keys(was_owner)
+      if was_owner ~= is_owner then call('ZREM', ids, kind .. id) end
+      if was_status ~= '' then call('ZREM', statuses, kind .. status_member(was_status)) end
+    end
+    if is_owner ~= '' then
+      local ids, statuses = owner_keys(is_owner)
+      if was_owner ~= is_owner then call('ZADD', ids, 0, kind .. id) end
+      if is_status ~= '' then call('ZADD', statuses, 0, kind .. status_member(is_status)) end
+    end
+  end
+end
+
+local function keep_for(seconds, keys)
+  for _, key in ipairs(keys) do call('PEXPIRE', key, whole(seconds * 1000)) end
+end
+
+local function remember(outcome)
+  local count = commits - ops_from
+  if count >= OPS_MOST or (count >= OPS_KEPT and now - ops_at >= OPS_SECONDS) then
+    if call('EXISTS', KEYS[6]) == 1 then call('RENAME', KEYS[6], KEYS[7]) end
+    ops_from, ops_at, count = commits, now, 0
+  end
+  if count == 0 then
+    if commits == 0 then ops_at = now end
+    fresh[#fresh + 1] = KEYS[6]
+  end
+  call('HSET', KEYS[6], op, outcome)
+end

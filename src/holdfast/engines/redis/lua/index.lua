@@ -1,0 +1,22 @@
+-- Write entries of an index, on a cluster: before an entity needs them. See commit.lua.
+--
+-- KEYS: for each entry its index and the index's :added, a zset of what was written of late. Nobody
+-- removes what is in it: its entity may be about to come into being.
+-- ARGV: clock ('' for the server's own) · for each entry its score and member. An entry that is
+-- there keeps the lower score: it may say too early, but not too late.
+
+local call = redis.call
+local LINGER = 120
+local now = tonumber(ARGV[1])
+if not now then
+  local time = call('TIME')
+  now = time[1] + time[2] / 1000000
+end
+local at = string.format('%.6f', now)
+for i = 1, #KEYS, 2 do
+  local member = ARGV[i + 2]
+  call('ZADD', KEYS[i], 'LT', ARGV[i + 1], member)
+  call('ZADD', KEYS[i + 1], at, member)
+  call('ZREMRANGEBYSCORE', KEYS[i + 1], '-inf', string.format('(%.6f', now - LINGER))
+end
+return #KEYS / 2

@@ -1,0 +1,25 @@
+"""Asking several engines at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def together(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
+    """The results in the order of `calls`, which run concurrently.
+
+    Every call has ended when this returns or raises; of several errors the first is raised.
+    """
+    if len(calls) == 1:
+        return [await calls[0]()]
+    done = await asyncio.gather(*(call() for call in calls), return_exceptions=True)
+    results: list[T] = []
+    for result in done:
+        if isinstance(result, BaseException):
+            raise result
+        results.append(result)
+    return results

@@ -1,0 +1,40 @@
+"""The blocking twin of `together.py`: all calls but the last on threads of their own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def together(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """The results in the order of `calls`, which run concurrently.
+
+    Every call has ended when this returns or raises; of several errors the first is raised.
+    """
+    results: dict[int, T] = {}
+    errors: dict[int, BaseException] = {}
+
+    def make(number: int) -> None:
+        try:
+            results[number] = calls[number]()
+        except BaseException as error:
+            errors[number] = error
+
+    last = len(calls) - 1
+    # The context goes along: a call checks the leases that its caller holds.
+    threads = [
+        threading.Thread(target=copy_context().run, args=(make, number), daemon=True)
+        for number in range(last)
+    ]
+    for thread in threads:
+        thread.start()
+    make(last)
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[min(errors)]
+    return [results[number] for number in range(len(calls))]

@@ -1,0 +1,19 @@
+"""Restores, and says how far it is; after each word it waits to be told to go on."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.backup import restore, restoring
+
+
+def told(what: str, done: int, total: int) -> None:
+    if what == "restoring":
+        print(f"{done}", flush=True)
+        sys.stdin.readline()
+
+
+restoring.LEASE = float(sys.argv[3])
+restoring.BATCH = 16 * 1024
+restore(sys.argv[1], sys.argv[2], progress=told)
+print("done", flush=True)

@@ -1,0 +1,309 @@
+"""A restore writes into an empty namespace, can be interrupted, and leaves the erased out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from backup.conftest import PERSISTENT, NewStore
+from backup.states import everything, fill
+from holdfast import sync
+from holdfast.backup import backup, copy, restore, restoring
+from holdfast.backup.format import BackupFile
+from holdfast.backup.lines import Content, End
+from holdfast.backup.marks import RESTORING, Erasures, marker
+from holdfast.backup.restoring import Target
+from holdfast.ops import Commit, Entity, Put
+from holdfast.registry import create_sync_engine, parse
+from holdfast.state.belongings import MARK
+from holdfast.world import World
+
+RESTORER = Path(__file__).parent / "roles" / "restorer.py"
+
+
+@pytest.fixture(autouse=True)
+def _short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restoring, "LEASE", 0.3)
+
+
+@pytest.fixture
+def made(new_store: NewStore, tmp_path: Path) -> tuple[str, str]:
+    """A store, and a backup of it with several parts."""
+    url = new_store("sqlite")
+    fill(url)
+    with sync.open(url) as store:
+        for number in range(40):
+            store.thread(f"t-{number}").append(*({"t": f"{number} {n}" * 60} for n in range(40)))
+    path = str(tmp_path / "made.backup")
+    backup(url, path)
+    return url, path
+
+
+# --- into what --------------------------------------------------------------------------
+
+
+def test_a_namespace_in_use_is_refused(made: tuple[str, str], new_store: NewStore) -> None:
+    into = new_store("sqlite")
+    with sync.open(into) as store:
+        store.shared("mine").put({"n": 1})
+    before = everything(into)
+    with pytest.raises(holdfast.StateConflictError, match="not empty"):
+        restore(made[1], into)
+    with pytest.raises(holdfast.StateConflictError, match="not empty"):
+        copy(made[0], into)
+    assert everything(into) == before
+    restore(made[1], into, namespace="other")
+    assert everything(into, "other") == everything(made[0])
+
+
+def test_what_was_deleted_before_does_not_count(made: tuple[str, str], new_store: NewStore) -> None:
+    into = new_store("sqlite")
+    with sync.open(into) as store:
+        store.thread("s-9").append({"n": 1})
+        store.thread("s-9").delete()
+    restore(made[1], into)
+    with sync.open(into) as store:
+        assert store.thread("s-9", user="u-1").load().version == 18
+
+
+def test_a_copy_onto_itself_is_refused(made: tuple[str, str]) -> None:
+    with pytest.raises(holdfast.InvalidInput, match="the same"):
+        copy(made[0], made[0])
+
+
+# --- interrupted ------------------------------------------------------------------------
+
+
+@contextmanager
+def restorer(path: str, url: str, lease: float) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-W", "error", str(RESTORER), path, url, str(lease)]
+    child = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.communicate(timeout=30)
+
+
+def steps(child: subprocess.Popen[str], count: int) -> None:
+    """Let it go on so many times; then it waits."""
+    assert child.stdout is not None
+    assert child.stdin is not None
+    for number in range(count):
+        assert child.stdout.readline().strip().isdigit()
+        if number < count - 1:
+            child.stdin.write("\n")
+            child.stdin.flush()
+
+
+@pytest.mark.parametrize("engine", PERSISTENT)
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_restore_that_was_killed_is_run_again(
+    engine: str, count: int, made: tuple[str, str], new_store: NewStore
+) -> None:
+    source, path = made
+    into = new_store(engine)
+    with restorer(path, into, 0.3) as child:
+        steps(child, count)
+        child.kill()
+    with pytest.raises(holdfast.StateConflictError, match="not finished"):
+        everything(into)
+    with pytest.raises(holdfast.StateConflictError, match="not finished"):
+        backup(into, path + "2")
+    assert restore(path, into).resumed
+    assert everything(into) == everything(source)
+    with pytest.raises(holdfast.StateConflictError, match="not empty"):
+        restore(path, into)
+
+
+def test_another_backup_is_refused_until_the_first_is_finished(
+    made: tuple[str, str], new_store: NewStore, tmp_path: Path
+) -> None:
+    into = new_store("sqlite")
+    with restorer(made[1], into, 0.3) as child:
+        steps(child, 1)
+    before = everything(made[0])
+    with sync.open(made[0]) as store:  # else both would be the same, byte for byte
+        store.thread("t-0").append({"n": 1})
+    other = str(tmp_path / "other.backup")
+    backup(made[0], other)
+    with pytest.raises(holdfast.StateConflictError, match=r"made\.backup is being restored"):
+        restore(other, into)
+    with pytest.raises(holdfast.StateConflictError, match="finish that first"):
+        copy(made[0], into)
+    moved = Path(made[1]).rename(tmp_path / "moved.backup")
+    assert restore(str(moved), into).resumed, "the same, whatever it is called"
+    assert everything(into) == before
+
+
+def test_two_processes_do_not_restore_at_once(made: tuple[str, str], new_store: NewStore) -> None:
+    into = new_store("sqlite")
+    with restorer(made[1], into, 30.0) as child:
+        steps(child, 1)
+        with pytest.raises(holdfast.StateConflictError, match="another process"):
+            restore(made[1], into)
+
+
+def test_one_that_was_frozen_does_not_go_on(made: tuple[str, str], new_store: NewStore) -> None:
+    """It would overwrite what agents have written since."""
+    into = new_store("sqlite")
+    with restorer(made[1], into, 0.2) as child:
+        steps(child, 1)
+        restore(made[1], into)
+        with sync.open(into) as store:
+            store.thread("t-39").append({"new": True})
+        said, errors = child.communicate("\n" * 100, timeout=30)
+        assert child.returncode != 0
+        assert "done" not in said
+        assert "StateConflictError" in errors
+    with sync.open(into) as store:
+        assert store.thread("t-39").load(last=1).messages == [{"new": True}]
+
+
+def test_an_interrupted_copy_is_run_again_and_drops_what_is_gone(
+    made: tuple[str, str], new_store: NewStore
+) -> None:
+    source, into = made[0], new_store("sqlite")
+    seen = 0
+
+    def stop(what: str, done: int, total: int) -> None:
+        nonlocal seen
+        seen += 1
+        if done > 0.9 * total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        copy(source, into, progress=stop)
+    with sync.open(source) as store:
+        store.thread("s-1", user="u-1").delete()
+        store.thread("t-0").append({"more": 1})
+    assert copy(source, into).resumed
+    assert everything(into) == everything(source)
+
+
+def test_agents_that_write_while_it_is_restored_are_noticed(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    """The second part of a conversation comes after an agent has deleted the first."""
+    old, into = new_store("memory"), new_store("memory")
+    with sync.open(old) as store:
+        store.thread("long").append(*({"n": n} for n in range(3000)))
+    path = str(tmp_path / "a.backup")
+    backup(old, path)
+
+    def lines(file: BackupFile) -> Iterator[Content]:
+        for number, line in enumerate(file.lines()):
+            if number == 1500:
+                with sync.open(into) as store:
+                    assert store.thread("long").load().version == restoring.ENTRIES
+                    store.thread("long").delete()
+            if not isinstance(line, End):
+                yield line
+
+    engine = create_sync_engine(parse(into), World())
+    engine.open()
+    target = Target(engine, "default", "a test", "a test")
+    target.begin()
+    with (
+        BackupFile(path) as file,
+        pytest.raises(holdfast.StateConflictError, match="was changed while"),
+    ):
+        target.put(lines(file), Erasures())
+    engine.close()
+
+
+def test_a_marker_of_somebody_else_is_respected(made: tuple[str, str], new_store: NewStore) -> None:
+    into = new_store("memory")
+    engine = create_sync_engine(parse(into), World())
+    engine.open()
+    engine.execute([Commit(marker("default"), "op", (Put(RESTORING, "{}"),))])
+    engine.close()
+    with pytest.raises(holdfast.StateConflictError, match="something else is being restored"):
+        restore(made[1], into)
+
+
+# --- the erased -------------------------------------------------------------------------
+
+
+def users_in(url: str) -> set[str]:
+    with sync.open(url) as store:
+        owners = {info.user for info in store.threads()}
+        return {user or "" for user in owners}
+
+
+def test_who_was_erased_since_stays_erased(new_store: NewStore, tmp_path: Path) -> None:
+    url = new_store("sqlite")
+    path = str(tmp_path / "a.backup")
+    fill(url)
+    backup(url, path)
+    with sync.open(url) as store:
+        removed = store.user("u-1").erase().removed
+        store.thread("back again", user="u-1").append({"n": 1})
+    after = str(tmp_path / "after.backup")
+    backup(url, after)
+    for erasures in ([url], [after], [new_store("sqlite"), url, after]):
+        into = new_store("sqlite")
+        if len(erasures) == 3:
+            migrate(erasures[0])
+        report = restore(path, into, erasures=erasures)
+        assert report.erased == sum(removed.values()) > 4
+        assert users_in(into) == {"", "u-0", "u-2", "u-3"}
+        with sync.open(into) as store:
+            assert not store.user("u-1").get().exists
+            assert store.workflow("refund-1").info() is None
+        # The mark came along: whoever restores from here knows it too.
+        assert restore(path, new_store("memory"), erasures=[into]).erased == report.erased
+    into = new_store("sqlite")
+    assert restore(after, into).erased == 0
+    assert users_in(into) == {"", "u-0", "u-1", "u-2", "u-3"}, "what came after the erasure is kept"
+    assert everything(into) == everything(url)
+
+
+def migrate(url: str) -> None:
+    engine = create_sync_engine(parse(url), World())
+    engine.migrate()
+    engine.close()
+
+
+def test_the_target_itself_knows_who_was_erased(new_store: NewStore, tmp_path: Path) -> None:
+    url = new_store("sqlite")
+    path = str(tmp_path / "a.backup")
+    fill(url)
+    backup(url, path)
+    with sync.open(url) as store:
+        store.user("u-3").erase()
+        for user in ("u-0", "u-1", "u-2"):
+            for info in list(store.threads(user=user)):
+                store.thread(info.id, user=user).delete()
+    into = new_store("sqlite")
+    with sync.open(into) as store:
+        store.user("u-3").erase()
+    report = restore(path, into)
+    assert report.erased > 0
+    assert "u-3" not in users_in(into)
+
+
+def test_a_backup_made_in_the_middle_of_an_erasure_does_not_bring_back(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    """The mark comes first: what it covers is left out, though it is in the file too."""
+    url, into = new_store("sqlite"), new_store("sqlite")
+    fill(url)
+    mark = Entity("default", MARK, sha256(b"u-1").hexdigest())
+    engine = create_sync_engine(parse(url), World())
+    engine.open()
+    engine.execute([Commit(mark, "op", (Put(MARK, "{}"),))])
+    engine.close()
+    path = str(tmp_path / "a.backup")
+    backup(url, path)
+    assert restore(path, into).erased > 4
+    assert "u-1" not in users_in(into)

@@ -1,0 +1,58 @@
+"""Replicas over a real Redis, Valkey or cluster, which are told the time by the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from servers.redis import RedisServer
+
+from holdfast.engine import Engine, SyncEngine
+from holdfast.engines.redis.engine import RedisEngine
+from holdfast.engines.redis.server import parse_server
+from holdfast.registry import parse
+from holdfast.sync.engines.redis.engine import RedisEngine as BlockingRedis
+from holdfast.testing.clock import SteppableWorld
+from holdfast.world import World
+
+START = 1_700_000_000.0
+
+
+class Stores:
+    """One server, or the nodes of one cluster, for one case after the other."""
+
+    def __init__(self, url: str, nodes: Sequence[RedisServer], empty: Callable[[], None]) -> None:
+        self._url = parse(url)
+        self._nodes = nodes
+        self._empty = empty
+
+    def engine(self, world: World) -> Engine:
+        return RedisEngine(parse_server(self._url, world), world.now)
+
+    def blocking_engine(self, world: World) -> SyncEngine:
+        return BlockingRedis(parse_server(self._url, world), world.now)
+
+    def world(self) -> SteppableWorld:
+        """A fresh clock, over an empty server: a sweep would meet what an earlier case left."""
+        self._empty()
+        return SteppableWorld(START)
+
+    def connections(self) -> int:
+        """How many the engines have open."""
+        found = 0
+        for node in self._nodes:
+            asking, listening = (
+                node.ask("CLIENT", "LIST", "TYPE", kind).count(b" addr=")
+                for kind in ("normal", "pubsub")
+            )
+            assert asking, "whoever asks is one of them"
+            found += asking - 1 + listening
+        return found
+
+
+def stores_of(server: RedisServer) -> Stores:
+    """Over a single server."""
+
+    def empty() -> None:
+        assert server.ask("FLUSHALL") == b"+OK\r\n"
+
+    return Stores(server.url, [server], empty)

@@ -1,0 +1,74 @@
+"""Random histories on the memory engine and on Redis or Valkey: the same outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from engines_redis import Stores, stores_of
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+from servers.redis import running
+from servers.redis_cluster import running_cluster
+from test_model import EVERY_ANSWER, LONG, ORDINARY, Histories, met
+
+from holdfast.engines.memory.model import Model
+from holdfast.sync.engines.memory import MemoryEngine
+
+IN_MEMORY = ("--appendonly", "no")
+
+
+@pytest.fixture(scope="module", params=["valkey", "redis"])
+def stores(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stores]:
+    with running(tmp_path_factory.mktemp("server"), request.param, *IN_MEMORY) as server:
+        yield stores_of(server)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
+    with running_cluster(tmp_path_factory.mktemp("cluster"), "valkey", replicas=0) as cluster:
+        yield Stores(cluster.url, cluster.nodes, cluster.empty)
+
+
+def histories(stores: Stores) -> type[Histories]:
+    class RedisHistories(Histories):
+        """As `Histories`, with another engine in the place of SQLite."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.sqlite.close()
+            self.world = stores.world()
+            self.memory = MemoryEngine(Model(), self.world)
+            self.sqlite = stores.blocking_engine(self.world)  # type: ignore[assignment]
+            self.sqlite.open()
+
+    return RedisHistories
+
+
+@pytest.mark.parametrize("stores", ["valkey"], indirect=True)
+def test_valkey_answers_like_the_model(stores: Stores) -> None:
+    met.clear()
+    run_state_machine_as_test(histories(stores), settings=settings(ORDINARY, max_examples=60))
+    rare = {what: met[what] for what in EVERY_ANSWER if not met[what]}
+    assert not rare, "histories that do not meet an answer prove nothing about it"
+
+
+@pytest.mark.parametrize("stores", ["redis"], indirect=True)
+def test_redis_answers_like_the_model(stores: Stores) -> None:
+    run_state_machine_as_test(histories(stores), settings=settings(ORDINARY, max_examples=15))
+
+
+def test_a_cluster_answers_like_the_model(cluster: Stores) -> None:
+    run_state_machine_as_test(histories(cluster), settings=settings(ORDINARY, max_examples=15))
+
+
+@pytest.mark.soak
+def test_a_server_answers_like_the_model_in_many_histories(stores: Stores) -> None:
+    run_state_machine_as_test(histories(stores), settings=LONG)
+
+
+@pytest.mark.soak
+def test_a_cluster_answers_like_the_model_in_many_histories(cluster: Stores) -> None:
+    run_state_machine_as_test(histories(cluster), settings=LONG)

@@ -1,0 +1,37 @@
+"""What a cache is for: a tail of long messages that has not changed."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+
+import pytest
+from servers.postgres import PostgresServer
+
+import holdfast.sync as holdfast
+
+ROUNDS = 400
+
+
+@pytest.mark.timing
+def test_a_cached_load_of_an_unchanged_tail_costs_at_most_six_tenths() -> None:
+    server = PostgresServer().start()
+    try:
+        cache = holdfast.Cache()
+        with (
+            holdfast.open(server.url) as plain,
+            holdfast.open(server.url, cache=cache) as cached,
+        ):
+            for number in range(20):
+                words = " ".join(f"word{(number * at) % 977}" for at in range(700))[:4000]
+                plain.thread("t").append({"role": "user", "content": words})
+            took: dict[str, list[float]] = {"plain": [], "cached": []}
+            for _ in range(ROUNDS):  # in turns, so that a busy machine slows both alike
+                for name, store in (("plain", plain), ("cached", cached)):
+                    begun = time.perf_counter()
+                    store.thread("t").load(last=20)
+                    took[name].append(time.perf_counter() - begun)
+        assert cache.counters.misses == 1
+        assert median(took["cached"]) <= 0.6 * median(took["plain"])
+    finally:
+        server.remove()

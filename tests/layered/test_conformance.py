@@ -1,0 +1,85 @@
+"""A layered store keeps every promise that a store of one engine keeps."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+pytest.register_assert_rewrite("holdfast.testing.conformance", "holdfast.sync.testing.conformance")
+
+from holdfast.engine import Engine, SyncEngine  # noqa: E402
+from holdfast.engines.memory.engine import MemoryEngine  # noqa: E402
+from holdfast.engines.memory.model import Model  # noqa: E402
+from holdfast.store import Store  # noqa: E402
+from holdfast.sync.engines.memory import MemoryEngine as BlockingMemory  # noqa: E402
+from holdfast.sync.store import Store as BlockingStore  # noqa: E402
+from holdfast.sync.testing import conformance as blocking  # noqa: E402
+from holdfast.testing import conformance  # noqa: E402
+from holdfast.testing.clock import SteppableWorld  # noqa: E402
+from holdfast.world import World  # noqa: E402
+
+START = 1_700_000_000.0
+
+# What speaks to an engine itself cannot know which of the three it has to ask.
+TO_THE_ENGINE = ("replica(", "engine(", "meanwhile", "_in(")
+
+
+def of_stores(cases: list[tuple[str, Any]]) -> list[Any]:
+    """The cases that speak to stores alone."""
+    return [
+        pytest.param(case, id=name)
+        for name, case in cases
+        if not any(word in inspect.getsource(case) for word in TO_THE_ENGINE)
+    ]
+
+
+class Three:
+    """Three stores, of which each replica has its own engines."""
+
+    def __init__(self) -> None:
+        self._models = {"threads": Model(), "users": Model(), "workflows": Model()}
+
+    def engine(self, world: World, layer: str = "workflows") -> Engine:
+        return MemoryEngine(self._models[layer], world)
+
+    def blocking_engine(self, world: World, layer: str = "workflows") -> SyncEngine:
+        return BlockingMemory(self._models[layer], world)
+
+
+class LayeredHarness(conformance.Harness):
+    def __init__(self, three: Three, world: World) -> None:
+        super().__init__(three.engine, world)
+        self._three = three
+
+    def store(self, **options: Any) -> Store:
+        layers = {layer: self._three.engine(self.world, layer) for layer in ("threads", "users")}
+        return super().store(**layers, **options)
+
+
+class LayeredBlockingHarness(blocking.Harness):
+    def __init__(self, three: Three, world: World) -> None:
+        super().__init__(three.blocking_engine, world)
+        self._three = three
+
+    def store(self, **options: Any) -> BlockingStore:
+        engine = self._three.blocking_engine
+        layers = {layer: engine(self.world, layer) for layer in ("threads", "users")}
+        return super().store(**layers, **options)
+
+
+@pytest.mark.parametrize("case", of_stores(conformance.CASES))
+async def test_async(case: conformance.Case) -> None:
+    async with LayeredHarness(Three(), SteppableWorld(START)) as harness:
+        await case(harness)
+
+
+@pytest.mark.parametrize("case", of_stores(blocking.CASES))
+def test_sync(case: blocking.Case) -> None:
+    with LayeredBlockingHarness(Three(), SteppableWorld(START)) as harness:
+        case(harness)
+
+
+def test_most_cases_of_stores_are_among_them() -> None:
+    assert len(of_stores(conformance.CASES)) == len(of_stores(blocking.CASES)) > 150

@@ -1,0 +1,155 @@
+"""Behind a pooler that lends a connection for one transaction: nothing is kept in a session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from servers.pgbouncer import PgBouncer, keeps_nothing, need_pgbouncer
+from servers.postgres import PostgresServer
+
+import holdfast
+import holdfast.sync
+from holdfast.errors import StoreUnavailable
+from holdfast.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Fetched, Log
+from postgres.conftest import make_blocking, make_engine
+
+IT = Entity("n", "thread", "it")
+
+
+def turn(op: str, entity: Entity = IT) -> Commit:
+    return Commit(entity, op, (Append((f'"{op}"',)),))
+
+
+@pytest.fixture(scope="module")
+def bouncer(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[PgBouncer]:
+    need_pgbouncer(request)
+    bouncer = PgBouncer(server)
+    yield bouncer
+    bouncer.remove()
+
+
+@pytest.fixture
+def silent(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[PgBouncer]:
+    """One that drops what a session is told instead of refusing it."""
+    need_pgbouncer(request)
+    bouncer = PgBouncer(server, "ignore_startup_parameters = options", *keeps_nothing(), size=2)
+    yield bouncer
+    bouncer.remove()
+
+
+async def test_a_pooler_is_noticed_and_then_nothing_is_told_prepared_or_listened_for(
+    bouncer: PgBouncer, server: PostgresServer, schema: str
+) -> None:
+    engine = make_engine(bouncer.url_of(schema))
+    await engine.open()
+    assert not engine.capabilities.native_notify
+    feed = asyncio.create_task(engine.wait({IT: 0}, 30.0))
+    for number in range(20):
+        assert isinstance((await engine.execute([turn(f"{number}")]))[0], Applied)
+        await engine.execute([Fetch(IT, log=Log(last=5))])
+    async with asyncio.timeout(10):
+        await feed
+    ask = engine._ask  # type: ignore[attr-defined]
+    for _ in range(6):  # whichever session it is
+        assert await ask([("SELECT count(*) FROM pg_prepared_statements", ())]) == [[(0,)]]
+        assert await ask([("SELECT count(*) FROM pg_listening_channels()", ())]) == [[(0,)]]
+    assert server.run_sql(f"SELECT count(*) FROM {schema}.listeners") == [(0,)]
+    sibling = engine.sibling()
+    sibling.open()
+    assert isinstance(sibling.execute([turn("19")])[0], Duplicate)
+    sibling.close()
+    await engine.close()
+
+
+async def test_many_clients_share_few_sessions_and_nothing_gets_mixed_up(
+    bouncer: PgBouncer, schema: str
+) -> None:
+    url = bouncer.url_of(schema)
+
+    async def converse(store: holdfast.Store, id: str) -> None:
+        thread = store.thread(id, user=id)
+        for number in range(15):
+            await thread.append({"of": id, "n": number}, key=f"{number}")
+            assert (await thread.load(last=1)).messages == [{"of": id, "n": number}]
+
+    async with holdfast.open(url) as one, holdfast.open(url) as two, holdfast.open(url) as three:
+        stores = (one, two, three)
+        await asyncio.gather(*(converse(stores[n % 3], f"t{n}") for n in range(18)))
+        for number in range(18):
+            window = await one.thread(f"t{number}").load()
+            assert window.messages == [{"of": f"t{number}", "n": n} for n in range(15)]
+
+
+def test_a_lease_fences_through_the_pooler(bouncer: PgBouncer, schema: str) -> None:
+    with holdfast.sync.open(bouncer.url_of(schema)) as store:
+        thread = store.thread("led")
+        with thread.lead(ttl=5) as lease:
+            thread.append({"n": 1}, fence=lease)
+        with pytest.raises(holdfast.LeaseLost):
+            thread.append({"n": 2}, fence=lease)
+        assert [*store.thread("led").load().messages] == [{"n": 1}]
+
+
+async def test_replicas_migrate_at_once_through_the_pooler(bouncer: PgBouncer, schema: str) -> None:
+    engines = [make_engine(bouncer.url_of(schema)) for _ in range(6)]
+    applied = await asyncio.gather(*(engine.migrate() for engine in engines))
+    assert sorted(len(list(names)) for names in applied) == [0, 0, 0, 0, 0, 1]
+    others = [make_engine(bouncer.url_of(f"{schema}_other")) for _ in range(6)]
+    await asyncio.gather(*(engine.open() for engine in others))
+    for engine in others:
+        assert isinstance((await engine.execute([Fetch(IT)]))[0], Fetched)
+        await engine.close()
+
+
+def test_who_insists_on_preparing_is_told_what_to_do(bouncer: PgBouncer, schema: str) -> None:
+    with pytest.raises(StoreUnavailable, match="prepare=off&listen=off") as caught:
+        make_blocking(bouncer.url_of(schema, prepare="on")).open()
+    assert caught.value.applied == "no"
+
+
+async def test_a_pooler_that_says_nothing_needs_the_options_and_a_failure_says_so(
+    silent: PgBouncer, server: PostgresServer, schema: str
+) -> None:
+    async def use(url: str) -> None:
+        engine = make_engine(url)
+        await engine.open()
+        try:
+            for round in range(10):
+                ops = [turn(f"{round}-{n}", IT._replace(id=f"{n}")) for n in range(8)]
+                await asyncio.gather(*(engine.execute([op]) for op in ops))
+        finally:
+            await engine.close()
+
+    make_blocking(server.url_of(schema)).migrate()
+    attempts = (use(silent.url_of(schema)) for _ in range(4))
+    failed = [end for end in await asyncio.gather(*attempts, return_exceptions=True) if end]
+    assert failed
+    for error in failed:
+        assert isinstance(error, StoreUnavailable)
+        assert "prepare=off&listen=off" in str(error)
+    await asyncio.gather(
+        *(use(silent.url_of(f"{schema}_off", prepare="off", listen="off")) for _ in range(4))
+    )
+
+
+async def test_a_pooler_that_dies_is_the_stores_failure_and_the_next_one_is_used(
+    server: PostgresServer, schema: str, request: pytest.FixtureRequest
+) -> None:
+    need_pgbouncer(request)
+    bouncer = PgBouncer(server)
+    engine = make_engine(bouncer.url_of(schema, connect_timeout="2"))
+    await engine.open()
+    await engine.execute([turn("first")])
+    bouncer.remove()
+    with pytest.raises(StoreUnavailable):
+        await engine.execute([turn("second")])
+    again = PgBouncer(server, port=bouncer.port)
+    try:
+        assert isinstance((await engine.execute([turn("second")]))[0], Applied | Duplicate)
+        (fetched,) = await engine.execute([Fetch(IT, log=Log())])
+        assert fetched.lines == '"first"\n"second"'  # type: ignore[union-attr]
+    finally:
+        await engine.close()
+        again.remove()

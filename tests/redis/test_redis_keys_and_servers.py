@@ -1,0 +1,526 @@
+"""What is particular to Redis and Valkey: the key space, the index, access rules."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from servers import until
+from servers.proxy import Proxy, client_tls, server_tls
+from servers.redis import RedisServer, running, system_binary
+
+import holdfast
+import holdfast.sync
+from holdfast import engine as contract
+from holdfast.engine import GRACE
+from holdfast.engines.redis.engine import RedisEngine
+from holdfast.engines.redis.keys import entity_of, places, sortable, split_member
+from holdfast.engines.redis.scripts import ALL
+from holdfast.engines.redis.server import parse_server
+from holdfast.errors import InvalidInput, SchemaError, StoreUnavailable
+from holdfast.ops import (
+    Acquire,
+    Append,
+    Applied,
+    Commit,
+    Drop,
+    Entity,
+    Fetch,
+    Fetched,
+    List,
+    Listed,
+    Log,
+    Op,
+    Outcome,
+    Put,
+    SetHead,
+    Sweep,
+)
+from holdfast.registry import create_engine, create_sync_engine, parse
+from holdfast.testing.clock import SteppableWorld
+from holdfast.world import World
+
+WORLD = World()
+PARTS = ("log", "marks", "docs", "names", "ops", "keys")
+HOSTILE = (
+    "}",
+    "}{",
+    "{a}",
+    ":",
+    "a:b",
+    "*",
+    "?[a]",
+    "%",
+    "%3A",
+    "\x00",
+    "a\x00b",
+    "\r\n",
+    "..",
+    " ",
+    "é",
+    "e\u0301",
+    "😀",
+    "\U0010ffff",
+)
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[RedisEngine]:
+    engine = RedisEngine(parse_server(parse(url), WORLD))
+    await engine.open()
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+async def only(engine: RedisEngine, op: Op) -> Outcome:
+    return (await engine.execute((op,)))[0]
+
+
+async def listed(engine: RedisEngine, namespace: str, **options: object) -> list[str]:
+    page = await only(engine, List(namespace, **options))  # type: ignore[arg-type]
+    assert isinstance(page, Listed)
+    return [found.entity.id for found in page.entities]
+
+
+async def ask(engine: RedisEngine, *words: str | bytes) -> object:
+    link = await engine._servers._pool.borrow()
+    try:
+        return (await link.trip([words]))[0]
+    finally:
+        engine._servers._pool.give_back(link)
+
+
+# --- the key space ----------------------------------------------------------------------
+
+
+def test_any_address_makes_a_tag_of_its_own_and_comes_back() -> None:
+    entities = [Entity(a, b, c) for a in HOSTILE for b in HOSTILE[:6] for c in HOSTILE]
+    tags = {places(entity).tag for entity in entities}
+    assert len(tags) == len(entities)
+    for entity in entities:
+        where = places(entity)
+        assert entity_of(where.tag) == entity
+        assert not set("{}") & set(where.tag)
+        assert len({key[key.index("{") : key.index("}")] for key in where.keys}) == 1
+
+
+def test_members_of_the_index_sort_by_their_words() -> None:
+    words = sorted({*HOSTILE, "a", "a\x00", "a\x00\x00", "aa", "\x00\x00"})
+    pairs = [(first, second) for first in words for second in words]
+    members = [sortable(first) + second.encode() for first, second in pairs]
+    assert members == sorted(members)
+    for (first, second), member in zip(pairs, members, strict=True):
+        assert split_member(member) == (first, second.encode())
+
+
+async def test_an_entity_lives_in_the_keys_that_are_documented(tmp_path: Path) -> None:
+    with running(tmp_path / "empty", "valkey", "--appendonly", "no") as server:
+        async with opened(server.url) as engine:
+            entity = Entity("my app", "thread", "a:b")
+            writes = (
+                Append(('{"n":1}', '{"n":2}'), key="k"),
+                Put("vars", '{"topic":"x"}'),
+                SetHead(status="on", due=5.0),
+            )
+            await only(engine, Commit(entity, "op 1", writes, owner="u", retain=100.0))
+            keys = await ask(engine, "KEYS", "*")
+            assert isinstance(keys, list)
+            head = "holdfast:{my%20app:thread:a%3Ab}"
+            assert sorted(key.decode() for key in keys) == sorted(
+                [
+                    head,
+                    *(f"{head}:{part}" for part in PARTS),
+                    "holdfast:kinds:{my%20app}",
+                    "holdfast:kind:{my%20app:thread}",
+                    "holdfast:kind:{my%20app:thread}:status",
+                    "holdfast:kind:{my%20app:thread}:due",
+                    "holdfast:owner:{my%20app:u}",
+                    "holdfast:owner:{my%20app:u}:status",
+                    places(entity).sweep,
+                ]
+            )
+            assert await ask(engine, "LRANGE", f"{head}:log", "0", "-1") == [b'{"n":1}', b'{"n":2}']
+            assert await ask(engine, "HGET", f"{head}:docs", "=vars") == b'{"topic":"x"}'
+            await only(engine, Commit(entity, "op 2", (Drop(),), owner="u"))
+            keys = await ask(engine, "KEYS", "*")
+            assert isinstance(keys, list)
+            assert sorted(key.decode() for key in keys) == sorted(
+                [head, f"{head}:ops", "holdfast:kinds:{my%20app}", places(entity).sweep]
+            ), "a tombstone keeps the ops and its place in the sweep index, and nothing else"
+
+
+# --- time to live -----------------------------------------------------------------------
+
+
+async def times_to_live(engine: RedisEngine, entity: Entity) -> list[float | None]:
+    """Seconds for each key that there is; None: for ever."""
+    found: list[float | None] = []
+    for key in places(entity).keys:
+        left = await ask(engine, "PTTL", key)
+        assert isinstance(left, int)
+        if left != -2:
+            found.append(None if left == -1 else left / 1000)
+    return found
+
+
+async def test_the_server_would_remove_what_nobody_sweeps_but_never_before_the_grace(
+    valkey: RedisServer,
+) -> None:
+    async with opened(valkey.url) as engine:
+        it, kept = Entity("ttl", "thread", WORLD.new_id()), Entity("ttl", "thread", WORLD.new_id())
+        for number in range(3):
+            writes = (Append(("1",), key=f"{number}"), Put(f"{number}", "1"), Acquire("n", 1.0))
+            await only(engine, Commit(it, WORLD.new_id(), writes, retain=1000.0))
+            await only(engine, Commit(it, WORLD.new_id(), (Append(("2",)),), retain=1000.0))
+            await only(engine, Commit(kept, WORLD.new_id(), writes))
+            left = await times_to_live(engine, it)
+            assert len(left) == 7
+            for seconds in left:
+                assert seconds is not None
+                assert seconds > 1000.0 + GRACE
+                assert seconds < 2 * (1000.0 + GRACE)
+            assert set(await times_to_live(engine, kept)) == {None}
+        await only(engine, Commit(it, WORLD.new_id(), (SetHead(retain=0),)))
+        assert set(await times_to_live(engine, it)) == {None}
+        await only(engine, Commit(it, WORLD.new_id(), (SetHead(retain=10 * GRACE),)))
+        assert min(s or 0.0 for s in await times_to_live(engine, it)) > 11 * GRACE
+        await only(engine, Commit(it, WORLD.new_id(), (Drop(),)))
+        left = await times_to_live(engine, it)
+        assert len(left) == 2
+        assert min(s or 0.0 for s in left) >= GRACE
+        await only(engine, Commit(it, WORLD.new_id(), (Append(("1",)),)))
+        assert set(await times_to_live(engine, it)) == {None}, "a new life that lasts"
+
+
+async def test_a_server_that_evicts_what_has_a_time_to_live_finds_none(tmp_path: Path) -> None:
+    policy = ("--maxmemory", "50mb", "--maxmemory-policy", "volatile-lru", "--appendonly", "no")
+    with running(tmp_path / "evicting", "valkey", *policy) as server:
+        async with opened(server.url) as engine:
+            entity = Entity("ttl", "thread", "it")
+            for writes in ((Append(("1",), key="k"), Put("d", "1")), (Append(("2",)),), (Drop(),)):
+                await only(engine, Commit(entity, WORLD.new_id(), writes, retain=100.0))
+                assert set(await times_to_live(engine, entity)) == {None}
+
+
+async def test_entries_that_were_evicted_are_an_error_and_no_short_history(
+    valkey: RedisServer,
+) -> None:
+    async with opened(valkey.url) as engine:
+        entity = Entity("evicted", "thread", WORLD.new_id())
+        await only(engine, Commit(entity, WORLD.new_id(), (Append(("1", "2")),)))
+        await ask(engine, "DEL", places(entity).keys[1])
+        for log in (Log(last=20), Log(), Log(last=1, details=True)):
+            with pytest.raises(SchemaError, match="evicted"):
+                await only(engine, Fetch(entity, log=log))
+
+
+# --- the index --------------------------------------------------------------------------
+
+
+async def test_a_listing_repairs_what_an_index_says_too_much(valkey: RedisServer) -> None:
+    async with opened(valkey.url) as engine:
+        namespace = WORLD.new_id()
+        entity = Entity(namespace, "thread", "real")
+        await only(engine, Commit(entity, WORLD.new_id(), (SetHead(status="on"),), owner="u"))
+        wrong = (
+            (f"holdfast:kind:{{{namespace}:thread}}", b"ghost", {"kind": "thread"}),
+            (f"holdfast:owner:{{{namespace}:v}}", b"thread\x00real", {"owner": "v"}),
+            (
+                f"holdfast:kind:{{{namespace}:thread}}:status",
+                b"off\x00real",
+                {"kind": "thread", "status": "off"},
+            ),
+            (
+                f"holdfast:owner:{{{namespace}:u}}:status",
+                b"thread\x00off\x00real",
+                {"kind": "thread", "owner": "u", "status": "off"},
+            ),
+            (
+                f"holdfast:kind:{{{namespace}:thread}}:due",
+                b"real\x005.0",
+                {"kind": "thread", "due": True},
+            ),
+        )
+        for key, member, options in wrong:
+            await ask(engine, "ZADD", key, "0", member)
+            right = ["real"] if options == {"kind": "thread"} else []
+            assert await listed(engine, namespace, **options) == right
+            assert await ask(engine, "ZSCORE", key, member) is None
+        assert await listed(engine, namespace, kind="thread", owner="u", status="on") == ["real"]
+
+
+async def test_a_commit_that_names_no_owner_still_keeps_the_owners_index(
+    valkey: RedisServer,
+) -> None:
+    async with opened(valkey.url) as engine:
+        namespace = WORLD.new_id()
+        entity = Entity(namespace, "workflow", "w")
+        await only(engine, Commit(entity, WORLD.new_id(), (SetHead(status="active"),), owner="u"))
+        await only(engine, Commit(entity, WORLD.new_id(), (SetHead(status="done"),)))
+        assert await listed(engine, namespace, kind="workflow", owner="u", status="active") == []
+        assert await listed(engine, namespace, kind="workflow", owner="u", status="done") == ["w"]
+        await only(engine, Commit(entity, WORLD.new_id(), (SetHead(owner="v"),)))
+        assert await listed(engine, namespace, owner="u") == []
+        assert await listed(engine, namespace, owner="v") == ["w"]
+        await only(engine, Commit(entity, WORLD.new_id(), (Drop(),)))
+        assert await listed(engine, namespace, owner="v") == []
+        keys = await ask(engine, "EXISTS", f"holdfast:owner:{{{namespace}:v}}")
+        assert keys == 0
+
+
+# --- the server -------------------------------------------------------------------------
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "urls.md"
+
+
+def documented_rights() -> list[str]:
+    """The rules of the ACL line in the reference."""
+    _, _, line = REFERENCE.read_text("utf-8").partition("ACL SETUSER agents ")
+    return line.partition("```")[0].split()
+
+
+VERSIONS = ["valkey", "redis", *(["system"] if system_binary() is not None else [])]
+
+
+@pytest.fixture(params=VERSIONS)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServer]:
+    with running(tmp_path / "server", request.param, "--appendonly", "no") as server:
+        yield server
+
+
+async def test_a_user_with_the_documented_rights_can_do_everything(server: RedisServer) -> None:
+    assert server.ask("ACL", "SETUSER", "agent", *documented_rights()) == b"+OK\r\n"
+    server.ask("SCRIPT", "FLUSH")
+    server.ask("ACL", "LOG", "RESET")
+    url = f"redis://agent:secret@127.0.0.1:{server.port}"
+    namespace = WORLD.new_id()
+    async with holdfast.open(url, namespace=namespace, retain=100.0) as store:
+        thread = store.thread("t", user="u")
+        for number in range(3):
+            await thread.append({"n": number}, key=f"{number}")
+        await thread.vars.update(lambda value: {"topic": "x"})
+        assert len((await thread.load(last=2)).messages) == 2
+        await store.context(user="u", thread="t")
+        await store.user("u").put({"name": "x"})
+        assert [info.id async for info in store.threads("u")] == ["t"]
+        assert [change.message["n"] async for change in thread.changes(follow=False)] == [0, 1, 2]
+        engine = store._engine
+        await engine.wait({Entity(namespace, "thread", "t"): 3}, 0.05)
+        assert isinstance(engine, RedisEngine)
+        assert engine._watch._ear is not None
+        assert not engine._watch._ear.broken, "it may listen"
+        async with store.lock("name"):
+            assert await store.once("task", lambda: 1) == 1
+        async with store.workflow("w", kind="refund", user="u") as run:
+            await run.step("s", lambda: 1)
+        await thread.delete()
+        await store.user("u").erase()
+        await store.sweep()
+        assert server.ask("ACL", "LOG") == b"*0\r\n", "something was tried that is not permitted"
+        assert (await store.describe()).settings["appendfsync"] == "unknown", "CONFIG is blocked"
+
+
+@pytest.mark.timing
+async def test_a_wait_is_woken_by_the_server(valkey: RedisServer) -> None:
+    async with opened(valkey.url) as one, opened(valkey.url) as two:
+        entity = Entity("wait", "thread", WORLD.new_id())
+        await only(one, Commit(entity, WORLD.new_id(), (Append(("1",)),)))
+        for version in range(1, 6):
+            waiting = asyncio.create_task(two.wait({entity: version}, 30.0))
+            await until(lambda: is_heard(two, entity))
+            start = WORLD.monotonic()
+            await only(one, Commit(entity, WORLD.new_id(), (Append(("1",)),)))
+            await waiting
+            assert WORLD.monotonic() - start < 0.9, "less than a look without a message would take"
+
+
+def is_heard(engine: RedisEngine, entity: Entity) -> bool:
+    ear = engine._watch._ear
+    channel = places(entity).keys[0].encode()
+    return ear is not None and channel in ear.channels and ear.channels[channel].done()
+
+
+async def test_a_wait_goes_on_when_its_connection_is_lost(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path / "restarted").start()
+    try:
+        async with opened(server.url) as engine:
+            entity = Entity("wait", "thread", "it")
+            await only(engine, Commit(entity, WORLD.new_id(), (Append(("1",)),)))
+            waiting = asyncio.create_task(engine.wait({entity: 1}, 30.0))
+            await until(lambda: is_heard(engine, entity))
+            assert server.ask("CLIENT", "KILL", "TYPE", "pubsub").startswith(b":1")
+            await asyncio.sleep(0.01)
+            assert not waiting.done()
+            await only(engine, Commit(entity, WORLD.new_id(), (Append(("1",)),)))
+            await waiting
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (("--appendonly", "yes", "--appendfsync", "always"), "on the server's disk"),
+        (("--appendonly", "yes", "--appendfsync", "everysec"), "last second"),
+        (("--appendonly", "no"), "since its last snapshot"),
+        (("--appendonly", "no", "--maxmemory-policy", "allkeys-lru"), "DELETES"),
+    ],
+)
+async def test_the_server_says_honestly_what_it_may_lose(
+    tmp_path: Path, settings: tuple[str, ...], words: str
+) -> None:
+    with running(tmp_path / "server", "redis", *settings) as server:
+        async with opened(server.url) as engine:
+            said = await engine.describe()
+            assert words in said.durability
+            assert said.engine == "redis"
+            assert said.version.startswith("8.")
+            assert said.bytes is not None
+            assert said.settings["appendonly"] == settings[1]
+
+
+async def test_sweeping_removes_every_trace(tmp_path: Path) -> None:
+    """A month passes: nothing is left but the list of kinds."""
+    with running(tmp_path / "swept", "valkey", "--appendonly", "no") as server:
+        world = SteppableWorld(WORLD.now())
+        engine = RedisEngine(parse_server(parse(server.url), world), world.now)
+        await engine.open()
+        try:
+            for number in range(40):
+                entity = Entity("swept", "thread", f"{number}")
+                writes = (Append(("1", "2"), key="k"), Put("d", "1"), SetHead(status="s", due=1.0))
+                owner = f"u{number % 3}"
+                await only(
+                    engine, Commit(entity, WORLD.new_id(), writes, owner=owner, retain=100.0)
+                )
+                if number % 2:
+                    await only(engine, Commit(entity, WORLD.new_id(), (Drop(),)))
+            world.advance(days=31)
+            for _ in range(100):
+                swept = await only(engine, Sweep(50))
+                if not swept.more:  # type: ignore[union-attr]
+                    break
+            assert await ask(engine, "KEYS", "*") == [b"holdfast:kinds:{swept}"]
+        finally:
+            await engine.close()
+
+
+# --- opening ----------------------------------------------------------------------------
+
+
+def test_a_unix_socket_serves_both_colours(tmp_path: Path) -> None:
+    path = tmp_path / "s.sock"
+    with running(tmp_path / "socket", "valkey", "--unixsocket", str(path)) as _:
+        with holdfast.sync.open(f"unix://{path}") as store:
+            store.thread("t").append({"n": 1})
+
+        async def load() -> int:
+            async with holdfast.open(f"unix://{path}") as store:
+                return (await store.thread("t").load()).version
+
+        assert asyncio.run(load()) == 1
+
+
+async def test_tls_with_an_authority_and_a_certificate_of_ones_own(valkey: RedisServer) -> None:
+    files = client_tls()
+    namespace = WORLD.new_id()
+    async with Proxy(valkey.port, server_tls()) as proxy:
+        there = f"rediss://127.0.0.1:{proxy.port}"
+        url = f"{there}?{urlencode(files)}"
+        async with holdfast.open(url, namespace=namespace) as store:
+            for number in range(1, 4):
+                assert (await store.thread("t").append({"n": number})).version == number
+            large = {"text": "x" * 1_000_000}
+            await store.thread("t").append(large)
+            assert (await store.thread("t").load(last=1)).messages == [large]
+
+        def blocking() -> int:
+            with holdfast.sync.open(url, namespace=namespace) as store:
+                return store.thread("t").load().version
+
+        assert await asyncio.to_thread(blocking) == 4
+        for options in (
+            {},  # an authority that nobody here trusts
+            {"ca": files["ca"]},  # no certificate of our own
+        ):
+            engine = create_engine(parse(f"{there}?{urlencode(options)}"), WORLD)
+            with pytest.raises(StoreUnavailable) as caught:
+                await engine.open()
+            assert caught.value.applied == "no"
+            await engine.close()
+
+
+def test_one_store_serves_several_event_loops_one_after_the_other(valkey: RedisServer) -> None:
+    store = holdfast.open(valkey.url, namespace=WORLD.new_id())
+    for number in range(1, 4):
+        appended = asyncio.run(store.thread("t").append({"n": number}))
+        assert appended.version == number
+    asyncio.run(store.close())
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("redis://localhost/1", "only database 0"),
+        ("redis://localhost:port", "not a usable URL"),
+        ("redis://localhost?wait_replica=1", "did you mean 'wait_replicas'"),
+        ("redis://localhost?wait_replicas=x", "makes sense"),
+        ("redis://localhost?timeout=0", "makes sense"),
+        ("redis://localhost?ca=ca.pem", "needs TLS"),
+        ("rediss://localhost?ca=/none/ca.pem", "certificates"),
+        ("unix://", "names no socket"),
+    ],
+)
+def test_a_url_that_cannot_be_meant_is_refused(url: str, words: str) -> None:
+    for create in (create_engine, create_sync_engine):
+        with pytest.raises(InvalidInput, match=words):
+            create(parse(url), WORLD)
+
+
+def test_a_missing_driver_says_how_to_get_it() -> None:
+    code = (
+        "import sys; sys.modules['hiredis'] = None\n"
+        "import holdfast\n"
+        "holdfast.open('redis://localhost')"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pip install 'holdfast[redis]'" in ran.stderr
+
+
+async def test_a_large_commit_and_a_large_history_pass(valkey: RedisServer) -> None:
+    async with opened(valkey.url) as engine:
+        entity = Entity("large", "thread", WORLD.new_id())
+        big = '"' + "x" * 4_000_000 + '"'
+        applied = await only(engine, Commit(entity, WORLD.new_id(), (Append((big, big)),)))
+        assert isinstance(applied, Applied)
+        await only(engine, Commit(entity, WORLD.new_id(), (Append(("1",) * 20_000),)))
+        fetched = await only(engine, Fetch(entity, log=Log()))
+        assert isinstance(fetched, Fetched)
+        assert fetched.count == 20_002
+        assert fetched.lines.startswith(big)
+
+
+def test_the_scripts_know_the_numbers_of_the_contract() -> None:
+    said: dict[str, set[str]] = {}
+    for script in ALL:
+        for line in script.text.splitlines():
+            found = re.match(r"local ([A-Z_, ]+) = ([\d, ]+?)(?: --.*)?$", line)
+            if found:
+                for name, value in zip(found[1].split(", "), found[2].split(", "), strict=True):
+                    said.setdefault(name, set()).add(value)
+    assert len(said) >= 7
+    for name in ("GRACE", "OPS_KEPT", "OPS_SECONDS", "OPS_MOST", "KEY_SECONDS", "KEYS_KEPT"):
+        assert said[name] == {f"{getattr(contract, name):g}"}, name
+    assert len(said["LINGER"]) == 1
+    everyday = next(script.text for script in ALL if script.name == "append")
+    for limit in (64, 1024, 600, 604800, 100000):
+        assert f">= {limit} " in everyday

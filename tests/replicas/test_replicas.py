@@ -1,0 +1,303 @@
+"""A volume for each replica: what lives elsewhere is said to, never taken for an empty history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from layered.conftest import postgres, server  # noqa: F401
+
+import holdfast
+from holdfast import sync
+from holdfast.layers.residence import SAFE, TTL
+from holdfast.testing.clock import SteppableWorld
+from replicas.processes import Process, lay_out, replicas, url_of
+
+NAMES = ("agents-0", "agents-1", "agents-2")
+HELLO = {"role": "user", "content": "hello"}
+HERE = next(f"s-{n}" for n in range(99) if holdfast.route(f"s-{n}", NAMES) == "agents-0")
+ELSEWHERE = next(f"s-{n}" for n in range(99) if holdfast.route(f"s-{n}", NAMES) == "agents-2")
+
+
+@pytest.fixture(autouse=True)
+def volume(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """That of agents-0, laid out."""
+    url = url_of(tmp_path, "agents-0")
+    if "not_laid_out" not in request.fixturenames:
+        lay_out(url, "agents-0", NAMES)
+    return url
+
+
+@pytest.fixture
+def not_laid_out() -> None:
+    """The test does it, or leaves it."""
+
+
+def open_here(folder: Path, **options: Any) -> holdfast.Store:
+    url = url_of(folder, "agents-0")
+    return holdfast.open(url, **{"replica": "agents-0", "replicas": NAMES} | options)
+
+
+async def lead(store: holdfast.Store) -> None:
+    async with store.thread(ELSEWHERE).lead(wait=0):
+        pass
+
+
+async def locked(store: holdfast.Store) -> None:
+    async with store.lock("any", on=store.thread(ELSEWHERE)):
+        pass
+
+
+async def follow(store: holdfast.Store) -> None:
+    async for _ in store.thread(ELSEWHERE).changes():
+        pass
+
+
+async def list_documents(store: holdfast.Store) -> None:
+    async for _ in store.user(ELSEWHERE).list():
+        pass
+
+
+async def work_on(store: holdfast.Store) -> None:
+    async with store.workflow(ELSEWHERE, kind="refund"):
+        pass
+
+
+async def lock(store: holdfast.Store) -> None:
+    async with store.lock(ELSEWHERE):
+        pass
+
+
+Call = Callable[[holdfast.Store], Coroutine[Any, Any, Any]]
+CALLS: dict[str, Call] = {
+    "append": lambda store: store.thread(ELSEWHERE).append(HELLO),
+    "load": lambda store: store.thread(ELSEWHERE).load(last=20),
+    "load turns": lambda store: store.thread(ELSEWHERE).load(turns=2),
+    "delete": lambda store: store.thread(ELSEWHERE).delete(),
+    "claim": lambda store: store.thread(ELSEWHERE).claim(user="u-42"),
+    "fork from": lambda store: store.thread(ELSEWHERE).fork(to=HERE),
+    "fork to": lambda store: store.thread(HERE).fork(to=ELSEWHERE),
+    "variables": lambda store: store.thread(ELSEWHERE).vars.get(),
+    "variables changed": lambda store: store.thread(ELSEWHERE).vars.update(lambda v: v),
+    "lead": lead,
+    "lock on": locked,
+    "follow": follow,
+    "context": lambda store: store.context(user=HERE, thread=ELSEWHERE),
+    "context of a user": lambda store: store.context(user=ELSEWHERE, thread=HERE),
+    "user": lambda store: store.user(ELSEWHERE).get(),
+    "documents": list_documents,
+    "shared": lambda store: store.shared(ELSEWHERE).put({}),
+    "journal": lambda store: store.journal(ELSEWHERE).append({"it": "began"}),
+    "task": lambda store: store.once(ELSEWHERE, lambda: 1),
+    "workflow": work_on,
+    "signal": lambda store: store.workflow(ELSEWHERE).signal("approval", True, key="k"),
+    "lock": lock,
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+async def test_whatever_is_asked_of_what_lives_elsewhere_names_its_owner(
+    call: Call, tmp_path: Path
+) -> None:
+    async with open_here(tmp_path) as store:
+        await store.thread(HERE).append(HELLO)
+        with pytest.raises(holdfast.WrongReplica, match="'agents-2'") as caught:
+            await call(store)
+        assert caught.value.owner == "agents-2"
+        assert (await store.thread(HERE).load()).version == 1
+        assert [info.id async for info in store.threads()] == [HERE]
+
+
+def test_three_processes_have_a_third_each_and_together_everything(
+    tmp_path: Path, not_laid_out: None
+) -> None:
+    ids = [f"s-{number}" for number in range(30)]
+    with replicas(tmp_path, *NAMES) as running:
+        for id_ in ids:
+            answers = {
+                name: process.ask("append", thread=id_, messages=[HELLO], key="k")
+                for name, process in running.items()
+            }
+            owner = holdfast.route(id_, NAMES)
+            assert answers.pop(owner) == "stored"
+            assert all(answer == {"wrong": owner} for answer in answers.values())
+        listed = [id_ for process in running.values() for id_ in process.ask("list")]
+        assert sorted(listed) == sorted(ids)
+
+
+async def test_only_what_lies_on_the_replicas_own_volume_is_divided(
+    tmp_path: Path,
+    volume: str,
+    postgres: str,  # noqa: F811
+) -> None:
+    async with holdfast.open(postgres, threads=volume, replica="agents-0", replicas=NAMES) as store:
+        await store.user(ELSEWHERE).put({"name": "Noor"})
+        await store.once(ELSEWHERE, lambda: 1)
+        await store.thread(HERE, user=ELSEWHERE).append(HELLO)
+        context = await store.context(user=ELSEWHERE, thread=HERE)
+        assert context.user["default"].value == {"name": "Noor"}
+        with pytest.raises(holdfast.WrongReplica):
+            await store.thread(ELSEWHERE).load()
+        exported = await store.user(ELSEWHERE).export(str(tmp_path / "u.jsonl"))
+        assert (exported.entities, exported.replica) == (2, "agents-0")
+        receipt = await store.user(ELSEWHERE).erase()
+        assert receipt.replica == "agents-0", "the other replicas may have more"
+        assert receipt.removed == {"thread": 1, "user": 1}
+
+
+# --- the list changes -------------------------------------------------------------------
+
+
+async def test_a_volume_laid_out_for_another_list_serves_nothing(tmp_path: Path) -> None:
+    async with open_here(tmp_path) as store:
+        await store.thread(HERE).append(HELLO)
+    async with open_here(tmp_path, replicas=[*NAMES, "agents-3"]) as store:
+        stays = next(
+            id_
+            for id_ in (f"s-{n}" for n in range(99))
+            if holdfast.route(id_, [*NAMES, "agents-3"]) == "agents-0"
+        )
+        with pytest.raises(holdfast.StoreUnavailable, match="holdfast rebalance"):
+            await store.thread(stays).load()
+        health = await store.health()
+        assert not health.ok
+        assert "holdfast rebalance" in (health.error or "")
+    async with open_here(tmp_path, replicas=reversed(NAMES)) as store:
+        assert (await store.thread(HERE).load()).version == 1, "the order says nothing"
+
+
+async def test_a_list_that_changes_while_it_runs_is_noticed(tmp_path: Path) -> None:
+    names = list(NAMES)
+    async with open_here(tmp_path, replicas=lambda: names) as store:
+        await store.thread(HERE).append(HELLO)
+        names.append("agents-3")
+        with pytest.raises(holdfast.StoreUnavailable, match="laid out for"):
+            await store.sweep()
+        names.remove("agents-3")
+        assert (await store.thread(HERE).load()).version == 1
+
+
+@pytest.mark.parametrize("used", [False, True])
+async def test_a_volume_that_was_never_laid_out_serves_nothing(
+    used: bool, tmp_path: Path, not_laid_out: None
+) -> None:
+    """It is new and others have the history, or it was lost, or it was one for all before."""
+    if used:
+        async with holdfast.open(url_of(tmp_path, "agents-0")) as store:
+            await store.thread(HERE).append(HELLO)
+    async with open_here(tmp_path) as store:
+        for call in (store.thread(HERE).load(), store.thread(HERE).append(HELLO)):
+            with pytest.raises(holdfast.StoreUnavailable, match="was never laid out"):
+                await call
+
+
+async def test_a_replica_that_may_not_serve_is_not_in_the_way_and_goes_on_afterwards(
+    tmp_path: Path, volume: str
+) -> None:
+    names = list(NAMES)
+    async with open_here(tmp_path, replicas=lambda: names) as store:
+        await store.thread(HERE).append(HELLO)
+        names.append("agents-3")
+        stays = next(
+            id_ for id_ in (f"s-{n}" for n in range(99)) if holdfast.route(id_, names) == "agents-0"
+        )
+        with pytest.raises(holdfast.StoreUnavailable, match="is laid out for"):
+            await store.thread(stays).load()
+        lay_out(volume, "agents-0", names)
+        assert (await store.thread(stays).append(HELLO)).status == "stored"
+        with pytest.raises(holdfast.StoreUnavailable, match="is in use by agents-0"):
+            lay_out(volume, "agents-0", names)
+
+
+async def test_what_has_not_moved_yet_is_not_listed_but_is_exported_and_erased(
+    tmp_path: Path,
+) -> None:
+    async with open_here(tmp_path) as store:
+        await store.thread(HERE, user="u").append(HELLO)
+    with sync.open(url_of(tmp_path, "agents-0")) as plain:  # somebody who does not know of replicas
+        plain.thread(ELSEWHERE, user="u").append(HELLO)
+    async with open_here(tmp_path) as store:
+        assert [info.id async for info in store.threads()] == [HERE]
+        assert (await store.user("u").export(str(tmp_path / "u.jsonl"))).entities == 2
+        assert (await store.user("u").erase()).removed == {"thread": 2}
+
+
+def test_several_processes_of_one_replica_share_its_volume(
+    tmp_path: Path, not_laid_out: None
+) -> None:
+    with replicas(tmp_path, *NAMES) as running:
+        worker = Process(tmp_path, "agents-0", NAMES)
+        other = running["agents-0"]
+        assert worker.ask("append", thread=HERE, messages=[HELLO], key="1") == "stored"
+        assert other.ask("append", thread=HERE, messages=[HELLO], key="2") == "stored"
+        worker.stop()
+        assert other.ask("load", thread=HERE) == [2, [HELLO, HELLO]]
+        with pytest.raises(holdfast.StoreUnavailable, match="is in use by agents-0"):
+            lay_out(url_of(tmp_path, "agents-0"), "agents-0", [*NAMES, "agents-3"])
+        assert other.ask("append", thread=HERE, messages=[HELLO], key="3") == "stored"
+
+
+async def test_a_replica_that_lost_its_lease_looks_again_and_goes_on(tmp_path: Path) -> None:
+    world = SteppableWorld(1_700_000_000.0)
+    async with open_here(tmp_path, world=world) as store:
+        await store.thread(HERE).append(HELLO)
+        world.advance(SAFE * TTL + 1)
+        assert (await store.thread(HERE).append(HELLO)).version == 2
+
+
+class Paused(SteppableWorld):
+    """Both clocks go on while the process does nothing."""
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._offset
+
+
+async def test_a_replica_that_was_paused_while_others_rebalanced_writes_nothing(
+    tmp_path: Path, volume: str
+) -> None:
+    world = Paused()
+    four = [*NAMES, "agents-3"]
+    async with open_here(tmp_path, world=world) as store:
+        await store.thread(HERE).append(HELLO)
+        with pytest.raises(holdfast.StoreUnavailable, match="is in use"):
+            lay_out(volume, "agents-0", four, world)
+        world.advance(TTL + 1)
+        lay_out(volume, "agents-0", four, world)
+        with pytest.raises(holdfast.StoreUnavailable, match="is laid out for"):
+            await store.thread(HERE).append(HELLO)
+
+
+# --- what makes no sense ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"replicas": None}, "belong together"),
+        ({"replica": None}, "belong together"),
+        ({"replica": "agents-7"}, "not among replicas="),
+        ({"replica": ""}, "the name of a replica"),
+        ({"replicas": "agents-0"}, "is a list of names"),
+        ({"replicas": []}, "is empty"),
+    ],
+)
+def test_a_wrong_replica_or_list_is_refused(
+    options: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(holdfast.InvalidInput, match=says):
+        open_here(tmp_path, **options)
+
+
+def test_a_server_that_all_replicas_reach_is_not_divided() -> None:
+    with pytest.raises(holdfast.InvalidInput, match="a server that all replicas reach"):
+        holdfast.open("postgresql://localhost/agents", replica="a", replicas=["a", "b"])
+
+
+def test_a_blocking_store_is_divided_too(volume: str) -> None:
+    with sync.open(volume, replica="agents-0", replicas=NAMES) as store:
+        store.thread(HERE).append(HELLO)
+        with pytest.raises(sync.WrongReplica) as caught:
+            store.context(user=HERE, thread=ELSEWHERE)
+        assert caught.value.owner == "agents-2"
