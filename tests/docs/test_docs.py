@@ -34,6 +34,7 @@ from pages import (
 
 import holdfast
 from holdfast import backup, cli, codec, engine, errors
+from holdfast.context.repeats import Repeat, RepeatDetector, find_repeats, find_repeats_async
 from holdfast.registry import ENGINES, SYNC_ENGINES, create_engine, parse
 from holdfast.state.documents import DocumentHandle
 from holdfast.state.journals import Journal
@@ -185,6 +186,7 @@ def test_every_error_has_its_own_heading() -> None:
         ("coordination.md", Run),
         ("coordination.md", Workflow),
         ("coordination.md", Journal),
+        ("repeats.md", RepeatDetector),
     ],
 )
 def test_every_method_and_every_argument_is_in_the_reference(page: str, kind: type[Any]) -> None:
@@ -212,6 +214,13 @@ def test_every_function_of_backups_is_in_the_reference() -> None:
 def test_every_argument_of_open_is_in_the_reference() -> None:
     for argument in inspect.signature(holdfast.open).parameters:
         assert named(argument, read(REFERENCE / "store.md")), argument
+
+
+@pytest.mark.parametrize("function", [find_repeats, find_repeats_async, RepeatDetector])
+def test_every_way_to_find_repeats_is_in_the_reference(function: Any) -> None:
+    text = read(REFERENCE / "repeats.md")
+    for name in (function.__name__, *inspect.signature(function).parameters, *members(Repeat)):
+        assert named(name, text), name
 
 
 @pytest.mark.parametrize(

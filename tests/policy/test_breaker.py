@@ -71,25 +71,24 @@ def test_a_hundred_callers_that_waited_in_vain_are_one() -> None:
 def test_while_it_is_open_one_call_at_a_time_finds_out() -> None:
     tried = breaker(1)
     tried.failed(0.0, 1.0)
-    with pytest.raises(StoreUnavailable, match="the breaker is open"):
-        tried.admit(1.9, 0.5)
-    tried.admit(2.0, 0.5)
-    with pytest.raises(StoreUnavailable):
-        tried.admit(2.4, 0.5)
+    refusal = tried.admit(1.9, 0.5)
+    assert refusal is not None
+    assert "the breaker is open" in str(refusal)
+    assert tried.admit(2.0, 0.5) is None
+    assert tried.admit(2.4, 0.5) is not None
     tried.failed(2.0, 2.5)
-    with pytest.raises(StoreUnavailable):
-        tried.admit(3.4, 0.5)
-    tried.admit(3.5, 0.5)
-    tried.succeeded(3.0)
-    tried.admit(3.5, 0.5)
+    assert tried.admit(3.4, 0.5) is not None
+    assert tried.admit(3.5, 0.5) is None
+    tried.succeeded(3.5)
+    assert tried.admit(3.5, 0.5) is None
     assert tried.state == "closed"
 
 
 def test_a_probe_that_never_comes_back_blocks_nobody() -> None:
     tried = breaker(1)
     tried.failed(0.0, 1.0)
-    tried.admit(2.0, 0.5)
-    tried.admit(3.5, 0.5)
+    assert tried.admit(2.0, 0.5) is None
+    assert tried.admit(3.5, 0.5) is None
 
 
 async def exhaust(store: FaultyStore) -> None:
@@ -106,15 +105,13 @@ def test_an_answer_in_one_direction_is_worth_a_question_in_the_other() -> None:
     reads.other, writes.other = writes, reads
     for tried in (reads, writes):
         tried.failed(0.0, 1.0)
-    writes.admit(2.0, 0.5)
-    reads.admit(2.1, 0.5)
+    assert writes.admit(2.0, 0.5) is None
+    assert reads.admit(2.1, 0.5) is None
     reads.succeeded(2.2)
-    with pytest.raises(StoreUnavailable):
-        writes.admit(2.3, 0.5)  # one at a time, still
-    writes.admit(2.5, 0.5)
+    assert writes.admit(2.3, 0.5) is not None, "one at a time, still"
+    assert writes.admit(2.5, 0.5) is None
     writes.failed(2.5, 2.6)
-    with pytest.raises(StoreUnavailable):
-        writes.admit(2.7, 0.5)
+    assert writes.admit(2.7, 0.5) is not None
 
 
 async def test_a_read_with_the_breaker_open_does_not_reach_the_engine() -> None:
@@ -132,6 +129,20 @@ async def test_a_read_with_the_breaker_open_does_not_reach_the_engine() -> None:
             assert store.counters.breaker_refused == 100
             health = await store.health()
             assert (health.ok, health.breaker) == (False, "open")
+
+
+async def test_a_caller_that_never_rests_does_not_keep_others_from_running() -> None:
+    async with open_faulty(policy=POLICY, world=Clock()) as store:
+        with store.faults.unavailable():
+            await exhaust(store)
+            others = asyncio.Event()
+            asyncio.get_running_loop().call_soon(others.set)
+            for _ in range(1000):
+                with pytest.raises(StoreUnavailable):
+                    await store.thread("s-1").load()
+                if others.is_set():
+                    return
+    raise AssertionError("nobody else has run")
 
 
 async def test_one_probe_closes_it_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -230,6 +230,8 @@ def lay_out(messages: Sequence[Message], *, complete: bool, continued: bool = Fa
                     pending.append(id)
                 else:
                     broken.add(at)
+    if pending:  # what was called side by side stays side by side
+        joined[last + 1 : size] = [True] * (size - last - 1)
     _glue_reasoning(messages, joined, broken)
     return Layout(_units(joined, broken, size), known, tuple(pending))
 

@@ -29,7 +29,7 @@ from holdfast.context.tool_pairs import (
 )
 from holdfast.errors import InvalidInput, WindowTooSmall
 
-LOOK_BACK = 1000  # messages read beyond the bounds, at most, to find where a turn began
+LOOK_BACK = 1000  # messages read beyond the bounds, at most, to find the call of a result
 TOKENS_A_MESSAGE = 50  # a first guess at how many messages a budget holds
 
 Oversized = Literal["raise", "shorten"]
@@ -128,10 +128,11 @@ class Room:
 class Conversation:
     """The newest part of a conversation, as far as it was read."""
 
-    def __init__(self, bounds: Bounds, *, continued: bool = False) -> None:
+    def __init__(self, bounds: Bounds, *, continued: bool = False, beheaded: bool = False) -> None:
         self.messages: list[Message] = []
         self._bounds = bounds
         self._continued = continued  # the caller has what came before
+        self._beheaded = beheaded  # the beginning was removed from the store
         self._tokens: list[int] = []
         self._spent = 0
 
@@ -151,14 +152,21 @@ class Conversation:
             return False
         return bounds.max_tokens is None or self._spent <= bounds.max_tokens
 
-    def pick(self, pinned: Sequence[Message], spent: int, *, complete: bool) -> Picked | None:
+    def pick(
+        self, pinned: Sequence[Message], spent: int, *, complete: bool, far: bool = False
+    ) -> Picked | None:
         """The window, or None if that cannot be told without older messages.
 
-        `pinned` come first in any case, and `spent` tokens are taken by something else. Raises
-        `WindowTooSmall` if not even the newest step fits.
+        `pinned` come first in any case, and `spent` tokens are taken by something else. `far`:
+        calls of results that are here are not looked for any more. Raises `WindowTooSmall` if not
+        even the newest step fits.
         """
-        layout = lay_out(self.messages, complete=complete, continued=self._continued)
-        shape = Shape(user_first=False) if self._continued else shape_of(self.messages)
+        layout = lay_out(self.messages, complete=complete or far, continued=self._continued)
+        shape = shape_of(self.messages)
+        if self._continued:
+            shape = Shape(user_first=False)
+        elif self._beheaded:  # nobody knows what a turn without its beginning depends on
+            shape = Shape(user_first=True, alternates=shape.alternates)
         turns = _turns(_sound(layout.units, self.messages, shape), self.messages)
         heads = sum(self._bounds.tokens(pinned)) + spent
         room = Room(self._bounds, heads)

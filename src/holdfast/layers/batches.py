@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Protocol, TypeVar
 
-from holdfast.errors import StoreTooSlow, StoreUnavailable
+from holdfast.errors import StoreMisused, StoreTooSlow, StoreUnavailable
 from holdfast.ops import Commit, Entity, Op
 
 
@@ -81,6 +81,11 @@ class Patience:
 
     def succeeded(self) -> None:
         self._failures = 0
+
+
+def closed() -> StoreMisused:
+    """The error of a call to a store that was closed."""
+    return StoreMisused("this store is closed; open a new one with holdfast.open(...)")
 
 
 def too_late(sent: bool) -> StoreTooSlow:

@@ -46,18 +46,18 @@ class Breaker:
     def state(self) -> Literal["closed", "open"]:
         return "open" if self.is_open else "closed"
 
-    def admit(self, now: float, timeout: float) -> None:
-        """Raise, unless this call shall find out whether the store answers again."""
+    def admit(self, now: float, timeout: float) -> StoreUnavailable | None:
+        """The refusal; None: this call shall find out whether the store answers again."""
         with self._lock:
             if not self.is_open:
-                return
+                return None
             if now >= self._next_probe:
                 self._probing_until = now + timeout
                 self._next_probe = now + timeout + self._seconds
-                return
+                return None
             wait = self._next_probe - now
         self._counters.breaker_refused += 1
-        raise StoreUnavailable(
+        return StoreUnavailable(
             f"the store failed {self.failures} times in a row and was not asked: the breaker is "
             f"open, and a call finds out within {wait:.1f} s whether the store answers again",
             applied="no",

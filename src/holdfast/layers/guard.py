@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.engine import Engine
 from holdfast.errors import StoreMisused, StoreUnavailable
+from holdfast.layers.batches import closed
 from holdfast.layers.coalesce import Coalescer
 from holdfast.meter import Meter
 from holdfast.ops import Op, Outcome
@@ -78,7 +79,7 @@ class Guard:
 
     def _refuse_misuse(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._closed:
-            raise StoreMisused("this store is closed; open a new one with holdfast.open(...)")
+            raise closed()
         if self._loop is None:
             return
         if self._process != _process:
@@ -101,6 +102,11 @@ class Guard:
             self._process = _process
         finally:
             self._opening = None
+
+    def check_closing(self) -> None:
+        """Raise if it may not be closed here; closing twice is fine."""
+        if not self._closed:
+            self._refuse_misuse(asyncio.get_running_loop())
 
     async def close(self) -> None:
         """Finish what is under way and let go of everything. Closing twice is fine."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from holdfast.engine import SyncEngine
 from holdfast.errors import StoreMisused
 from holdfast.layers import guard
+from holdfast.layers.batches import closed
 from holdfast.layers.coalesce_sync import Coalescer
 from holdfast.meter import Meter
 from holdfast.ops import Op, Outcome
@@ -47,12 +48,15 @@ class Guard:
             )
         with self._lock:
             if self._closed:
-                raise StoreMisused("this store is closed; open a new one with holdfast.open(...)")
+                raise closed()
             if self._process is None:
                 self.engine.open()
                 if self._opened is not None:
                     self._opened()
                 self._process = guard._process
+
+    def check_closing(self) -> None:
+        """Any thread may close it; in the child of a fork nothing happens."""
 
     def close(self) -> None:
         """Finish what is under way and let go of everything. Closing twice is fine."""

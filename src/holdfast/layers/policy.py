@@ -94,7 +94,11 @@ class Deadlines:
             timeout = max(0.0, min(timeout, deadline - start))
         if breaker.is_open:
             timeout = min(timeout, policy.read_timeout)  # of a probe others wait for the answer
-            breaker.admit(start, timeout)
+            refusal = breaker.admit(start, timeout)
+            if refusal is not None:
+                # A caller that tries again and again must not keep all others from running.
+                await self._world.pause(0)
+                raise refusal
         try:
             outcomes = await self._below.execute(ops, timeout)
         except StoreUnavailable as error:

@@ -130,6 +130,7 @@ class Stack:
 
     async def close(self) -> None:
         """Finish what is under way, renew nothing any more, let go of everything."""
+        self._guard.check_closing()
         await self._suppression.close()
         await self._world.offload(self.renewals.close)
         await self._guard.close()

@@ -17,8 +17,9 @@ from typing import Any, Literal
 from holdfast.alarm import Alarm, AlarmEvent, Alarms, failed, tell
 from holdfast.correlation import correlation_id
 from holdfast.counters import Counters
-from holdfast.errors import HoldfastError, StoreMisused, StoreUnavailable
+from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.layers.backlog import Backlog
+from holdfast.layers.batches import closed
 from holdfast.layers.policy import Deadlines, Policy
 from holdfast.layers.replay import Replayer
 from holdfast.layers.spill import Record
@@ -76,7 +77,7 @@ class Suppression:
     async def _execute_after_replay(self, ops: Sequence[Op]) -> list[Outcome]:
         """What this process knows of a thread must be in the store before anything else is."""
         if self._is_over:
-            raise StoreMisused("this store is closed; open a new one with holdfast.open(...)")
+            raise closed()
         policy = self._policy
         touched: dict[Entity, None] = {}
         timeout = policy.read_timeout

@@ -88,10 +88,10 @@ def open(
     repeated reads of the same threads and users cheaper. `policy` says what happens when the
     store fails, `spill` where messages are kept meanwhile (a directory, a `Spill`, False:
     nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function that
-    every message passes through before it is stored, kept or logged. `on_append` is a function
-    that is called with the thread's id, its user and the messages after each append that was
-    stored, e.g. a `RepeatDetector`'s; what it raises is logged. `metrics=False` counts nothing.
-    Raises `InvalidInput` for a wrong URL or option.
+    every message passes through before it is stored, kept or logged; `on_append` one that is
+    called with the thread's id, its user and the messages after each append that was stored, e.g.
+    a `RepeatDetector`'s (what it raises is logged). `metrics=False` counts nothing. Raises
+    `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
@@ -103,7 +103,7 @@ def open(
             engine = engines[of.text] = create_sync_engine(of, world)
             places[engine] = of.place
         layers[layer] = engines[of.text]
-    store = Store(
+    return Store(
         layers["workflows"],
         threads=layers["threads"],
         users=layers["users"],
@@ -118,14 +118,10 @@ def open(
         spill=spill,
         redact=redact,
         place=places,
+        on_append=on_append,
         metrics=metrics,
         world=world,
     )
-    hook: object = on_append
-    if hook is not None and (not callable(hook) or iscoroutinefunction(hook)):
-        raise InvalidInput(f"on_append= is a function that is not async, not {shown(hook)}")
-    store._threads.on_append = on_append
-    return store
 
 
 class Store:
@@ -149,6 +145,7 @@ class Store:
         redact: Redact | None = None,
         metrics: bool = True,
         place: str | Mapping[SyncEngine, str] | None = None,
+        on_append: OnAppend | None = None,
         world: World | None = None,
     ) -> None:
         world = world or World()
@@ -156,6 +153,9 @@ class Store:
             raise InvalidInput(f"redact is a function of a message, not {redact!r}")
         check_id(namespace, "a namespace")
         self._retain = seconds(retain)
+        hook: object = on_append
+        if hook is not None and (not callable(hook) or iscoroutinefunction(hook)):
+            raise InvalidInput(f"on_append= is a function that is not async, not {shown(hook)}")
         self._measures = Measures(world)
         replicas = check_replicas(replica, replicas)
         kept_in, told = chosen_spill(spill), chosen_alarm(alarm)
@@ -184,6 +184,7 @@ class Store:
                 limits=limits or Limits(),
                 residence=home,
                 redact=redact,
+                on_append=on_append,
             )
 
         layers = {

@@ -21,7 +21,6 @@ from holdfast.context.repeats.lexicon import (
     STARTING,
 )
 from holdfast.context.repeats.words import (
-    LONGEST,
     meaning,
     name_words,
     sentences,
@@ -32,6 +31,10 @@ from holdfast.context.repeats.words import (
 
 POINTED = frozenset(("place", "date", "time", "when", "duration", "count"))
 
+# Code, quotations and headings ask nobody; nor does a question that the text itself goes on to
+# answer: one that does not speak to the user, with more to follow.
+ASIDE = re.compile(r"```.*?(?:```|\Z)|(?m:^[ \t]*[>#][^\n]*$)", re.DOTALL)
+ADDRESSED = re.compile(r"\b(?:you|your|yours|i|we|me|us)\b", re.IGNORECASE)
 JOINING = re.compile(r"\band\b|,|&", re.IGNORECASE)
 REQUEST = re.compile(
     r"\b(?:tell|give|send|let|provide|share|specify|state|enter|choose|select)\b.*\b(?:me|us|know|your|the)\b"
@@ -79,12 +82,13 @@ class Want(Struct, frozen=True):
         return not self.kinds and not self.words
 
 
-@lru_cache(maxsize=2048)
 def asked(text: str) -> tuple[Want, ...]:
     """Everything that a message asks the user for; offers and confirmations are not that."""
     found = []
-    for sentence in sentences(text[-LONGEST:]):
-        found += [want for want in _asks(sentence) if not want.vague]
+    spoken = sentences(ASIDE.sub("\n", text))
+    for at, sentence in enumerate(spoken):
+        if at >= len(spoken) - 2 or ADDRESSED.search(sentence):
+            found += [want for want in _asks(sentence) if not want.vague]
     return tuple(found)
 
 
@@ -104,6 +108,9 @@ def _ask(sentence: str) -> Want | None:
     if not words or len(words) > 40:
         return None
     opened = next((at for at, word in enumerate(words) if _opens(word)), None)
+    first = next((word for word in words if word not in LEADS), "")
+    if first in INVERTED:
+        opened = None  # "should they ring when they arrive" does not ask when
     led = opened is not None and all(word in LEADS for word in words[:opened])
     requests = REQUEST.search(low) is not None
     marked = sentence.endswith("?")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from holdfast.context.repeats.words import LONGEST
-
 _ELSEWHERE = r"(?! (?:my|him|her|them|everyone|everybody|the|a|an|our) )"
 
 ENGLISH = re.compile(
@@ -49,6 +47,6 @@ OTHERS = re.compile(
 
 def complains(text: str) -> str | None:
     """The words with which the user complains of being asked again; None if they do not."""
-    short = text[:LONGEST].replace("’", "'")
+    short = text.replace("’", "'")
     found = ENGLISH.search(short) or OTHERS.search(short)
     return None if found is None else found.group()

@@ -136,8 +136,9 @@ class RepeatDetector:
 
     def _report(self, thread: str, found: list[Repeat]) -> list[Repeat]:
         sure = [repeat for repeat in found if repeat.score >= self._threshold]
+        with self._lock:
+            self.counts.update(repeat.kind for repeat in sure)
         for repeat in sure:
-            self.counts[repeat.kind] += 1
             logger.warning(
                 "context_break",
                 extra={

@@ -10,12 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.context.repeats.asking import POINTED, Want, slot
-from holdfast.context.repeats.lexicon import ABOUT, DISTINCT, OWN_NAME, SORTS
+from holdfast.context.repeats.lexicon import ABOUT, DISTINCT, LIVING, OWN_NAME, SORTS
 from holdfast.context.repeats.words import meaning, name_words, split_words, values
 
 SLOTS = 256  # of one user's state: enough for any prompt, and a bound for the time this takes
 DEEPEST = 5
+VALUE = 200  # characters of a value that are compared
 SEPARATOR = re.compile(r"[./:>]")
+NOTHING: frozenset[str] = frozenset()
 YES_NO = frozenset(("true", "false", "yes", "no"))
 
 
@@ -39,7 +41,7 @@ def state_facts(user: Mapping[str, Any]) -> list[Fact]:
         if not parts:
             continue
         want = slot(parts[-1])
-        text = str(value)
+        text = str(value)[:VALUE]
         if not want.kinds and len(text) <= 40:
             want = Want(values(text) & {"date", "time", "email", "phone"}, "", want.words)
         near = {meaning(word) for part in parts[:-1] for word in name_words(part)}
@@ -144,6 +146,8 @@ def _place(want: Want, fact: Fact, facts: list[Fact]) -> float:
     held = fact.want
     if held.words - fact.around - want.words:
         return 0.0
+    if "address" in fact.around and not want.words & LIVING:
+        return 0.0  # where they live, not where they want to go
     roles = {other.want.role for other in facts if "place" in other.want.kinds}
     if want.role == held.role:
         return 0.95
@@ -166,6 +170,8 @@ def _named(want: Want, fact: Fact) -> float:
     if (sorts := SORTS.get(next(iter(held.words), ""))) is not None:
         return 0.85 if held.words <= want.words or (_of_kind(want) & sorts) else 0.0
     shared = (held.kinds & want.kinds) - {"kind"}
+    if "who" in want.kinds or shared == {"id"}:  # of whom, of what: that must be the same
+        return 0.85 if (held.words | (fact.around if shared else NOTHING)) & want.words else 0.0
     if shared == {"name"} and not held.words and want.words - OWN_NAME - fact.around:
         return 0.0  # somebody's or something's name, not the one that is held
     if shared and (not held.words or held.words & want.words):

@@ -10,6 +10,7 @@ from holdfast.codec import shown
 from holdfast.context.repeats.facts import since_told, state_facts
 from holdfast.context.repeats.history import LIKE, Embed, History, Repeat, Request, Steps
 from holdfast.context.repeats.messages import said, speaker
+from holdfast.context.repeats.words import clipped
 from holdfast.errors import InvalidInput
 
 Vectors = Sequence[Sequence[float]]
@@ -151,7 +152,9 @@ def prepare(
 ) -> tuple[History, list[tuple[int, Mapping[str, Any]]]]:
     history = models.history(window, like)
     numbered = list(enumerate(checked_messages(messages)))
-    spoken = [(at, said(message)) for at, message in numbered if speaker(message) == "user"]
+    spoken = [
+        (at, clipped(said(message))) for at, message in numbered if speaker(message) == "user"
+    ]
     learned = state_facts(plain_state(user, "user"))
     held = state_facts(plain_state(before, "before"))
     history.know(held + since_told(learned, spoken))

@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from holdfast.context.repeats.asking import POINTED, Want, asked, want_of
+from holdfast.context.repeats.asking import Want, asked, want_of
 from holdfast.context.repeats.complaints import complains
 from holdfast.context.repeats.facts import Fact, answers
-from holdfast.context.repeats.lexicon import COMMON
+from holdfast.context.repeats.lexicon import COMMON, PLAIN
 from holdfast.context.repeats.messages import Call, calls, results, said, speaker
 from holdfast.context.repeats.said import ANEW, CHANGING, resembles, settles, told
-from holdfast.context.repeats.words import name_words, split_words
+from holdfast.context.repeats.words import clipped, name_words, split_words, stem
 
 Kind = Literal["asked_again", "already_given", "complaint", "restarted", "tool_call"]
 
@@ -35,7 +35,9 @@ CHECKING = re.compile(
     r"\b(?:again|re-?check|refresh|retry|update[ds]?|still|now|status|latest|once more|try|news)\b",
     re.IGNORECASE,
 )
+NAMED = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}")  # a name in the middle of a sentence
 JUDGED = 6  # earlier moments that a judge is shown for one question
+SHOWN = 1_000  # characters of it
 LIKE = 0.72  # cosine of two vectors from which on they say the same
 
 
@@ -81,9 +83,12 @@ class Asked(Struct):
 
 
 class Told(Struct, frozen=True):
+    """A value in the user's words; `about` is the subject of the question that it replies to."""
+
     at: int
     fact: Fact
     who: str
+    about: frozenset[str]
     text: str
 
 
@@ -104,6 +109,7 @@ class History:
         self._embeds = self._judges = False
         self._asked: deque[Asked] = deque(maxlen=window)
         self._told: deque[Told] = deque(maxlen=4 * window)
+        self._words: deque[frozenset[str]] = deque(maxlen=20)  # of what the user said
         self._ran: OrderedDict[tuple[str, str], Ran] = OrderedDict()
         self._calls: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self._state: list[Fact] = []
@@ -127,7 +133,7 @@ class History:
         """Take the next message; the repeats that it shows."""
         self._forget(at - self._window)
         found = self._tools(message, at)
-        text, who = said(message), speaker(message)
+        text, who = clipped(said(message)), speaker(message)
         if not text.strip():
             return found
         if who == "user":
@@ -180,7 +186,7 @@ class History:
     def _hear(self, text: str, who: str, at: int) -> list[Repeat]:
         self._turn += 1
         self._who, self._last = who, text
-        low = text[:2000].lower()
+        low = text.lower()
         if CHANGING.search(low):
             changed = want_of(split_words(low))
             self._reopened = None if changed.vague or STARTING_OVER.search(low) else [changed]
@@ -189,11 +195,13 @@ class History:
             self._asked.clear()
             self._told.clear()
             self._done = None
+        about = frozenset(word for question in self._open for word in question.want.words)
         for question in self._open:
             question.settled = settles(question.want, text, alone=len(self._open) == 1)
             question.who, question.reply = who, text
         self._open = []
-        self._told.extend(Told(at, fact, who, text) for fact in told(text))
+        self._told.extend(Told(at, fact, who, about, text) for fact in told(text))
+        self._words.append(frozenset(split_words(text)))
         words = complains(text)
         return [] if words is None else [Repeat("complaint", at, None, words, 0.95)]
 
@@ -219,7 +227,7 @@ class History:
         self._spared = max(0, self._spared - 1)
         self._open = [Asked(at, want) for want in wants]
         self._asked.extend(self._open)
-        if not wants and COMPLETED.search(text[:2000]):
+        if not wants and COMPLETED.search(text):
             self._done = at
         return found
 
@@ -258,7 +266,12 @@ class History:
         return [fact for fact in self._state if fact.since < at]
 
     def _given(self, want: Want, at: int) -> Repeat | None:
-        facts = [one for one in self._told if one.who == self._who]
+        facts = [
+            one
+            for one in self._told
+            if one.who == self._who
+            and (want.role or not one.about or not want.words or one.about & want.words)
+        ]
         found = answers(want, [one.fact for one in facts])
         if found is None or want.closed:
             return None
@@ -274,18 +287,21 @@ class History:
         """A follow-up that takes up the user's own words knows what they said."""
         if want.closed:
             return False
-        mentioned = set(split_words(want.text)) - set(split_words(self._stock(want)))
-        return bool(mentioned & (set(split_words(self._last)) - COMMON))
+        own = set(split_words(want.text)) - self._stock()
+        if own & (set(split_words(self._last)) - COMMON):
+            return True
+        named = {name.lower() for name in NAMED.findall(want.text)}
+        return any(named & words for words in self._words)
 
-    def _stock(self, want: Want) -> str:
-        """Earlier questions' words: they say nothing of what the user said last."""
-        return " ".join(q.want.text for q in self._asked)
+    def _stock(self) -> set[str]:
+        """The words of earlier questions: to use them again says nothing."""
+        return {word for q in self._asked for word in split_words(q.want.text)}
 
     def _by_vectors(self, want: Want, at: int) -> Generator[Request, Any, Repeat | None]:
-        moments = self._moments(want, at)
-        if not moments:
+        moments = [one for one in self._moments(want, at) if _subject(one[0])]
+        if not moments or not _subject(want.text):
             return None
-        vectors = yield Embed([want.text, *(label for label, _ in moments)])
+        vectors = yield Embed([_subject(want.text), *(_subject(label) for label, _ in moments)])
         best = max(
             ((cosine(vectors[0], vector), at_) for at_, vector in enumerate(vectors[1:])),
             default=(0.0, 0),
@@ -300,33 +316,58 @@ class History:
         self, want: Want, at: int, found: Repeat | None
     ) -> Generator[Request, Any, Repeat | None]:
         """The judge has the last word on what was found, and looks at what was not."""
-        shown = [(found.evidence, found)] if found is not None else self._moments(want, at)[:JUDGED]
-        for earlier, repeat in shown:
-            score = yield Judge(want.text, earlier)
+        shown = (
+            [found] if found is not None else [one for _, one in self._moments(want, at, wide=True)]
+        )
+        for repeat in shown[:JUDGED]:
+            score = yield Judge(want.text, self._settled(repeat))
             if score >= 0.5:
-                return Repeat(repeat.kind, at, repeat.earlier, repeat.evidence, float(score))
+                return Repeat(
+                    repeat.kind, at, repeat.earlier, repeat.evidence, min(1.0, float(score))
+                )
         return None
 
-    def _moments(self, want: Want, at: int) -> list[tuple[str, Repeat]]:
+    def _settled(self, repeat: Repeat) -> str:
+        """What a judge is shown of the earlier moment: question and reply, or slot and value."""
+        for question in self._asked:
+            if question.at == repeat.earlier and question.want.text == repeat.evidence:
+                return f"{question.want.text} {question.reply}"[:SHOWN]
+        for one in self._told:
+            if one.at == repeat.earlier:
+                return one.text[:SHOWN]
+        values = {fact.name: fact.value for fact in self._state}
+        return f"{repeat.evidence}: {values.get(repeat.evidence, '')}"[:SHOWN]
+
+    def _moments(self, want: Want, at: int, *, wide: bool = False) -> list[tuple[str, Repeat]]:
         """What a model may compare the question with: answered questions, then filled slots."""
         moments = [
             (q.want.text, Repeat("asked_again", 0, q.at, q.want.text, 0.0))
             for q in self._answered()
-            if _comparable(want, q.want)
+            if _comparable(want, q.want, wide=wide)
         ]
         for fact in self._known(at):
-            if _comparable(want, fact.want) and want.closed == fact.yes_no:
-                label = f"what is the {' '.join(name_words(fact.name.rsplit('.', 1)[-1]))}?"
+            if _comparable(want, fact.want, wide=wide) and want.closed == fact.yes_no:
+                label = " ".join(name_words(fact.name.rsplit(".", 1)[-1]))
                 moments.append((label, Repeat("already_given", 0, None, fact.name, 0.0)))
         return moments[:64]
 
 
-def _comparable(want: Want, held: Want) -> bool:
-    """Where the words already tell two things apart, no vector brings them together."""
-    if want.closed != held.closed and held.text:
+def _comparable(want: Want, held: Want, *, wide: bool) -> bool:
+    """Where the words already tell two things apart, no vector brings them together.
+
+    A judge understands more than a vector does, so it may look at things of one sort (`wide`).
+    """
+    if wide and want.kinds & held.kinds:
+        return True
+    if held.text and (want.closed, "kind" in want.kinds) != (held.closed, "kind" in held.kinds):
         return False
-    pointed, other = want.kinds & POINTED, held.kinds & POINTED
-    return not pointed and not other
+    return not (want.kinds | held.kinds) - {"kind", "way"}
+
+
+def _subject(text: str) -> str:
+    """What a question or a slot is about: the words that any two of them have only blur it."""
+    words = [word for word in split_words(text) if word not in PLAIN and stem(word) not in PLAIN]
+    return " ".join(words)
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:

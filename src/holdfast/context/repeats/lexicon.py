@@ -19,8 +19,8 @@ def _words(*lines: str) -> frozenset[str]:
 KINDS = _index(
     {
         "place": "where city town place location area region neighborhood neighbourhood suburb "
-        "destination origin airport station stop venue country county state province zip zipcode "
-        "postcode postal whereabouts locality district somewhere",
+        "destination origin airport station stop venue county state province "
+        "whereabouts locality district somewhere",
         "date": "date day month weekday",
         "time": "time hour clock oclock",
         "when": "when schedule",
@@ -28,13 +28,16 @@ KINDS = _index(
         "count": "many number count quantity num",
         "price": "price cost budget fare fee rate spend pricing pricey expensive cheap afford "
         "spending amount",
-        "name": "name title called named who whom",
+        "name": "name title called named",
+        "who": "who whom",
+        "postcode": "zip zipcode postcode postal",
+        "country": "country nationality",
         "address": "address street",
         "email": "email mail inbox",
         "phone": "phone telephone mobile cell callback",
         "kind": "kind type sort category style classification variety",
         "way": "way method means mode",
-        "id": "id identifier reference",
+        "id": "id identifier",
     }
 )
 
@@ -47,7 +50,7 @@ SAME = _index(
         "bed": "bed bedroom",
         "child": "child children kid infant",
         "bath": "bath bathroom",
-        "food": "food cuisine dish meal eat menu dine craving culinary",
+        "food": "food cuisine dish meal eat menu dine culinary",
         "restaurant": "restaurant eatery bistro cafe",
         "car": "car vehicle automobile auto",
         "ride": "ride cab taxi lift",
@@ -135,9 +138,9 @@ PLAIN = _words(
     "really right correct detail information info more else other another first second next last",
     "new current day today choose choice select pick option opt something anything someone total",
     "good suitable best appropriate ideal feel suit method way means mode id",
-    "being if too well all am's we're sir madam maam dear keep kept able allowed allow available",
+    "being if too well all am's we're dear keep kept able allowed allow available",
     "value slot field user customer client profile data item pref prefs requested require required",
-    "request only must ought attempt time date place location kind type sort category name number",
+    "request only must time date place location kind type sort category name number",
     "num count many per who whom amount",
     "start begin end return depart departure leave arrive pickup dropoff check",
     "when's where's what's who's trip travel journey schedule question ask asking happy glad",
@@ -210,3 +213,6 @@ COMMON = _words(
     "a an the i you we it me my your to for of in on at and or is are was be do would will can",
     "like want need please what when where which who how that this with from have book yes no go",
 )
+
+# Asked with these, a place is where somebody lives.
+LIVING = _words("live home reside base billing residence")

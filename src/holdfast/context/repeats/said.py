@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from holdfast.context.repeats.asking import POINTED, Want, want_of
 from holdfast.context.repeats.facts import Fact, answers
-from holdfast.context.repeats.lexicon import NUMBERS, SAME
+from holdfast.context.repeats.lexicon import DISTINCT, NUMBERS, SAME
 from holdfast.context.repeats.words import (
     CLOCK,
     DATE,
     EMAIL,
     LASTING,
-    LONGEST,
     MONEY,
     PHONE,
     meaning,
@@ -44,11 +42,10 @@ ANEW = re.compile(
 )
 
 
-@lru_cache(maxsize=1024)
 def told(text: str) -> tuple[Fact, ...]:
     """What a user's message gives by itself: dates, times, numbers of something, places, …"""
     found: list[Fact] = []
-    for sentence in sentences(text[-LONGEST:]):
+    for sentence in sentences(text):
         low = sentence.lower()
         for kind, pattern in (("date", DATE), ("time", CLOCK)):
             found += [_dated(kind, low, match.start()) for match in pattern.finditer(low)]
@@ -109,19 +106,19 @@ def resembles(want: Want, earlier: Want) -> float:
     if want.closed and want.words != earlier.words:
         return 0.0
     pointed = want.kinds & POINTED
-    if pointed != earlier.kinds & POINTED:
+    if pointed != earlier.kinds & POINTED or want.role != earlier.role:
         return 0.0
-    if pointed:
-        if want.role != earlier.role:
-            return 0.0
-        alike = _overlap(want.words, earlier.words)
-        return 0.85 if "count" not in pointed or alike >= 0.5 else 0.0
-    if (want.kinds & earlier.kinds) - {"kind"}:
-        return 0.85
-    if not want.words or not earlier.words:
+    if want.past != earlier.past or (want.words ^ earlier.words) & DISTINCT:
         return 0.0
     alike = _overlap(want.words, earlier.words)
-    return 0.6 + 0.3 * alike if alike >= 0.5 else 0.0
+    if pointed:
+        apart = want.words and earlier.words and not alike and not want.role
+        return 0.0 if apart or ("count" in pointed and alike < 0.5) else 0.85
+    if (want.kinds & earlier.kinds) - {"kind"}:
+        return 0.85 if alike or not want.words or not earlier.words else 0.0
+    if alike < 0.5 or ("kind" in want.kinds) != ("kind" in earlier.kinds):
+        return 0.0
+    return 0.6 + 0.3 * alike
 
 
 def _overlap(one: frozenset[str], other: frozenset[str]) -> float:

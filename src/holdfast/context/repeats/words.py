@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from holdfast.context.repeats.lexicon import NUMBERS, SAME
 
-LONGEST = 4_000  # characters of one message that are read: what is asked stands near its end
+LONGEST = 4_000  # characters of one message that are read
 
 SENTENCE = re.compile(r"[^.!?\n;]+(?:\.(?=\w)[^.!?\n;]+)*[.!?;]*")
 WORD = re.compile(r"[a-z0-9À-ɏ]+(?:'[a-z]+)?(?::\d\d)?")
@@ -36,8 +36,8 @@ DATE = re.compile(
 )
 _HOUR = rf"(?:\d{{1,2}}(?::\d\d)?|{'|'.join(NUMBERS)})"
 CLOCK = re.compile(
-    rf"\b(?:\d{{1,2}}:\d\d|{_HOUR} ?(?:[ap]\.?m\b|o.?clock)|noon|midnight|"
-    rf"(?:half|quarter) (?:past|to) {_HOUR}|(?:morning|afternoon|evening) {_HOUR}|"
+    rf"\b(?:\d{{1,2}}:\d\d|{_HOUR} ?(?:[ap]\.?m\b|o'?clock)|noon|midnight|"
+    rf"(?:half|quarter) (?:past|to) {_HOUR}|"
     rf"{_HOUR} in the (?:morning|afternoon|evening))"
 )
 MONEY = re.compile(r"[$€£¥]\s?\d|\b\d[\d,.]* ?(?:dollars?|euros?|pounds?|usd|eur|bucks)\b")
@@ -72,6 +72,13 @@ def stem(word: str) -> str:
 def meaning(word: str) -> str:
     """The word that stands for all words of the same meaning."""
     return SAME.get(word) or SAME.get(stem(word)) or stem(word)
+
+
+def clipped(text: str) -> str:
+    """Both ends of a long text: what is asked or complained of is seldom in the middle."""
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST // 2]}\n{text[-(LONGEST // 2) :]}"
 
 
 def split_words(text: str) -> list[str]:

@@ -131,6 +131,7 @@ class Stack:
 
     def close(self) -> None:
         """Finish what is under way, renew nothing any more, let go of everything."""
+        self._guard.check_closing()
         self._suppression.close()
         self._world.call(self.renewals.close)
         self._guard.close()

@@ -16,8 +16,9 @@ from typing import Literal
 from holdfast.alarm import Alarm, AlarmEvent, Alarms, tell
 from holdfast.correlation import correlation_id
 from holdfast.counters import Counters
-from holdfast.errors import HoldfastError, StoreMisused, StoreUnavailable
+from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.layers.backlog import Backlog
+from holdfast.layers.batches import closed
 from holdfast.layers.spill import Record
 from holdfast.ops import WRITES, Append, Commit, Entity, Op, Outcome
 from holdfast.sync.layers.policy import Deadlines, Policy
@@ -70,7 +71,7 @@ class Suppression:
     def _execute_after_replay(self, ops: Sequence[Op]) -> list[Outcome]:
         """What this process knows of a thread must be in the store before anything else is."""
         if self._is_over:
-            raise StoreMisused("this store is closed; open a new one with holdfast.sync.open(...)")
+            raise closed()
         policy = self._policy
         touched: dict[Entity, None] = {}
         timeout = policy.read_timeout

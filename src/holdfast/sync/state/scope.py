@@ -71,6 +71,7 @@ class Scope:
         limits: Limits,
         residence: Residence | None = None,
         redact: Redact | None = None,
+        on_append: OnAppend | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
         self.stack = stack
@@ -87,7 +88,7 @@ class Scope:
         self.context_break = stack.context_break
         self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
-        self.on_append: OnAppend | None = None
+        self.on_append = on_append
         self._aside: dict[Any, Any] = {}
         self.plain_beginnings: dict[Entity, int] = {}  # threads without system messages, by life
         self._queues: WeakValueDictionary[tuple[Entity, str], threading.Lock] = (

@@ -95,7 +95,7 @@ def answer(scope: Scope, wanted: Wanted, outcomes: Sequence[Outcome]) -> Window:
     if _pins(wanted):
         system = _system_entries(scope, wanted, newest.head, outcomes[1:])
     summary, bounds = Kept(), wanted.bounds
-    if not system and wanted.compaction is None:
+    if not system and wanted.compaction is None and not pages.beheaded:
         texts = untied_window(pages.newest, bounds, complete=pages.complete)
         if texts is not None:
             return _window(newest.head, texts, summary, 0, None)
@@ -117,17 +117,17 @@ def answer(scope: Scope, wanted: Wanted, outcomes: Sequence[Outcome]) -> Window:
 def _pick(
     pages: Pages, bounds: Bounds, pinned: list[Message], summary: Kept, *, continued: bool
 ) -> Picked:
-    conversation = Conversation(bounds, continued=continued)
+    conversation = Conversation(bounds, continued=continued, beheaded=pages.beheaded)
     spent = 0
     if summary.text is not None:
         spent = sum(bounds.tokens([{"role": "system", "content": summary.text}]))
     conversation.add_older(pages.newest)
-    looked: int | None = None  # how many messages there were when only a turn's beginning lacked
+    looked: int | None = None  # how many messages there were when the bounds were reached
     while True:
         size = len(conversation.messages)
         if pages.complete or not conversation.surely_more():
             far = looked is not None and size >= looked + LOOK_BACK
-            picked = conversation.pick(pinned, spent, complete=pages.complete or far)
+            picked = conversation.pick(pinned, spent, complete=pages.complete, far=far)
             if picked is not None:
                 return picked
             if looked is None and bounds.turns is None:
@@ -171,6 +171,11 @@ class Pages:
         """Whether nothing older is wanted, or there is nothing older."""
         page = self._page
         return not page.count or page.first - 1 <= max(self._floor, page.head.base)
+
+    @property
+    def beheaded(self) -> bool:
+        """Whether the thread's beginning is not stored any more."""
+        return self._page.head.base > 0
 
     def begin_after(self, floor: int) -> None:
         """Leave out what is numbered `floor` or below."""

@@ -283,3 +283,21 @@ async def a_message_over_the_budget_is_refused_or_shortened(h: Harness) -> None:
         assert (window.messages, window.tokens) == ([rule, long], 2002)
         window = await thread.load(max_tokens=2005, count=words)
         assert (len(window.messages), window.tokens) == (4, 2004)
+
+
+@case
+async def a_turn_of_thousands_of_steps_keeps_its_question(h: Harness) -> None:
+    question = said("user", "count to 1500")
+    steps: list[dict[str, Any]] = []
+    for n in range(1500):
+        steps.append(said("assistant", [{"type": "tool_use", "id": f"{n}"}]))
+        steps.append(said("user", [{"type": "tool_result", "tool_use_id": f"{n}"}]))
+    async with h.store() as store:
+        thread = store.thread("t")
+        await thread.append(said("user", "hello"), said("assistant", "hi"), question, *steps)
+        window = await thread.load(last=5)
+        assert window.messages == [question, *steps[-4:]]
+        assert window.omitted == 3003 - 5
+        lost = [{"type": "tool_result", "tool_use_id": "lost"}]
+        await thread.append(said("assistant", "done"), said("user", lost), said("user", "thanks"))
+        assert (await thread.load(last=1)).messages == [said("user", "thanks")]

@@ -284,3 +284,21 @@ def a_message_over_the_budget_is_refused_or_shortened(h: Harness) -> None:
         assert (window.messages, window.tokens) == ([rule, long], 2002)
         window = thread.load(max_tokens=2005, count=words)
         assert (len(window.messages), window.tokens) == (4, 2004)
+
+
+@case
+def a_turn_of_thousands_of_steps_keeps_its_question(h: Harness) -> None:
+    question = said("user", "count to 1500")
+    steps: list[dict[str, Any]] = []
+    for n in range(1500):
+        steps.append(said("assistant", [{"type": "tool_use", "id": f"{n}"}]))
+        steps.append(said("user", [{"type": "tool_result", "tool_use_id": f"{n}"}]))
+    with h.store() as store:
+        thread = store.thread("t")
+        thread.append(said("user", "hello"), said("assistant", "hi"), question, *steps)
+        window = thread.load(last=5)
+        assert window.messages == [question, *steps[-4:]]
+        assert window.omitted == 3003 - 5
+        lost = [{"type": "tool_result", "tool_use_id": "lost"}]
+        thread.append(said("assistant", "done"), said("user", lost), said("user", "thanks"))
+        assert thread.load(last=1).messages == [said("user", "thanks")]
