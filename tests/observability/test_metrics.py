@@ -56,15 +56,15 @@ async def test_every_operation_is_counted_by_kind_and_name(store: Any) -> None:
     }
     assert counted == {
         ("thread", "append"): 3,
-        ("thread", "load"): 2,  # one of them with the context
+        ("thread", "load"): 3,  # one for system messages, and one of them with the context
         ("user", "put"): 1,
         ("user", "get"): 2,
         ("user", "update"): 1,
         ("workflow", "list"): 1,
         ("store", "sweep"): 1,
     }
-    assert metrics.value("holdfast_operations_total", outcome="ok") == 11
-    assert metrics.value("agent_state_lookup_success_total", engine="memory") == 5
+    assert metrics.value("holdfast_operations_total", outcome="ok") == 12
+    assert metrics.value("agent_state_lookup_success_total", engine="memory") == 6
     took = metrics.distribution(DURATION, kind="thread")
     assert 0 < took.p50 <= took.p95 <= took.p99 < 0.3
     assert took.sum > 0
@@ -334,6 +334,49 @@ async def test_what_travels_together_shows_in_the_size_of_batches(tmp_path: Any)
     assert sizes.count < 64
 
 
+# --- the cache, and several engines -----------------------------------------------------
+
+
+async def test_hits_and_misses_of_the_cache_are_counted(open_store: Open, tmp_path: Any) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/a.db", cache=holdfast.Cache())
+    thread = store.thread("s-1")
+    await ok(thread.append(HELLO))
+    for _ in range(10):
+        await ok(thread.load(last=5))
+    metrics = store.metrics()
+    hits, misses = (
+        metrics.value("holdfast_cache_lookups_total", result=result) for result in ("hit", "miss")
+    )
+    assert hits >= 8
+    assert 1 <= misses <= 3
+    await ok(store.close())
+
+
+async def test_a_layered_store_counts_each_engine_by_its_name(tmp_path: Any) -> None:
+    policy = Policy(read_timeout=0.2, write_timeout=0.2)
+    memory = f"memory://{tmp_path.name}"
+    cache = holdfast.Cache()
+    async with holdfast.open(
+        threads=f"sqlite:///{tmp_path}/a.db", users=memory, workflows=memory, policy=policy,
+        cache=cache,
+    ) as store:  # fmt: skip
+        await store.thread("s-1", user="u-1").append(HELLO)
+        await store.user("u-1").put({"a": 1})
+        for _ in range(3):
+            await store.context(user="u-1", thread="s-1")
+        await store.describe()
+        metrics = store.metrics()
+    counted = cache.counters
+    assert metrics.value(DURATION, engine="sqlite", kind="thread", operation="append") == 1
+    assert metrics.value(DURATION, engine="memory", kind="user", operation="put") == 1
+    assert metrics.value(DURATION, engine="memory", kind="workflow", operation="list") == 3
+    assert metrics.value(DURATION, engine="sqlite", kind="user") == 0
+    assert metrics.value("holdfast_storage_rows", engine="sqlite") == 2
+    assert metrics.value("holdfast_storage_rows", engine="memory") == 2
+    asked = metrics.value("holdfast_cache_lookups_total")
+    assert asked == counted.hits + counted.misses > 0  # shared, and read once
+
+
 # --- conversations ----------------------------------------------------------------------
 
 
@@ -451,7 +494,7 @@ def test_threads_lose_no_count() -> None:
 
     def work() -> None:
         for _ in range(500):
-            store.thread("s-1").load(last=1)
+            store.user("u-1").get()
 
     workers = [threading.Thread(target=work) for _ in range(8)]
     for worker in workers:

@@ -141,7 +141,7 @@ async def test_spans_name_the_operation_and_the_conversation(store: Any) -> None
     assert put.attributes is not None
     assert "gen_ai.conversation.id" not in put.attributes
     assert context.attributes is not None
-    assert context.attributes["db.operation.batch.size"] == 3
+    assert context.attributes["db.operation.batch.size"] >= 3
     assert failed.status.status_code is StatusCode.ERROR
     assert failed.attributes is not None
     assert failed.attributes["error.type"] in ("StoreUnavailable", "StoreTooSlow")
