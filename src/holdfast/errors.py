@@ -123,6 +123,13 @@ class StoreTooSlow(StoreUnavailable):
     """The store did not answer within the time a call may take."""
 
 
+class NotLaidOut(StoreUnavailable):
+    """The volume of this replica is not laid out for the present list of replicas.
+
+    Nothing is kept locally meanwhile: it is not known whose it will be.
+    """
+
+
 class DiskProblem(StoreUnavailable):
     """The disk under the store is full or read-only. Reads go on."""
 

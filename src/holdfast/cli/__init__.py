@@ -106,8 +106,8 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
         if name in arguments:
             module = import_module(f"holdfast.cli.{name}")
             command.epilog = module.EXAMPLES
-            module.configure(command)  # first: a command may take a word before the URL
             if getattr(module, "TAKES_URL", True):
                 add_url(command)
+            module.configure(command)
             command.add_argument("--json", action="store_true", help="print one JSON object")
     return parser

@@ -17,7 +17,7 @@ from math import inf
 from typing import Any
 
 from holdfast.codec import decode
-from holdfast.errors import StoreUnavailable, WrongReplica
+from holdfast.errors import NotLaidOut, StoreUnavailable, WrongReplica
 from holdfast.layering import Replicas, replica_names
 from holdfast.layers.stack import Stack
 from holdfast.ops import (
@@ -73,7 +73,7 @@ class Residence:
     async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
         """Down to the engine; raises `WrongReplica` for what lives with another replica.
 
-        Listings show what lives here. Raises `StoreUnavailable` while the volume is laid out for
+        Listings show what lives here. Raises `NotLaidOut` while the volume is laid out for
         another list of replicas, or is being rebalanced.
         """
         names = replica_names(self._replicas)
@@ -138,7 +138,7 @@ class Residence:
             how = "was never laid out" if recorded is None else f"is laid out for {recorded}"
         if not self._under_way:
             await self.leave()  # it is nobody's now: who rebalances need not wait for us
-        raise StoreUnavailable(
+        raise NotLaidOut(
             f"the store of the replica {self.replica!r} {how}; to serve {list(names)} stop the "
             "replicas, run `holdfast rebalance` with the stores of all, and start them again"
         )

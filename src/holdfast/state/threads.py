@@ -10,7 +10,7 @@ from holdfast.codec import check_id, decode, encode, encode_messages
 from holdfast.context.compaction import SUMMARY, Compaction, check_compaction, kept
 from holdfast.context.tokens import Count
 from holdfast.context.window import Bounds, Oversized
-from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.errors import InvalidInput, NotLaidOut, StoreUnavailable
 from holdfast.layers.holding import Holding
 from holdfast.layers.replay import LATE
 from holdfast.ops import (
@@ -116,7 +116,7 @@ class Thread:
         try:
             outcome = (await scope.execute((commit,)))[0]
         except StoreUnavailable as error:
-            if commit.checks or scope.suppress is None:
+            if commit.checks or scope.suppress is None or isinstance(error, NotLaidOut):
                 raise
             return Appended(await scope.suppress(commit, began, error), 0, Cursor(0))
         if type(outcome) is Applied:

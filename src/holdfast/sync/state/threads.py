@@ -11,7 +11,7 @@ from holdfast.codec import check_id, decode, encode, encode_messages
 from holdfast.context.compaction import SUMMARY, Compaction, check_compaction, kept
 from holdfast.context.tokens import Count
 from holdfast.context.window import Bounds, Oversized
-from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.errors import InvalidInput, NotLaidOut, StoreUnavailable
 from holdfast.layers.holding_sync import Holding
 from holdfast.ops import (
     Absent,
@@ -117,7 +117,7 @@ class Thread:
         try:
             outcome = scope.execute((commit,))[0]
         except StoreUnavailable as error:
-            if commit.checks or scope.suppress is None:
+            if commit.checks or scope.suppress is None or isinstance(error, NotLaidOut):
                 raise
             return Appended(scope.suppress(commit, began, error), 0, Cursor(0))
         if type(outcome) is Applied:
