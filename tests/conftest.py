@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -17,3 +18,15 @@ def _spill_away_from_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     del os.environ["HOLDFAST_SPILL"]
     if before is not None:
         os.environ["HOLDFAST_SPILL"] = before
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Nothing that was not tried stays unsaid."""
+    absent = [name for name in ("prometheus", "promtool") if shutil.which(name) is None]
+    if absent:
+        terminalreporter.write_line(
+            f"NOT CHECKED: {' and '.join(absent)} not installed (apt-get install prometheus), so "
+            "alert rules were not tried and no real Prometheus has scraped",
+            red=True,
+            bold=True,
+        )

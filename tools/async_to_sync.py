@@ -31,6 +31,7 @@ FILES = {
     "store.py": "sync/store.py",
     "state/*.py": "sync/state/",
     "layers/cache.py": "sync/layers/",
+    "layers/instruments.py": "sync/layers/",
     "layers/policy.py": "sync/layers/",
     "layers/residence.py": "sync/layers/",
     "layers/replay.py": "sync/layers/",
@@ -237,15 +238,17 @@ def translate(text: str, modules: Mapping[str, str]) -> str:
     check_imports(text, modules)
     text = unparenthesize(choose_lines(text))
 
-    def moved(match: re.Match[str]) -> str:
+    def moved(match: re.Match[str], least: int) -> str:
         parts = match[0].split(".")
-        for size in range(len(parts), 0, -1):  # the longest prefix that is a module
+        for size in range(len(parts), least - 1, -1):  # the longest prefix that is a module
             if (name := ".".join(parts[:size])) in modules:
                 return ".".join([modules[name], *parts[size:]])
         return match[0]
 
     def replaced(piece: str, *, code: bool) -> str:
-        piece = re.sub(r"\bholdfast(?:\.\w+)+", moved, piece)
+        # In a string, the bare package and a word is the name of a logger, the same in both.
+        least = 1 if code else 2
+        piece = re.sub(r"\bholdfast(?:\.\w+)+", lambda match: moved(match, least), piece)
         piece = re.sub(AWAIT_IN_CODE if code else AWAIT_IN_TEXT, "", piece)
         for old, new in TEXTS.items():
             piece = re.sub(old, new, piece)

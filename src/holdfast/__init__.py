@@ -45,6 +45,7 @@ from holdfast.keys import idempotency_key
 from holdfast.layers.policy import Policy
 from holdfast.layers.remembered import Cache
 from holdfast.layers.spill import Spill
+from holdfast.metrics import Metrics
 from holdfast.records import (
     Appended,
     Change,
@@ -98,6 +99,7 @@ __all__ = [
     "LeaseLost",
     "Limits",
     "Lock",
+    "Metrics",
     "NotLaidOut",
     "NotYoursError",
     "Permanent",

@@ -27,9 +27,11 @@ class Counters:
         "lookups",
         "refused",
         "replayed",
+        "retries",
         "slow_lookups",
         "spilled",
         "suppressed",
+        "update_retries",
     )
 
     def __init__(self) -> None:
@@ -48,6 +50,8 @@ class Counters:
         self.breaker_opened = 0  # times the breaker opened
         self.breaker_refused = 0  # calls that failed at once because it was open
         self.alarms_raised = 0
+        self.retries = 0  # tries of a call after one that the store failed
+        self.update_retries = 0  # tries of an update after somebody else was faster
         self.dropped_by_thread: Counter[str] = Counter()  # "" are those beyond the first thousand
 
     def drop(self, thread: str) -> None:

@@ -75,6 +75,7 @@ class Capabilities(Struct, frozen=True):
     page: int = 200  # most entries worth reading in one fetch
     networked: bool = False  # a server that all replicas reach, not a file or memory of one
     snapshots: bool = False  # `snapshot` shows one moment of the whole store
+    system: str = ""  # the store's name in metrics, e.g. "postgresql"; nothing else asks for it
 
 
 class Description(Struct, frozen=True):
@@ -86,6 +87,8 @@ class Description(Struct, frozen=True):
     durability: str  # one sentence: what survives which failure
     bytes: int | None = None
     settings: Mapping[str, Any] = {}
+    rows: int | None = None  # entities, entries and documents, as cheaply estimated
+    capacity: int | None = None  # bytes it can grow to
     parts: Mapping[str, Description] = {}  # of a layered store, by what lives there
 
 

@@ -23,6 +23,8 @@ from holdfast.layers.remembered import Cache
 from holdfast.layers.residence import Residence
 from holdfast.layers.spill import Spill, chosen_spill
 from holdfast.layers.stack import Stack
+from holdfast.measures import Measures
+from holdfast.metrics import Metrics
 from holdfast.ops import Fetch, Fetched, Found, List, Listed, Swept
 from holdfast.records import (
     Context,
@@ -69,6 +71,7 @@ def open(
     spill: Spill | str | os.PathLike[str] | bool | None = True,
     redact: Redact | None = None,
     on_append: OnAppend | None = None,
+    metrics: bool = True,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
@@ -86,8 +89,8 @@ def open(
     nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function that
     every message passes through before it is stored, kept or logged; `on_append` one that is
     called with the thread's id, its user and the messages after each append that was stored, e.g.
-    a `RepeatDetector`'s (what it raises is logged). Raises `InvalidInput` for a wrong URL or
-    option.
+    a `RepeatDetector`'s (what it raises is logged). `metrics=False` counts nothing. Raises
+    `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
@@ -115,6 +118,7 @@ def open(
         redact=redact,
         place=places,
         on_append=on_append,
+        metrics=metrics,
         world=world,
     )
 
@@ -138,6 +142,7 @@ class Store:
         alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
         spill: Spill | str | os.PathLike[str] | bool | None = True,
         redact: Redact | None = None,
+        metrics: bool = True,
         place: str | Mapping[Engine, str] | None = None,
         on_append: OnAppend | None = None,
         world: World | None = None,
@@ -150,6 +155,7 @@ class Store:
         hook: object = on_append
         if hook is not None and (not callable(hook) or iscoroutinefunction(hook)):
             raise InvalidInput(f"on_append= is a function that is not async, not {shown(hook)}")
+        self._measures = Measures(world)
         replicas = check_replicas(replica, replicas)
         kept_in, told = chosen_spill(spill), chosen_alarm(alarm)
         self._counters = Counters()
@@ -165,6 +171,7 @@ class Store:
                 alarm=told,
                 counters=self._counters,
                 cache=cache,
+                measures=self._measures if metrics else None,
             )
             home = None
             if replica is not None and replicas is not None and not each.capabilities.networked:
@@ -443,6 +450,10 @@ class Store:
     async def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""
         return await self._places.describe()
+
+    def metrics(self) -> Metrics:
+        """What was counted since the store was made: plain data. Asks the store nothing."""
+        return self._measures.snapshot()
 
     async def sweep(self, limit: int = 1000) -> Swept:
         """Physically remove at most about `limit` rows of what has expired or was deleted.

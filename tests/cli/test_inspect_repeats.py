@@ -122,8 +122,7 @@ def test_local_embeddings_can_be_used(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("sqlite:///agents.db",), "name a view first"),
-        (("repaets", "sqlite:///agents.db"), "the views are: repeats"),
+        (("repaets", "sqlite:///agents.db"), "there is no section 'repaets'"),
         (("repeats", "sqlite:///agents.db", "--limit", "0"), "--limit must be at least 1"),
         (("repeats", "sqlite:///agents.db", "--last", "-1"), "--last must be at least 1"),
         (("repeats",), "HOLDFAST_URL"),

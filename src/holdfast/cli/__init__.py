@@ -21,7 +21,7 @@ COMMANDS = {
     "backup": "write all of a namespace into one file",
     "copy": "put all of a namespace into another store",
     "health": "say whether a store answers, and how it is set up",
-    "inspect": "look at what a store holds",
+    "inspect": "show what a store holds, and how it does",
     "migrate": "bring a store's schema up to date",
     "rebalance": "move state between replicas' own volumes after their list has changed",
     "restore": "put a backup into an empty namespace",

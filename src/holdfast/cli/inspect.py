@@ -1,135 +1,135 @@
-"""`holdfast inspect`: looks at what a store holds, and changes nothing. One function a view."""
+"""`holdfast inspect`: what a store holds, and how it does."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
-from heapq import nsmallest
+import shlex
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
-from holdfast import sync
-from holdfast.cli import OK, add_url
-from holdfast.context.repeats import Repeat, find_repeats, local_embed
+from holdfast.cli import OK, repeats
+from holdfast.cli.sections import LISTS, SINGLES, Asked, Page, one, plain
+from holdfast.cli.tables import cell, printable, table
+from holdfast.cli.watching import watch
 from holdfast.errors import InvalidInput
 from holdfast.presence import refuse_missing
-from holdfast.records import Document, ThreadInfo
-from holdfast.registry import parse
+from holdfast.registry import EngineURL, create_sync_engine, parse
+from holdfast.world import World
 
-TAKES_URL = False
 EXAMPLES = """\
-repeats shows where agents have lost their context: what they asked again, or asked though the user
-had given it; complaints about it; work that began anew; tool calls that ran twice.
+Without a section: sizes by kind of state, and the newest numbers. Sections: threads, users,
+workflows, tasks, locks, storage; or one thing in full: thread ID, user ID, shared ID, workflow ID,
+task ID, journal ID. Changes nothing. What it prints may be personal data. repeats shows where
+agents have lost their context: what they asked again, or asked though the user had given it;
+complaints about it; work that began anew; tool calls that ran twice.
 
 examples:
-  holdfast inspect repeats sqlite:///agents.db
-  holdfast inspect repeats sqlite:///agents.db --user u-42 --json
-  holdfast inspect repeats sqlite:///agents.db --thread s-abc123
-  holdfast inspect repeats sqlite:///agents.db --limit 50 --after s-abc123"""
-
-VIEWS = {"repeats": "signs that agents lost their context"}
+  holdfast inspect sqlite:///agents.db
+  holdfast inspect sqlite:///agents.db threads --user u-42 --limit 20
+  holdfast inspect sqlite:///agents.db thread s-abc123
+  holdfast inspect sqlite:///agents.db workflows --status active --json
+  holdfast inspect sqlite:///agents.db repeats --user u-42
+  holdfast inspect sqlite:///agents.db --watch"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "view", metavar="VIEW", nargs="?", help=f"what to look at: {', '.join(VIEWS)}"
+        "section", metavar="SECTION", nargs="*", help="what to show; one thing in full with its id"
     )
-    add_url(parser)  # after the view
     parser.add_argument("--namespace", default="default", metavar="NAME", help="default: default")
-    parser.add_argument("--user", metavar="ID", help="only this user's threads")
-    parser.add_argument("--thread", metavar="ID", help="only this thread")
+    parser.add_argument("--user", metavar="ID", help="only what belongs to this user")
+    parser.add_argument("--status", help="only workflows or tasks with this status")
     parser.add_argument(
-        "--limit", type=int, default=100, metavar="N", help="threads to look at (default: 100)"
+        "--limit", type=int, default=50, metavar="N", help="rows a page (default: 50)"
     )
-    parser.add_argument("--after", metavar="ID", help="go on after this thread: the next page")
+    parser.add_argument("--after", metavar="PLACE", help="go on after the page before")
+    repeats.configure(parser)
+    parser.add_argument("--watch", action="store_true", help="look again and again, until Ctrl-C")
     parser.add_argument(
-        "--last", type=int, default=200, metavar="N", help="messages of a thread (default: 200)"
+        "--every", type=float, default=2.0, metavar="SECONDS", help="between two looks (default: 2)"
     )
+    parser.add_argument("--times", type=int, metavar="N", help="end --watch after so many looks")
     parser.add_argument(
-        "--semantic", action="store_true", help="use local embeddings: holdfast[semantic]"
+        "--scrape",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="with --watch, also the metrics of a running agent, e.g. http://10.0.0.7:9464/metrics",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.view not in VIEWS and options.url is None:
-        options.view, options.url = None, options.view  # only one word was given: it is the URL
-    url = parse(options.url)
-    if options.view not in VIEWS:  # it is not shown: it may be a URL with a password
-        raise InvalidInput(
-            f"name a view first, e.g. holdfast inspect repeats {url.safe}; "
-            f"the views are: {', '.join(VIEWS)}"
-        )
-    for name in ("limit", "last"):
-        if getattr(options, name) < 1:
-            raise InvalidInput(f"--{name} must be at least 1")
-    store = sync.open(url.text, namespace=options.namespace)
+    url, words = _split(options.url, options.section)
+    if not 1 <= options.limit <= 1000:
+        raise InvalidInput(f"--limit must be at least 1 and at most 1000, not {options.limit}")
     refuse_missing(url)
-    with store:
-        return _repeats(store, options, url.safe)
-
-
-def _repeats(store: sync.Store, options: argparse.Namespace, url: str) -> int:
-    embed = local_embed() if options.semantic else None
-    threads = nsmallest(options.limit + 1, _threads(store, options), key=_by_id)
-    page, more = threads[: options.limit], len(threads) > options.limit
-    found = []
-    for info in page:
-        window = store.thread(info.id, info.user).load(last=options.last)
-        now, before = _state(store, info)
-        repeats = find_repeats(window.messages, user=now, before=before, embed=embed)
-        offset = window.version - len(window.messages)
-        found += [_placed(repeat, info, offset) for repeat in repeats]
-    after = page[-1].id if more else None
+    if options.watch:
+        if words:
+            raise InvalidInput("--watch shows everything; leave the section out")
+        return watch(url, options)
+    if words == ["repeats"]:
+        return repeats.show_repeats(url, options)
+    engine = create_sync_engine(url, World())
+    asked = Asked(
+        engine, options.namespace, options.limit, options.after, options.user, options.status
+    )
+    try:
+        engine.open()
+        page = _read(asked, words)
+    finally:
+        engine.close()
     if options.json:
-        print(json.dumps({"url": url, "threads": len(page), "repeats": found, "after": after}))
+        _print_json(url, words, page)
     else:
-        _show(found, len(page), after)
+        _print(words, page)
     return OK
 
 
-def _threads(store: sync.Store, options: argparse.Namespace) -> Iterator[ThreadInfo]:
-    for info in store.threads(options.user, prefix=options.thread or ""):
-        if options.thread is not None and info.id != options.thread:
-            continue
-        if options.after is None or _by_id(info) > options.after.encode():
-            yield info
+def _split(url: str | None, section: Sequence[str]) -> tuple[EngineURL, list[str]]:
+    """The URL may stand before or after the section, or in the environment."""
+    words = [word for word in (url, *section) if word is not None]
+    last = 2 if words and words[0] in SINGLES else 1
+    for at in (0, last):
+        if at < len(words) and "://" in words[at]:
+            return parse(words[at]), words[:at] + words[at + 1 :]
+    return parse(None), words
 
 
-def _by_id(info: ThreadInfo) -> bytes:
-    return info.id.encode()
+def _read(asked: Asked, words: Sequence[str]) -> Page:
+    what = words[0] if words else "storage"
+    if what in LISTS and len(words) <= 1:
+        return LISTS[what](asked)
+    if what in SINGLES and len(words) == 2:
+        return one(asked, what, words[1])
+    if what in SINGLES and len(words) == 1:
+        raise InvalidInput(f"say which one: holdfast inspect URL {what} ID")
+    known = ", ".join([*LISTS, "repeats", *(f"{name} ID" for name in SINGLES)])
+    raise InvalidInput(f"there is no section {' '.join(words)!r}; there are: {known}")
 
 
-def _state(store: sync.Store, info: ThreadInfo) -> tuple[dict[str, Document], dict[str, Document]]:
-    """The user's documents: those changed since the thread began, and those older than it."""
-    if info.user is None:
-        return {}, {}
-    documents = dict(store.user(info.user).list())
-    older = {
-        name: document
-        for name, document in documents.items()
-        if document.updated < info.created_at.timestamp()
-    }
-    return {name: one for name, one in documents.items() if name not in older}, older
+def _print(words: Sequence[str], page: Page) -> None:
+    for name, value in page.about.items():
+        if name == "documents":
+            for document, kept in value.items():
+                print(
+                    f"document {cell(document)}  version {kept['version']}  {cell(kept['updated'])}"
+                )
+                print(f"  {cell(kept['value'], 100_000)}")
+        elif value is not None:
+            print(f"{name:<11} {cell(value, 1000)}")
+    if page.about and page.rows:
+        print()
+    if page.rows:
+        widest = 100_000 if words and words[0] in SINGLES else 60
+        print(table(page.columns, page.rows, widest))
+    elif not page.about:
+        print(f"no {words[0] if words else 'state'} here")
+    if page.next is not None:
+        print(f"there is more: --after {shlex.quote(printable(page.next))}")
 
 
-def _placed(repeat: Repeat, info: ThreadInfo, offset: int) -> dict[str, Any]:
-    """A repeat with its thread, and with versions of the thread instead of indexes."""
-    earlier = None if repeat.earlier is None else repeat.earlier + offset + 1
-    place = {"at": repeat.at + offset + 1, "earlier": earlier}
-    return {"thread": info.id, "user": info.user, **msgspec.to_builtins(repeat), **place}
-
-
-def _show(found: list[dict[str, Any]], threads: int, after: str | None) -> None:
-    if found:
-        print(f"{'thread':<24} {'at':>6} {'earlier':>8}  {'kind':<14} {'score':>5}  evidence")
-    for one in found:
-        earlier = "state" if one["earlier"] is None else str(one["earlier"])
-        evidence = " ".join(one["evidence"].split())[:60]
-        print(
-            f"{one['thread'][:24]:<24} {one['at']:>6} {earlier:>8}  {one['kind']:<14} "
-            f"{one['score']:>5.2f}  {evidence}"
-        )
-    rest = "" if after is None else f"; more with --after {after}"
-    print(f"{len(found):,} repeats in {threads:,} threads{rest}")
+def _print_json(url: EngineURL, words: Sequence[str], page: Page) -> None:
+    report: dict[str, Any] = {"url": url.safe, "section": " ".join(words) or "storage"}
+    report |= {"about": plain([page.about])[0], "rows": plain(page.rows), "next": page.next}
+    print(json.dumps(report))

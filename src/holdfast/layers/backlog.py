@@ -58,6 +58,13 @@ class Backlog:
         return len(self._sizes)
 
     @property
+    def age(self) -> float:
+        """Seconds since the oldest of them was written."""
+        with self._lock:
+            oldest = min((queue[0].at for queue in self.waiting.values() if queue), default=None)
+        return 0.0 if oldest is None else max(0.0, self._world.now() - oldest)
+
+    @property
     def has_files(self) -> bool:
         """Whether there is a directory to write to and to look into."""
         return self._enabled and self._spill.path is not None

@@ -21,16 +21,18 @@ from typing import Any
 from holdfast.engine import Engine
 from holdfast.errors import StoreUnavailable
 from holdfast.layers.batches import Patience, next_batch, own, too_late, touched_by
+from holdfast.meter import Meter
+from holdfast.metrics import Histogram
 from holdfast.ops import WRITES, Entity, Op, Outcome
 
 
 class Coalescer:
     """The engine's `execute`, shared by all tasks of one event loop."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, meter: Meter | None = None) -> None:
         self._engine = engine
-        self._reads = Lane(engine)
-        self._writes = Lane(engine)
+        self._reads = Lane(engine, None if meter is None else meter.read_batches)
+        self._writes = Lane(engine, None if meter is None else meter.write_batches)
         self._inline = engine.capabilities.inline_reads
 
     def execute(
@@ -138,8 +140,9 @@ class Watch:
 class Lane:
     """Batches of one direction, at most `capabilities.flights` under way."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, sizes: Histogram | None = None) -> None:
         self._engine = engine
+        self._sizes = sizes
         self._flights = engine.capabilities.flights
         self._most = engine.capabilities.batch
         self._flying = 0
@@ -155,6 +158,8 @@ class Lane:
         if free and self._busy.isdisjoint(touched):
             self._flying += 1
             self._busy.update(touched)
+            if self._sizes is not None:
+                self._sizes.add(len(ops))
             try:
                 if timeout is None:
                     return await self._engine.execute(ops)
@@ -218,8 +223,11 @@ class Lane:
             self._land(touched)
 
     async def _send(self, batch: list[Waiting], patience: Patience) -> None:
+        ops = [op for waiting in batch for op in waiting.ops]
+        if self._sizes is not None:
+            self._sizes.add(len(ops))
         try:
-            outcomes = await self._engine.execute([op for w in batch for op in w.ops])
+            outcomes = await self._engine.execute(ops)
         except BaseException as error:
             if patience.worth_halving(batch, error):
                 middle = len(batch) // 2

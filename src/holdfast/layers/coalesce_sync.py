@@ -13,16 +13,18 @@ from collections.abc import Sequence
 
 from holdfast.engine import SyncEngine
 from holdfast.layers.batches import Patience, next_batch, own, too_late
+from holdfast.meter import Meter
+from holdfast.metrics import Histogram
 from holdfast.ops import WRITES, Op, Outcome
 
 
 class Coalescer:
     """The engine's `execute`, shared by all threads of a process."""
 
-    def __init__(self, engine: SyncEngine) -> None:
+    def __init__(self, engine: SyncEngine, meter: Meter | None = None) -> None:
         self._engine = engine
-        self._reads = Lane(engine)
-        self._writes = Lane(engine)
+        self._reads = Lane(engine, None if meter is None else meter.read_batches)
+        self._writes = Lane(engine, None if meter is None else meter.write_batches)
         self._inline = engine.capabilities.inline_reads
 
     def execute(self, ops: Sequence[Op], timeout: float | None = None) -> list[Outcome]:
@@ -68,8 +70,9 @@ class Waiting:
 class Lane:
     """Batches of one direction, one under way at a time."""
 
-    def __init__(self, engine: SyncEngine) -> None:
+    def __init__(self, engine: SyncEngine, sizes: Histogram | None = None) -> None:
         self._engine = engine
+        self._sizes = sizes
         self._most = engine.capabilities.batch
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
@@ -84,6 +87,8 @@ class Lane:
                 self._queue.append(waiting)
             self._led = True
         if waiting is None:
+            if self._sizes is not None:
+                self._sizes.add(len(ops))
             try:
                 return self._engine.execute(ops)
             finally:
@@ -134,8 +139,11 @@ class Lane:
                 waiting.wake.release()
 
     def _send(self, batch: list[Waiting], patience: Patience) -> None:
+        ops = [op for waiting in batch for op in waiting.ops]
+        if self._sizes is not None:
+            self._sizes.add(len(ops))
         try:
-            outcomes = self._engine.execute([op for waiting in batch for op in waiting.ops])
+            outcomes = self._engine.execute(ops)
         except BaseException as error:
             if patience.worth_halving(batch, error):
                 middle = len(batch) // 2

@@ -12,6 +12,7 @@ from holdfast.engine import Engine
 from holdfast.errors import StoreMisused, StoreUnavailable
 from holdfast.layers.batches import closed
 from holdfast.layers.coalesce import Coalescer
+from holdfast.meter import Meter
 from holdfast.ops import Op, Outcome
 
 OPENING_SECONDS = 10.0  # opening may migrate, so it is given more time than a call
@@ -26,16 +27,20 @@ class Guard:
     """
 
     def __init__(
-        self, engine: Engine, opened: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self,
+        engine: Engine,
+        opened: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self.engine = engine
         self._opened = opened  # is told of every opening, before the first call goes on
+        self._meter = meter
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = 0
         self._closed = False
         self._lock = threading.Lock()  # two loops may meet here
         self._opening: asyncio.Task[None] | None = None
-        self._coalescer = Coalescer(engine)
+        self._coalescer = Coalescer(engine, meter)
 
     def execute(
         self, ops: Sequence[Op], timeout: float | None
@@ -89,7 +94,7 @@ class Guard:
         try:
             if self._loop is not None:
                 await self.engine.close()  # what belonged to the loop that has ended
-                self._coalescer = Coalescer(self.engine)
+                self._coalescer = Coalescer(self.engine, self._meter)
             await self.engine.open()
             if self._opened is not None:
                 await self._opened()

@@ -10,19 +10,25 @@ from holdfast.errors import StoreMisused
 from holdfast.layers import guard
 from holdfast.layers.batches import closed
 from holdfast.layers.coalesce_sync import Coalescer
+from holdfast.meter import Meter
 from holdfast.ops import Op, Outcome
 
 
 class Guard:
     """Opens the engine lazily, for the process that uses it."""
 
-    def __init__(self, engine: SyncEngine, opened: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        engine: SyncEngine,
+        opened: Callable[[], None] | None = None,
+        meter: Meter | None = None,
+    ) -> None:
         self.engine = engine
         self._opened = opened  # is told of the opening, before the first call goes on
         self._process: int | None = None
         self._closed = False
         self._lock = threading.Lock()
-        self._coalescer = Coalescer(engine)
+        self._coalescer = Coalescer(engine, meter)
 
     def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
         if self._process != guard._process or self._closed:

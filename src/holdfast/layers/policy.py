@@ -144,6 +144,7 @@ class Deadlines:
                 break
             await world.pause(pause)
             begun = world.monotonic()
+            self._counters.retries += 1
             try:
                 return await self._below.execute(ops, deadline - begun)
             except StoreUnavailable as next_error:

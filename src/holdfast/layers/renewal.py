@@ -48,6 +48,8 @@ class Renewals:
         self._next: dict[Renewable, float] = {}  # when to renew, by the monotonic clock
         self._ticker: Ticker | None = None
         self._open = False
+        self.leases_lost = 0
+        self.renewals_failed = 0
 
     def add(self, lease: Renewable, asked: float) -> None:
         """Renew this one every third of its ttl; it was asked for at this monotonic time."""
@@ -95,6 +97,7 @@ class Renewals:
                 self._open = True
             outcomes = self._engine.execute([self._renewal(lease) for lease in due])
         except HoldfastError as error:
+            self.renewals_failed += len(due)
             # The holder's own deadline decides when it is too late; until then, try again soon.
             logger.warning("lease_renewal_failed", extra={"error": type(error).__name__})
             with self._lock:
@@ -123,4 +126,9 @@ class Renewals:
         if kept:
             lease.renewed(now)
         else:
+            self.leases_lost += 1
+            logger.warning(
+                "lease_lost",
+                extra={"kind": lease.entity.kind, "id": lease.entity.id, "token": lease.token},
+            )
             lease.lost()

@@ -126,6 +126,7 @@ class DocumentHandle:
             while True:
                 if turn is None and self._takes_turns and tries > UNTIL_TURN:
                     turn = await self._take_turn(end)
+                self._scope.counters.update_retries += 1
                 theirs = await self.get()
                 if again.merge is not None:
                     mine = again.merge(deepcopy(base.value), mine, deepcopy(theirs.value))

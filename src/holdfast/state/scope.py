@@ -87,6 +87,8 @@ class Scope:
         self.world = world
         self.limits = limits
         self.redact = redact
+        self.counters = stack.counters
+        self.context_break = stack.context_break
         self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
         self.on_append = on_append

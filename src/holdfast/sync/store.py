@@ -21,6 +21,8 @@ from holdfast.errors import InvalidInput
 from holdfast.layering import Replicas, check_replicas, layer_urls
 from holdfast.layers.remembered import Cache
 from holdfast.layers.spill import Spill, chosen_spill
+from holdfast.measures import Measures
+from holdfast.metrics import Metrics
 from holdfast.ops import Fetch, Fetched, Found, List, Listed, Swept
 from holdfast.records import (
     Context,
@@ -70,6 +72,7 @@ def open(
     spill: Spill | str | os.PathLike[str] | bool | None = True,
     redact: Redact | None = None,
     on_append: OnAppend | None = None,
+    metrics: bool = True,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
@@ -87,8 +90,8 @@ def open(
     nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function that
     every message passes through before it is stored, kept or logged; `on_append` one that is
     called with the thread's id, its user and the messages after each append that was stored, e.g.
-    a `RepeatDetector`'s (what it raises is logged). Raises `InvalidInput` for a wrong URL or
-    option.
+    a `RepeatDetector`'s (what it raises is logged). `metrics=False` counts nothing. Raises
+    `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
@@ -116,6 +119,7 @@ def open(
         redact=redact,
         place=places,
         on_append=on_append,
+        metrics=metrics,
         world=world,
     )
 
@@ -139,6 +143,7 @@ class Store:
         alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
         spill: Spill | str | os.PathLike[str] | bool | None = True,
         redact: Redact | None = None,
+        metrics: bool = True,
         place: str | Mapping[SyncEngine, str] | None = None,
         on_append: OnAppend | None = None,
         world: World | None = None,
@@ -151,6 +156,7 @@ class Store:
         hook: object = on_append
         if hook is not None and (not callable(hook) or iscoroutinefunction(hook)):
             raise InvalidInput(f"on_append= is a function that is not async, not {shown(hook)}")
+        self._measures = Measures(world)
         replicas = check_replicas(replica, replicas)
         kept_in, told = chosen_spill(spill), chosen_alarm(alarm)
         self._counters = Counters()
@@ -166,6 +172,7 @@ class Store:
                 alarm=told,
                 counters=self._counters,
                 cache=cache,
+                measures=self._measures if metrics else None,
             )
             home = None
             if replica is not None and replicas is not None and not each.capabilities.networked:
@@ -442,6 +449,10 @@ class Store:
     def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""
         return self._places.describe()
+
+    def metrics(self) -> Metrics:
+        """What was counted since the store was made: plain data. Asks the store nothing."""
+        return self._measures.snapshot()
 
     def sweep(self, limit: int = 1000) -> Swept:
         """Physically remove at most about `limit` rows of what has expired or was deleted.

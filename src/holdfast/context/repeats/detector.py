@@ -116,9 +116,9 @@ class RepeatDetector:
 
     def appended(
         self, thread: str, user: str | None, messages: Sequence[Mapping[str, Any]]
-    ) -> None:
+    ) -> list[Repeat]:
         """What `holdfast.open(on_append=…)` calls after an append was stored."""
-        self.feed(thread, messages, user=user)
+        return self.feed(thread, messages, user=user)
 
     def _follow(self, thread: str, user: str | None) -> _Followed:
         followed = self._followed.get(thread) or self._begin(thread)

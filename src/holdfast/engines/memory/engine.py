@@ -16,7 +16,9 @@ POLL = 0.02  # seconds between looks at the model while waiting for a change
 class MemoryEngine:
     """The contract over a `Model`. Two engines over one model are two replicas."""
 
-    capabilities = Capabilities(durable=False, shared=False, inline_reads=True, snapshots=True)
+    capabilities = Capabilities(
+        durable=False, shared=False, inline_reads=True, snapshots=True, system="memory"
+    )
 
     def __init__(self, model: Model, world: World) -> None:
         self._model = model
@@ -61,4 +63,5 @@ class MemoryEngine:
             schema=1,
             durability="nothing survives the end of the process",
             bytes=self._model.size(),
+            rows=self._model.rows(),
         )

@@ -189,10 +189,15 @@ class Model:
     def size(self) -> int:
         """Bytes of text held, for `describe`."""
         return sum(
-            sum(len(e.body) for e in cell.entries.values())
-            + sum(len(v.json) for v in cell.documents.values())
-            for cell in self._cells.values()
+            sum(len(e.body) for e in list(cell.entries.values()))
+            + sum(len(v.json) for v in list(cell.documents.values()))
+            for cell in list(self._cells.values())  # another thread may write meanwhile
         )
+
+    def rows(self) -> int:
+        """Entities, entries and documents held, for `describe`."""
+        cells = list(self._cells.values())
+        return len(cells) + sum(len(cell.entries) + len(cell.documents) for cell in cells)
 
     def _one(self, op: Op, now: float) -> Outcome:
         if isinstance(op, Commit):

@@ -9,13 +9,14 @@ from holdfast.engine import Description
 
 def describe(row: tuple[Any, ...], about: dict[str, str]) -> Description:
     """From the row of the query `describe`."""
-    version, fsync, commit, pages, standbys, connections, standby, size = row
+    version, fsync, commit, pages, standbys, connections, standby, size, rows = row
     return Description(
         engine="postgresql",
         version=version,
         schema=int(about.get("schema", "0")),
         durability=_durability(fsync, commit, standbys),
         bytes=size,
+        rows=rows,
         settings={
             "fsync": fsync,
             "synchronous_commit": commit,

@@ -63,6 +63,7 @@ class PostgresEngine:
             native_notify=self._settings.listens,
             snapshots=True,
             networked=True,
+            system="postgresql",
         )
 
     async def _bring_up_to_date(self) -> None:

@@ -274,4 +274,7 @@ SELECT current_setting('server_version'), current_setting('fsync'),
        current_setting('synchronous_standby_names'), current_setting('max_connections')::int,
        pg_is_in_recovery(),
        (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
-        WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r');
+        WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r'),
+       (SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint FROM pg_class c
+        WHERE c.relnamespace = 'holdfast'::regnamespace
+          AND c.relname IN ('entities', 'log', 'documents'));

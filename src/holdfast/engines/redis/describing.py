@@ -51,6 +51,7 @@ def description_of(
         durability=_durability(settings),
         bytes=settings["used_memory"],
         settings=settings,
+        capacity=sum(int(each.get("maxmemory", 0)) for each in infos) or None,
     )
 
 

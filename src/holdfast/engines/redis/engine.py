@@ -31,7 +31,7 @@ from holdfast.ops import Entity, Op, Outcome
 T = TypeVar("T")
 
 CAPABILITIES = Capabilities(
-    durable=True, shared=True, native_notify=True, flights=2, networked=True
+    durable=True, shared=True, native_notify=True, flights=2, networked=True, system="redis"
 )
 
 

@@ -31,7 +31,9 @@ Job = tuple[Sequence[Op], asyncio.AbstractEventLoop, "asyncio.Future[list[Outcom
 class SqliteEngine:
     """The contract over one file."""
 
-    capabilities = Capabilities(durable=True, shared=True, inline_reads=True, snapshots=True)
+    capabilities = Capabilities(
+        durable=True, shared=True, inline_reads=True, snapshots=True, system="sqlite"
+    )
 
     def __init__(self, file: File) -> None:
         self._file = file

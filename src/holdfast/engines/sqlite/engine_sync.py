@@ -26,7 +26,9 @@ POLL = 0.01  # seconds between looks at the file's change counter while waiting
 class SqliteEngine:
     """The contract over one file."""
 
-    capabilities = Capabilities(durable=True, shared=True, inline_reads=True, snapshots=True)
+    capabilities = Capabilities(
+        durable=True, shared=True, inline_reads=True, snapshots=True, system="sqlite"
+    )
 
     def __init__(self, file: File) -> None:
         self._file = file

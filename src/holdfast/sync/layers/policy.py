@@ -145,6 +145,7 @@ class Deadlines:
                 break
             world.block(pause)
             begun = world.monotonic()
+            self._counters.retries += 1
             try:
                 return self._below.execute(ops, deadline - begun)
             except StoreUnavailable as next_error:

@@ -40,7 +40,7 @@ from holdfast.ops import (
 from holdfast.sync.layers.policy import Deadlines
 from holdfast.world import World
 
-logger = logging.getLogger("holdfast.sync.spill")
+logger = logging.getLogger("holdfast.spill")
 
 LATE = "late"  # the document of a thread that says which of its turns came late
 MARKS_KEPT = 100

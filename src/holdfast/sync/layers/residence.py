@@ -38,7 +38,7 @@ from holdfast.routing import route
 from holdfast.sync.layers.stack import Stack
 from holdfast.world import World
 
-logger = logging.getLogger("holdfast.sync.replicas")
+logger = logging.getLogger("holdfast.replicas")
 
 LAYOUT = "layout"  # kind, id and document of the record of the list
 PRESENCE = "replica"  # kind of the leases of those who use the volume

@@ -7,7 +7,7 @@ is put together here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -19,8 +19,11 @@ from holdfast.layers.guard_sync import Guard
 from holdfast.layers.remembered import Cache
 from holdfast.layers.renewal import Renewals
 from holdfast.layers.spill import Spill
-from holdfast.ops import Entity, Op, Outcome
+from holdfast.measures import Measures
+from holdfast.ops import Entity
+from holdfast.storage import Storage
 from holdfast.sync.layers.cache import Caching
+from holdfast.sync.layers.instruments import Execute, Instruments
 from holdfast.sync.layers.policy import Deadlines, Policy
 from holdfast.sync.layers.replay import Replayer
 from holdfast.sync.layers.suppression import Suppression
@@ -28,9 +31,11 @@ from holdfast.world import World
 
 
 class Stack:
-    """Suppression over deadlines over the cache, if there is one, over guard, coalescer and engine.
+    """Instruments over suppression over deadlines over the cache over guard, coalescer and engine.
 
-    Leases are renewed beside them.
+    `execute` goes down to the engine in one round trip, within the time a call may take;
+    `execute_though_open` also past an open breaker, for what nobody will ask again, such as
+    releases. Leases are renewed beside them.
     """
 
     def __init__(
@@ -45,6 +50,7 @@ class Stack:
         alarm: Alarm | None = None,
         counters: Counters | None = None,
         cache: Cache | None = None,
+        measures: Measures | None = None,
     ) -> None:
         alarm, counters = alarm or Alarm(), counters or Counters()
         if spill is not None and (place is None or not engine.capabilities.durable):
@@ -54,15 +60,41 @@ class Stack:
         self.counters = counters
         self.backlog = Backlog(spill, place or "", namespace, world, counters)
         self._world = world
-        self._guard = Guard(engine, self._opened)
+        self._storage = Storage(engine.sibling(), world)
+        meter = None if measures is None else measures.meter(self.capabilities.system or "other")
+        self._guard = Guard(engine, self._opened, meter)
         below = self._guard if cache is None else Caching(self._guard, cache, world)
         self._deadlines = Deadlines(below, policy, world, counters, alarm.slow)
         replayer = Replayer(self._deadlines, self.backlog, engine.capabilities, world, counters)
-        self._top = Suppression(
+        self._suppression = Suppression(
             self._deadlines, self.backlog, replayer, alarm, policy, world, counters
         )
-        self.alarms = self._top.alarms
-        self.suppress = self._top.suppress if policy.threads == "suppress" else None
+        self.alarms = self._suppression.alarms
+        self.suppress = self._suppression.suppress if policy.threads == "suppress" else None
+        self.execute: Execute = self._suppression.execute
+        self.execute_though_open: Execute = self._deadlines.execute_though_open
+        self.context_break = (measures or Measures(world)).context_break
+        if measures is not None and meter is not None:
+            self.execute = Instruments(self.execute, meter, world).execute
+            self.execute_though_open = Instruments(self.execute_though_open, meter, world).execute
+            measures.sample(meter.engine, self._storage)
+            measures.absorb_leases(meter.engine, self.renewals)
+            measures.absorb(counters, counters.as_dict)
+            measures.absorb(self, self._numbers)
+            if cache is not None:
+                counted = cache.counters
+                measures.absorb(
+                    counted,
+                    lambda: {"cache_hits": counted.hits, "cache_misses": counted.misses},
+                )
+
+    def _numbers(self) -> dict[str, float]:
+        """What the layers here have counted, for `Measures`."""
+        return {
+            "spill_depth": self.backlog.depth,
+            "spill_age": self.backlog.age,
+            "breaker_open": float(self.breaker != "closed"),
+        }
 
     @property
     def breaker(self) -> str:
@@ -74,16 +106,8 @@ class Stack:
         """What the engine can do, as data."""
         return self.engine.capabilities
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        """Down to the engine, in one round trip, within the time a call may take."""
-        return self._top.execute(ops)
-
-    def execute_though_open(self, ops: Sequence[Op]) -> list[Outcome]:
-        """Past an open breaker: for what nobody will ask again, such as releases."""
-        return self._deadlines.execute_though_open(ops)
-
     def _opened(self) -> None:
-        self._top.begin()
+        self._suppression.begin()
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Until a log may be past its cursor, at most `timeout` seconds."""
@@ -101,11 +125,13 @@ class Stack:
     def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""
         self._guard.ready()
-        return self.engine.describe()
+        said = self.engine.describe()
+        self._storage.note(said)
+        return said
 
     def close(self) -> None:
         """Finish what is under way, renew nothing any more, let go of everything."""
         self._guard.check_closing()
-        self._top.close()
+        self._suppression.close()
         self._world.call(self.renewals.close)
         self._guard.close()

@@ -25,7 +25,7 @@ from holdfast.sync.layers.policy import Deadlines, Policy
 from holdfast.sync.layers.replay import Replayer
 from holdfast.world import Ticker, World
 
-logger = logging.getLogger("holdfast.sync.policy")
+logger = logging.getLogger("holdfast.policy")
 
 CLOSING_SECONDS = 5.0
 CLOSING_PAUSE = 0.25

@@ -26,7 +26,7 @@ from holdfast.ops import (
 )
 from holdfast.sync.state.scope import Scope, refuse, stored
 
-logger = logging.getLogger("holdfast.sync.leases")
+logger = logging.getLogger("holdfast.leases")
 
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 0.5

@@ -46,7 +46,7 @@ from holdfast.sync.layers.residence import Residence
 from holdfast.sync.layers.stack import Stack
 from holdfast.world import World
 
-logger = logging.getLogger("holdfast.sync.leases")
+logger = logging.getLogger("holdfast.leases")
 
 PLAIN_KEPT = 10_000
 
@@ -84,6 +84,8 @@ class Scope:
         self.world = world
         self.limits = limits
         self.redact = redact
+        self.counters = stack.counters
+        self.context_break = stack.context_break
         self._renewals = stack.renewals
         self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
         self.on_append = on_append

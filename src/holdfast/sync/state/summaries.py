@@ -38,7 +38,7 @@ from holdfast.sync.state.locks import Lock
 from holdfast.sync.state.running import settle
 from holdfast.sync.state.scope import Scope, refuse
 
-logger = logging.getLogger("holdfast.sync.summaries")
+logger = logging.getLogger("holdfast.summaries")
 
 RETAIN = 60.0  # seconds after which the lease that coordinates the making is forgotten
 

@@ -44,7 +44,7 @@ from holdfast.sync.state.scope import OnAppend, Scope, stored
 from holdfast.sync.state.summaries import compact, stored_summary
 from holdfast.sync.state.windows import Wanted, read_window
 
-logger = logging.getLogger("holdfast.sync.threads")
+logger = logging.getLogger("holdfast.threads")
 
 VARS = "vars"
 FORKED_FROM = "forked_from"
@@ -135,9 +135,14 @@ class Thread:
         return Appended("stored", applied.version, cursor)
 
     def _tell(self, hook: OnAppend, messages: tuple[Message, ...]) -> None:
-        """Call the hook on append. What it raises is logged: the messages are stored already."""
+        """Call the hook on append. What it raises is logged: the messages are stored already.
+
+        The repeats that it returns, if any, are counted as context breaks.
+        """
         try:
-            hook(self.id, self._user, messages)
+            found = hook(self.id, self._user, messages)
+            for repeat in found if isinstance(found, list) else ():
+                self._scope.context_break(str(getattr(repeat, "kind", "other")))
         except Exception as error:
             logger.error(
                 "on_append failed", extra={"thread_id": self.id, "error": type(error).__name__}

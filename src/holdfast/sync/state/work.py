@@ -15,7 +15,7 @@ from holdfast.sync.state.scope import Scope
 from holdfast.sync.state.tasks import ATTEMPTS, CALL, COMPLETED, Task, TaskOptions
 from holdfast.sync.state.workflows import ACTIVE, Workflow
 
-logger = logging.getLogger("holdfast.sync.workflows")
+logger = logging.getLogger("holdfast.workflows")
 
 Handlers = Mapping[str, Callable[..., Any]]
 

@@ -57,7 +57,7 @@ from holdfast.sync.state.running import said
 from holdfast.sync.state.runs import Journal, Parked, Run
 from holdfast.sync.state.scope import Scope, refuse, stored
 
-logger = logging.getLogger("holdfast.sync.workflows")
+logger = logging.getLogger("holdfast.workflows")
 
 ACTIVE, COMPLETED, FAILED = "active", "completed", "failed"
 META, STATE, STEP, ERROR = "meta", "state", "step", "error"

@@ -3,7 +3,7 @@
 
     def test_an_outage_is_said_and_not_taken_for_an_empty_history(holdfast_store):
         with holdfast_store.faults.unavailable() as outage:
-            with pytest.raises(holdfast.sync.StoreUnavailable):
+            with pytest.raises(holdfast.StoreUnavailable):
                 holdfast_store.thread("s-1").load()
         assert outage.fired
 

@@ -62,6 +62,7 @@ class PostgresEngine:
             native_notify=self._settings.listens,
             snapshots=True,
             networked=True,
+            system="postgresql",
         )
 
     def _bring_up_to_date(self) -> None:

@@ -29,7 +29,7 @@ from holdfast.sync.engines.redis.servers import ClusterServers, OneServer, Senti
 T = TypeVar("T")
 
 CAPABILITIES = Capabilities(
-    durable=True, shared=True, native_notify=True, flights=2, networked=True
+    durable=True, shared=True, native_notify=True, flights=2, networked=True, system="redis"
 )
 
 

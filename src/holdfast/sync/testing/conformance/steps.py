@@ -363,7 +363,7 @@ def reported() -> Iterator[list[tuple[str, list[str]]]]:
             if record.msg == "workflow_steps_not_asked_for":
                 seen.append((record.__dict__["workflow"], record.__dict__["steps"]))
 
-    logger, note = logging.getLogger("holdfast.sync.workflows"), Note()
+    logger, note = logging.getLogger("holdfast.workflows"), Note()
     logger.addHandler(note)
     try:
         yield seen
