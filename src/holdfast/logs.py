@@ -34,6 +34,9 @@ from holdfast.ops import (
 
 WRITES_LOG = logging.getLogger("holdfast.writes")
 READS_LOG = logging.getLogger("holdfast.reads")
+for _log in (READS_LOG, WRITES_LOG):
+    # What failed is raised too: without a configured handler Python would print bare event names.
+    _log.addHandler(logging.NullHandler())
 
 # What a refusal deserves: a fence that was refused means that two believed to hold one lease.
 _LEVELS = {"fenced": logging.WARNING, "key_reused": logging.WARNING, "conflict": logging.INFO}

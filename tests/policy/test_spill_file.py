@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.counters import Counters
@@ -38,6 +38,7 @@ records = st.builds(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(records, max_size=8, unique_by=lambda r: r.op), st.data())
 def test_a_file_torn_anywhere_gives_back_every_complete_record(
     kept: list[Record], data: st.DataObject

@@ -10,12 +10,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
+from time import monotonic
 
 from holdfast.engine import SyncEngine
 from holdfast.layers.batches import Patience, next_batch, own, too_late
 from holdfast.meter import Meter
 from holdfast.metrics import Histogram
 from holdfast.ops import WRITES, Op, Outcome
+from holdfast.patience import wait_until
 
 
 class Coalescer:
@@ -30,8 +32,8 @@ class Coalescer:
     def execute(self, ops: Sequence[Op], timeout: float | None = None) -> list[Outcome]:
         """Outcomes in the order of `ops`. `timeout` is in seconds.
 
-        It ends the wait for others; a round trip that this thread itself leads is
-        bounded by the engine.
+        It ends the wait for others; a round trip that this thread itself leads is given up by
+        the engine, where there is a network in between.
         """
         writes = [op for op in ops if isinstance(op, WRITES)]
         if not writes:
@@ -54,10 +56,11 @@ class Coalescer:
 class Waiting:
     """What one thread asked for; it sleeps on `wake` until it is answered or made leader."""
 
-    __slots__ = ("batch", "error", "gone", "ops", "outcomes", "sent", "wake")
+    __slots__ = ("batch", "error", "gone", "ops", "outcomes", "sent", "until", "wake")
 
-    def __init__(self, ops: Sequence[Op]) -> None:
+    def __init__(self, ops: Sequence[Op], until: float | None) -> None:
         self.ops = ops
+        self.until = until
         self.sent = False
         self.gone = False
         self.batch: list[Waiting] | None = None  # set: lead this batch, which holds this one
@@ -80,18 +83,21 @@ class Lane:
         self._queue: deque[Waiting] = deque()
 
     def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
+        until = None if timeout is None else monotonic() + timeout
         with self._lock:
             waiting = None
             if self._led:
-                waiting = Waiting(ops)
+                waiting = Waiting(ops, until)
                 self._queue.append(waiting)
             self._led = True
         if waiting is None:
             if self._sizes is not None:
                 self._sizes.add(len(ops))
+            wait_until(until)
             try:
                 return self._engine.execute(ops)
             finally:
+                wait_until(None)
                 self._hand_over()
         self._sleep(waiting, timeout)
         if waiting.batch is not None:
@@ -131,9 +137,11 @@ class Lane:
         batch[0].wake.release()
 
     def _lead(self, batch: list[Waiting]) -> None:
+        wait_until(batch[0].until)
         try:
             self._send(batch, Patience(len(batch)))
         finally:
+            wait_until(None)
             self._hand_over()  # before waking the others: the next batch is already on its way
             for waiting in batch[1:]:
                 waiting.wake.release()

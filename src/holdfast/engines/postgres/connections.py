@@ -21,6 +21,7 @@ from holdfast.engines.postgres.arrays import register
 from holdfast.engines.postgres.failures import is_from_pooler, logger
 from holdfast.engines.postgres.settings import Settings
 from holdfast.engines.postgres.waiting import driven  # async only
+from holdfast.patience import at_most
 
 # sync only: from holdfast.engines.postgres.waiting import bounded
 
@@ -75,7 +76,7 @@ class Pool:
         link = None
         try:
             link = self._pop() or await connect(self._settings)
-            link.answer_by = link.clock() + ANSWER_SECONDS
+            link.answer_by = link.clock() + at_most(ANSWER_SECONDS)
             return await _ask(link, statements)
         except psycopg.Error as error:
             if link is None or _is_well(link):

@@ -14,6 +14,7 @@ from holdfast.engines.redis.failures import lost, refused, unreachable
 from holdfast.engines.redis.server import Address, Server
 from holdfast.engines.redis.wire import MORE, pack, parser
 from holdfast.errors import StoreUnavailable
+from holdfast.patience import at_most
 
 CHUNK = 65_536
 POLLS = hasattr(select, "poll")
@@ -36,7 +37,6 @@ class Link:
         login = self._server.login() if self._server.login is not None else None
         try:
             self._socket = self._dial()
-            self._socket.settimeout(self._server.timeout)
             if POLLS and self._server.tls is None:  # TLS has messages of its own
                 self._idle = select.poll()
                 self._idle.register(self._socket, select.POLLIN)
@@ -57,13 +57,13 @@ class Link:
         if not port:
             connection = socket.socket(socket.AF_UNIX)
             try:
-                connection.settimeout(self._server.connecting)
+                connection.settimeout(at_most(self._server.connecting))
                 connection.connect(host)
             except BaseException:
                 connection.close()
                 raise
             return connection
-        connection = socket.create_connection((host, port), self._server.connecting)
+        connection = socket.create_connection((host, port), at_most(self._server.connecting))
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -84,6 +84,7 @@ class Link:
         assert self._socket is not None, "connect() comes first"
         self._expected = len(commands)
         try:
+            self._socket.settimeout(at_most(self._server.timeout))
             self._socket.sendall(packed)
         except BaseException as error:
             self.drop()

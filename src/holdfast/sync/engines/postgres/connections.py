@@ -20,6 +20,7 @@ from holdfast.engines.postgres.arrays import register
 from holdfast.engines.postgres.failures import is_from_pooler, logger
 from holdfast.engines.postgres.settings import Settings
 from holdfast.engines.postgres.waiting import bounded
+from holdfast.patience import at_most
 
 Rows = list[tuple[Any, ...]]
 
@@ -66,7 +67,7 @@ class Pool:
         link = None
         try:
             link = self._pop() or connect(self._settings)
-            link.answer_by = link.clock() + ANSWER_SECONDS
+            link.answer_by = link.clock() + at_most(ANSWER_SECONDS)
             return _ask(link, statements)
         except psycopg.Error as error:
             if link is None or _is_well(link):
