@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from tempfile import mkstemp
 
 from holdfast.errors import InvalidInput
 
@@ -15,6 +14,8 @@ class WholeFile:
     def __init__(self, path: str) -> None:
         self._path = os.path.abspath(path)
         folder = os.path.dirname(self._path)
+        from tempfile import mkstemp  # a tenth of what importing Holdfast would take
+
         try:
             descriptor, self._temporary = mkstemp(dir=folder, prefix=".holdfast-")
         except OSError as error:

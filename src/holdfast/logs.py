@@ -8,7 +8,6 @@ document says, and never a URL.
 
 from __future__ import annotations
 
-import json
 import logging
 from datetime import UTC, datetime
 from typing import Any
@@ -192,4 +191,6 @@ class JsonFormatter(logging.Formatter):
         line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=True)
+        from json import dumps  # for those who use this; msgspec would not escape what is not ASCII
+
+        return dumps(line, default=str, ensure_ascii=True)

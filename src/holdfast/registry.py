@@ -7,7 +7,6 @@ an engine and does no I/O.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -179,5 +178,7 @@ def _factory(url: EngineURL, builtin: dict[str, str], group: str) -> Factory:
 
 
 def _meant(word: str, known: Iterable[str]) -> str:
+    import difflib  # for mistakes only
+
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""

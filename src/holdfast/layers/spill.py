@@ -15,7 +15,6 @@ import sys
 import weakref
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from pathlib import Path
 from zlib import crc32
 
 import msgspec
@@ -77,14 +76,14 @@ def default_directory() -> str:
     told = os.environ.get(ENV)
     if told:
         return told
-    home = Path(os.path.expanduser("~"))
+    join, home = os.path.join, os.path.expanduser("~")
     if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+        base = os.environ.get("LOCALAPPDATA") or join(home, "AppData", "Local")
     elif sys.platform == "darwin":
-        base = home / "Library" / "Application Support"
+        base = join(home, "Library", "Application Support")
     else:
-        base = Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state")
-    return str(base / "holdfast" / "spill")
+        base = os.environ.get("XDG_STATE_HOME") or join(home, ".local", "state")
+    return join(base, "holdfast", "spill")
 
 
 class Record(Struct, frozen=True, array_like=True):
