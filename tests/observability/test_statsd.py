@@ -66,7 +66,7 @@ def counted(lines: list[dict[str, Any]]) -> Counter[str]:
 
 
 async def test_lookups_go_by_the_names_of_agents_dashboards(store: Any, listener: Listener) -> None:
-    with Statsd(store, port=listener.port, every=0.05):
+    with Statsd(store, port=listener.port, every=0.5):
         for _ in range(30):
             await ok(store.thread("s-1").load())
         with store.faults.unavailable(), pytest.raises(StoreUnavailable) as raised:
