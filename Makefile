@@ -18,7 +18,7 @@ unexport PYTHONPATH PYTHONHOME
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types sync drift test soak bench bench-repeats demo clean
+.PHONY: help venv lint types sync drift packages test soak bench bench-repeats demo clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 15
@@ -48,7 +48,10 @@ drift: $(STAMP) ## fail if src/holdfast/sync is not what the generator writes
 	@$(BIN)/python tools/async_to_sync.py --check
 
 # Exit status 5 is pytest's "nothing selected": right when ARGS leaves a run empty.
-test: lint types drift ## lint, types, drift, then every test but the soaks
+packages: $(STAMP) ## Debian packages that some tests need, where they may be installed
+	@$(BIN)/python tools/system_packages.py
+
+test: lint types drift packages ## lint, types, drift, then every test but the soaks
 	@$(PYTEST) -n $(JOBS) --dist worksteal -m "not soak and not timing" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
 	@$(PYTEST) -m "timing and not soak" $(ARGS) || [ $$? -eq 5 ]
 

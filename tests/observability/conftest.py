@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
-import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -43,19 +41,8 @@ async def store(open_store: Open) -> AsyncIterator[Any]:
 
 @pytest.fixture(scope="session")
 def prometheus_tools() -> dict[str, str]:
-    """Paths of `prometheus` and `promtool`; installed where that is allowed.
-
-    Without them the tests that need them fail in CI; elsewhere they say loudly what was not tried.
-    """
+    """Paths of `prometheus` and `promtool`; tools/system_packages.py installs them where it may."""
     found = {name: shutil.which(name) for name in ("prometheus", "promtool")}
-    if None in found.values() and os.geteuid() == 0 and shutil.which("apt-get"):
-        # Two workers may come here at once: the second waits for the first.
-        install = ["apt-get", "install", "-y", "-q", "-o", "DPkg::Lock::Timeout=120", "prometheus"]
-        try:
-            subprocess.run(install, capture_output=True, timeout=150, check=False)
-        except subprocess.TimeoutExpired:
-            return {}
-        found = {name: shutil.which(name) for name in found}
     return {name: path for name, path in found.items() if path is not None}
 
 

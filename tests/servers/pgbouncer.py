@@ -1,26 +1,24 @@
 """A real PgBouncer in transaction mode before a real PostgreSQL.
 
-No wheel carries it: a binary that the system has is used; as root with apt it is installed. Where
-neither is possible the tests that need it say loudly that they did not run; in CI they fail.
+No wheel carries it: tools/system_packages.py installs it where that is allowed. Where there is none
+the tests that need it say loudly that they did not run; in CI they fail.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from functools import cache
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from servers.postgres import PostgresServer, as_nobody, free_port, give
+from system_packages import find, is_required
 
-INSTALL_SECONDS = 120
 READY_SECONDS = 15.0
 SERVER_CONNECTIONS = 3  # fewer than clients: each transaction gets another session than the last
 MISSING = "PgBouncer is not on this machine and could not be installed: NOT TESTED behind it"
@@ -104,7 +102,7 @@ def need_pgbouncer(request: pytest.FixtureRequest) -> None:
     """Go on only where there is one."""
     if _binary():
         return
-    if os.environ.get("CI"):
+    if is_required("pgbouncer"):
         pytest.fail(MISSING)
     capturing = request.config.pluginmanager.getplugin("capturemanager")
     with capturing.global_and_fixture_disabled():
@@ -119,23 +117,5 @@ def keeps_nothing() -> list[str]:
     return ["max_prepared_statements = 0"] if release >= (1, 21) else []
 
 
-@cache
 def _binary() -> str:
-    return _find() or _install()
-
-
-def _find() -> str:
-    return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or ""
-
-
-def _install() -> str:
-    if os.getuid() != 0 or not shutil.which("apt-get"):
-        return ""
-    lock = ("-o", f"DPkg::Lock::Timeout={INSTALL_SECONDS}")  # another worker may be at it
-    command = ["apt-get", *lock, "install", "-y", "-qq", "--no-install-recommends", "pgbouncer"]
-    quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    try:
-        subprocess.run(command, timeout=INSTALL_SECONDS, capture_output=True, env=quiet, check=True)
-    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-        print(f"apt-get: {error}", file=sys.stderr)
-    return _find()
+    return find("pgbouncer") or ""
