@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -112,7 +113,8 @@ class Replica:
 
     def signal(self, number: int) -> None:
         if self._process.returncode is None:
-            os.kill(self._process.pid, number)
+            with suppress(ProcessLookupError):  # it has ended, and the loop was not told yet
+                os.kill(self._process.pid, number)
 
     async def kill(self) -> None:
         """SIGKILL: nothing is flushed, nobody is told."""

@@ -131,6 +131,7 @@ class TurnRace(Struct, frozen=True):
     acknowledged: list[str]  # turns
     order: list[tuple[str, int]]  # what is stored: turn and part, in order
     parts: int  # messages a turn
+    unreadable: str = ""  # why the conversation could not be read any more
 
 
 class TaskRace(Struct, frozen=True):

@@ -134,6 +134,7 @@ class Audit:
             environment=_environment(options),
         )
         self._proxy: Proxy | None = None
+        self._places = [self.place]
 
     def _file_is_new(self) -> str | None:
         """The path of a file that exists only because of this audit."""
@@ -176,6 +177,11 @@ class Audit:
             prefix = f"{number:>2}/{len(WORKLOADS)} {WORDS[name]}"
             self.show(prefix)
             stage.say = lambda more, prefix=prefix: self.show(f"{prefix}: {more}")  # type: ignore[misc]
+            if self.place.kind == "naive":
+                # What one workload breaks for good must not hide what the next would find.
+                await fleet.rest()
+                fleet.place = replace(self.place, namespace=f"{self.place.namespace}-{name}")
+                self._places.append(fleet.place)
             await self._one(stage, name)
 
     def _asked_elsewhere(self, name: str) -> bool:
@@ -238,7 +244,7 @@ class Audit:
             return [LinkFault(proxy, kind, changed) for kind in LABELS]
         found: list[Any] = []
         if can_fill() and self._on_files():
-            found.append(DiskFull())
+            found.append(self._full_disk())
         if self.place.kind == "store":
             path = safety.file_of(parse(self.place.name))
             if path is not None:
@@ -257,6 +263,9 @@ class Audit:
             await self._proxy.open()
         return self._proxy, {field: through(url, self._proxy.port)}
 
+    def _full_disk(self) -> DiskFull:
+        return DiskFull() if self.place.kind != "naive" else DiskFull(room=256)
+
     def _on_files(self) -> bool:
         if self.place.kind == "store":
             return safety.file_of(parse(self.place.name)) is not None
@@ -272,7 +281,7 @@ class Audit:
         if linked is not None:
             fault = LinkFault(linked[0], "refuse", linked[1])
         elif can_fill() and self._on_files():
-            fault = DiskFull()
+            fault = self._full_disk()
         metrics, alerts = self.options.metrics_url, self.options.alerts_url
         self.record.monitoring = await monitoring.conduct(
             stage,
@@ -326,10 +335,11 @@ class Audit:
         if self._proxy is not None:
             await self._proxy.close()
         if self.place.kind in ("naive", "factory"):
-            target = create(self.place)
-            await target.call("open")
-            await target.call("clean")
-            await target.call("close")
+            for place in self._places:
+                target = create(place)
+                await target.call("open")
+                await target.call("clean")
+                await target.call("close")
         if noted:
             await safety.drop_all(self.place.name, self.place.namespace)
             await safety.forget(self.place.name, self.place.namespace)

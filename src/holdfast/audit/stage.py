@@ -30,7 +30,7 @@ class Sizes(Struct, frozen=True):
     workflows: int = 4
     history: tuple[int, ...] = (10, 100, 1000)
     outage: float = 2.0  # seconds that a disturbance lasts
-    growth_turns: int = 500
+    growth_turns: int = 300
 
 
 class Stage:

@@ -16,15 +16,16 @@ class DiskFull:
 
     label = "the disk is full"
 
-    def __init__(self) -> None:
+    def __init__(self, room: int = ROOM) -> None:
         self.changed: dict[str, Any] = {}
+        self._room = room
         self._before: tuple[int, int] | None = None
 
     async def begin(self, replica: Any) -> None:
         import resource  # not on every system, see can_fill
 
         self._before = resource.prlimit(replica.pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(replica.pid, resource.RLIMIT_FSIZE, (ROOM, self._before[1]))
+        resource.prlimit(replica.pid, resource.RLIMIT_FSIZE, (self._room, self._before[1]))
 
     async def end(self, replica: Any) -> None:
         import resource

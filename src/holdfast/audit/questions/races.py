@@ -63,7 +63,10 @@ def turns(race: TurnRace) -> tuple[list[str], list[Evidence], str]:
         if names
     ]
     example = ""
-    if problems:
+    if race.unreadable:
+        problems = [f"the conversation cannot be read any more: all {total} turns are lost"]
+        example = race.unreadable
+    elif problems:
         example = (
             f"lost {lost[:5]}, doubled {doubled[:5]}, split {split[:5]}, reordered {disordered[:5]}\n"
             f"  stored: {[f'{name}.{part}' for name, part in race.order[:16]]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import Any
 
@@ -64,12 +63,8 @@ async def describe(target: Target, tell: Any) -> Any:
 
 async def write(target: Target, tell: Any, threads: list[str], count: int) -> None:
     for first in range(0, count, len(threads)):
-        await asyncio.gather(
-            *(
-                target.append(thread, turn(f"{first}/{count}"), f"{first}/{count}")
-                for thread in threads
-            )
-        )
+        for thread in threads:
+            await target.append(thread, turn(f"{first}/{count}"), f"{first}/{count}")
 
 
 async def written(target: Target, tell: Any) -> int | None:

@@ -121,13 +121,8 @@ def _together(histograms: Any) -> Histogram:
 
 async def prepare(target: Target, tell: Any, threads: list[str]) -> None:
     """Give every conversation a past."""
-    for number in range(0, len(threads), 10):
-        await asyncio.gather(
-            *(
-                target.append(thread, [m for n in range(10) for m in turn(f"past/{n}")], "past")
-                for thread in threads[number : number + 10]
-            )
-        )
+    for thread in threads:
+        await target.append(thread, [m for n in range(10) for m in turn(f"past/{n}")], "past")
     await warm(target, tell, threads[:20])
 
 

@@ -34,10 +34,14 @@ async def turns(stage: Stage) -> TurnRace:
         )
     )
     (reader,) = await stage.fleet.start()
-    order = await reader.ask("racing:stored", thread=thread)
+    order, unreadable = [], ""
+    try:
+        order = await reader.ask("racing:stored", thread=thread)
+    except Failed as error:
+        unreadable = str(error)[:200]
     await stage.fleet.end(reader, *replicas)
     acknowledged = sorted({name for names in said for name in names})
-    return TurnRace(acknowledged, [(str(name), part) for name, part in order], 2)
+    return TurnRace(acknowledged, [(str(name), part) for name, part in order], 2, unreadable)
 
 
 async def append_all(
