@@ -43,6 +43,7 @@ class Canvas(NamedTuple):
 
 WIDE: Final = Canvas("wide", 900, 330)
 HALF: Final = Canvas("wide", 560, 320)
+LOW: Final = Canvas("wide", 900, 240)
 NARROW: Final = Canvas("narrow", 360, 290, left=50, right=10)
 
 
@@ -64,12 +65,13 @@ def timeline(found: Timeline, limit: float | None, name: str) -> Markup:
     return _both(lambda canvas: _timeline(found, limit, canvas, f"{name}-{canvas.name}"), WIDE)
 
 
-def curve(found: Curve, limit: float | None, name: str) -> Markup:
-    return _both(lambda canvas: _curve(found, limit, canvas, f"{name}-{canvas.name}"), HALF)
+def curve(found: Curve, limit: float | None, name: str, alone: bool) -> Markup:
+    wide = WIDE if alone else HALF
+    return _both(lambda canvas: _curve(found, limit, canvas, f"{name}-{canvas.name}"), wide)
 
 
 def growth(found: Growth, name: str) -> Markup:
-    return _both(lambda canvas: _growth(found, canvas, f"{name}-{canvas.name}"), WIDE)
+    return _both(lambda canvas: _growth(found, canvas, f"{name}-{canvas.name}"), LOW)
 
 
 def _both(draw: Callable[[Canvas], Markup], wide: Canvas) -> Markup:
@@ -82,15 +84,15 @@ def _both(draw: Callable[[Canvas], Markup], wide: Canvas) -> Markup:
 def _timeline(found: Timeline, limit: float | None, canvas: Canvas, name: str) -> Markup:
     moments = [moment for moment in found.moments if _whole(moment)]
     rates_top = canvas.floor - 48
-    ends = [moment.at for moment in moments] + [s.end for s in found.faults if usable(s.end)]
+    ends = [moment.at + 1 for moment in moments] + [s.end for s in found.faults if usable(s.end)]
     across = flat(0.0, max(ends, default=1.0), canvas.left, canvas.end)
     up = upright(_figures(moments, limit), rates_top - 26, canvas.top)
     drawn = [
         *_windows(found.faults, across, canvas),
         *_grid_across(up, canvas),
         *_grid_up(across, canvas, "seconds"),
-        _limit(limit, up, canvas),
         *(_drawn(_over_time(series, moments, across, up)) for series in SERIES),
+        _limit(limit, up, canvas),
         *_rates(moments, across, rates_top, canvas),
     ]
     said = [Readout(across.place(m.at), _second(m, found.faults)) for m in moments]
@@ -191,7 +193,6 @@ def _curve(found: Curve, limit: float | None, canvas: Canvas, name: str) -> Mark
     drawn = [
         *_grid_across(up, canvas),
         *_grid_up(across, canvas, found.x, [point.x for point in points]),
-        _limit(limit, up, canvas),
         *(_drawn(line) for line in lines),
         *(
             tag("circle", class_=f"dot {line.name}", cx=x, cy=y, r=3.5)
@@ -199,6 +200,7 @@ def _curve(found: Curve, limit: float | None, canvas: Canvas, name: str) -> Mark
             for stretch in line.stretches
             for x, y in stretch
         ),
+        _limit(limit, up, canvas),
     ]
     said = [
         Readout(across.place(p.x), f"{words.number(p.x)} {words.line(found.x)}: {_percentiles(p)}")
@@ -225,6 +227,7 @@ def _growth(found: Growth, canvas: Canvas, name: str) -> Markup:
     drawn = [
         *_grid_across(up, canvas, words.size, "bytes"),
         *_grid_up(across, canvas, "days from now"),
+        tag("polygon", class_="area", points=_places([*line, *_down(line, canvas)])),
         _path("stored", [line]),
     ]
     if found.capacity is not None and usable(found.capacity):
@@ -245,6 +248,15 @@ def _growth(found: Growth, canvas: Canvas, name: str) -> Markup:
     ]
     what = "Growth of the stored state over the days to come."
     return _svg(canvas, name, what, drawn, said_at)
+
+
+def _down(line: Sequence[tuple[float, float]], canvas: Canvas) -> list[tuple[float, float]]:
+    """The floor under a line, on the way back."""
+    return [(x, canvas.floor) for x, _ in reversed(line)]
+
+
+def _places(line: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in line)
 
 
 # --- parts ------------------------------------------------------------------------------
@@ -313,9 +325,9 @@ def _limit(limit: float | None, up: Axis, canvas: Canvas) -> Markup | None:
         tag(
             "text",
             f"limit of p95: {milliseconds(limit)}",
-            class_="limit-text",
-            x=canvas.left + 6,
-            y=y - 5,
+            class_="limit-text end",
+            x=canvas.end - 4,
+            y=y - 6,
         ),
     )
 

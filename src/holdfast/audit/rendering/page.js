@@ -11,7 +11,9 @@ for (const chart of document.querySelectorAll("svg.chart")) {
     readout.setAttribute("aria-live", "polite");
     figure.querySelector("svg.narrow").after(readout);
   }
-  const hint = "Point at the chart, or focus it and use ← and →, to read the figures.";
+  const hint = matchMedia("(hover: none)").matches
+    ? "Touch the chart to read its figures."
+    : "Point at the chart, or use ← and →, to read its figures.";
   const cursor = document.createElementNS("http://www.w3.org/2000/svg", "line");
   cursor.setAttribute("class", "cursor");
   cursor.setAttribute("y1", chart.dataset.top);
@@ -41,10 +43,13 @@ for (const chart of document.querySelectorAll("svg.chart")) {
     return best;
   }
 
-  chart.addEventListener("pointermove", (event) => {
+  function point(event) {
     const box = chart.getBoundingClientRect();
     show(nearest(((event.clientX - box.left) / box.width) * chart.viewBox.baseVal.width));
-  });
+  }
+
+  chart.addEventListener("pointerdown", point);
+  chart.addEventListener("pointermove", point);
   chart.addEventListener("pointerleave", hide);
   chart.addEventListener("blur", hide);
   chart.addEventListener("keydown", (event) => {

@@ -225,9 +225,11 @@ def _card(answer: Answer, anchor: str) -> Markup:
         tag("p", words.waiver(answer).capitalize(), class_="waiver") if answer.waived else None,
         tag("p", answer.why, class_="why") if answer.why else None,
         _evidence(answer.evidence),
-        _block("Counter-example: the smallest history that shows it", answer.counter_example),
+        _block(
+            "Counter-example: the smallest history that shows it", _code(answer.counter_example)
+        ),
         _remedy(answer),
-        _block("See it again", answer.reproduce),
+        _block("See it again", _command(answer.reproduce)),
         class_=f"card {answer.verdict}",
         id=anchor,
     )
@@ -258,10 +260,22 @@ def _small(text: str) -> Markup | None:
     return tag("span", text, class_="power") if text else None
 
 
-def _block(title: str, text: str) -> Markup | None:
+def _block(title: str, text: Markup | None) -> Markup | None:
+    if text is None:
+        return None
+    return tag("div", tag("h4", title), text, class_="block")
+
+
+def _code(text: str) -> Markup | None:
+    return tag("pre", tag("code", text), tabindex="0") if text else None
+
+
+def _command(text: str) -> Markup | None:
+    """Broken between words alone, so that `--only` stays whole on a phone."""
     if not text:
         return None
-    return tag("div", tag("h4", title), tag("pre", tag("code", text), tabindex="0"), class_="block")
+    parts = [part for word in text.split(" ") for part in (tag("span", word), " ")]
+    return tag("pre", tag("code", *parts[:-1]), tabindex="0")
 
 
 def _remedy(answer: Answer) -> Markup | None:
@@ -282,11 +296,15 @@ def _timelines(report: Report) -> Iterator[Markup]:
     for at, found in enumerate(report.timelines, 1):
         yield _figure(
             found.title,
-            charts.timeline(found, report.thresholds.get(_P95_LIMIT), f"timeline-{at}"),
+            charts.timeline(found, _limit(report), f"timeline-{at}"),
             _faults(found),
             _table(("second", *charts.SERIES, "intended", "achieved", "failed"), _seconds(found)),
             legend=True,
         )
+
+
+def _limit(report: Report) -> float | None:
+    return report.thresholds.get(_P95_LIMIT)
 
 
 def _faults(found: Timeline) -> Markup | None:
@@ -312,7 +330,7 @@ def _curves(report: Report) -> Iterator[Markup]:
     figures = [
         _figure(
             found.title,
-            charts.curve(found, report.thresholds.get(_P95_LIMIT), f"curve-{at}"),
+            charts.curve(found, _limit(report), f"curve-{at}", alone=len(report.curves) == 1),
             _table((found.x, *charts.SERIES), _points(found)),
             legend=True,
         )
@@ -400,7 +418,7 @@ def _facts(report: Report) -> Markup:
     return _section(
         "conditions",
         "How it was measured",
-        tag("div", tag("h3", "Command"), tag("pre", tag("code", report.command), tabindex="0")),
+        _block("Command", _command(report.command)),
         tag("div", *lists, class_="pairs") if lists else None,
         _glossary(report),
     )

@@ -89,11 +89,8 @@ def _answer(page: _Page, answer: Answer, column: int) -> None:
     page.add(answer.summary, first=first, indent=indent)
     if answer.waived is not None:
         page.add(words.waiver(answer), first=" " * indent, indent=indent)
-    if words.needs_work(answer):
-        if answer.remedy:
-            page.add(answer.remedy, first=f"{' ' * indent}→ ", indent=indent + 2)
-        if answer.reproduce:
-            page.add(answer.reproduce, _DIM, first=f"{' ' * indent}$ ", indent=indent + 2)
+    if words.needs_work(answer) and answer.remedy:
+        page.add(answer.remedy, first=f"{' ' * indent}→ ", indent=indent + 2)
 
 
 def _settings(page: _Page, report: Report) -> None:
