@@ -1,4 +1,4 @@
-"""What an audit found, as data. Every form of the report derives from this and from nothing else."""
+"""What an audit found, as data. Every form of the report derives from this alone."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""The forms of a report: each one a pure function from `Report` to text, and none knows another."""

@@ -1,0 +1,441 @@
+"""The report as one HTML file that needs nothing else: no network, no library, no font."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from holdfast.audit.rendering import charts, words
+from holdfast.audit.rendering.markup import Markup, tag
+from holdfast.audit.report import Answer, Curve, Evidence, Report, Timeline, Verdict
+
+# Each verdict has a shape besides its word and its colour; drawn in a square of 20.
+_SHAPES: Final[dict[Verdict, str]] = {
+    "pass": "M5 10.5l3.5 3.5L15 6.5",
+    "warn": "M10 5v6M10 14v.6",
+    "fail": "M6 6l8 8M14 6l-8 8",
+    "unknown": "M7.3 7.6a2.7 2.7 0 1 1 4 2.4c-.9.5-1.3 1-1.3 1.9M10 14.6v.2",
+    "error": "M10 5v6M10 14v.6",
+    "absent": "M5.5 10h9",
+}
+_P95_LIMIT: Final = "lookup_p95_ms"
+
+
+def html(report: Report) -> str:
+    """The page. Whatever a field holds stays text, and no code but the page's own runs."""
+    style, script = _file("page.css"), _file("page.js")
+    return "<!doctype html>\n" + tag(
+        "html", _head(report, style, script), _body(report, script), lang="en"
+    )
+
+
+@cache
+def _file(name: str) -> Markup:
+    return Markup((files("holdfast.audit.rendering") / name).read_text("utf-8"))
+
+
+def _head(report: Report, style: Markup, script: Markup) -> Markup:
+    allowed = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{allowed}">'),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", f"{report.verdict.upper()}: {words.line(report.title)} · Holdfast audit"),
+        tag("link", rel="icon", href="data:,"),
+        tag("style", style),
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _body(report: Report, script: Markup) -> Markup:
+    return tag(
+        "body",
+        tag("a", "Skip to the questions", class_="skip", href="#questions"),
+        tag("header", _hero(report)),
+        tag(
+            "main",
+            _glance(report),
+            _measurements(report),
+            _section(
+                "questions",
+                "The questions, one by one",
+                *(_card(answer, _anchor(at)) for at, answer in enumerate(report.answers, 1)),
+            ),
+            _settings(report),
+            _facts(report),
+        ),
+        _footer(report),
+        tag("script", script),
+    )
+
+
+def _section(name: str, title: str, *children: Markup | None) -> Markup:
+    return tag(
+        "section",
+        tag("h2", title, id=f"{name}-title"),
+        *children,
+        id=name,
+        aria_labelledby=f"{name}-title",
+    )
+
+
+# --- the top ----------------------------------------------------------------------------
+
+
+def _hero(report: Report) -> Markup:
+    facts = [
+        ("Target", tag("code", report.target)),
+        ("Started", words.moment(report.started)),
+        ("Took", words.duration(report.seconds)),
+        ("Profile", report.profile),
+        ("Seed", str(report.seed)),
+    ]
+    return tag(
+        "div",
+        tag("p", "Holdfast audit", class_="overline"),
+        tag("h1", tag("span", report.title, class_="title")),
+        tag(
+            "div",
+            _shape(report.verdict),
+            tag(
+                "div",
+                tag("p", report.verdict.upper(), class_="verdict"),
+                tag("p", report.sentence, class_="sentence"),
+            ),
+            class_="statement",
+        ),
+        _interruption(report),
+        _counts(report),
+        tag("dl", *(_pair(name, value) for name, value in facts), class_="facts"),
+        class_=f"hero {report.verdict}",
+    )
+
+
+def _pair(name: str, value: str) -> Markup:
+    return tag("div", tag("dt", name), tag("dd", value))
+
+
+def _interruption(report: Report) -> Markup | None:
+    if not report.interrupted:
+        return None
+    said = "This audit was interrupted. What it did not reach is unknown, and counts as that."
+    return tag("p", said, class_="interrupted", role="note")
+
+
+def _counts(report: Report) -> Markup:
+    tiles = [
+        tag("li", tag("b", str(many)), f" {verdict}", class_=verdict, title=words.MEANINGS[verdict])
+        for verdict, many in words.counts(report)
+    ]
+    if many := words.waived(report):
+        tiles.append(tag("li", tag("b", str(many)), " waived", class_="waived"))
+    return tag("ul", *tiles, class_="counts", aria_label="How many answers have each verdict")
+
+
+def _shape(verdict: Verdict) -> Markup:
+    return tag(
+        "svg",
+        tag("circle", cx=10.0, cy=10.0, r=10.0),
+        tag("path", d=_SHAPES[verdict]),
+        class_="shape",
+        viewBox="0 0 20 20",
+        aria_hidden="true",
+    )
+
+
+def _chip(verdict: Verdict) -> Markup:
+    return tag(
+        "span", _shape(verdict), verdict, class_=f"chip {verdict}", title=words.MEANINGS[verdict]
+    )
+
+
+# --- at a glance ------------------------------------------------------------------------
+
+
+def _glance(report: Report) -> Markup:
+    rows = [
+        tag(
+            "tr",
+            tag("td", _number(answer), class_="number"),
+            tag("td", _chip(answer.verdict), _waived_mark(answer)),
+            tag(
+                "td",
+                tag("a", answer.question, href=f"#{_anchor(at)}"),
+                tag("div", answer.summary, class_="finding"),
+            ),
+        )
+        for at, answer in enumerate(report.answers, 1)
+    ]
+    return _section(
+        "glance",
+        "At a glance",
+        tag(
+            "table",
+            tag("caption", "Every question with its verdict and its finding", class_="hidden"),
+            _heads("", "Verdict", "Question and finding"),
+            tag("tbody", *rows),
+            class_="glance",
+        ),
+    )
+
+
+def _number(answer: Answer) -> str:
+    return "" if answer.number is None else str(answer.number)
+
+
+def _waived_mark(answer: Answer) -> Markup | None:
+    return tag("div", "waived", class_="waived-mark") if answer.waived is not None else None
+
+
+def _anchor(at: int) -> str:
+    """By its place, because an id of the report may hold anything."""
+    return f"answer-{at}"
+
+
+def _heads(*names: str) -> Markup:
+    return tag("thead", tag("tr", *(tag("th", name, scope="col") for name in names)))
+
+
+# --- one card a question ----------------------------------------------------------------
+
+
+def _card(answer: Answer, anchor: str) -> Markup:
+    return tag(
+        "article",
+        tag(
+            "header",
+            tag("span", _number(answer), class_="number") if answer.number is not None else None,
+            tag("h3", answer.question),
+            _chip(answer.verdict),
+        ),
+        tag("p", answer.summary, class_="summary"),
+        tag("p", words.waiver(answer).capitalize(), class_="waiver") if answer.waived else None,
+        tag("p", answer.why, class_="why") if answer.why else None,
+        _evidence(answer.evidence),
+        _block(
+            "Counter-example: the smallest history that shows it", _code(answer.counter_example)
+        ),
+        _remedy(answer),
+        _block("See it again", _command(answer.reproduce)),
+        class_=f"card {answer.verdict}",
+        id=anchor,
+    )
+
+
+def _evidence(found: Sequence[Evidence]) -> Markup | None:
+    if not found:
+        return None
+    rows = [
+        tag(
+            "tr",
+            tag("th", fact.what, _small(fact.power), scope="row"),
+            tag("td", words.measured(fact), class_="value"),
+            tag("td", fact.limit or "–"),
+        )
+        for fact in found
+    ]
+    return tag(
+        "table",
+        tag("caption", "Evidence", class_="hidden"),
+        _heads("Evidence", "Measured", "Held against"),
+        tag("tbody", *rows),
+        class_="evidence",
+    )
+
+
+def _small(text: str) -> Markup | None:
+    return tag("span", text, class_="power") if text else None
+
+
+def _block(title: str, text: Markup | None) -> Markup | None:
+    if text is None:
+        return None
+    return tag("div", tag("h4", title), text, class_="block")
+
+
+def _code(text: str) -> Markup | None:
+    return tag("pre", tag("code", text), tabindex="0") if text else None
+
+
+def _command(text: str) -> Markup | None:
+    """Broken between words alone, so that `--only` stays whole on a phone."""
+    if not text:
+        return None
+    parts = [part for word in text.split(" ") for part in (tag("span", word), " ")]
+    return tag("pre", tag("code", *parts[:-1]), tabindex="0")
+
+
+def _remedy(answer: Answer) -> Markup | None:
+    if not answer.remedy:
+        return None
+    return tag("div", tag("h4", "What to do"), tag("p", answer.remedy), class_="remedy")
+
+
+# --- charts -----------------------------------------------------------------------------
+
+
+def _measurements(report: Report) -> Markup | None:
+    drawn = [*_timelines(report), *_curves(report), *_growth(report)]
+    return _section("measured", "What was measured", *drawn) if drawn else None
+
+
+def _timelines(report: Report) -> Iterator[Markup]:
+    for at, found in enumerate(report.timelines, 1):
+        yield _figure(
+            found.title,
+            charts.timeline(found, _limit(report), f"timeline-{at}"),
+            _faults(found),
+            _table(("second", *charts.SERIES, "intended", "achieved", "failed"), _seconds(found)),
+            legend=True,
+        )
+
+
+def _limit(report: Report) -> float | None:
+    return report.thresholds.get(_P95_LIMIT)
+
+
+def _faults(found: Timeline) -> Markup | None:
+    if not found.faults:
+        return None
+    items = [
+        tag("li", fault.label, tag("span", f" {_from_to(fault.start, fault.end)}", class_="when"))
+        for fault in found.faults
+    ]
+    return tag("ol", *items, class_="faults", aria_label="What was done to the target, and when")
+
+
+def _from_to(start: float, end: float) -> str:
+    return f"{words.number(round(start, 1))}–{words.number(round(end, 1))} s"
+
+
+def _seconds(found: Timeline) -> Iterator[tuple[float, ...]]:
+    for m in found.moments:
+        yield m.at, m.p50, m.p95, m.p99, m.intended, m.achieved, m.failed
+
+
+def _curves(report: Report) -> Iterator[Markup]:
+    figures = [
+        _figure(
+            found.title,
+            charts.curve(found, _limit(report), f"curve-{at}", alone=len(report.curves) == 1),
+            _table((found.x, *charts.SERIES), _points(found)),
+            legend=True,
+        )
+        for at, found in enumerate(report.curves, 1)
+    ]
+    if figures:
+        yield tag("div", *figures, class_="pairs")
+
+
+def _points(found: Curve) -> Iterator[tuple[float, ...]]:
+    for point in found.points:
+        yield point.x, point.p50, point.p95, point.p99
+
+
+def _growth(report: Report) -> Iterator[Markup]:
+    if report.growth is not None:
+        said = tag("p", words.growth(report), class_="said")
+        yield _figure("Growth of the stored state", charts.growth(report.growth, "growth"), said)
+
+
+def _figure(title: str, drawn: Markup, *below: Markup | None, legend: bool = False) -> Markup:
+    return tag("figure", tag("figcaption", title), _legend() if legend else None, drawn, *below)
+
+
+def _legend() -> Markup:
+    keys = [
+        tag("span", tag("i", class_=f"key {series}"), f"{series} · {meaning}")
+        for series, meaning in zip(
+            charts.SERIES, ("half are faster", "19 of 20 are", "99 of 100 are"), strict=True
+        )
+    ]
+    return tag("div", *keys, class_="legend")
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[float]]) -> Markup:
+    """The chart's figures for those who do not see it, or want to know exactly."""
+    lines = [tag("tr", *(tag("td", words.number(value)) for value in row)) for row in rows]
+    return tag(
+        "details",
+        tag("summary", "The figures as a table"),
+        tag(
+            "div", tag("table", _heads(*names), tag("tbody", *lines)), class_="scroll", tabindex="0"
+        ),
+    )
+
+
+# --- the rest ---------------------------------------------------------------------------
+
+
+def _settings(report: Report) -> Markup | None:
+    if not report.settings:
+        return None
+    rows = [
+        tag(
+            "tr",
+            tag("td", _chip(setting.verdict)),
+            tag("th", tag("code", setting.name), scope="row"),
+            tag(
+                "td", tag("code", setting.value), tag("span", words.source(setting), class_="power")
+            ),
+            tag("td", setting.meaning, class_="wide-cell"),
+        )
+        for setting in report.settings
+    ]
+    heads = _heads("Verdict", "Setting", "Value", "What it means")
+    return _section(
+        "settings",
+        "Durability settings",
+        tag("div", tag("table", heads, tag("tbody", *rows), class_="settings"), class_="panel"),
+    )
+
+
+def _facts(report: Report) -> Markup:
+    thresholds = [
+        (name.replace("_", " "), words.number(v)) for name, v in report.thresholds.items()
+    ]
+    lists = [
+        tag("div", tag("h3", title), tag("dl", *(_pair(*pair) for pair in pairs)), class_="panel")
+        for title, pairs in (
+            ("Environment", list(words.rows(report.environment))),
+            ("Thresholds", thresholds),
+        )
+        if pairs
+    ]
+    return _section(
+        "conditions",
+        "How it was measured",
+        _block("Command", _command(report.command)),
+        tag("div", *lists, class_="pairs") if lists else None,
+        _glossary(report),
+    )
+
+
+def _glossary(report: Report) -> Markup:
+    seen = [verdict for verdict, _ in words.counts(report)]
+    return tag(
+        "dl",
+        *(tag("div", tag("dt", _chip(v)), tag("dd", words.MEANINGS[v])) for v in seen),
+        class_="glossary",
+    )
+
+
+def _footer(report: Report) -> Markup:
+    said = (
+        f"Written by holdfast audit from report.json, format {report.format}. Every finding can be "
+        "reproduced with the command on its card."
+    )
+    return tag("footer", tag("p", said))
