@@ -139,11 +139,9 @@ class Fleet:
         self.replicas: list[Replica] = []
         self._idle: list[Replica] = []
         self._number = 0
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill_all)
 
-    async def start(
-        self, count: int = 1, *, fresh: bool = False, **changed: Any
-    ) -> list[Replica]:
+    async def start(self, count: int = 1, *, fresh: bool = False, **changed: Any) -> list[Replica]:
         """So many, at once. `changed` differs from the target's place.
 
         Starting a process takes longer than most workloads do, so those that another workload has

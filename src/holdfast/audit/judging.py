@@ -179,6 +179,8 @@ def _curves(record: Record) -> list[Curve]:
         points = tuple(Point(lv.conversations, lv.p50, lv.p95, lv.p99) for lv in record.levels)
         found.append(Curve("Lookups by conversations at once", "conversations", points))
     if record.lengths:
-        points = tuple(Point(each.messages, each.p50, each.p95, each.p99) for each in record.lengths)
+        points = tuple(
+            Point(each.messages, each.p50, each.p95, each.p99) for each in record.lengths
+        )
         found.append(Curve("Lookups by length of the history", "messages", points))
     return found

@@ -124,7 +124,7 @@ class Audit:
             shutil.rmtree(self.folder)
             raise
         self.record = Record(
-            target=_safe(self.place),
+            target=_safe(self.place) if options.target else "sqlite (embedded)",
             title=title(self.place) if options.target else "SQLite (embedded)",
             profile=options.profile,
             seed=options.seed,
@@ -343,10 +343,12 @@ class Audit:
         if noted:
             await safety.drop_all(self.place.name, self.place.namespace)
             await safety.forget(self.place.name, self.place.namespace)
-        if self._made is not None:
-            for end in ("", "-wal", "-shm"):
-                if os.path.exists(self._made + end):
-                    os.remove(self._made + end)
+        self._remove_files()
+
+    def _remove_files(self) -> None:
+        for end in ("", "-wal", "-shm") if self._made is not None else ():
+            if os.path.exists(f"{self._made}{end}"):
+                os.remove(f"{self._made}{end}")
         shutil.rmtree(self.folder)
 
 
@@ -389,7 +391,8 @@ def _safe(place: Place) -> str:
 def _environment(options: Options) -> dict[str, Any]:
     node = hashlib.sha256(f"{platform.node()}/{platform.machine()}".encode()).hexdigest()[:12]
     return {
-        "machine": node,
+        "fingerprint": node,
+        "machine": platform.machine(),
         "system": platform.system(),
         "processors": os.cpu_count(),
         "python": platform.python_version(),

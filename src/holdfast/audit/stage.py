@@ -30,6 +30,7 @@ class Sizes(Struct, frozen=True):
     workflows: int = 4
     history: tuple[int, ...] = (10, 100, 1000)
     outage: float = 2.0  # seconds that a disturbance lasts
+    recovery: float = 35.0  # seconds that a store is given to answer again
     growth_turns: int = 300
 
 

@@ -7,6 +7,7 @@ import asyncio
 import os
 import random
 import shlex
+import shutil
 import signal
 import sys
 from datetime import UTC, datetime
@@ -21,10 +22,11 @@ from holdfast.audit.history import Record
 from holdfast.audit.judging import report as judged
 from holdfast.audit.profiles import PROFILES, sizes_of, thresholds_of
 from holdfast.audit.questions import QUESTIONS
+from holdfast.audit.rendering import baseline, junit, markdown, page, schema, terminal
+from holdfast.audit.rendering.redaction import redact
 from holdfast.audit.report import Report
 from holdfast.audit.running import Audit, Options, plan
 from holdfast.cli import FAILED, INTERRUPTED, OK
-from holdfast.cli.tables import table
 from holdfast.errors import InvalidInput
 from holdfast.registry import parse
 
@@ -69,6 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--save", metavar="FILE", help="keep what was recorded, to be judged again")
     add("--from", dest="saved", metavar="FILE", help="judge what was saved; attack nothing")
     add("--baseline", metavar="FILE", help="a report.json to compare with")
+    add("--redact", action="store_true", help="leave host names out of the report")
     add("--backup-command", metavar="CMD", help="your own backup, for question 5")
     add("--restore-command", metavar="CMD", help="and its restore")
     add("--restored", metavar="URL", help="where that puts the copy")
@@ -90,8 +93,13 @@ def run(options: argparse.Namespace) -> int:
     if record is None:
         return OK
     report = judged(record, limits, config.waive, datetime.now(UTC).date())
+    if options.redact:
+        report = redact(report)
     _write(options, record, report)
-    print(msgspec.json.encode(report).decode() if options.json else _text(report))
+    print(_text(options, report))
+    changes = _compared(options, report)
+    if changes:
+        print(changes, file=sys.stderr if options.json else sys.stdout)
     return exit_code(report)
 
 
@@ -181,7 +189,7 @@ def _workloads(only: str | None) -> tuple[str, ...]:
 
 def _confirm(options: argparse.Namespace, asked: Options) -> None:
     """Ask before a store of somebody's is touched."""
-    if options.yes or asked.target is None or asked.url is None and "://" not in asked.target:
+    if options.yes or asked.target is None or (asked.url is None and "://" not in asked.target):
         return
     if not sys.stdin.isatty():
         raise InvalidInput("nobody is there to agree: pass --yes, or --dry-run to see the plan")
@@ -241,23 +249,45 @@ def _init(words: list[str]) -> int:
 
 
 def _write(options: argparse.Namespace, record: Record, report: Report) -> None:
+    """Every form of the report, each complete or not at all."""
     if options.save is not None:
-        Path(options.save).write_bytes(msgspec.json.encode(record))
+        _put(Path(options.save), msgspec.json.encode(record))
+    if options.output is None:
+        return
+    folder = Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    _put(folder / "report.json", schema.to_json(report))
+    _put(folder / "report.html", page.html(report).encode())
+    _put(folder / "report.md", markdown.text(report).encode())
+    _put(folder / "junit.xml", junit.xml(report).encode())
+
+
+def _put(path: Path, content: bytes) -> None:
+    try:
+        beside = path.with_name(f"{path.name}.{os.getpid()}")
+        beside.write_bytes(content)
+        beside.replace(path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _text(options: argparse.Namespace, report: Report) -> str:
+    if options.json:
+        return schema.to_json(report).decode()
+    width = shutil.get_terminal_size((100, 24)).columns
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    shown = terminal.text(report, colour, max(40, min(width, 120)))
     if options.output is not None:
-        folder = Path(options.output)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)))
+        shown += f"\n\nreport: {Path(options.output) / 'report.html'}"
+    return shown
 
 
-def _text(report: Report) -> str:
-    rows = [
-        {
-            "no": "" if answer.number is None else str(answer.number),
-            "id": answer.id,
-            "verdict": f"{answer.verdict}{' (waived)' if answer.waived else ''}",
-            "finding": answer.summary,
-        }
-        for answer in report.answers
-    ]
-    shown = table(("no", "id", "verdict", "finding"), rows, widest=110)
-    return f"{report.title}\n\n{shown}\n\n{report.sentence}\nrepeat: {report.command}"
+def _compared(options: argparse.Namespace, report: Report) -> str:
+    """What changed since the baseline; "" without one."""
+    if options.baseline is None:
+        return ""
+    try:
+        old = schema.from_json(Path(options.baseline).read_bytes())
+    except OSError as error:
+        raise InvalidInput(f"{options.baseline} cannot be read: {error.strerror}") from error
+    return baseline.text(baseline.compare(old, report))

@@ -20,7 +20,9 @@ def judge(record: Record, limits: Limits) -> Finding:
         zero("turns acknowledged before the backup that are missing", len(missing), drill.before),
         zero("conversations that differ", len(disordered), len(drill.restored), "conversations"),
         Evidence("users' state", "equal" if drill.users_equal else "different"),
-        Evidence("one point in time", whole if drill.moment == "store" else "each entity in itself"),
+        Evidence(
+            "one point in time", whole if drill.moment == "store" else "each entity in itself"
+        ),
         Evidence("RPO", f"{len(missing)} acknowledged turns", limit="0"),
         Evidence("RTO", round(drill.restore_seconds, 2), "s"),
         Evidence("backup took", round(drill.backup_seconds, 2), "s"),
@@ -43,7 +45,8 @@ def _example(drill: Drill, missing: list[int], disordered: list[str]) -> str:
         return f"turns {missing[:10]} were acknowledged before the backup and are not restored"
     if disordered:
         thread = disordered[0]
-        return f"{thread}: written {drill.written[thread][:10]}, restored {drill.restored[thread][:10]}"
+        written, restored = drill.written[thread][:10], drill.restored[thread][:10]
+        return f"{thread}: written {written}, restored {restored}"
     return "turns from after the backup's moment are there while earlier ones are not"
 
 

@@ -66,7 +66,8 @@ QUESTION = Question(
     "concurrency",
     7,
     "How does latency change with 10+ concurrent conversations?",
-    "What is fast for one conversation may queue for a hundred, and slow down as each of them grows.",
+    "What is fast for one conversation may queue for a hundred, and slow down as "
+    "each of them grows.",
     ("threads",),
     ("levels",),
     "Give every conversation a record of its own, append instead of rewriting, read the last "

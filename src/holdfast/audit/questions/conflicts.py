@@ -21,7 +21,9 @@ def judge(record: Record, limits: Limits) -> Finding:
     )
     if missed or seen.overwritten:
         said = f"{plural(missed, 'conflict')} of {seen.forced} not noticed"
-        return Finding("fail", f"{said}; {seen.overwritten} states overwritten", facts, seen.example)
+        return Finding(
+            "fail", f"{said}; {seen.overwritten} states overwritten", facts, seen.example
+        )
     if seen.resolved < seen.forced:
         said = f"{seen.forced - seen.resolved} conflicts could not be resolved by reading again"
         return Finding("fail", said, facts, seen.example)

@@ -7,6 +7,7 @@ from collections import Counter
 from holdfast.audit.history import Record, Step
 from holdfast.audit.questions.asking import Finding, Limits, Question, power, zero
 from holdfast.audit.report import Evidence
+from holdfast.testing.checkers.histories import Status
 from holdfast.testing.checkers.list_append import Append, Read, Transaction, check
 
 FEWEST = 100
@@ -29,8 +30,8 @@ def judge(record: Record, limits: Limits) -> Finding:
         *(Evidence(name, count) for name, count in names.items()),
     )
     if not anomalies:
-        said = f"immediately: each conversation is strictly serializable ({total:,} operations checked)"
-        return Finding("pass", said, facts)
+        said = "immediately: each conversation is strictly serializable"
+        return Finding("pass", f"{said} ({total:,} operations checked)", facts)
     found = ", ".join(f"{count} × {name}" for name, count in names.items())
     worst = next((a for a in anomalies if a.name in BROKEN), anomalies[0])
     level = "not even eventually" if names.keys() & BROKEN else "eventually"
@@ -38,7 +39,8 @@ def judge(record: Record, limits: Limits) -> Finding:
 
 
 def _transaction(step: Step) -> Transaction:
-    status = "ok" if step.status == "ok" else "fail" if step.status == "fail" else "unknown"
+    known: dict[str, Status] = {"ok": "ok", "fail": "fail"}
+    status = known.get(step.status, "unknown")
     op: Append | Read
     if step.what == "append":
         op = Append(step.key, step.values[0])
@@ -51,12 +53,12 @@ QUESTION = Question(
     "consistency",
     13,
     "Is state eventually consistent or immediately consistent?",
-    "An agent that reads what was true a moment ago answers a question that was already settled. Which "
-    "it is must be known, not assumed.",
+    "An agent that reads what was true a moment ago answers a question that was already settled. "
+    "Which it is must be known, not assumed.",
     ("threads",),
     ("steps",),
-    "Read from the primary, revalidate caches at every read, and let one place decide the order of a "
-    "conversation.",
+    "Read from the primary, revalidate caches at every read, and let one place decide the order of "
+    "a conversation.",
     judge,
     ("consistency",),
 )

@@ -20,7 +20,9 @@ def judge(record: Record, limits: Limits) -> Finding:
     if seen.pool is not None and seen.max_connections:
         part = 100 * agents * seen.pool / seen.max_connections
         facts.append(Evidence("of max_connections", round(part), "%"))
-        said = f"{agents} agents may open {agents * seen.pool} of {seen.max_connections} connections"
+        said = (
+            f"{agents} agents may open {agents * seen.pool} of {seen.max_connections} connections"
+        )
         if part >= limits["pools_fail_percent"]:
             return Finding("warn", f"{said}: put a pooler in between", tuple(facts))
         if part >= limits["pools_warn_percent"]:

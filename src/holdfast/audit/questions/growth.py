@@ -48,7 +48,8 @@ QUESTION = Question(
     "growth",
     None,
     "Can state storage handle your growth projections?",
-    "Conversations only ever grow. A store that is full refuses every turn, or, worse, evicts some.",
+    "Conversations only ever grow. A store that is full refuses every turn, or, "
+    "worse, evicts some.",
     ("sizes",),
     ("growing",),
     "Let conversations expire, sweep what has, and set turns_a_day under [thresholds] to your own "

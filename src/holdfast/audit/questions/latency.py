@@ -57,8 +57,8 @@ QUESTION = Question(
     "latency",
     6,
     "Can you achieve sub-100 ms state lookups under load?",
-    "Every turn begins with a lookup, and the user waits for it. What is measured one call at a time "
-    "hides every stall from itself.",
+    "Every turn begins with a lookup, and the user waits for it. What is measured one call at a "
+    "time hides every stall from itself.",
     ("threads",),
     ("levels",),
     "Read a window instead of the whole history, keep connections open, put an index on what is "

@@ -17,7 +17,9 @@ def judge(record: Record, limits: Limits) -> Finding:
         Evidence("lookups counted", seen.lookups),
         Evidence("percentiles shown", ", ".join(there) or "none", limit="p50, p95, p99"),
         Evidence("alarm", seen.alarm or "none"),
-        Evidence("after the tenth suppressed write", seen.alarm_after, "s", f"{limits['alarm_s']:g} s"),
+        Evidence(
+            "after the tenth suppressed write", seen.alarm_after, "s", f"{limits['alarm_s']:g} s"
+        ),
     )
     if not seen.lookups or len(there) < len(PERCENTILES):
         return Finding("fail", f"{seen.source} do not show the percentiles of lookups", facts)
@@ -39,12 +41,12 @@ QUESTION = Question(
     "monitoring",
     9,
     "Do you have monitoring for state lookup performance?",
-    "CPU and memory look normal while agents lose their context. Only the state's own figures show it, "
-    "and only an alarm that really fires wakes somebody.",
+    "CPU and memory look normal while agents lose their context. Only the state's own figures show "
+    "it, and only an alarm that really fires wakes somebody.",
     ("metrics",),
     ("monitoring",),
-    "Measure every lookup, export p50, p95 and p99, and alert on suppressed writes. To drill your own "
-    "monitoring pass --metrics-url and --alerts-url.",
+    "Measure every lookup, export p50, p95 and p99, and alert on suppressed writes. To drill your "
+    "own monitoring pass --metrics-url and --alerts-url.",
     judge,
     ("monitoring",),
 )

@@ -29,7 +29,9 @@ def judge(record: Record, limits: Limits) -> Finding:
         zero("calls that hung", hung, len(reads) + len(writes), "calls"),
         zero("reads that gave an incomplete history", len(empty), len(reads), "reads"),
         Evidence("slowest read", round(slowest, 2), "s", f"{limits['read_deadline_s']:g} s"),
-        Evidence("slowest write", round(slowest_write, 2), "s", f"{limits['write_deadline_s']:g} s"),
+        Evidence(
+            "slowest write", round(slowest_write, 2), "s", f"{limits['write_deadline_s']:g} s"
+        ),
         Evidence("turns refused while it was down", len(refused), "turns"),
         Evidence("recovery", round(max(recovery, default=0.0), 2), "s"),
         Evidence("disturbances", ", ".join(o.fault for o in outages)),
@@ -38,7 +40,9 @@ def judge(record: Record, limits: Limits) -> Finding:
     if lost:
         problems.append(f"{plural(len(lost), 'accepted turn')} lost ({lost[0][0].fault})")
     if empty:
-        problems.append(f"{plural(len(empty), 'read')} gave an incomplete history as if it were all")
+        problems.append(
+            f"{plural(len(empty), 'read')} gave an incomplete history as if it were all"
+        )
     if hung:
         problems.append(f"{plural(hung, 'call')} hung")
     if slowest > limits["read_deadline_s"] or slowest_write > limits["write_deadline_s"]:
@@ -49,7 +53,9 @@ def judge(record: Record, limits: Limits) -> Finding:
         return Finding("fail", "; ".join(problems), facts, _example(lost))
     weak = []
     if refused:
-        weak.append(f"{plural(len(refused), 'turn')} refused while it was down: the caller loses them")
+        weak.append(
+            f"{plural(len(refused), 'turn')} refused while it was down: the caller loses them"
+        )
     if untyped:
         weak.append(f"{plural(len(untyped), 'error')} do not say that the store is down")
     if max(recovery) > limits["recovery_warn_s"]:
@@ -71,12 +77,13 @@ QUESTION = Question(
     "outage",
     8,
     "What happens when state storage becomes unavailable?",
-    "Every store is down some day. Then reads must fail soon and by name, the turn must survive, and "
-    "nothing may hang.",
+    "Every store is down some day. Then reads must fail soon and by name, the turn must survive, "
+    "and nothing may hang.",
     ("threads",),
     ("outages",),
     "Bound every call in time, raise an error that says what failed (never an empty history), keep "
-    "turns locally until the store answers, and write files beside the old ones before replacing them.",
+    "turns locally until the store answers, and write files beside the old ones "
+    "before replacing them.",
     judge,
     ("outage",),
 )

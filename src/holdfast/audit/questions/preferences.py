@@ -18,7 +18,9 @@ def judge(record: Record, limits: Limits) -> Finding:
     versioned = any(version is not None for _, version in written.values())
     facts = (
         zero("preferences changed by a restart", len(wrong), len(written), "users"),
-        Evidence("versions", "kept" if versioned and not moved else "none" if not versioned else ""),
+        Evidence(
+            "versions", "kept" if versioned and not moved else "none" if not versioned else ""
+        ),
     )
     if wrong:
         user = wrong[0]
@@ -41,8 +43,8 @@ QUESTION = Question(
     "conversation it was said in.",
     ("users",),
     ("preferences",),
-    "Keep what is known of a user in a store of its own, apart from conversations that expire, with "
-    "a version that every change raises.",
+    "Keep what is known of a user in a store of its own, apart from conversations that expire, "
+    "with a version that every change raises.",
     judge,
     ("preferences",),
 )

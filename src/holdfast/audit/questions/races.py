@@ -32,7 +32,8 @@ def judge(record: Record, limits: Limits) -> Finding:
     if missing:
         return Finding("unknown", f"nothing is known of {' and '.join(missing)}", tuple(facts))
     absent = [part for part in ("tasks", "locks") if part not in record.provides]
-    said = f"{len(record.turn_race.acknowledged)} turns of racing replicas, none lost, split or doubled"
+    count = len(record.turn_race.acknowledged)
+    said = f"{count} turns of racing replicas, none lost, split or doubled"
     if absent:
         return Finding("fail", f"{said}; but it has no {' and no '.join(absent)}", tuple(facts))
     return Finding("pass", f"{said}; each task ran once; stale holders were refused", tuple(facts))
@@ -68,7 +69,8 @@ def turns(race: TurnRace) -> tuple[list[str], list[Evidence], str]:
         example = race.unreadable
     elif problems:
         example = (
-            f"lost {lost[:5]}, doubled {doubled[:5]}, split {split[:5]}, reordered {disordered[:5]}\n"
+            f"lost {lost[:5]}, doubled {doubled[:5]}, split {split[:5]}, "
+            f"reordered {disordered[:5]}\n"
             f"  stored: {[f'{name}.{part}' for name, part in race.order[:16]]}"
         )
     return problems, facts, example
@@ -116,7 +118,9 @@ def tasks(race: TaskRace) -> tuple[list[str], list[Evidence]]:
 def locks(race: LockRace) -> tuple[list[str], list[Evidence]]:
     facts = [zero("writes accepted from a superseded holder", race.accepted, race.rounds, "rounds")]
     if race.accepted or race.both_held:
-        return [f"{race.accepted + race.both_held} writes of a superseded holder were accepted"], facts
+        return [
+            f"{race.accepted + race.both_held} writes of a superseded holder were accepted"
+        ], facts
     return [], facts
 
 
@@ -124,12 +128,12 @@ QUESTION = Question(
     "races",
     10,
     "How do you prevent race conditions between agent replicas?",
-    "Two replicas that answer one conversation overwrite each other, and two that receive one message "
-    "do the work twice. It shows under load, and never in a test with one process.",
+    "Two replicas that answer one conversation overwrite each other, and two that receive one "
+    "message do the work twice. It shows under load, and never in a test with one process.",
     ("threads",),
     ("turn_race",),
-    "Append instead of reading, changing and writing back; give every turn a key that makes a second "
-    "delivery harmless; claim tasks in the store; write with a fence that the store checks.",
+    "Append instead of reading, changing and writing back; give every turn a key that makes a "
+    "second delivery harmless; claim tasks in the store; write with a fence that the store checks.",
     judge,
     ("turns", "tasks", "locks"),
 )

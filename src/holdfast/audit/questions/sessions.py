@@ -31,8 +31,8 @@ QUESTION = Question(
     "sessions",
     1,
     "Can your agent access conversation history from previous sessions?",
-    "An agent that forgets when its process ends asks its users everything again. Processes end with "
-    "every deployment, crash and scale-down.",
+    "An agent that forgets when its process ends asks its users everything again. Processes end "
+    "with every deployment, crash and scale-down.",
     ("threads",),
     ("sessions",),
     "Keep conversations outside the process, and acknowledge a turn only when it is stored.",

@@ -19,11 +19,12 @@ def _appendonly(value: Any) -> Judged:
 
 
 def _appendfsync(value: Any) -> Judged:
-    return {
+    known: dict[str, Judged] = {
         "always": ("pass", "an acknowledged write is on disk"),
         "everysec": ("warn", "a crash of the server loses about the last second"),
         "no": ("fail", "a crash loses what the system had not written yet"),
-    }.get(str(value), ("unknown", "the server does not tell how often it syncs"))
+    }
+    return known.get(str(value), ("unknown", "the server does not tell how often it syncs"))
 
 
 def _maxmemory_policy(value: Any) -> Judged:
@@ -61,7 +62,9 @@ def _journal_mode(value: Any) -> Judged:
 
 
 def _synchronous(value: Any) -> Judged:
-    word = {"0": "off", "1": "normal", "2": "full", "3": "extra"}.get(str(value), str(value).lower())
+    word = {"0": "off", "1": "normal", "2": "full", "3": "extra"}.get(
+        str(value), str(value).lower()
+    )
     if word in ("full", "extra"):
         return "pass", "every acknowledged write is synced to disk"
     if word == "normal":
@@ -107,11 +110,12 @@ def judge(record: Record, limits: Limits) -> Finding:
     facts = tuple(Evidence(s.name, s.value or None, limit=s.meaning) for s in settings)
     if not settings:
         return Finding("unknown", "the store tells no setting that decides what survives", facts)
-    for verdict in ("fail", "unknown", "warn"):
+    order: tuple[Verdict, ...] = ("fail", "unknown", "warn")
+    for verdict in order:
         bad = [s for s in settings if s.verdict == verdict]
         if bad:
             said = "; ".join(f"{s.name} {s.value}: {s.meaning}" for s in bad)
-            return Finding(verdict, said, facts)  # type: ignore[arg-type]
+            return Finding(verdict, said, facts)
     return Finding("pass", record.settings.durability or "all settings are durable", facts)
 
 
@@ -119,8 +123,8 @@ QUESTION = Question(
     "settings",
     None,
     "Do the store's settings keep what it acknowledges?",
-    "A store that answers before it has written loses the last turns with the next crash, or evicts "
-    "old ones when its memory is full. No test shows that on a good day.",
+    "A store that answers before it has written loses the last turns with the next crash, or "
+    "evicts old ones when its memory is full. No test shows that on a good day.",
     ("sizes",),
     ("settings",),
     "Set appendonly yes, appendfsync always and maxmemory-policy noeviction; fsync on and "

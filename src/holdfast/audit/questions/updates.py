@@ -25,7 +25,9 @@ def judge(record: Record, limits: Limits) -> Finding:
         said = f"{plural(lost, 'update')} of {seen.acknowledged} acknowledged ones lost"
         if surplus:
             said = f"{plural(surplus, 'update')} counted twice"
-        example = f"{seen.replicas} replicas: {seen.acknowledged} × +1, and the counter is {seen.final}"
+        example = (
+            f"{seen.replicas} replicas: {seen.acknowledged} × +1, and the counter is {seen.final}"
+        )
         return Finding("fail", said, facts, example)
     said = f"{seen.acknowledged} updates by {seen.replicas} replicas at once, and the sum is right"
     if seen.unknown > seen.acknowledged * 0.01:
@@ -37,8 +39,8 @@ QUESTION = Question(
     "updates",
     11,
     "Can multiple agents modify the same user state simultaneously?",
-    "Several agents learn about one user at the same time. Reading, changing and writing back loses "
-    "what the other has learned.",
+    "Several agents learn about one user at the same time. Reading, changing and writing back "
+    "loses what the other has learned.",
     ("users",),
     ("updates",),
     "Change state by a function that runs again on a conflict (compare and swap), or inside one "

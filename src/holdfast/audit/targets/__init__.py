@@ -9,7 +9,7 @@ may be async or plain. What it lacks is `absent` in the report.
     put_user(user, value)                 with `expect=version` if `versions` is provided
     update_user(user, change)             change is a function of the dict
     run_once(task, function)              the result of an async function, run once by all replicas
-    run_workflow(id, steps)               (name, async function) each; finished steps do not run again
+    run_workflow(id, steps)               (name, async function) each; finished ones never again
     lock(thread, ttl)                     an async context manager that gives a token;
                                           then append(…, fence=token) is refused to a former holder
     open(), close(), clean()              begin, end, remove all that was written

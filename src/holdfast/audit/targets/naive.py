@@ -18,7 +18,7 @@ Json = dict[str, Any]
 class Naive:
     """Everything in one document a conversation and one a user: read it, change it, write it."""
 
-    provides = ("threads", "users", "tasks")
+    provides: tuple[str, ...] = ("threads", "users", "tasks")
     needs_url = False
 
     def __init__(self, place: Place) -> None:

@@ -1,7 +1,7 @@
 """Your memory as a target of `holdfast audit`: fill in what it has, delete what it lacks.
 
-Each replica of the audit is a process of its own and calls `create` once. Methods may be async. What
-a method does must be what your agents do: the audit finds out whether that holds.
+Each replica of the audit is a process of its own and calls `create` once. Methods may be async.
+What a method does must be what your agents do: the audit finds out whether that holds.
 """
 
 from __future__ import annotations

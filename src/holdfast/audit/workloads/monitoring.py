@@ -1,4 +1,4 @@
-"""Lookups, and what the target's own metrics say of them; an outage, and whether its alarm comes."""
+"""What the target's own metrics say of lookups, and whether its alarm comes in an outage."""
 
 from __future__ import annotations
 
@@ -97,6 +97,7 @@ async def write_all(target: Target, tell: Any, thread: str) -> None:
 
 
 async def alarms(target: Target, tell: Any, seconds: float) -> Any:
+    said: Any = None
     for _ in range(int(seconds * 10)):
         said = await target.call("alarms")
         if said["fired"]:

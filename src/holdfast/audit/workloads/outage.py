@@ -14,7 +14,6 @@ from holdfast.audit.targets import Target
 
 EVERY = 0.1  # seconds between two tries
 HUNG = 20.0  # seconds after which a call counts as hanging
-RECOVERY = 40.0
 
 
 class Fault(Protocol):
@@ -53,8 +52,11 @@ async def _one(stage: Stage, fault: Fault, thread: str, origin: float) -> Outage
     end = time.monotonic()
     recovery: float | None = None
     try:
-        await replica.ask("outage:recover", thread=thread, patience=RECOVERY)
+        await replica.ask("outage:recover", thread=thread, patience=stage.sizes.recovery)
         recovery = time.monotonic() - end
+    except Failed as error:
+        stage.say(f"not recovered: {error}")
+    try:
         said = await asyncio.wait_for(disturbed, HUNG + 10.0)
     except (Failed, TimeoutError):
         said = {"tried": [], "accepted": [], "hung": 1}
@@ -108,7 +110,9 @@ async def disturb(
     while time.monotonic() < end:
         calls.add(asyncio.create_task(_read(target, thread, known, tried, origin)))
         calls.add(
-            asyncio.create_task(_append(target, thread, f"during/{number}", tried, accepted, origin))
+            asyncio.create_task(
+                _append(target, thread, f"during/{number}", tried, accepted, origin)
+            )
         )
         number += 1
         await asyncio.sleep(EVERY)
@@ -168,7 +172,7 @@ async def recover(target: Target, tell: Any, thread: str) -> None:
 
 async def settle(target: Target, tell: Any, thread: str, accepted: list[str]) -> None:
     """Wait until what was accepted is there."""
-    for _ in range(75):
+    for _ in range(60):
         if set(accepted) <= set(await contents(target, tell, thread)):
             return
         await asyncio.sleep(0.2)

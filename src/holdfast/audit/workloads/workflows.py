@@ -18,7 +18,9 @@ async def conduct(stage: Stage) -> list[WorkflowRun]:
     (first,) = await stage.fleet.start(fresh=True)
     for id in ids:
         first.send("workflows:drive", id=id, stop=stops[id])
-    await first.until(lambda events: {(e["workflow"], e["begun"]) for e in events} >= set(stops.items()))
+    await first.until(
+        lambda events: {(e["workflow"], e["begun"]) for e in events} >= set(stops.items())
+    )
     before = list(first.events)
     await first.kill()
     (second,) = await stage.fleet.start()
