@@ -15,6 +15,7 @@ from holdfast import Alarm, AlarmEvent, LeaseLost, StateConflictError, StoreUnav
 from holdfast.audit.targets import Conflict, Kept, Place, Refused
 from holdfast.catalogue import LOOKUP_LATENCY
 from holdfast.routing import route
+from holdfast.state.locks import acquire
 from holdfast.world import World
 
 DAY = 86_400.0
@@ -102,8 +103,11 @@ class StoreTarget:
 
     @asynccontextmanager
     async def lock(self, thread: str, ttl: float) -> AsyncIterator[Any]:
-        async with self.store.thread(thread).lead(ttl=ttl, wait=20.0) as lease:
-            yield lease
+        # Not `lead`: that ends the block of a holder whose time is up, and would hide whether the
+        # store itself refuses what such a holder writes.
+        led = self.store.thread(thread)
+        lease, _ = await acquire(led._scope, led._entity, ttl=ttl, wait=20.0, retain=DAY)
+        yield lease
 
     async def metrics(self) -> dict[str, Any]:
         metrics = self.store.metrics()
