@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from audit.auditing import answer, audited, recorded, small
 from servers.redis import RedisServer, running
 
+from audit.auditing import answer, audited, recorded, small
 from holdfast.audit.judging import BAD
 
 BROKEN = "audit.broken_memories"
@@ -53,7 +53,14 @@ def test_three_json_files_lose_turns_that_race_and_all_on_a_full_disk() -> None:
 
 def test_a_document_in_redis_loses_turns_and_updates(tmp_path: Path) -> None:
     with running(tmp_path, "valkey") as server:
-        report = audited("naive:redis-document", "races", "updates", "conflicts", url=server.url)
+        report = audited(
+            "naive:redis-document",
+            *("races", "updates", "conflicts"),
+            url=server.url,
+            replicas=3,
+            race_turns=150,
+            updates=150,
+        )
         assert server.ask("DBSIZE") == b":0\r\n"
     assert "lost turns" in answer(report, "races").summary
     assert "task" in answer(report, "races").summary
@@ -95,7 +102,8 @@ def test_a_backup_that_drops_a_thread_fails(tmp_path: Path) -> None:
     report = audited(
         url,
         "backup",
-        backup_command=f"{holdfast} backup {url} {tmp_path}/b --namespace $HOLDFAST_AUDIT_NAMESPACE",
+        backup_command=f"{holdfast} backup {url} {tmp_path}/b "
+        "--namespace $HOLDFAST_AUDIT_NAMESPACE",
         restore_command=f"{holdfast} restore {tmp_path}/b {copy} && "
         f"{shlex.quote(sys.executable)} -c {shlex.quote(drop)}",
         restored=copy,

@@ -29,7 +29,12 @@ def test_a_report_is_written_in_every_form_and_judged_again_from_a_saved_record(
 ) -> None:
     saved, out = str(tmp_path / "record.json"), tmp_path / "out"
     assert run(*QUICK, "--only", "1,2", "--save", saved, "--output", str(out)) == 0
-    assert {f.name for f in out.iterdir()} == {"report.json", "report.html", "report.md", "junit.xml"}
+    assert {f.name for f in out.iterdir()} == {
+        "report.json",
+        "report.html",
+        "report.md",
+        "junit.xml",
+    }
     capsys.readouterr()
     assert run("--from", saved, "--json", "--baseline", str(out / "report.json")) == 0
     report = json.loads(capsys.readouterr().out)
@@ -117,7 +122,8 @@ def begun(url: str, out: Path) -> subprocess.Popen[bytes]:
         [*command, "--output", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     end = time.monotonic() + 30
-    while not asyncio.run(left(url)):
+    path = url.removeprefix("sqlite:///")
+    while not (os.path.exists(path) and asyncio.run(left(url))):
         assert time.monotonic() < end, "the audit does not begin"
         assert audit.poll() is None
         time.sleep(0.05)
@@ -126,8 +132,6 @@ def begun(url: str, out: Path) -> subprocess.Popen[bytes]:
 
 async def left(url: str) -> list[str]:
     """What audits have noted and not removed."""
-    if not os.path.exists(url.removeprefix("sqlite:///")):
-        return []
     async with holdfast.open(url, namespace=safety.REGISTRY, spill=False) as store:
         runs = (await store.shared(safety.RUNS).get()).value
     found = []

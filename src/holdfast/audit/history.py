@@ -132,6 +132,7 @@ class TurnRace(Struct, frozen=True):
     order: list[tuple[str, int]]  # what is stored: turn and part, in order
     parts: int  # messages a turn
     unreadable: str = ""  # why the conversation could not be read any more
+    failed: dict[str, int] = {}  # appends that raised, by error
 
 
 class TaskRace(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import random
 import shlex
@@ -16,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.audit import safety
+from holdfast.audit import comparing, safety
 from holdfast.audit.config import Config, read_config
 from holdfast.audit.history import Record
 from holdfast.audit.judging import report as judged
@@ -27,6 +28,7 @@ from holdfast.audit.rendering.redaction import redact
 from holdfast.audit.report import Report
 from holdfast.audit.running import Audit, Options, plan
 from holdfast.cli import FAILED, INTERRUPTED, OK
+from holdfast.cli.tables import table
 from holdfast.errors import InvalidInput
 from holdfast.registry import parse
 
@@ -41,6 +43,7 @@ examples:
   holdfast audit postgresql://… --profile full
   holdfast audit naive:json-files                 see what fails
   holdfast audit memory_of_mine:create            your own class; see: holdfast audit init
+  holdfast audit compare statefulset:3 redis://… postgresql://… --yes
   holdfast audit clean redis://…                  remove what a killed audit has left
 
 exit codes: 0 pass or warn, 1 fail, 2 wrong usage, 3 unknown, 4 interrupted"""
@@ -52,7 +55,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "target",
         metavar="TARGET",
         nargs="*",
-        help="a store's URL, statefulset:3, naive:…, or module:factory; or clean URL, or init FILE",
+        help="a store's URL, statefulset:3, naive:…, or module:factory; or clean URL, init FILE, or "
+        "compare TARGET …",
     )
     add("--profile", default="quick", metavar="NAME", help=f"{', '.join(PROFILES)} (quick)")
     add("--replicas", type=int, metavar="N", help="processes that use the store at once")
@@ -85,6 +89,8 @@ def run(options: argparse.Namespace) -> int:
         return _clean(words[1:])
     if words and words[0] == "init":
         return _init(words[1:])
+    if words and words[0] == "compare":
+        return _compare(options, words[1:])
     if len(words) > 1:
         raise InvalidInput(f"one TARGET at a time, not {' '.join(words[:3])}")
     config = read_config(options.config)
@@ -222,6 +228,32 @@ def _show(what: str) -> None:
     if sys.stderr.isatty():
         width = max(20, os.get_terminal_size(sys.stderr.fileno()).columns - 1)
         print(f"\r\033[K{what[:width]}", end="", file=sys.stderr, flush=True)
+
+
+def _compare(options: argparse.Namespace, targets: list[str]) -> int:
+    """Audit each of them a little, and show them side by side."""
+    if not targets:
+        raise InvalidInput("compare takes targets: holdfast audit compare statefulset:3 redis://…")
+    config = read_config(options.config)
+    limits = thresholds_of(config.thresholds)
+    options.only = options.only or ",".join(comparing.QUESTIONS)
+    found = []
+    for target in targets:
+        options.target = [target]
+        record = _recorded(options, config)
+        if record is None:
+            continue
+        report = judged(record, limits, config.waive, datetime.now(UTC).date())
+        found.append(comparing.compared(record, report, limits))
+        if record.interrupted:
+            return INTERRUPTED
+    rows = [each.row for each in found]
+    advice = comparing.recommendation(found, limits) if found else ""
+    if options.json:
+        print(json.dumps({"targets": rows, "recommendation": advice}))
+    elif found:
+        print(f"{table(comparing.COLUMNS, rows)}\n\n{advice}")
+    return OK if all(each.holds for each in found) else FAILED
 
 
 def _clean(words: list[str]) -> int:

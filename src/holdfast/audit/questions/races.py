@@ -11,9 +11,9 @@ from holdfast.audit.report import Evidence
 
 def judge(record: Record, limits: Limits) -> Finding:
     assert record.turn_race is not None
-    if len(record.turn_race.acknowledged) < limits["fewest_turns"]:
-        return Finding("unknown", "too few turns were written to prove anything")
     problems, facts, example = turns(record.turn_race)
+    if len(record.turn_race.acknowledged) < limits["fewest_turns"] and not problems:
+        return Finding("unknown", "too few turns were written to prove anything")
     missing = []
     if record.task_race is not None:
         more, found = tasks(record.task_race)
@@ -64,6 +64,10 @@ def turns(race: TurnRace) -> tuple[list[str], list[Evidence], str]:
         if names
     ]
     example = ""
+    failed = sum(race.failed.values())
+    if failed > total // 100:
+        what = ", ".join(f"{count} × {name}" for name, count in race.failed.items())
+        problems.append(f"{plural(failed, 'turn')} could not be written ({what})")
     if race.unreadable:
         problems = [f"the conversation cannot be read any more: all {total} turns are lost"]
         example = race.unreadable

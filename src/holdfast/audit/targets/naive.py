@@ -116,10 +116,16 @@ class RedisDocument(Naive):
     def __init__(self, place: Place) -> None:
         super().__init__(place)
         self._own = threading.local()
+        self._wires: list[Wire] = []
+
+    def close(self) -> None:
+        for wire in self._wires:
+            wire.close()
 
     def _ask(self, *words: str) -> Any:
         if not hasattr(self._own, "wire"):
             self._own.wire = Wire(self.place.url or "")
+            self._wires.append(self._own.wire)
         try:
             return self._own.wire.ask(*words)
         except OSError:

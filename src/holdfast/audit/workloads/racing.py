@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from collections import Counter
 from typing import Any
 
 from holdfast.audit.fleet import Failed
@@ -34,6 +35,7 @@ async def turns(stage: Stage) -> TurnRace:
         )
     )
     (reader,) = await stage.fleet.start()
+    failed = Counter(e["error"] for replica in replicas for e in replica.events if "failed" in e)
     order, unreadable = [], ""
     try:
         order = await reader.ask("racing:stored", thread=thread)
@@ -41,7 +43,8 @@ async def turns(stage: Stage) -> TurnRace:
         unreadable = str(error)[:200]
     await stage.fleet.end(reader, *replicas)
     acknowledged = sorted({name for names in said for name in names})
-    return TurnRace(acknowledged, [(str(name), part) for name, part in order], 2, unreadable)
+    stored = [(str(name), part) for name, part in order]
+    return TurnRace(acknowledged, stored, 2, unreadable, dict(failed))
 
 
 async def append_all(
