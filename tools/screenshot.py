@@ -12,9 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import chromium
 from playwright.sync_api import sync_playwright
 
+import chromium
 from holdfast.audit.rendering import page
 from holdfast.audit.rendering.schema import from_json
 from holdfast.errors import InvalidInput

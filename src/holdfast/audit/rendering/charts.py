@@ -313,7 +313,17 @@ def _grid_up(
             tag("text", said, class_="tick middle", x=x, y=canvas.floor + 18),
         ]
     middle = (canvas.left + canvas.end) / 2
+    name = _cut(name, canvas.end - canvas.left)
     return [*drawn, tag("text", name, class_="note middle", x=middle, y=canvas.height - 5)]
+
+
+def _cut(text: str, width: float) -> str:
+    """The beginning of a text that is too long for its place."""
+    text = words.line(text)
+    most = int(width / _CHARACTER)
+    while words.cells(text) > most:
+        text = f"{text[: min(len(text) - 2, most - 1)]}…"
+    return text
 
 
 def _limit(limit: float | None, up: Axis, canvas: Canvas) -> Markup | None:
