@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, interrupted, passing, waived
-from holdfast.audit.rendering import page, words
+from holdfast.audit.rendering import baseline, page, words
 from holdfast.audit.report import Curve, Growth, Moment, Point, Report, Span, Timeline
 
 FILES = files("holdfast.audit.rendering")
@@ -80,6 +80,16 @@ def test_everything_that_the_report_holds_is_on_the_page(report: Report) -> None
     if report.seed != 7:
         expected.remove("Seed 7")
     assert [part for part in expected if part not in text] == []
+
+
+def test_what_changed_since_a_baseline_is_on_the_page() -> None:
+    old = replace(failing(), seed=8)
+    text = Seen(page.html(waived(), baseline.compare(old, waived()))).text
+    assert "What changed since 2026-11-15 12:10 UTC" in text
+    assert "Note: another seed: 8 before, 11 now" in text
+    assert "better Are race conditions between replicas prevented? races fail → pass" in text
+    calm = Seen(page.html(passing(), baseline.compare(passing(), passing()))).text
+    assert "Nothing changed beyond the noise of a run." in calm
 
 
 def test_commands_can_be_copied_as_they_are() -> None:

@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Final
 
 from holdfast.audit.rendering import charts, words
+from holdfast.audit.rendering.baseline import Comparison
 from holdfast.audit.rendering.markup import Markup, tag
 from holdfast.audit.report import Answer, Curve, Evidence, Report, Timeline, Verdict
 
@@ -25,11 +26,14 @@ _SHAPES: Final[dict[Verdict, str]] = {
 _P95_LIMIT: Final = "lookup_p95_ms"
 
 
-def html(report: Report) -> str:
-    """The page. Whatever a field holds stays text, and no code but the page's own runs."""
+def html(report: Report, changes: Comparison | None = None) -> str:
+    """The page, with what changed since a baseline if that is given.
+
+    Whatever a field holds stays text, and no code but the page's own runs.
+    """
     style, script = _file("page.css"), _file("page.js")
     return "<!doctype html>\n" + tag(
-        "html", _head(report, style, script), _body(report, script), lang="en"
+        "html", _head(report, style, script), _body(report, changes, script), lang="en"
     )
 
 
@@ -60,7 +64,7 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _body(report: Report, script: Markup) -> Markup:
+def _body(report: Report, changes: Comparison | None, script: Markup) -> Markup:
     return tag(
         "body",
         tag("a", "Skip to the questions", class_="skip", href="#questions"),
@@ -68,6 +72,7 @@ def _body(report: Report, script: Markup) -> Markup:
         tag(
             "main",
             _glance(report),
+            _changes(changes) if changes is not None else None,
             _measurements(report),
             _section(
                 "questions",
@@ -207,6 +212,26 @@ def _anchor(at: int) -> str:
 
 def _heads(*names: str) -> Markup:
     return tag("thead", tag("tr", *(tag("th", name, scope="col") for name in names)))
+
+
+def _changes(found: Comparison) -> Markup:
+    rows = [
+        tag(
+            "tr",
+            tag("td", change.direction, class_=f"direction {change.direction}"),
+            tag("th", change.what, tag("span", change.where, class_="power"), scope="row"),
+            tag("td", f"{change.before} → {change.after}"),
+        )
+        for change in found.changes
+    ]
+    table = tag("table", _heads("", "What", "Before and now"), tag("tbody", *rows))
+    nothing = tag("p", "Nothing changed beyond the noise of a run.")
+    return _section(
+        "changes",
+        f"What changed since {words.moment(found.before)}",
+        *(tag("p", f"Note: {note}", class_="why") for note in found.notes),
+        tag("div", table if rows else nothing, class_="panel changes"),
+    )
 
 
 # --- one card a question ----------------------------------------------------------------
