@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import chromium
 from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, passing
-from holdfast.audit.rendering import page
+from holdfast.audit.rendering import page, schema
 
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "screenshot.py"
 DESK, PHONE = {"width": 1200, "height": 900}, {"width": 360, "height": 740}
 
 
@@ -189,6 +193,23 @@ def test_print_is_light_without_what_only_a_screen_can_do(
     paper = opened.tab.pdf(format="A4")
     assert 5 <= paper.count(b"/Type /Page\n") + paper.count(b"/Type /Page/") <= 14
     opened.context.close()
+
+
+def test_the_picture_for_the_readme_can_be_made(browser: Browser | None, tmp_path: Path) -> None:
+    if browser is None:
+        return
+    (tmp_path / "report.json").write_bytes(schema.to_json(failing()))
+    picture = tmp_path / "images" / "audit-report.png"
+    command = [sys.executable, TOOL, tmp_path / "report.json", picture]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    head = picture.read_bytes()[:24]
+    assert head.startswith(b"\x89PNG")
+    assert struct.unpack(">II", head[16:]) == (2 * 1120, 2 * 1180)
+    (tmp_path / "report.json").write_text("{}")
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 2
+    assert "no audit report" in ran.stderr
 
 
 def test_hostile_text_in_every_field_does_nothing(browser: Browser | None, tmp_path: Path) -> None:

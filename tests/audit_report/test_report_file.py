@@ -94,6 +94,13 @@ def test_a_second_without_a_figure_is_left_out_of_the_file() -> None:
     assert read.curves[0].points == ()
 
 
+def test_every_field_of_a_comparison_is_in_the_reference() -> None:
+    text = (PUBLISHED.parent / "audit-report.md").read_text("utf-8")
+    for kind in (baseline.Change, baseline.Comparison):
+        for name in (kind.__name__, *kind.__struct_fields__):
+            assert f"`{name}`" in text, name
+
+
 # --- the baseline -----------------------------------------------------------------------
 
 
@@ -251,7 +258,7 @@ labels = st.from_regex(r"[a-z][a-z0-9]{2,9}\.[a-z]{2,8}\.zz", fullmatch=True)
 
 
 @given(st.lists(labels, min_size=1, max_size=3, unique=True), st.sampled_from("pcxr"))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_no_host_is_left_wherever_it_stands(hosts: list[str], where: str) -> None:
     url = f"postgresql://user@{','.join(hosts)}/agents"
     report = with_answer(

@@ -6,12 +6,17 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-_TOO_LARGE = 1e15  # beyond it a figure is a mistake, and would bend the axis out of use
+_TOO_LARGE = 1e18  # beyond it a figure is a mistake, and would bend the axis out of use
 _NOTHING = 1e-9  # what is nearer to zero than that is zero
 
 
-def usable(value: float | None) -> bool:
-    return value is not None and math.isfinite(value) and abs(value) < _TOO_LARGE
+def usable(value: float) -> bool:
+    return math.isfinite(value) and abs(value) < _TOO_LARGE
+
+
+def known(value: float | None) -> float | None:
+    """The value if it can be drawn."""
+    return value if value is not None and usable(value) else None
 
 
 class Axis(NamedTuple):
@@ -78,5 +83,6 @@ def doubling(values: Iterable[float], start: float, end: float) -> Axis:
 
 
 def flat(low: float, high: float, start: float, end: float) -> Axis:
-    """A linear axis, one wide where there is but one value."""
-    return Axis(low, high if high - low > _NOTHING else low + 1, start, end)
+    """A linear axis; around a single value it is as wide as its ticks need."""
+    least = max(1.0, abs(low) / 1000)
+    return Axis(low, high if high - low > least * _NOTHING else low + least, start, end)

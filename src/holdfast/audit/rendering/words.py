@@ -161,9 +161,10 @@ def growth(report: Report) -> str:
         said += f"; {size(found.used)} of {size(found.capacity)} are used"
     elif found.capacity is not None:
         said += f"; there is room for {size(found.capacity)}"
-    if found.days_to_full is None:
+    days = found.days_to_full
+    if days is None or not math.isfinite(days):
         return f"{said}. When it is full is not known."
-    return f"{said}. Full in {number(round(found.days_to_full))} days."
+    return f"{said}. Full in {number(round(days))} days." if days > 0 else f"{said}. It is full."
 
 
 def rows(values: Any, path: str = "") -> Iterator[tuple[str, str]]:
