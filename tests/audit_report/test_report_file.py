@@ -17,7 +17,17 @@ from msgspec.structs import replace
 from audit_report.sample_reports import SAMPLES, failing, interrupted, passing, waived
 from holdfast.audit.rendering import baseline, schema
 from holdfast.audit.rendering.redaction import redact
-from holdfast.audit.report import FORMAT, Curve, Evidence, Growth, Moment, Point, Report, Setting
+from holdfast.audit.report import (
+    FORMAT,
+    Curve,
+    Evidence,
+    Growth,
+    Moment,
+    Point,
+    Report,
+    Setting,
+    Verdict,
+)
 from holdfast.errors import InvalidInput
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "docs" / "reference" / "report.schema.json"
@@ -159,6 +169,23 @@ def test_verdicts_that_moved_come_first_and_worst_first() -> None:
     assert (
         "WORSE     races: Are race conditions between replicas prevented?: pass → unknown" in text
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "direction"),
+    [
+        ("pass", "warn", "worse"),
+        ("unknown", "fail", "worse"),
+        ("fail", "warn", "better"),
+        ("unknown", "pass", "better"),
+        ("fail", "unknown", "different"),
+        ("fail", "error", "different"),
+    ],
+)
+def test_to_know_less_is_no_improvement(before: Verdict, after: Verdict, direction: str) -> None:
+    old, new = (with_answer(passing(), "races", verdict=verdict) for verdict in (before, after))
+    (change,) = baseline.compare(old, new).changes
+    assert change.direction == direction
 
 
 def test_questions_settings_curves_and_growth_are_compared() -> None:

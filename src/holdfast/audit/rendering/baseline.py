@@ -117,7 +117,9 @@ def _moved(was: str, now: str) -> Direction:
     first, second = (_RANK.get(word.removesuffix(", waived")) for word in (was, now))
     if first is None or second is None or first == second:
         return "different"
-    return "worse" if second > first else "better"
+    if second > first:
+        return "worse"
+    return "better" if second <= _RANK["warn"] else "different"  # from broken to not known: no gain
 
 
 def _settings(old: Report, new: Report) -> Iterator[Change]:
