@@ -250,20 +250,13 @@ def passing() -> Report:
         ),
         _answer(
             8,
-            "warn",
-            "Reads failed fast and every accepted turn was kept, but recovery took 6.2 s.",
+            "pass",
+            "Reads failed fast, every accepted turn was kept, and recovery took 1.2 s.",
             evidence=(
                 Evidence("longest wait of a read during the outage", 0.51, "s", "at most 0.6 s"),
-                Evidence(
-                    "accepted turns lost",
-                    0,
-                    "of 3,100",
-                    "none",
-                    "a rate above 1 in 1,033 would have shown, 95 %",
-                ),
-                Evidence("until lookups were well again", 6.2, "s", "at most 5 s"),
+                Evidence("accepted turns lost", 0, "of 3,100", "none", power),
+                Evidence("until lookups were well again", 1.2, "s", "at most 5 s"),
             ),
-            remedy="Lower `breaker_reset` so that the store is tried again sooner.",
         ),
         _answer(
             9,
@@ -330,11 +323,8 @@ def passing() -> Report:
         format=FORMAT,
         target="sqlite:///agents.db",
         title="SQLite (embedded)",
-        verdict="warn",
-        sentence=(
-            "All thirteen questions are answered well; recovery from an "
-            "outage is slower than it should be."
-        ),
+        verdict="pass",
+        sentence="All thirteen questions are answered well, with evidence for each.",
         profile="quick",
         seed=7,
         command="holdfast audit sqlite:///agents.db --profile quick --seed 7",
@@ -589,6 +579,23 @@ def waived() -> Report:
         evidence=(Evidence("restore tried", False, "", "yes"),),
         remedy="Give --backup-command and --restore-command.",
         waived=Waiver("The provider restores a copy every night and reports it.", "2027-01-31"),
+    )
+    answers[7] = _answer(
+        8,
+        "warn",
+        "Reads failed fast and every accepted turn was kept, but recovery took 6.2 s.",
+        evidence=(
+            Evidence("longest wait of a read during the outage", 0.51, "s", "at most 0.6 s"),
+            Evidence(
+                "accepted turns lost",
+                0,
+                "of 3,100",
+                "none",
+                "a rate above 1 in 1,033 would have shown, 95 %",
+            ),
+            Evidence("until lookups were well again", 6.2, "s", "at most 5 s"),
+        ),
+        remedy="Lower `breaker_reset` so that the store is tried again sooner.",
     )
     answers[8] = _answer(
         9,

@@ -55,8 +55,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "target",
         metavar="TARGET",
         nargs="*",
-        help="a store's URL, statefulset:3, naive:…, or module:factory; or clean URL, init FILE, or "
-        "compare TARGET …",
+        help="a store's URL, statefulset:3, naive:…, or module:factory; "
+        "or clean URL, init FILE, compare TARGET …",
     )
     add("--profile", default="quick", metavar="NAME", help=f"{', '.join(PROFILES)} (quick)")
     add("--replicas", type=int, metavar="N", help="processes that use the store at once")

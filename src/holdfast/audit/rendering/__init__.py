@@ -1,1 +1,1 @@
-"""The forms of a report: each one a pure function from `Report` to text, and none knows another."""
+"""The forms of a report: each a pure function of `Report`, and of what changed since another."""

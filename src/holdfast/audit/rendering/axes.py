@@ -6,11 +6,17 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-_TOO_LARGE = 1e15  # beyond it a figure is a mistake, and would bend the axis out of use
+_TOO_LARGE = 1e18  # beyond it a figure is a mistake, and would bend the axis out of use
+_NOTHING = 1e-9  # what is nearer to zero than that is zero
 
 
-def usable(value: float | None) -> bool:
-    return value is not None and math.isfinite(value) and abs(value) < _TOO_LARGE
+def usable(value: float) -> bool:
+    return math.isfinite(value) and abs(value) < _TOO_LARGE
+
+
+def known(value: float | None) -> float | None:
+    """The value if it can be drawn."""
+    return value if value is not None and usable(value) else None
 
 
 class Axis(NamedTuple):
@@ -57,25 +63,26 @@ def _round_step(rough: float) -> float:
 
 def upright(values: Iterable[float], start: float, end: float) -> Axis:
     """An axis of figures from zero on; logarithmic where they span more than fifty times."""
-    known = [value for value in values if usable(value)]
-    high = max(known, default=0.0)
-    if high <= 0:
+    known = [value for value in values if usable(value) and value > _NOTHING]
+    if not known:
         return Axis(0.0, 1.0, start, end)
-    low = min((value for value in known if value > 0), default=high)
+    low, high = min(known), max(known)
     if high / low <= 50:
         return Axis(0.0, high * 1.08, start, end)
     bottom = 10.0 ** math.floor(math.log10(low))
-    return Axis(bottom, max(high * 1.25, bottom * 10), start, end, log=True)
+    return Axis(bottom, high * 1.25, start, end, log=True)
 
 
 def doubling(values: Iterable[float], start: float, end: float) -> Axis:
     """A logarithmic axis that fits; linear if a value is not positive."""
     known = [value for value in values if usable(value)] or [1.0]
     low, high = min(known), max(known)
-    if low <= 0:
-        return Axis(low, high if high > low else low + 1, start, end)
-    return Axis(low, high if high > low else low * 10, start, end, log=True)
+    if low <= _NOTHING:
+        return flat(low, high, start, end)
+    return Axis(low, high if high > low * 1.001 else low * 10, start, end, log=True)
 
 
 def flat(low: float, high: float, start: float, end: float) -> Axis:
-    return Axis(low, high if high > low else low + 1, start, end)
+    """A linear axis; around a single value it is as wide as its ticks need."""
+    least = max(1.0, abs(low) / 1000)
+    return Axis(low, high if high - low > least * _NOTHING else low + least, start, end)

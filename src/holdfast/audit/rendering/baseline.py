@@ -19,7 +19,8 @@ _RANK: Final = {"pass": 0, "warn": 1, "unknown": 2, "absent": 3, "error": 4, "fa
 # Two runs of one thing differ by this much without a cause: as a part, and at least in the unit.
 _NOISE: Final = 0.30
 _LEAST: Final = {"µs": 50.0, "us": 50.0, "ms": 2.0, "s": 0.5}
-_LESS_IS_BETTER: Final = {*_LEAST, "bytes", "B", "KB", "MB", "GB", "%", "connections"}
+_LESS_IS_BETTER: Final = {*_LEAST, "bytes", "B", "KB", "MB", "GB", "connections"}
+_MORE_IS_BETTER: Final = {"calls/s", "turns/s", "days"}
 
 
 class Change(Struct, frozen=True):
@@ -116,7 +117,9 @@ def _moved(was: str, now: str) -> Direction:
     first, second = (_RANK.get(word.removesuffix(", waived")) for word in (was, now))
     if first is None or second is None or first == second:
         return "different"
-    return "worse" if second > first else "better"
+    if second > first:
+        return "worse"
+    return "better" if second <= _RANK["warn"] else "different"  # from broken to not known: no gain
 
 
 def _settings(old: Report, new: Report) -> Iterator[Change]:
@@ -184,7 +187,7 @@ def _direction(was: Evidence, now: Evidence) -> Direction:
     if first is None or second is None:
         return "different"
     limit = now.limit.lower()
-    if limit.startswith(("at least", "more than", "over", "≥", ">")):
+    if now.unit in _MORE_IS_BETTER or limit.startswith(("at least", "more than", "≥", ">")):
         return "better" if second > first else "worse"
     bounded = limit.startswith(("at most", "less than", "under", "below", "within", "≤", "<", "0"))
     if bounded or limit in ("none", "no") or now.unit in _LESS_IS_BETTER:

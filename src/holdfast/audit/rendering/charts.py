@@ -8,12 +8,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from holdfast.audit.rendering import words
-from holdfast.audit.rendering.axes import Axis, doubling, flat, upright, usable
+from holdfast.audit.rendering.axes import Axis, doubling, flat, known, upright, usable
 from holdfast.audit.rendering.markup import Markup, join, tag
 from holdfast.audit.report import Curve, Growth, Moment, Point, Span, Timeline
 
 SERIES: Final = ("p50", "p95", "p99")
 _GAP: Final = 2.5  # seconds without a measurement after which a line is broken
+_TEN_YEARS: Final = 3650.0  # days; no projection reaches further
 _CHARACTER: Final = 6.6  # the width of one in the charts' type, about
 
 
@@ -214,40 +215,35 @@ def _curve(found: Curve, limit: float | None, canvas: Canvas, name: str) -> Mark
 
 
 def _growth(found: Growth, canvas: Canvas, name: str) -> Markup:
-    a_day = found.bytes_a_turn * found.turns_a_day
-    used = found.used if found.used is not None and usable(found.used) else 0.0
-    full = found.days_to_full
-    days = min(max(full * 1.2, 7.0), 3650.0) if full is not None and usable(full) else 365.0
-    last = used + a_day * days if usable(a_day) else used
+    used = known(found.used) or 0.0
+    a_day = known(found.bytes_a_turn * found.turns_a_day) or 0.0
+    full, capacity = known(found.days_to_full), known(found.capacity)
+    days = 365.0 if full is None else min(max(full * 1.2, 7.0), _TEN_YEARS)
     across = flat(0.0, days, canvas.left + 14, canvas.end)
-    heights = [last if usable(last) else used, found.capacity or 0.0, 1.0]
-    high = max(value for value in heights if usable(value))
-    up = flat(0.0, high * 1.08, canvas.floor, canvas.top)
-    line = [(across.place(0), up.place(used)), (across.place(days), up.place(last))]
+    up = flat(0.0, max(used + a_day * days, capacity or 0.0, 1.0) * 1.08, canvas.floor, canvas.top)
+    line = [(across.place(day), up.place(used + a_day * day)) for day in (0.0, days)]
     drawn = [
-        *_grid_across(up, canvas, words.size, "bytes"),
+        *_grid_across(up, canvas, words.size, ""),
         *_grid_up(across, canvas, "days from now"),
         tag("polygon", class_="area", points=_places([*line, *_down(line, canvas)])),
         _path("stored", [line]),
     ]
-    if found.capacity is not None and usable(found.capacity):
-        y = up.place(found.capacity)
-        said = f"capacity {words.size(found.capacity)}"
+    if capacity is not None:
+        y = up.place(capacity)
+        said = f"capacity {words.size(capacity)}"
         drawn.append(tag("line", class_="limit", x1=canvas.left, x2=canvas.end, y1=y, y2=y))
         drawn.append(tag("text", said, class_="limit-text", x=canvas.left + 20, y=y - 6))
-    if full is not None and usable(full) and 0 <= full <= days and found.capacity is not None:
-        x, y = across.place(full), up.place(found.capacity)
-        drawn.append(tag("circle", class_="dot full", cx=x, cy=y, r=5.0))
-    at = [days * part / 24 for part in range(25)]
-    said_at = [
-        Readout(
-            across.place(day), f"day {words.number(round(day))}: {words.size(used + a_day * day)}"
-        )
-        for day in at
-        if usable(a_day)
-    ]
+        if full is not None and 0 <= full <= days:
+            drawn.append(tag("circle", class_="dot full", cx=across.place(full), cy=y, r=5.0))
     what = "Growth of the stored state over the days to come."
-    return _svg(canvas, name, what, drawn, said_at)
+    return _svg(
+        canvas, name, what, drawn, [_day(days * n / 24, used, a_day, across) for n in range(25)]
+    )
+
+
+def _day(day: float, used: float, a_day: float, across: Axis) -> Readout:
+    said = f"day {words.number(round(day))}: {words.size(used + a_day * day)}"
+    return Readout(across.place(day), said)
 
 
 def _down(line: Sequence[tuple[float, float]], canvas: Canvas) -> list[tuple[float, float]]:
@@ -313,7 +309,17 @@ def _grid_up(
             tag("text", said, class_="tick middle", x=x, y=canvas.floor + 18),
         ]
     middle = (canvas.left + canvas.end) / 2
+    name = _cut(name, canvas.end - canvas.left)
     return [*drawn, tag("text", name, class_="note middle", x=middle, y=canvas.height - 5)]
+
+
+def _cut(text: str, width: float) -> str:
+    """The beginning of a text that is too long for its place."""
+    text = words.line(text)
+    most = int(width / _CHARACTER)
+    while words.cells(text) > most:
+        text = f"{text[: min(len(text) - 2, most - 1)]}…"
+    return text
 
 
 def _limit(limit: float | None, up: Axis, canvas: Canvas) -> Markup | None:

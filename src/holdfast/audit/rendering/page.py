@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Final
 
-from holdfast.audit.rendering import charts, words
+from holdfast.audit.rendering import words
+from holdfast.audit.rendering.baseline import Comparison
+from holdfast.audit.rendering.figures import measurements
 from holdfast.audit.rendering.markup import Markup, tag
-from holdfast.audit.report import Answer, Curve, Evidence, Report, Timeline, Verdict
-
-# Each verdict has a shape besides its word and its colour; drawn in a square of 20.
-_SHAPES: Final[dict[Verdict, str]] = {
-    "pass": "M5 10.5l3.5 3.5L15 6.5",
-    "warn": "M10 5v6M10 14v.6",
-    "fail": "M6 6l8 8M14 6l-8 8",
-    "unknown": "M7.3 7.6a2.7 2.7 0 1 1 4 2.4c-.9.5-1.3 1-1.3 1.9M10 14.6v.2",
-    "error": "M10 5v6M10 14v.6",
-    "absent": "M5.5 10h9",
-}
-_P95_LIMIT: Final = "lookup_p95_ms"
+from holdfast.audit.rendering.parts import chip, heads, pair, section, shape
+from holdfast.audit.report import Answer, Evidence, Report
 
 
-def html(report: Report) -> str:
-    """The page. Whatever a field holds stays text, and no code but the page's own runs."""
+def html(report: Report, changes: Comparison | None = None) -> str:
+    """The page, with what changed since a baseline if that is given.
+
+    Whatever a field holds stays text, and no code but the page's own runs.
+    """
     style, script = _file("page.css"), _file("page.js")
     return "<!doctype html>\n" + tag(
-        "html", _head(report, style, script), _body(report, script), lang="en"
+        "html", _head(report, style, script), _body(report, changes, script), lang="en"
     )
 
 
@@ -60,7 +54,7 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _body(report: Report, script: Markup) -> Markup:
+def _body(report: Report, changes: Comparison | None, script: Markup) -> Markup:
     return tag(
         "body",
         tag("a", "Skip to the questions", class_="skip", href="#questions"),
@@ -68,8 +62,9 @@ def _body(report: Report, script: Markup) -> Markup:
         tag(
             "main",
             _glance(report),
-            _measurements(report),
-            _section(
+            _changes(changes) if changes is not None else None,
+            measurements(report),
+            section(
                 "questions",
                 "The questions, one by one",
                 *(_card(answer, _anchor(at)) for at, answer in enumerate(report.answers, 1)),
@@ -79,16 +74,6 @@ def _body(report: Report, script: Markup) -> Markup:
         ),
         _footer(report),
         tag("script", script),
-    )
-
-
-def _section(name: str, title: str, *children: Markup | None) -> Markup:
-    return tag(
-        "section",
-        tag("h2", title, id=f"{name}-title"),
-        *children,
-        id=name,
-        aria_labelledby=f"{name}-title",
     )
 
 
@@ -109,7 +94,7 @@ def _hero(report: Report) -> Markup:
         tag("h1", tag("span", report.title, class_="title")),
         tag(
             "div",
-            _shape(report.verdict),
+            shape(report.verdict),
             tag(
                 "div",
                 tag("p", report.verdict.upper(), class_="verdict"),
@@ -119,13 +104,9 @@ def _hero(report: Report) -> Markup:
         ),
         _interruption(report),
         _counts(report),
-        tag("dl", *(_pair(name, value) for name, value in facts), class_="facts"),
+        tag("dl", *(pair(name, value) for name, value in facts), class_="facts"),
         class_=f"hero {report.verdict}",
     )
-
-
-def _pair(name: str, value: str) -> Markup:
-    return tag("div", tag("dt", name), tag("dd", value))
 
 
 def _interruption(report: Report) -> Markup | None:
@@ -145,23 +126,6 @@ def _counts(report: Report) -> Markup:
     return tag("ul", *tiles, class_="counts", aria_label="How many answers have each verdict")
 
 
-def _shape(verdict: Verdict) -> Markup:
-    return tag(
-        "svg",
-        tag("circle", cx=10.0, cy=10.0, r=10.0),
-        tag("path", d=_SHAPES[verdict]),
-        class_="shape",
-        viewBox="0 0 20 20",
-        aria_hidden="true",
-    )
-
-
-def _chip(verdict: Verdict) -> Markup:
-    return tag(
-        "span", _shape(verdict), verdict, class_=f"chip {verdict}", title=words.MEANINGS[verdict]
-    )
-
-
 # --- at a glance ------------------------------------------------------------------------
 
 
@@ -170,7 +134,7 @@ def _glance(report: Report) -> Markup:
         tag(
             "tr",
             tag("td", _number(answer), class_="number"),
-            tag("td", _chip(answer.verdict), _waived_mark(answer)),
+            tag("td", chip(answer.verdict), _waived_mark(answer)),
             tag(
                 "td",
                 tag("a", answer.question, href=f"#{_anchor(at)}"),
@@ -179,13 +143,13 @@ def _glance(report: Report) -> Markup:
         )
         for at, answer in enumerate(report.answers, 1)
     ]
-    return _section(
+    return section(
         "glance",
         "At a glance",
         tag(
             "table",
             tag("caption", "Every question with its verdict and its finding", class_="hidden"),
-            _heads("", "Verdict", "Question and finding"),
+            heads("", "Verdict", "Question and finding"),
             tag("tbody", *rows),
             class_="glance",
         ),
@@ -205,8 +169,24 @@ def _anchor(at: int) -> str:
     return f"answer-{at}"
 
 
-def _heads(*names: str) -> Markup:
-    return tag("thead", tag("tr", *(tag("th", name, scope="col") for name in names)))
+def _changes(found: Comparison) -> Markup:
+    rows = [
+        tag(
+            "tr",
+            tag("td", change.direction, class_=f"direction {change.direction}"),
+            tag("th", change.what, tag("span", change.where, class_="power"), scope="row"),
+            tag("td", f"{change.before} → {change.after}"),
+        )
+        for change in found.changes
+    ]
+    table = tag("table", heads("", "What", "Before and now"), tag("tbody", *rows))
+    nothing = tag("p", "Nothing changed beyond the noise of a run.")
+    return section(
+        "changes",
+        f"What changed since {words.moment(found.before)}",
+        *(tag("p", f"Note: {note}", class_="why") for note in found.notes),
+        tag("div", table if rows else nothing, class_="panel changes"),
+    )
 
 
 # --- one card a question ----------------------------------------------------------------
@@ -219,7 +199,7 @@ def _card(answer: Answer, anchor: str) -> Markup:
             "header",
             tag("span", _number(answer), class_="number") if answer.number is not None else None,
             tag("h3", answer.question),
-            _chip(answer.verdict),
+            chip(answer.verdict),
         ),
         tag("p", answer.summary, class_="summary"),
         tag("p", words.waiver(answer).capitalize(), class_="waiver") if answer.waived else None,
@@ -250,7 +230,7 @@ def _evidence(found: Sequence[Evidence]) -> Markup | None:
     return tag(
         "table",
         tag("caption", "Evidence", class_="hidden"),
-        _heads("Evidence", "Measured", "Held against"),
+        heads("Evidence", "Measured", "Held against"),
         tag("tbody", *rows),
         class_="evidence",
     )
@@ -284,99 +264,6 @@ def _remedy(answer: Answer) -> Markup | None:
     return tag("div", tag("h4", "What to do"), tag("p", answer.remedy), class_="remedy")
 
 
-# --- charts -----------------------------------------------------------------------------
-
-
-def _measurements(report: Report) -> Markup | None:
-    drawn = [*_timelines(report), *_curves(report), *_growth(report)]
-    return _section("measured", "What was measured", *drawn) if drawn else None
-
-
-def _timelines(report: Report) -> Iterator[Markup]:
-    for at, found in enumerate(report.timelines, 1):
-        yield _figure(
-            found.title,
-            charts.timeline(found, _limit(report), f"timeline-{at}"),
-            _faults(found),
-            _table(("second", *charts.SERIES, "intended", "achieved", "failed"), _seconds(found)),
-            legend=True,
-        )
-
-
-def _limit(report: Report) -> float | None:
-    return report.thresholds.get(_P95_LIMIT)
-
-
-def _faults(found: Timeline) -> Markup | None:
-    if not found.faults:
-        return None
-    items = [
-        tag("li", fault.label, tag("span", f" {_from_to(fault.start, fault.end)}", class_="when"))
-        for fault in found.faults
-    ]
-    return tag("ol", *items, class_="faults", aria_label="What was done to the target, and when")
-
-
-def _from_to(start: float, end: float) -> str:
-    return f"{words.number(round(start, 1))}–{words.number(round(end, 1))} s"
-
-
-def _seconds(found: Timeline) -> Iterator[tuple[float, ...]]:
-    for m in found.moments:
-        yield m.at, m.p50, m.p95, m.p99, m.intended, m.achieved, m.failed
-
-
-def _curves(report: Report) -> Iterator[Markup]:
-    figures = [
-        _figure(
-            found.title,
-            charts.curve(found, _limit(report), f"curve-{at}", alone=len(report.curves) == 1),
-            _table((found.x, *charts.SERIES), _points(found)),
-            legend=True,
-        )
-        for at, found in enumerate(report.curves, 1)
-    ]
-    if figures:
-        yield tag("div", *figures, class_="pairs")
-
-
-def _points(found: Curve) -> Iterator[tuple[float, ...]]:
-    for point in found.points:
-        yield point.x, point.p50, point.p95, point.p99
-
-
-def _growth(report: Report) -> Iterator[Markup]:
-    if report.growth is not None:
-        said = tag("p", words.growth(report), class_="said")
-        yield _figure("Growth of the stored state", charts.growth(report.growth, "growth"), said)
-
-
-def _figure(title: str, drawn: Markup, *below: Markup | None, legend: bool = False) -> Markup:
-    return tag("figure", tag("figcaption", title), _legend() if legend else None, drawn, *below)
-
-
-def _legend() -> Markup:
-    keys = [
-        tag("span", tag("i", class_=f"key {series}"), f"{series} · {meaning}")
-        for series, meaning in zip(
-            charts.SERIES, ("half are faster", "19 of 20 are", "99 of 100 are"), strict=True
-        )
-    ]
-    return tag("div", *keys, class_="legend")
-
-
-def _table(names: Sequence[str], rows: Iterable[Sequence[float]]) -> Markup:
-    """The chart's figures for those who do not see it, or want to know exactly."""
-    lines = [tag("tr", *(tag("td", words.number(value)) for value in row)) for row in rows]
-    return tag(
-        "details",
-        tag("summary", "The figures as a table"),
-        tag(
-            "div", tag("table", _heads(*names), tag("tbody", *lines)), class_="scroll", tabindex="0"
-        ),
-    )
-
-
 # --- the rest ---------------------------------------------------------------------------
 
 
@@ -386,7 +273,7 @@ def _settings(report: Report) -> Markup | None:
     rows = [
         tag(
             "tr",
-            tag("td", _chip(setting.verdict)),
+            tag("td", chip(setting.verdict)),
             tag("th", tag("code", setting.name), scope="row"),
             tag(
                 "td", tag("code", setting.value), tag("span", words.source(setting), class_="power")
@@ -395,11 +282,11 @@ def _settings(report: Report) -> Markup | None:
         )
         for setting in report.settings
     ]
-    heads = _heads("Verdict", "Setting", "Value", "What it means")
-    return _section(
+    head = heads("Verdict", "Setting", "Value", "What it means")
+    return section(
         "settings",
         "Durability settings",
-        tag("div", tag("table", heads, tag("tbody", *rows), class_="settings"), class_="panel"),
+        tag("div", tag("table", head, tag("tbody", *rows), class_="settings"), class_="panel"),
     )
 
 
@@ -408,14 +295,14 @@ def _facts(report: Report) -> Markup:
         (name.replace("_", " "), words.number(v)) for name, v in report.thresholds.items()
     ]
     lists = [
-        tag("div", tag("h3", title), tag("dl", *(_pair(*pair) for pair in pairs)), class_="panel")
-        for title, pairs in (
+        tag("div", tag("h3", title), tag("dl", *(pair(*row) for row in rows)), class_="panel")
+        for title, rows in (
             ("Environment", list(words.rows(report.environment))),
             ("Thresholds", thresholds),
         )
-        if pairs
+        if rows
     ]
-    return _section(
+    return section(
         "conditions",
         "How it was measured",
         _block("Command", _command(report.command)),
@@ -428,7 +315,7 @@ def _glossary(report: Report) -> Markup:
     seen = [verdict for verdict, _ in words.counts(report)]
     return tag(
         "dl",
-        *(tag("div", tag("dt", _chip(v)), tag("dd", words.MEANINGS[v])) for v in seen),
+        *(tag("div", tag("dt", chip(v)), tag("dd", words.MEANINGS[v])) for v in seen),
         class_="glossary",
     )
 

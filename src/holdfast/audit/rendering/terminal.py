@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import Final
 
 from holdfast.audit.rendering import words
@@ -30,7 +29,12 @@ class _Page:
         self.lines: list[str] = []
 
     def paint(self, text: str, *codes: str) -> str:
-        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self._colour and text else text
+        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self._colour and codes and text else text
+
+    def word(self, verdict: Verdict) -> str:
+        """A verdict as wide as its column, painted without the spaces."""
+        said = verdict.upper()
+        return self.paint(said, _BOLD, _COLOURS[verdict]) + " " * (_VERDICT - len(said))
 
     def add(self, text: str, *codes: str, first: str = "", indent: int = 0) -> None:
         """A paragraph; `first` stands before it and is `indent` cells wide."""
@@ -47,7 +51,7 @@ def text(report: Report, colour: bool, width: int = 100) -> str:
     """The whole report. Nothing in it can steer the terminal, whatever a field holds."""
     page = _Page(colour, width)
     _head(page, report)
-    column = min(12, max((cells(words.line(a.id)) for a in report.answers), default=0))
+    column = min(12, max((words.cells(words.line(a.id)) for a in report.answers), default=0))
     for answer in report.answers:
         _answer(page, answer, column)
     _settings(page, report)
@@ -79,11 +83,11 @@ def _head(page: _Page, report: Report) -> None:
 
 def _answer(page: _Page, answer: Answer, column: int) -> None:
     number = "" if answer.number is None else str(answer.number)
-    verdict = page.paint(answer.verdict.upper().ljust(_VERDICT), _BOLD, _COLOURS[answer.verdict])
+    verdict = page.word(answer.verdict)
     name = words.line(answer.id)
-    first = f"{number:>2}  {verdict}{name}{' ' * (column - cells(name))}  "
-    indent = 4 + _VERDICT + max(column, cells(name)) + 2
-    if cells(name) > column:  # an id longer than its column has a line of its own
+    first = f"{number:>2}  {verdict}{name}{' ' * (column - words.cells(name))}  "
+    indent = 4 + _VERDICT + max(column, words.cells(name)) + 2
+    if words.cells(name) > column:  # an id longer than its column has a line of its own
         page.add(name, first=f"{number:>2}  {verdict}", indent=4 + _VERDICT)
         first, indent = " " * (4 + _VERDICT), 4 + _VERDICT
     page.add(answer.summary, first=first, indent=indent)
@@ -100,20 +104,9 @@ def _settings(page: _Page, report: Report) -> None:
     page.gap()
     page.add("Settings that need a look", _BOLD)
     for setting in wrong:
-        word = page.paint(setting.verdict.upper().ljust(_VERDICT), _BOLD, _COLOURS[setting.verdict])
+        word = page.word(setting.verdict)
         said = f"{setting.name} = {setting.value} ({words.source(setting)}): {setting.meaning}"
         page.add(said, first=f"    {word}", indent=4 + _VERDICT)
-
-
-def cells(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    return sum(_cells(character) for character in text)
-
-
-def _cells(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
 def fold(text: str, width: int) -> list[str]:
@@ -121,7 +114,7 @@ def fold(text: str, width: int) -> list[str]:
     lines: list[str] = []
     now, used = "", 0
     for word in text.split(" "):
-        room = cells(word)
+        room = words.cells(word)
         if now and used + 1 + room <= width:
             now, used = f"{now} {word}", used + 1 + room
             continue
@@ -129,7 +122,7 @@ def fold(text: str, width: int) -> list[str]:
             lines.append(now)
         *whole, now = _cut(word, width)
         lines += whole
-        used = cells(now)
+        used = words.cells(now)
     return [*lines, now] if now else lines
 
 
@@ -137,7 +130,7 @@ def _cut(word: str, width: int) -> list[str]:
     """A word that is longer than a line, in pieces."""
     pieces, now, used = [], "", 0
     for character in word:
-        room = _cells(character)
+        room = words.cells_of(character)
         if now and used + room > width:
             pieces.append(now)
             now, used = "", 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Any, Final
@@ -21,30 +22,36 @@ MEANINGS: Final[dict[Verdict, str]] = {
     "absent": "the target does not provide this",
 }
 
-# Characters that reorder or hide the text around them; from a hostile id they could forge a line.
-_DECEIVING: Final = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
-_GONE: Final = "\ufffd"
+# What steers a terminal, no parser of XML takes, or reorders and hides the text around it.
+_HARMFUL: Final = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f"  # control characters but tab and newline
+    "\\ud800-\\udfff\\ufffe\\uffff"
+    "\\u2028\\u2029\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]"
+)
 _SIZES: Final = ("bytes", "KB", "MB", "GB", "TB", "PB")
 
 
 def plain(text: str) -> str:
     """The text with everything that would steer a terminal, a parser or the eye made visible."""
-    return "".join(_visible(character) for character in text)
-
-
-def _visible(character: str) -> str:
-    if character in "\n\t" or character.isprintable():
-        return character
-    code = ord(character)
-    kind = unicodedata.category(character)
-    if code in _DECEIVING or code in (0xFFFE, 0xFFFF) or kind in ("Cc", "Cs", "Zl", "Zp"):
-        return _GONE
-    return character
+    return _HARMFUL.sub("\ufffd", text)
 
 
 def line(text: str) -> str:
     """`plain`, on one line."""
     return " ".join(plain(text).split())
+
+
+def cells(text: str) -> int:
+    """How many columns a text takes in type of one width."""
+    return sum(cells_of(character) for character in text)
+
+
+def cells_of(character: str) -> int:
+    if character.isascii():
+        return 1
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
 def figure(value: float | str | bool | None) -> str:
@@ -154,9 +161,10 @@ def growth(report: Report) -> str:
         said += f"; {size(found.used)} of {size(found.capacity)} are used"
     elif found.capacity is not None:
         said += f"; there is room for {size(found.capacity)}"
-    if found.days_to_full is None:
+    days = found.days_to_full
+    if days is None or not math.isfinite(days):
         return f"{said}. When it is full is not known."
-    return f"{said}. Full in {number(round(found.days_to_full))} days."
+    return f"{said}. Full in {number(round(days))} days." if days > 0 else f"{said}. It is full."
 
 
 def rows(values: Any, path: str = "") -> Iterator[tuple[str, str]]:
