@@ -18,7 +18,7 @@ unexport PYTHONPATH PYTHONHOME
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types sync drift packages test soak bench bench-repeats demo clean
+.PHONY: help venv lint types sync drift packages test soak bench bench-repeats demo audit clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 15
@@ -66,6 +66,9 @@ bench-repeats: $(STAMP) ## how well lost context is noticed; ARGS=folder of dev.
 
 demo: $(STAMP) ## a support agent with three replicas on one SQLite file, offline
 	@$(BIN)/python examples/demo.py $(ARGS)
+
+audit: $(STAMP) ## audit the embedded store; leaves audit/report.html (ARGS="redis://… --yes")
+	@$(BIN)/python -m holdfast audit --output audit $(ARGS)
 
 clean: ## remove .venv, caches and builds
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

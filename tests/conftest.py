@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from system_packages import find
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _spill_away_from_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
@@ -27,6 +29,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             f"NOT CHECKED: {' and '.join(absent)} not installed (apt-get install prometheus), so "
             "alert rules were not tried and no real Prometheus has scraped",
+            red=True,
+            bold=True,
+        )
+    if find("chromium-headless-shell") is None:
+        terminalreporter.write_line(
+            "NOT CHECKED: no Chromium (apt-get install chromium-headless-shell), so the audit's "
+            "report was not looked at in a browser",
             red=True,
             bold=True,
         )

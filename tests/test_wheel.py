@@ -52,7 +52,7 @@ def test_the_wheel_holds_the_types_the_sql_and_the_lua_and_nothing_else(wheel: P
     needed = {
         path.relative_to(source).as_posix()
         for path in source.rglob("*")
-        if path.suffix in (".py", ".sql", ".lua", ".typed", ".yml", ".json")
+        if path.suffix in (".py", ".sql", ".lua", ".typed", ".yml", ".json", ".css", ".js")
         and "__pycache__" not in path.parts
     }
     assert "holdfast/py.typed" in needed

@@ -20,7 +20,12 @@ SECONDS = 240  # for one package
 PACKAGES = {
     "pgbouncer": ("pgbouncer",),
     "prometheus": ("promtool",),
-    "chromium-headless-shell": ("chromium", "chromium-headless-shell", "chromium-browser"),
+    "chromium-headless-shell": (
+        "chromium-headless-shell",
+        "chromium",
+        "chromium-browser",
+        "google-chrome",
+    ),
 }
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin"
 

@@ -18,6 +18,7 @@ from holdfast import __version__
 from holdfast.errors import HoldfastError, InvalidInput
 
 COMMANDS = {
+    "audit": "attack a memory architecture before production does",
     "backup": "write all of a namespace into one file",
     "copy": "put all of a namespace into another store",
     "health": "say whether a store answers, and how it is set up",

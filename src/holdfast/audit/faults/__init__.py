@@ -1,0 +1,1 @@
+"""What is done to the store and the processes around it. Each can be undone."""

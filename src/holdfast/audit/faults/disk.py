@@ -1,0 +1,76 @@
+"""What a disk can do to a store of files: be full, or be locked by somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import apsw
+
+ROOM = 16_384  # bytes that any one file may have once the disk is "full"
+
+
+class DiskFull:
+    """No file of the replica may grow any more: its writes fail as on a full disk."""
+
+    label = "the disk is full"
+
+    def __init__(self, room: int = ROOM) -> None:
+        self.changed: dict[str, Any] = {}
+        self._room = room
+        self._before: tuple[int, int] | None = None
+
+    async def begin(self, replica: Any) -> None:
+        import resource  # not on every system, see can_fill
+
+        self._before = resource.prlimit(replica.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(replica.pid, resource.RLIMIT_FSIZE, (self._room, self._before[1]))
+
+    async def end(self, replica: Any) -> None:
+        import resource
+
+        if self._before is not None and replica.alive:
+            resource.prlimit(replica.pid, resource.RLIMIT_FSIZE, self._before)
+
+    def fired(self, tried: Sequence[Any]) -> bool:
+        """Only what was not stored has met it."""
+        return any(each.what == "append" and each.outcome != "stored" for each in tried)
+
+
+def can_fill() -> bool:
+    """Whether this system lets one process limit another's files."""
+    if find_spec("resource") is None:
+        return False
+    import resource
+
+    return hasattr(resource, "prlimit")
+
+
+class Locked:
+    """Somebody else writes to the file and does not end."""
+
+    label = "the file is locked by another process"
+
+    def __init__(self, path: str) -> None:
+        self.changed: dict[str, Any] = {}
+        self._path = path
+        self._connection: apsw.Connection | None = None
+
+    async def begin(self, replica: object) -> None:
+        self._connection = apsw.Connection(self._path)
+        self._connection.set_busy_timeout(5000)
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    async def end(self, replica: object) -> None:
+        if self._connection is not None:
+            self._connection.execute("ROLLBACK")
+            self._connection.close()
+            self._connection = None
+
+    def fired(self, tried: Sequence[Any]) -> bool:
+        """A write that had to wait, or did not succeed, has met it."""
+        return any(
+            each.what == "append" and (each.seconds > 0.1 or each.outcome != "stored")
+            for each in tried
+        )

@@ -1,0 +1,56 @@
+"""What a hundred agents take."""
+
+from __future__ import annotations
+
+from holdfast.audit.history import Record
+from holdfast.audit.questions.asking import Finding, Limits, Question
+from holdfast.audit.report import Evidence
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    seen = record.costs
+    assert seen is not None
+    agents = int(limits["agents"])
+    facts = [
+        Evidence("resident memory a replica", _mb(seen.memory_a_replica), "MB"),
+        Evidence("bytes written a turn", _rounded(seen.written_a_turn)),
+    ]
+    if seen.pool is not None:
+        facts.append(Evidence(f"connections of {agents} agents", agents * seen.pool))
+    if seen.pool is not None and seen.max_connections:
+        part = 100 * agents * seen.pool / seen.max_connections
+        facts.append(Evidence("of max_connections", round(part), "%"))
+        said = (
+            f"{agents} agents may open {agents * seen.pool} of {seen.max_connections} connections"
+        )
+        if part >= limits["pools_fail_percent"]:
+            return Finding("warn", f"{said}: put a pooler in between", tuple(facts))
+        if part >= limits["pools_warn_percent"]:
+            return Finding("warn", said, tuple(facts))
+        return Finding("pass", said, tuple(facts))
+    memory = _mb(seen.memory_a_replica)
+    if memory is None and seen.written_a_turn is None:
+        return Finding("unknown", "nothing could be measured on this system", tuple(facts))
+    written = _rounded(seen.written_a_turn)
+    return Finding("pass", f"{memory} MB a replica, {written} bytes written a turn", tuple(facts))
+
+
+def _mb(count: int | None) -> float | None:
+    return None if count is None else round(count / 1e6, 1)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value)
+
+
+QUESTION = Question(
+    "costs",
+    None,
+    "What are the hidden costs at 100+ concurrent agents?",
+    "Connections, memory and bytes written grow with every agent, and limits are met all at once.",
+    ("threads",),
+    ("costs",),
+    "Lower the pool of each replica, put a pooler in between, or raise the limit of the server.",
+    judge,
+    ("growth",),
+)

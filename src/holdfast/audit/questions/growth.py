@@ -1,0 +1,59 @@
+"""How long the store lasts."""
+
+from __future__ import annotations
+
+from holdfast.audit.history import Record
+from holdfast.audit.questions.asking import Finding, Limits, Question
+from holdfast.audit.report import Evidence, Growth
+
+
+def projection(record: Record, limits: Limits) -> Growth | None:
+    """None if the store does not tell its size."""
+    seen = record.growing
+    if seen is None or seen.bytes_before is None or seen.bytes_after is None or not seen.turns:
+        return None
+    a_turn = max(0.0, (seen.bytes_after - seen.bytes_before) / seen.turns)
+    a_day = limits["turns_a_day"]
+    days = None
+    if seen.capacity is not None and a_turn > 0:
+        days = max(0.0, seen.capacity - seen.bytes_after) / (a_turn * a_day)
+    return Growth(a_turn, a_day, seen.capacity, seen.bytes_after, days)
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    grown = projection(record, limits)
+    if grown is None:
+        return Finding("unknown", "the store does not tell its size")
+    year = grown.bytes_a_turn * grown.turns_a_day * 365
+    facts = (
+        Evidence("bytes a turn", round(grown.bytes_a_turn)),
+        Evidence("turns a day", grown.turns_a_day, limit="your own figure: turns_a_day"),
+        Evidence("a year of turns", round(year / 1e9, 2), "GB"),
+        Evidence("days to full", None if grown.days_to_full is None else round(grown.days_to_full)),
+    )
+    said = f"{grown.bytes_a_turn:,.0f} bytes a turn; a year is {year / 1e9:.1f} GB"
+    if grown.bytes_a_turn == 0:
+        return Finding("unknown", "the store did not grow, so nothing can be projected", facts)
+    days = grown.days_to_full
+    if days is None:
+        return Finding("pass", f"{said}; the store tells no limit", facts)
+    if days < limits["days_fail"]:
+        return Finding("fail", f"{said}; full in {days:.0f} days", facts)
+    if days < limits["days_warn"]:
+        return Finding("warn", f"{said}; full in {days:.0f} days", facts)
+    return Finding("pass", f"{said}; full in {days:,.0f} days", facts)
+
+
+QUESTION = Question(
+    "growth",
+    None,
+    "Can state storage handle your growth projections?",
+    "Conversations only ever grow. A store that is full refuses every turn, or, "
+    "worse, evicts some.",
+    ("sizes",),
+    ("growing",),
+    "Let conversations expire, sweep what has, and set turns_a_day under [thresholds] to your own "
+    "figure before you decide.",
+    judge,
+    ("growth",),
+)

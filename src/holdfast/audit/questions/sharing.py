@@ -1,0 +1,48 @@
+"""4: state shared across replicas."""
+
+from __future__ import annotations
+
+from holdfast.audit.history import Look, Record
+from holdfast.audit.questions.asking import Finding, Limits, Question, plural, zero
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    looks = record.sharing
+    assert looks is not None
+    if not looks:
+        return Finding("unknown", "no replica looked at what another wrote")
+    unseen = [look for look in looks if not look.seen]
+    turns = [look for look in looks if look.what == "turn"]
+    others = [look for look in looks if look.what != "turn"]
+    facts = (
+        zero("turns another replica did not see", _missed(turns), len(turns), "looks"),
+        zero("preferences another replica did not see", _missed(others), len(others), "looks"),
+    )
+    if not unseen:
+        said = f"every write was seen at once by every other replica ({len(looks):,} looks)"
+        return Finding("pass", said, facts)
+    first = unseen[0]
+    example = (
+        f"replica {first.writer} wrote a {first.what} and got its answer; replica {first.reader} "
+        f"then read: {first.detail}"
+    )
+    said = f"{plural(len(unseen), 'look')} of {len(looks):,} did not see what was acknowledged"
+    return Finding("fail", said, facts, example)
+
+
+def _missed(looks: list[Look]) -> int:
+    return sum(not look.seen for look in looks)
+
+
+QUESTION = Question(
+    "sharing",
+    4,
+    "Is state shared across agent replicas?",
+    "A load balancer sends the next message to any replica. Without shared state each one starts "
+    "afresh, and the user talks to strangers.",
+    ("threads",),
+    ("sharing",),
+    "Let all replicas use one store, and let none answer from a cache that nobody revalidates.",
+    judge,
+    ("sharing",),
+)

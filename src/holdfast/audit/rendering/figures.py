@@ -1,0 +1,103 @@
+"""The section of the page that holds the charts, each with its figures as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from holdfast.audit.rendering import charts, words
+from holdfast.audit.rendering.markup import Markup, tag
+from holdfast.audit.rendering.parts import heads, section
+from holdfast.audit.report import Curve, Report, Timeline
+
+_P95_LIMIT: Final = "lookup_p95_ms"
+
+
+def measurements(report: Report) -> Markup | None:
+    drawn = [*_timelines(report), *_curves(report), *_growth(report)]
+    return section("measured", "What was measured", *drawn) if drawn else None
+
+
+def _timelines(report: Report) -> Iterator[Markup]:
+    for at, found in enumerate(report.timelines, 1):
+        yield _figure(
+            found.title,
+            charts.timeline(found, _limit(report), f"timeline-{at}"),
+            _faults(found),
+            _table(("second", *charts.SERIES, "intended", "achieved", "failed"), _seconds(found)),
+            legend=True,
+        )
+
+
+def _limit(report: Report) -> float | None:
+    return report.thresholds.get(_P95_LIMIT)
+
+
+def _faults(found: Timeline) -> Markup | None:
+    if not found.faults:
+        return None
+    items = [
+        tag("li", fault.label, tag("span", f" {_from_to(fault.start, fault.end)}", class_="when"))
+        for fault in found.faults
+    ]
+    return tag("ol", *items, class_="faults", aria_label="What was done to the target, and when")
+
+
+def _from_to(start: float, end: float) -> str:
+    return f"{words.number(round(start, 1))}–{words.number(round(end, 1))} s"
+
+
+def _seconds(found: Timeline) -> Iterator[tuple[float, ...]]:
+    for m in found.moments:
+        yield m.at, m.p50, m.p95, m.p99, m.intended, m.achieved, m.failed
+
+
+def _curves(report: Report) -> Iterator[Markup]:
+    figures = [
+        _figure(
+            found.title,
+            charts.curve(found, _limit(report), f"curve-{at}", alone=len(report.curves) == 1),
+            _table((found.x, *charts.SERIES), _points(found)),
+            legend=True,
+        )
+        for at, found in enumerate(report.curves, 1)
+    ]
+    if figures:
+        yield tag("div", *figures, class_="pairs")
+
+
+def _points(found: Curve) -> Iterator[tuple[float, ...]]:
+    for point in found.points:
+        yield point.x, point.p50, point.p95, point.p99
+
+
+def _growth(report: Report) -> Iterator[Markup]:
+    if report.growth is not None:
+        said = tag("p", words.growth(report), class_="said")
+        yield _figure("Growth of the stored state", charts.growth(report.growth, "growth"), said)
+
+
+def _figure(title: str, drawn: Markup, *below: Markup | None, legend: bool = False) -> Markup:
+    return tag("figure", tag("figcaption", title), _legend() if legend else None, drawn, *below)
+
+
+def _legend() -> Markup:
+    keys = [
+        tag("span", tag("i", class_=f"key {series}"), f"{series} · {meaning}")
+        for series, meaning in zip(
+            charts.SERIES, ("half are faster", "19 of 20 are", "99 of 100 are"), strict=True
+        )
+    ]
+    return tag("div", *keys, class_="legend")
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[float]]) -> Markup:
+    """The chart's figures for those who do not see it, or want to know exactly."""
+    lines = [tag("tr", *(tag("td", words.number(value)) for value in row)) for row in rows]
+    return tag(
+        "details",
+        tag("summary", "The figures as a table"),
+        tag(
+            "div", tag("table", heads(*names), tag("tbody", *lines)), class_="scroll", tabindex="0"
+        ),
+    )

@@ -1,0 +1,182 @@
+"""The store is cut off, frozen, slowed, refused or full while a replica goes on asking."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from holdfast.audit.fleet import Failed, Replica
+from holdfast.audit.history import Outage, Tried
+from holdfast.audit.stage import Stage, message
+from holdfast.audit.targets import Target
+
+EVERY = 0.1  # seconds between two tries
+HUNG = 20.0  # seconds after which a call counts as hanging
+
+
+class Fault(Protocol):
+    """Something that can be done to a store, and undone."""
+
+    label: str
+    changed: dict[str, Any]
+
+    async def begin(self, replica: Replica) -> None: ...
+    async def end(self, replica: Replica) -> None: ...
+    def fired(self, tried: Sequence[Tried]) -> bool: ...
+
+
+async def conduct(stage: Stage, faults: Sequence[Fault]) -> list[Outage]:
+    origin = time.monotonic()
+    found = []
+    for number, fault in enumerate(faults):
+        stage.say(fault.label)
+        (thread,) = stage.names(f"outage-{number}", 1)
+        found.append(await _one(stage, fault, thread, origin))
+    return found
+
+
+async def _one(stage: Stage, fault: Fault, thread: str, origin: float) -> Outage:
+    (replica,) = await stage.fleet.start(fresh=True, **fault.changed)
+    known = await replica.ask("outage:talk", thread=thread)
+    start = time.monotonic()
+    await fault.begin(replica)
+    try:
+        disturbed = replica.send(
+            "outage:disturb", thread=thread, seconds=stage.sizes.outage, known=known, origin=origin
+        )
+        await asyncio.sleep(stage.sizes.outage)
+    finally:
+        await fault.end(replica)
+    end = time.monotonic()
+    recovery: float | None = None
+    try:
+        await replica.ask("outage:recover", thread=thread, patience=stage.sizes.recovery)
+        recovery = time.monotonic() - end
+    except Failed as error:
+        stage.say(f"not recovered: {error}")
+    try:
+        said = await asyncio.wait_for(disturbed, HUNG + 10.0)
+    except (Failed, TimeoutError):
+        said = {"tried": [], "accepted": [], "hung": 1}
+    tried = [Tried(**each) for each in said["tried"]]
+    accepted = [f"before/{n}" for n in range(known)] + said["accepted"]
+    found = await _found(stage, replica, thread, accepted)
+    return Outage(
+        fault.label,
+        fault.fired(tried),
+        round(start - origin, 2),
+        round(end - origin, 2),
+        tried,
+        accepted,
+        found,
+        recovery,
+        said["hung"],
+    )
+
+
+async def _found(stage: Stage, replica: Replica, thread: str, accepted: list[str]) -> list[str]:
+    """What a replica that was not disturbed sees, once the other has brought what it kept."""
+    try:
+        await replica.ask("outage:settle", thread=thread, accepted=accepted, patience=30.0)
+    except Failed as error:
+        stage.say(f"not settled: {error}")
+    await stage.fleet.end(replica)
+    (other,) = await stage.fleet.start()
+    try:
+        found: list[str] = await other.ask("outage:contents", thread=thread)
+    except Failed:
+        found = []
+    await stage.fleet.end(other)
+    return found
+
+
+async def talk(target: Target, tell: Any, thread: str) -> int:
+    for number in range(5):
+        await target.append(thread, [message("user", f"before/{number}")], f"before/{number}")
+    await target.load(thread)
+    return 5
+
+
+async def disturb(
+    target: Target, tell: Any, thread: str, seconds: float, known: int, origin: float
+) -> dict[str, Any]:
+    tried: list[dict[str, Any]] = []
+    accepted: list[str] = []
+    end = time.monotonic() + seconds
+    calls: set[asyncio.Task[None]] = set()
+    number = 0
+    while time.monotonic() < end:
+        calls.add(asyncio.create_task(_read(target, thread, known, tried, origin)))
+        calls.add(
+            asyncio.create_task(
+                _append(target, thread, f"during/{number}", tried, accepted, origin)
+            )
+        )
+        number += 1
+        await asyncio.sleep(EVERY)
+    _, hanging = await asyncio.wait(calls, timeout=HUNG)
+    for call in hanging:
+        call.cancel()
+    return {"tried": tried, "accepted": accepted, "hung": len(hanging)}
+
+
+async def _read(
+    target: Target, thread: str, known: int, tried: list[dict[str, Any]], origin: float
+) -> None:
+    start = time.monotonic()
+    entry: dict[str, Any] = {"what": "read", "at": start - origin, "outcome": "read"}
+    try:
+        entry["complete"] = len(await target.load(thread)) >= known
+    except Exception as error:
+        entry |= _failed(target, error)
+    tried.append({**entry, "seconds": time.monotonic() - start})
+
+
+async def _append(
+    target: Target,
+    thread: str,
+    name: str,
+    tried: list[dict[str, Any]],
+    accepted: list[str],
+    origin: float,
+) -> None:
+    start = time.monotonic()
+    entry: dict[str, Any] = {"what": "append", "at": start - origin}
+    try:
+        entry["outcome"] = await target.append(thread, [message("user", name)], name)
+        accepted.append(name)
+    except Exception as error:
+        entry |= _failed(target, error)
+    tried.append({**entry, "seconds": time.monotonic() - start})
+
+
+def _failed(target: Target, error: Exception) -> dict[str, Any]:
+    return {
+        "outcome": "error",
+        "error": type(error).__name__,
+        "typed": isinstance(error, target.unavailable),
+    }
+
+
+async def recover(target: Target, tell: Any, thread: str) -> None:
+    while True:
+        try:
+            await target.load(thread)
+            return
+        except Exception as error:
+            tell(not_yet=type(error).__name__)
+            await asyncio.sleep(0.05)
+
+
+async def settle(target: Target, tell: Any, thread: str, accepted: list[str]) -> None:
+    """Wait until what was accepted is there."""
+    for _ in range(60):
+        if set(accepted) <= set(await contents(target, tell, thread)):
+            return
+        await asyncio.sleep(0.2)
+
+
+async def contents(target: Target, tell: Any, thread: str) -> list[str]:
+    return [str(m.get("content")) for m in await target.load(thread)]

@@ -1,0 +1,325 @@
+"""`holdfast audit`: attack a memory architecture before production does."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import shlex
+import shutil
+import signal
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.audit import comparing, safety
+from holdfast.audit.config import Config, read_config
+from holdfast.audit.history import Record
+from holdfast.audit.judging import report as judged
+from holdfast.audit.profiles import PROFILES, sizes_of, thresholds_of
+from holdfast.audit.questions import QUESTIONS
+from holdfast.audit.rendering import baseline, junit, markdown, page, schema, terminal
+from holdfast.audit.rendering.redaction import redact
+from holdfast.audit.report import Report
+from holdfast.audit.running import Audit, Options, plan
+from holdfast.cli import FAILED, INTERRUPTED, OK
+from holdfast.cli.tables import table
+from holdfast.errors import InvalidInput
+from holdfast.registry import parse
+
+UNKNOWN = 3
+TAKES_URL = False
+EXAMPLES = """\
+Asks thirteen questions of a memory architecture and answers them by doing: it writes, races, kills,
+takes the store away, backs up and restores, in a namespace of its own, which it removes again.
+
+examples:
+  holdfast audit                                  an embedded SQLite store in a temporary folder
+  holdfast audit postgresql://… --profile full
+  holdfast audit naive:json-files                 see what fails
+  holdfast audit memory_of_mine:create            your own class; see: holdfast audit init
+  holdfast audit compare statefulset:3 redis://… postgresql://… --yes
+  holdfast audit clean redis://…                  remove what a killed audit has left
+
+exit codes: 0 pass or warn, 1 fail, 2 wrong usage, 3 unknown, 4 interrupted"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "target",
+        metavar="TARGET",
+        nargs="*",
+        help="a store's URL, statefulset:3, naive:…, or module:factory; "
+        "or clean URL, init FILE, compare TARGET …",
+    )
+    add("--profile", default="quick", metavar="NAME", help=f"{', '.join(PROFILES)} (quick)")
+    add("--replicas", type=int, metavar="N", help="processes that use the store at once")
+    add("--conversations", metavar="N,N", help="how many at once, e.g. 1,10,100")
+    add("--rate", type=float, metavar="N", help="calls a second, all replicas together")
+    add("--duration", type=float, metavar="S", help="seconds of load at each number")
+    add("--config", metavar="FILE", help="TOML: [thresholds], [sizes], [declare], [waive.ID]")
+    add("--only", metavar="ID,ID", help="these questions alone, by id or number")
+    add("--seed", type=int, metavar="N", help="repeat an audit's choices")
+    add("--url", metavar="URL", help="the server of a naive: or module:factory target")
+    add("--namespace", metavar="NAME", help="an empty one to work in (default: a new one)")
+    add("--yes", action="store_true", help="do not ask before it begins")
+    add("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    add("--observe", action="store_true", help="read settings and sizes, and write no state")
+    add("--output", metavar="FOLDER", help="write report.json and the other forms here")
+    add("--save", metavar="FILE", help="keep what was recorded, to be judged again")
+    add("--from", dest="saved", metavar="FILE", help="judge what was saved; attack nothing")
+    add("--baseline", metavar="FILE", help="a report.json to compare with")
+    add("--redact", action="store_true", help="leave host names out of the report")
+    add("--backup-command", metavar="CMD", help="your own backup, for question 5")
+    add("--restore-command", metavar="CMD", help="and its restore")
+    add("--restored", metavar="URL", help="where that puts the copy")
+    add("--metrics-url", metavar="URL", help="your own metrics page, for question 9")
+    add("--alerts-url", metavar="URL", help="your own alerts, as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    words = options.target
+    if words and words[0] == "clean":
+        return _clean(words[1:])
+    if words and words[0] == "init":
+        return _init(words[1:])
+    if words and words[0] == "compare":
+        return _compare(options, words[1:])
+    if len(words) > 1:
+        raise InvalidInput(f"one TARGET at a time, not {' '.join(words[:3])}")
+    config = read_config(options.config)
+    limits = thresholds_of(config.thresholds)
+    record = _recorded(options, config)
+    if record is None:
+        return OK
+    report = judged(record, limits, config.waive, datetime.now(UTC).date())
+    if options.redact:
+        report = redact(report)
+    _write(options, record, report)
+    print(_text(options, report))
+    changes = _compared(options, report)
+    if changes:
+        print(changes, file=sys.stderr if options.json else sys.stdout)
+    return exit_code(report)
+
+
+def exit_code(report: Report) -> int:
+    if report.interrupted:
+        return INTERRUPTED
+    return {"pass": OK, "warn": OK, "unknown": UNKNOWN}.get(report.verdict, FAILED)
+
+
+def _recorded(options: argparse.Namespace, config: Config) -> Record | None:
+    """A record saved earlier, or a new one; None if nothing was to be done."""
+    if options.saved is not None:
+        try:
+            return msgspec.json.decode(Path(options.saved).read_bytes(), type=Record)
+        except (OSError, msgspec.DecodeError) as error:
+            raise InvalidInput(f"{options.saved} holds no saved audit: {error}") from error
+    asked = _asked(options, config)
+    if options.dry_run:
+        print(f"would audit {asked.target or 'an embedded SQLite store'}: {plan(asked)}")
+        return None
+    _confirm(options, asked)
+    return asyncio.run(_audit(asked))
+
+
+def _asked(options: argparse.Namespace, config: Config) -> Options:
+    given: dict[str, Any] = {
+        name: value
+        for name in ("replicas", "rate", "duration")
+        if (value := getattr(options, name)) is not None
+    }
+    if options.conversations is not None:
+        given["conversations"] = _numbers(options.conversations)
+    sizes = sizes_of(options.profile, config.sizes, given)
+    if not 1 <= sizes.replicas <= 64 or sizes.rate <= 0 or sizes.duration <= 0:
+        raise InvalidInput("replicas are 1 to 64; rate and duration are above 0")
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 10**6)
+    target = options.target[0] if options.target else None
+    return Options(
+        target=target,
+        url=options.url,
+        namespace=options.namespace,
+        profile=options.profile,
+        sizes=sizes,
+        seed=seed,
+        workloads=("settings",) if options.observe else _workloads(options.only),
+        backup_command=options.backup_command,
+        restore_command=options.restore_command,
+        restored=options.restored,
+        metrics_url=options.metrics_url,
+        alerts_url=options.alerts_url,
+        declared=config.declare,
+        command=_command(options, target, seed),
+    )
+
+
+def _command(options: argparse.Namespace, target: str | None, seed: int) -> str:
+    """What repeats this audit, without credentials."""
+    words = ["holdfast", "audit"]
+    if target is not None:
+        words.append(parse(target).safe if "://" in target else target)
+    words += ["--profile", options.profile, "--seed", str(seed)]
+    for name in ("replicas", "conversations", "rate", "duration"):
+        value = getattr(options, name)
+        if value is not None:
+            words += [f"--{name}", f"{value}"]
+    return shlex.join(words)
+
+
+def _numbers(text: str) -> list[int]:
+    parts = text.split(",")
+    if not all(part.isdigit() and 1 <= int(part) <= 100_000 for part in parts):
+        raise InvalidInput(f"--conversations is like 1,10,100, not {text!r}")
+    return [int(part) for part in parts]
+
+
+def _workloads(only: str | None) -> tuple[str, ...]:
+    if only is None:
+        return ()
+    known = {name: q for q in QUESTIONS for name in (q.id, str(q.number))}
+    unknown = [name for name in only.split(",") if name not in known or name == "None"]
+    if unknown:
+        ids = ", ".join(question.id for question in QUESTIONS)
+        raise InvalidInput(f"no question {unknown[0]!r}; there are: {ids}")
+    wanted = [name for each in only.split(",") for name in known[each].workloads]
+    return tuple(dict.fromkeys(wanted))
+
+
+def _confirm(options: argparse.Namespace, asked: Options) -> None:
+    """Ask before a store of somebody's is touched."""
+    if options.yes or asked.target is None or (asked.url is None and "://" not in asked.target):
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput("nobody is there to agree: pass --yes, or --dry-run to see the plan")
+    print(f"About to audit {_shown(asked.target)}: {plan(asked)}.", file=sys.stderr)
+    if input("Go on? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise InvalidInput("nothing was done")
+
+
+def _shown(target: str) -> str:
+    return parse(target).safe if "://" in target else target
+
+
+# --- doing it ---------------------------------------------------------------------------
+
+
+async def _audit(asked: Options) -> Record:
+    audit = Audit(asked, _show)
+    task = asyncio.create_task(audit.run())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        return await task
+    finally:
+        _show("")
+
+
+def _show(what: str) -> None:
+    """One line on stderr where somebody watches."""
+    if sys.stderr.isatty():
+        width = max(20, os.get_terminal_size(sys.stderr.fileno()).columns - 1)
+        print(f"\r\033[K{what[:width]}", end="", file=sys.stderr, flush=True)
+
+
+def _compare(options: argparse.Namespace, targets: list[str]) -> int:
+    """Audit each of them a little, and show them side by side."""
+    if not targets:
+        raise InvalidInput("compare takes targets: holdfast audit compare statefulset:3 redis://…")
+    config = read_config(options.config)
+    limits = thresholds_of(config.thresholds)
+    options.only = options.only or ",".join(comparing.QUESTIONS)
+    found = []
+    for target in targets:
+        options.target = [target]
+        record = _recorded(options, config)
+        if record is None:
+            continue
+        report = judged(record, limits, config.waive, datetime.now(UTC).date())
+        found.append(comparing.compared(record, report, limits))
+        if record.interrupted:
+            return INTERRUPTED
+    rows = [each.row for each in found]
+    advice = comparing.recommendation(found, limits) if found else ""
+    if options.json:
+        print(json.dumps({"targets": rows, "recommendation": advice}))
+    elif found:
+        print(f"{table(comparing.COLUMNS, rows)}\n\n{advice}")
+    return OK if all(each.holds for each in found) else FAILED
+
+
+def _clean(words: list[str]) -> int:
+    if len(words) != 1 or "://" not in words[0]:
+        raise InvalidInput("clean takes a store's URL: holdfast audit clean redis://…")
+    cleaned = asyncio.run(safety.clean(words[0]))
+    for namespace, count in cleaned.items():
+        print(f"{namespace}: {count} removed")
+    if not cleaned:
+        print("no audit has left anything here")
+    return OK
+
+
+def _init(words: list[str]) -> int:
+    path = Path(words[0] if words else "audit_target.py")
+    if path.exists():
+        raise InvalidInput(f"{path} exists already: name another file")
+    template = Path(__file__).parent.parent / "audit" / "targets" / "template.py"
+    path.write_text(template.read_text("utf-8"), "utf-8")
+    print(f"wrote {path}; fill it in, then: holdfast audit {path.stem}:create")
+    return OK
+
+
+# --- saying it --------------------------------------------------------------------------
+
+
+def _write(options: argparse.Namespace, record: Record, report: Report) -> None:
+    """Every form of the report, each complete or not at all."""
+    if options.save is not None:
+        _put(Path(options.save), msgspec.json.encode(record))
+    if options.output is None:
+        return
+    folder = Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    _put(folder / "report.json", schema.to_json(report))
+    _put(folder / "report.html", page.html(report).encode())
+    _put(folder / "report.md", markdown.text(report).encode())
+    _put(folder / "junit.xml", junit.xml(report).encode())
+
+
+def _put(path: Path, content: bytes) -> None:
+    try:
+        beside = path.with_name(f"{path.name}.{os.getpid()}")
+        beside.write_bytes(content)
+        beside.replace(path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _text(options: argparse.Namespace, report: Report) -> str:
+    if options.json:
+        return schema.to_json(report).decode()
+    width = shutil.get_terminal_size((100, 24)).columns
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    shown = terminal.text(report, colour, max(40, min(width, 120)))
+    if options.output is not None:
+        shown += f"\n\nreport: {Path(options.output) / 'report.html'}"
+    return shown
+
+
+def _compared(options: argparse.Namespace, report: Report) -> str:
+    """What changed since the baseline; "" without one."""
+    if options.baseline is None:
+        return ""
+    try:
+        old = schema.from_json(Path(options.baseline).read_bytes())
+    except OSError as error:
+        raise InvalidInput(f"{options.baseline} cannot be read: {error.strerror}") from error
+    return baseline.text(baseline.compare(old, report))

@@ -1,0 +1,67 @@
+"""Small audits for tests: real processes, few of everything."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import date
+from typing import Any
+
+from holdfast.audit.history import Record
+from holdfast.audit.judging import report
+from holdfast.audit.limits import THRESHOLDS
+from holdfast.audit.profiles import sizes_of
+from holdfast.audit.questions import QUESTIONS
+from holdfast.audit.report import Answer, Report
+from holdfast.audit.running import Audit, Options
+
+TODAY = date(2026, 1, 1)
+SMALL: dict[str, Any] = {
+    "replicas": 2,
+    "conversations": (10,),
+    "rate": 60.0,
+    "duration": 1.5,
+    "threads": 5,
+    "turns": 4,
+    "race_turns": 25,
+    "tasks": 10,
+    "lock_rounds": 1,
+    "updates": 20,
+    "conflicts": 5,
+    "looks": 6,
+    "steps": 100,
+    "workflows": 2,
+    "history": (10, 100),
+    "outage": 1.0,
+    "recovery": 4.0,
+    "growth_turns": 50,
+}
+
+
+def small(target: str | None, *only: str, **changed: Any) -> Options:
+    """The options of a small audit of these questions; of all without any."""
+    sizes = {name: changed.pop(name) for name in list(changed) if name in SMALL}
+    wanted = [w for q in QUESTIONS if q.id in only for w in q.workloads]
+    return Options(
+        target=target,
+        sizes=sizes_of("quick", SMALL, sizes),
+        seed=7,
+        workloads=tuple(dict.fromkeys(wanted)),
+        **changed,
+    )
+
+
+def recorded(options: Options) -> Record:
+    return asyncio.run(Audit(options, lambda _: None).run())
+
+
+def audited(target: str | None, *only: str, **changed: Any) -> Report:
+    return judged(recorded(small(target, *only, **changed)))
+
+
+def judged(record: Record, **thresholds: float) -> Report:
+    return report(record, THRESHOLDS | thresholds, {}, TODAY)
+
+
+def answer(report: Report, id: str) -> Answer:
+    (found,) = [each for each in report.answers if each.id == id]
+    return found

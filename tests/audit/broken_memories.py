@@ -1,0 +1,76 @@
+"""Memories that are wrong in one way each: an audit that passes one of these is itself broken."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import holdfast
+from holdfast.audit.targets import Place
+from holdfast.audit.targets.stores import StoreTarget
+from holdfast.registry import create_engine, parse
+from holdfast.testing.broken import Broken, DropsAcknowledged, IgnoresFences, ServesStale
+from holdfast.world import World
+
+
+def over(namespace: str, url: str, kind: type[Broken] | None, one_in: int) -> StoreTarget:
+    target = StoreTarget(Place("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
+    if kind is not None:
+        engine = kind(create_engine(parse(url), World()), seed=int(time.time_ns()), one_in=one_in)
+        target.store = holdfast.Store(engine, namespace=namespace, spill=False)
+    return target
+
+
+def loses_writes(namespace: str, url: str) -> StoreTarget:
+    return over(namespace, url, DropsAcknowledged, 20)
+
+
+def serves_stale(namespace: str, url: str) -> StoreTarget:
+    return over(namespace, url, ServesStale, 3)
+
+
+def ignores_fences(namespace: str, url: str) -> StoreTarget:
+    return over(namespace, url, IgnoresFences, 1)
+
+
+class RunsTwice(StoreTarget):
+    async def run_once(self, task: str, function: Callable[[], Any]) -> Any:
+        return await function()
+
+
+def runs_tasks_twice(namespace: str, url: str) -> StoreTarget:
+    return RunsTwice(Place("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
+
+
+class Slow(StoreTarget):
+    async def load(self, thread: str, last: int | None) -> list[dict[str, Any]]:
+        await asyncio.sleep(0.15)
+        return await super().load(thread, last)
+
+
+def slow(namespace: str, url: str) -> StoreTarget:
+    return Slow(Place("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
+
+
+class Stalling(StoreTarget):
+    """Stands still for a second in every two; a caller that waits would hardly notice."""
+
+    async def load(self, thread: str, last: int | None) -> list[dict[str, Any]]:
+        part = time.monotonic() % 2.0
+        if part > 1.0:
+            await asyncio.sleep(2.0 - part)
+        return await super().load(thread, last)
+
+
+def stalling(namespace: str, url: str) -> StoreTarget:
+    return Stalling(Place("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
+
+
+class Unwatched(StoreTarget):
+    provides = tuple(part for part in StoreTarget.provides if part not in ("metrics", "alarm"))
+
+
+def unwatched(namespace: str, url: str) -> StoreTarget:
+    return Unwatched(Place("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))

@@ -1,0 +1,167 @@
+"""The audit against real targets: good ones pass, and each bad one fails with its finding."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from servers.redis import RedisServer, running
+
+from audit.auditing import answer, audited, recorded, small
+from holdfast.audit.judging import BAD
+
+BROKEN = "audit.broken_memories"
+
+
+def test_an_embedded_store_passes_and_nothing_is_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    report = audited(None)
+    bad = {a.id: a.summary for a in report.answers if a.verdict in BAD}
+    assert bad == {}
+    assert len(report.answers) == 16
+    proven = {a.id for a in report.answers if a.verdict in ("pass", "warn")}
+    assert proven >= {"sessions", "preferences", "workflows", "sharing", "backup", "races"}
+    assert proven >= {"updates", "conflicts", "consistency", "outage", "monitoring", "settings"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_replicas_that_share_volumes_by_routing_pass() -> None:
+    report = audited("statefulset:3", "sessions", "sharing", "updates")
+    assert {a.verdict for a in report.answers} == {"pass"}
+
+
+def test_a_dictionary_in_the_process_forgets_and_is_not_shared() -> None:
+    report = audited("naive:process-dict", "sessions", "preferences", "sharing", "workflows")
+    assert report.verdict == "fail"
+    assert "20 turns lost" in answer(report, "sessions").summary
+    assert answer(report, "preferences").verdict == "fail"
+    assert answer(report, "sharing").verdict == "fail"
+    assert answer(report, "workflows").verdict == "absent"
+
+
+def test_three_json_files_lose_turns_that_race_and_all_on_a_full_disk() -> None:
+    report = audited("naive:json-files", "races", "outage")
+    assert answer(report, "races").verdict == "fail"
+    assert "lost" in answer(report, "races").summary
+    assert "accepted turns lost (the disk is full)" in answer(report, "outage").summary
+
+
+def test_a_document_in_redis_loses_turns_and_updates(tmp_path: Path) -> None:
+    with running(tmp_path, "valkey") as server:
+        report = audited(
+            "naive:redis-document",
+            *("races", "updates", "conflicts"),
+            url=server.url,
+            replicas=3,
+            race_turns=150,
+            updates=150,
+        )
+        assert server.ask("DBSIZE") == b":0\r\n"
+    assert "lost turns" in answer(report, "races").summary
+    assert "task" in answer(report, "races").summary
+    assert answer(report, "updates").verdict == "fail"
+    assert answer(report, "conflicts").verdict == "absent"
+
+
+@pytest.mark.parametrize(
+    ("memory", "question", "finding"),
+    [
+        ("loses_writes", "races", "lost turn"),
+        ("serves_stale", "consistency", "stale read"),
+        ("ignores_fences", "races", "superseded holder"),
+        ("runs_tasks_twice", "races", "ran more than once"),
+        ("slow", "latency", "over 100 ms"),
+        ("stalling", "latency", "over 100 ms"),
+        ("unwatched", "monitoring", "no metrics"),
+    ],
+)
+def test_a_memory_that_is_wrong_in_one_way_fails_with_that_finding(
+    memory: str, question: str, finding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent.parent}:{':'.join(sys.path)}")
+    url = f"sqlite:///{tmp_path}/agents.db"
+    report = audited(f"{BROKEN}:{memory}", question, url=url, duration=3.0)
+    assert answer(report, question).verdict in BAD
+    assert finding in answer(report, question).summary
+
+
+def test_a_backup_that_drops_a_thread_fails(tmp_path: Path) -> None:
+    url, copy = f"sqlite:///{tmp_path}/agents.db", f"sqlite:///{tmp_path}/copy.db"
+    holdfast = f"{shlex.quote(sys.executable)} -m holdfast"
+    drop = (
+        "import os; from holdfast import sync; "
+        f"store = sync.open('{copy}', namespace=os.environ['HOLDFAST_AUDIT_NAMESPACE']); "
+        "next(iter(store.threads())); "
+        "store.thread(next(t.id for t in store.threads() if 'drill' in t.id)).delete()"
+    )
+    report = audited(
+        url,
+        "backup",
+        backup_command=f"{holdfast} backup {url} {tmp_path}/b "
+        "--namespace $HOLDFAST_AUDIT_NAMESPACE",
+        restore_command=f"{holdfast} restore {tmp_path}/b {copy} && "
+        f"{shlex.quote(sys.executable)} -c {shlex.quote(drop)}",
+        restored=copy,
+    )
+    assert answer(report, "backup").verdict == "fail"
+    assert "did not come back" in answer(report, "backup").summary
+
+
+@pytest.mark.parametrize(
+    ("settings", "finding"),
+    [
+        (("--appendonly", "no"), "appendonly no"),
+        (("--appendonly", "yes", "--maxmemory-policy", "allkeys-lru"), "deletes state"),
+    ],
+)
+def test_a_redis_that_may_lose_state_fails(
+    settings: tuple[str, ...], finding: str, tmp_path: Path
+) -> None:
+    with running(tmp_path, "valkey", *settings) as server:
+        report = audited(server.url, "settings")
+    assert answer(report, "settings").verdict == "fail"
+    assert finding in answer(report, "settings").summary
+
+
+def test_a_redis_that_is_cut_off_loses_nothing_that_was_accepted(tmp_path: Path) -> None:
+    with running(tmp_path, "valkey") as server:
+        record = recorded(small(server.url, "outage"))
+    assert record.outages is not None
+    assert {o.fault: o.fired for o in record.outages} == dict.fromkeys(
+        (
+            "the link is cut again and again",
+            "the link is frozen",
+            "the link is slow (300 ms)",
+            "connections are refused",
+        ),
+        True,
+    )
+    assert all(set(o.accepted) <= set(o.found) for o in record.outages)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["valkey", "redis"])
+def test_redis_passes_as_a_whole(name: str, tmp_path: Path) -> None:
+    server = RedisServer(tmp_path, name).start()
+    try:
+        report = audited(server.url)
+    finally:
+        server.stop()
+    assert {a.id: a.summary for a in report.answers if a.verdict in BAD} == {}
+
+
+@pytest.mark.soak
+def test_postgresql_passes_as_a_whole() -> None:
+    from servers.postgres import PostgresServer
+
+    server = PostgresServer().start()
+    try:
+        report = audited(server.url)
+    finally:
+        server.remove()
+    assert {a.id: a.summary for a in report.answers if a.verdict in BAD} == {}

@@ -1,0 +1,172 @@
+"""`holdfast audit` as people run it: its options, its exit codes, and how it is interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import holdfast.sync
+from holdfast import cli
+from holdfast.audit import safety
+
+QUICK = ["--replicas", "2", "--duration", "1", "--conversations", "10", "--seed", "5"]
+
+
+def run(*arguments: str) -> int:
+    return cli.main(["audit", *arguments])
+
+
+def test_a_report_is_written_in_every_form_and_judged_again_from_a_saved_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved, out = str(tmp_path / "record.json"), tmp_path / "out"
+    assert run(*QUICK, "--only", "1,2", "--save", saved, "--output", str(out)) == 0
+    assert {f.name for f in out.iterdir()} == {
+        "report.json",
+        "report.html",
+        "report.md",
+        "junit.xml",
+    }
+    capsys.readouterr()
+    assert run("--from", saved, "--json", "--baseline", str(out / "report.json")) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [a["verdict"] for a in report["answers"]] == ["pass", "pass"]
+    assert report["seed"] == 5
+    strict = tmp_path / "strict.toml"
+    strict.write_text("[thresholds]\nfewest_turns = 100000\n")
+    assert run("--from", saved, "--config", str(strict)) == 3
+
+
+def test_a_waiver_needs_a_reason_and_ends(tmp_path: Path) -> None:
+    config, saved = tmp_path / "audit.toml", str(tmp_path / "record.json")
+    config.write_text('[waive.workflows]\nreason = "not used yet"\nuntil = 2999-01-01\n')
+    arguments = ("naive:process-dict", *QUICK, "--only", "3", "--save", saved)
+    assert run(*arguments, "--config", str(config)) == 3  # nothing else was asked
+    config.write_text('[waive.workflows]\nreason = "not used yet"\nuntil = 2001-01-01\n')
+    assert run("--from", saved, "--config", str(config)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nonsense"], "is no target"),
+        (["naive:nothing"], "naive:process-dict"),
+        (["naive:redis-document"], "--url"),
+        (["--profile", "huge"], "quick, ci, full"),
+        (["--only", "nothing"], "sessions"),
+        (["--conversations", "ten"], "1,10,100"),
+        (["redis://127.0.0.1:1"], "--yes"),
+        (["--from", "/nowhere"], "holds no saved audit"),
+        (["one:two", "three:four"], "one TARGET"),
+        (["clean"], "URL"),
+    ],
+)
+def test_wrong_usage_says_what_to_do(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_unknown_threshold_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "audit.toml"
+    config.write_text("[thresholds]\nlookup_p95 = 5\n")
+    assert run("--config", str(config)) == 2
+    assert "lookup_p95_ms" in capsys.readouterr().err
+
+
+def test_a_dry_run_says_the_plan_and_does_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    assert run(url, "--dry-run") == 0
+    assert "calls/s" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_namespace_that_holds_data_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    with holdfast.sync.open(url, namespace="mine") as store:
+        store.user("u-1").put({"name": "Noor"})
+    assert run(url, "--yes", "--namespace", "mine", "--only", "1") == 2
+    assert "holds data" in capsys.readouterr().err
+    with holdfast.sync.open(url, namespace="mine") as store:
+        assert store.user("u-1").get().value == {"name": "Noor"}
+
+
+def test_the_template_is_a_target_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("init", "memory_of_mine.py") == 0
+    assert run("memory_of_mine:create", *QUICK, "--only", "1,2") == 1
+    assert "turns lost" in capsys.readouterr().out
+
+
+def begun(url: str, out: Path) -> subprocess.Popen[bytes]:
+    """An audit in a process of its own, once it has begun to write."""
+    command = [sys.executable, "-m", "holdfast", "audit", url, "--yes", "--seed", "5"]
+    audit = subprocess.Popen(
+        [*command, "--output", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    end = time.monotonic() + 30
+    path = url.removeprefix("sqlite:///")
+    while not (os.path.exists(path) and asyncio.run(left(url))):
+        assert time.monotonic() < end, "the audit does not begin"
+        assert audit.poll() is None
+        time.sleep(0.05)
+    return audit
+
+
+async def left(url: str) -> list[str]:
+    """What audits have noted and not removed."""
+    async with holdfast.open(url, namespace=safety.REGISTRY, spill=False) as store:
+        runs = (await store.shared(safety.RUNS).get()).value
+    found = []
+    for namespace in runs:
+        async with holdfast.open(url, namespace=namespace, spill=False) as store:
+            found += [f"{namespace}/{thread.id}" async for thread in store.threads()]
+    return found
+
+
+def test_an_interrupted_audit_reports_what_it_found_and_removes_what_it_wrote(
+    tmp_path: Path,
+) -> None:
+    url, out = f"sqlite:///{tmp_path}/agents.db", tmp_path / "out"
+    with holdfast.sync.open(url) as store:
+        store.user("u-1").put({"name": "Noor"})
+    audit = begun(url, out)
+    audit.send_signal(signal.SIGINT)
+    audit.communicate(timeout=30)
+    assert audit.returncode == 4
+    assert json.loads((out / "report.json").read_text())["interrupted"] is True
+    assert asyncio.run(left(url)) == []
+    with holdfast.sync.open(url) as store:
+        assert store.user("u-1").get().value == {"name": "Noor"}
+
+
+def test_what_a_killed_audit_left_is_removed_by_clean(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    audit = begun(url, tmp_path / "out")
+    audit.kill()
+    audit.communicate(timeout=30)
+    assert asyncio.run(left(url)) != []
+    assert run("clean", url) == 0
+    assert "removed" in capsys.readouterr().out
+    assert asyncio.run(left(url)) == []
+    assert run("clean", url) == 0
+    assert "no audit has left anything" in capsys.readouterr().out

@@ -1,0 +1,92 @@
+"""The load generator tells the truth, also about a store that stands still."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import Any
+
+import pytest
+
+from audit.auditing import judged
+from holdfast.audit.history import Record
+from holdfast.audit.targets import Target
+from holdfast.audit.timing import Histogram
+from holdfast.audit.workloads import load
+
+
+class StandsStill:
+    """Answers at once, but for a stretch in which nobody is answered."""
+
+    def __init__(self, start: float, end: float) -> None:
+        self._start, self._end = start, end
+        self._began = time.monotonic()
+        self.took: list[float] = []
+
+    async def load(self, thread: str, last: int | None) -> list[Any]:
+        asked = time.monotonic()
+        if self._start <= asked - self._began < self._end:
+            await asyncio.sleep(self._end - (asked - self._began))
+        self.took.append(time.monotonic() - asked)
+        return []
+
+    async def append(self, thread: str, messages: list[Any], key: str) -> None:
+        return None
+
+
+async def measured(memory: Any, seconds: float) -> Any:
+    said = await load.run(
+        Target(memory),
+        lambda **_: None,
+        threads=["t-1"],
+        rate=100.0,
+        seconds=seconds,
+        begin=time.monotonic(),
+        seed=1,
+    )
+    return load.merged(10, seconds, [said])
+
+
+@pytest.mark.timing
+def test_a_stall_of_a_second_shows_in_the_percentiles() -> None:
+    """10 % of a 5 s load wait for it: p95 is about half of the stall, and p99 most of it."""
+    level = asyncio.run(measured(StandsStill(1.0, 1.5), 5.0))
+    assert 150 < level.p95 < 500
+    assert 350 < level.p99 < 700
+    assert level.p50 < 50
+    assert level.achieved == pytest.approx(level.intended, rel=0.05)
+    still = [moment for moment in level.moments if moment[3] > 300]
+    assert [moment[0] for moment in still] == [1.0]
+
+
+@pytest.mark.timing
+def test_a_store_that_blocks_the_event_loop_is_not_excused_as_a_slow_generator() -> None:
+    class Blocks:
+        async def load(self, thread: str, last: int | None) -> list[Any]:
+            time.sleep(0.03)  # noqa: ASYNC251 (this is what is wrong with it)
+            return []
+
+        async def append(self, thread: str, messages: list[Any], key: str) -> None:
+            return None
+
+    level = asyncio.run(measured(Blocks(), 3.0))
+    report = judged(Record(provides=["threads"], levels=[level]))
+    (latency,) = [a for a in report.answers if a.id == "latency"]
+    assert latency.verdict == "fail"
+
+
+def test_histograms_of_several_processes_add_up_and_are_exact_to_two_percent() -> None:
+    chance = random.Random(3)
+    values = [chance.expovariate(100.0) for _ in range(20_000)]
+    whole = Histogram()
+    for part in range(4):
+        one = Histogram()
+        for value in values[part::4]:
+            one.add(value)
+        whole.merge(Histogram(one.plain()))
+    assert whole.total == len(values)
+    values.sort()
+    for q in (0.5, 0.95, 0.99):
+        assert whole.quantile(q) == pytest.approx(values[int(q * len(values))], rel=0.03)
+    assert Histogram().quantile(0.5) == 0.0

@@ -1,0 +1,307 @@
+"""Each question on evidence made up for it: every verdict can be reached, none without cause."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from audit.auditing import TODAY, answer, judged
+from holdfast.audit.history import (
+    Conflicts,
+    Costs,
+    Drill,
+    Growing,
+    Length,
+    Level,
+    LockRace,
+    Look,
+    Monitoring,
+    Outage,
+    Preferences,
+    Read,
+    Record,
+    Sessions,
+    Step,
+    TaskRace,
+    Tried,
+    TurnRace,
+    Updates,
+    WorkflowRun,
+)
+from holdfast.audit.judging import report
+from holdfast.audit.limits import THRESHOLDS
+from holdfast.audit.questions import QUESTIONS
+from holdfast.audit.report import Waiver
+from holdfast.audit.targets import PARTS
+
+SOURCE = Path(__file__).parent.parent.parent / "src" / "holdfast" / "audit"
+TURNS = [f"{who}/{number}" for number in range(50) for who in (0, 1)]
+STORED = [(name, part) for name in TURNS for part in (0, 1)]
+STEPS = [
+    step
+    for n in range(100)
+    for step in (
+        Step(n % 2, 2.0 * n, 2.0 * n + 0.5, "ok", "append", "t", [f"v{n}"]),
+        Step(2, 2.0 * n + 1, 2.0 * n + 1.5, "ok", "read", "t", [f"v{m}" for m in range(n + 1)]),
+    )
+]
+
+
+def level(**changed: Any) -> Level:
+    good = Level(100, 10.0, 60.0, 60.0, 480, 0, [4.0, 5.0, 4.0], 1.0, 5.0, 9.0, 1.0, [])
+    return replace(good, **changed)
+
+
+def outage(**changed: Any) -> Outage:
+    tried = [Tried("read", 0.1, 1.0, "error"), Tried("append", 0.1, 0.2, "kept")]
+    good = Outage("the link is cut", True, 0.0, 2.0, tried, ["a", "b"], ["a", "b"], 0.5)
+    return replace(good, **changed)
+
+
+def good() -> Record:
+    """A record of a target that does everything right."""
+    steps = ["a", "b", "c"]
+    return Record(
+        provides=list(PARTS),
+        sessions=Sessions({"t": ["x"] * 30}, {"t": ["x"] * 30}),
+        preferences=Preferences({"u": ({"a": 1}, 2)}, {"u": ({"a": 1}, 2)}),
+        workflows=[WorkflowRun("w", steps, ["a"], "b", ["b", "c"], True)],
+        sharing=[Look("turn", 1, 2, True), Look("preference", 2, 1, True)],
+        drill=Drill(30, {"t": list(range(40))}, {"t": list(range(50))}, True, 1.0, 2.0, "store"),
+        levels=[level(conversations=10), level()],
+        lengths=[Length(10, 1.0, 2.0, 3.0), Length(1000, 1.2, 2.0, 3.0)],
+        outages=[outage()],
+        monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, True, 15, "alarm", 0.5),
+        turn_race=TurnRace(list(TURNS), list(STORED), 2),
+        task_race=TaskRace(2, {"a": 1, "b": 1}, {"a": ["1", "1"], "b": ["2", "2"]}),
+        lock_race=LockRace(2, 2, 2, 0),
+        updates=Updates(100, 0, 100, 3),
+        conflicts=Conflicts(20, 20, 20, 0, 20),
+        steps=list(STEPS),
+        growing=Growing(100, 1000, 101_000, 10**12),
+        costs=Costs(3, 4, 1000, 30_000_000, 10, 900.0),
+        settings=Read("x", "1", "durable", {"fsync": "on", "synchronous_commit": "on"}),
+    )
+
+
+def test_what_does_everything_right_passes_every_question() -> None:
+    found = judged(good())
+    assert {a.id: a.verdict for a in found.answers} == {q.id: "pass" for q in QUESTIONS}
+    assert found.verdict == "pass"
+    assert all(a.remedy == "" for a in found.answers)
+
+
+def changes(**fields: Any) -> Callable[[Record], None]:
+    def change(record: Record) -> None:
+        for name, value in fields.items():
+            setattr(record, name, value)
+
+    return change
+
+
+def slow_reads(record: Record) -> None:
+    tried = [Tried("read", 0.1, 9.0, "error")]
+    record.outages = [outage(tried=tried)]
+
+
+CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
+    ("sessions", "fail", "lost", changes(sessions=Sessions({"t": ["x"] * 30}, {"t": []}))),
+    ("sessions", "fail", "not as written", changes(
+        sessions=Sessions({"t": [*"abcde"] * 6}, {"t": [*"edcba"] * 6}))),
+    ("sessions", "unknown", "only 1", changes(sessions=Sessions({"t": ["x"]}, {"t": ["x"]}))),
+    ("preferences", "fail", "1 user", changes(
+        preferences=Preferences({"u": ({"a": 1}, 2)}, {"u": ({}, 0)}))),
+    ("preferences", "fail", "version", changes(
+        preferences=Preferences({"u": ({"a": 1}, 2)}, {"u": ({"a": 1}, 1)}))),
+    ("preferences", "warn", "no version", changes(
+        preferences=Preferences({"u": ({"a": 1}, None)}, {"u": ({"a": 1}, None)}))),
+    ("workflows", "fail", "1 finished step ran again", changes(
+        workflows=[WorkflowRun("w", ["a", "b"], ["a"], "b", ["a", "b"], True)])),
+    ("workflows", "fail", "1 skipped", changes(
+        workflows=[WorkflowRun("w", ["a", "b", "c"], ["a"], "b", ["c"], True)])),
+    ("workflows", "fail", "never finished", changes(
+        workflows=[WorkflowRun("w", ["a", "b"], ["a"], "b", ["b"], False)])),
+    ("workflows", "unknown", "killed", changes(workflows=[])),
+    ("sharing", "fail", "1 look of 1", changes(sharing=[Look("turn", 1, 2, False, "old")])),
+    ("sharing", "unknown", "looked", changes(sharing=[])),
+    ("backup", "fail", "did not come back", changes(
+        drill=Drill(30, {"t": list(range(20))}, {"t": list(range(50))}, True, 1.0, 2.0, "store"))),
+    ("backup", "fail", "not what was backed up", changes(
+        drill=Drill(30, {"t": list(range(40))}, {"t": list(range(50))}, False, 1.0, 2.0, "store"))),
+    ("latency", "fail", "over 100 ms in 3 of 3", changes(
+        levels=[level(p95=150.0, windows=[150.0] * 3)])),
+    ("latency", "warn", "a stall in one of 3", changes(
+        levels=[level(p95=150.0, windows=[1.0, 300.0, 1.0])])),
+    ("latency", "warn", "p99 400 ms", changes(levels=[level(p99=400.0)])),
+    ("latency", "fail", "% of calls failed", changes(
+        levels=[level(failed=10, errors={"TimeoutError": 10})])),
+    ("latency", "unknown", "lagged", changes(
+        levels=[level(p95=150.0, windows=[150.0] * 3, lag=60.0)])),
+    ("latency", "unknown", "80 % of the intended", changes(levels=[level(achieved=48.0)])),
+    ("latency", "unknown", "only 20 lookups", changes(levels=[level(lookups=20)])),
+    ("concurrency", "fail", "does not hold", changes(
+        levels=[level(p95=150.0, windows=[150.0] * 3)])),
+    ("concurrency", "fail", "30.0 times as long", changes(
+        lengths=[Length(10, 1.0, 2.0, 3.0), Length(1000, 30.0, 40.0, 50.0)])),
+    ("concurrency", "warn", "5.0 times as long", changes(
+        lengths=[Length(10, 1.0, 2.0, 3.0), Length(1000, 5.0, 6.0, 7.0)])),
+    ("concurrency", "unknown", "too few", changes(levels=[level(conversations=1)])),
+    ("concurrency", "unknown", "lagging", changes(
+        levels=[level(p95=150.0, windows=[150.0] * 3, lag=60.0)])),
+    ("outage", "fail", "1 accepted turn lost", changes(outages=[outage(found=["a"])])),
+    ("outage", "fail", "hung", changes(outages=[outage(hung=2)])),
+    ("outage", "fail", "9.0 s to fail", slow_reads),
+    ("outage", "fail", "incomplete history", changes(
+        outages=[outage(tried=[Tried("read", 0.1, 0.1, "read", complete=False)])])),
+    ("outage", "fail", "did not recover", changes(outages=[outage(recovery=None)])),
+    ("outage", "warn", "refused", changes(
+        outages=[outage(tried=[Tried("append", 0.1, 0.1, "error")])])),
+    ("outage", "warn", "do not say", changes(
+        outages=[outage(tried=[Tried("read", 0.1, 0.1, "error", "KeyError", False)])])),
+    ("outage", "warn", "recovery took 9.0 s", changes(outages=[outage(recovery=9.0)])),
+    ("outage", "unknown", "no disturbance", changes(outages=[outage(fired=False)])),
+    ("monitoring", "fail", "percentiles", changes(
+        monitoring=Monitoring("m", None, {}, True, 15, "alarm", 0.5))),
+    ("monitoring", "fail", "no alarm", changes(
+        monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, True, 15, None, None))),
+    ("monitoring", "fail", "only after 70 s", changes(
+        monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, True, 15, "a", 70.0))),
+    ("monitoring", "unknown", "no outage", changes(
+        monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, False, 0, None, None))),
+    ("monitoring", "unknown", "only 3 writes", changes(
+        monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, True, 3, None, None))),
+    ("races", "fail", "1 lost turn", changes(turn_race=TurnRace(TURNS, STORED[2:], 2))),
+    ("races", "fail", "1 doubled turn", changes(
+        turn_race=TurnRace(TURNS, STORED + STORED[-2:], 2))),
+    ("races", "fail", "2 split turns", changes(
+        turn_race=TurnRace(TURNS, [STORED[0], STORED[2], STORED[1], *STORED[3:]], 2))),
+    ("races", "fail", "reordered", changes(
+        turn_race=TurnRace(TURNS, STORED[4:6] + STORED[:4] + STORED[6:], 2))),
+    ("races", "fail", "cannot be read", changes(
+        turn_race=TurnRace(TURNS, [], 2, "JSONDecodeError"))),
+    ("races", "fail", "could not be written", changes(
+        turn_race=TurnRace(TURNS, STORED, 2, "", {"JSONDecodeError": 9}))),
+    ("races", "fail", "1 task of 1 ran more than once", changes(
+        task_race=TaskRace(1, {"a": 2}, {"a": ["1", "1"]}))),
+    ("races", "fail", "different results", changes(
+        task_race=TaskRace(1, {"a": 1}, {"a": ["1", "2"]}))),
+    ("races", "fail", "superseded holder", changes(lock_race=LockRace(2, 2, 1, 1))),
+    ("races", "unknown", "locks", changes(lock_race=LockRace(2, 0, 0, 0))),
+    ("races", "unknown", "tasks", changes(task_race=None)),
+    ("races", "unknown", "too few", changes(turn_race=TurnRace(TURNS[:5], STORED[:10], 2))),
+    ("updates", "fail", "7 updates of 100", changes(updates=Updates(100, 0, 93, 3))),
+    ("updates", "fail", "counted twice", changes(updates=Updates(100, 2, 103, 3))),
+    ("updates", "warn", "refused", changes(updates=Updates(100, 5, 100, 3))),
+    ("updates", "unknown", "too few", changes(updates=Updates(3, 5, 3, 3))),
+    ("conflicts", "fail", "5 conflicts of 20", changes(conflicts=Conflicts(20, 15, 15, 5, 15))),
+    ("conflicts", "fail", "could not be resolved", changes(conflicts=Conflicts(20, 20, 20, 0, 9))),
+    ("conflicts", "warn", "both versions", changes(conflicts=Conflicts(20, 20, 0, 0, 20))),
+    ("conflicts", "unknown", "forced", changes(conflicts=Conflicts(0, 0, 0, 0, 0))),
+    ("consistency", "fail", "stale read", changes(
+        steps=[*STEPS, Step(3, 500.0, 501.0, "ok", "read", "t", ["v0"])])),
+    ("consistency", "fail", "not even eventually", changes(
+        steps=[*STEPS, Step(3, 500.0, 501.0, "ok", "append", "t", ["lost"]),
+               Step(3, 502.0, 503.0, "ok", "read", "t", [f"v{n}" for n in range(100)])])),
+    ("consistency", "unknown", "only", changes(steps=STEPS[:10])),
+    ("growth", "fail", "full in 1 days", changes(growing=Growing(100, 0, 100_000, 10_100_000))),
+    ("growth", "warn", "full in 50 days", changes(growing=Growing(100, 0, 100_000, 500_100_000))),
+    ("growth", "unknown", "size", changes(growing=Growing(100, None, None, None))),
+    ("growth", "unknown", "did not grow", changes(growing=Growing(100, 5, 5, None))),
+    ("costs", "warn", "pooler", changes(costs=Costs(3, 4, 100, 30_000_000, 10, 900.0))),
+    ("costs", "unknown", "measured", changes(costs=Costs(3, None, None, None, 10, None))),
+    ("settings", "fail", "fsync off", changes(settings=Read("x", "1", "d", {"fsync": "off"}))),
+    ("settings", "fail", "synchronous_commit off", changes(
+        settings=Read("x", "1", "d", {"synchronous_commit": "off"}))),
+    ("settings", "fail", "deletes state", changes(
+        settings=Read("x", "1", "d", {"maxmemory_policy": "allkeys-lru"}))),
+    ("settings", "fail", "appendonly no", changes(
+        settings=Read("x", "1", "d", {"appendonly": "no", "appendfsync": "everysec"}))),
+    ("settings", "warn", "appendfsync everysec", changes(
+        settings=Read("x", "1", "d", {"appendonly": "yes", "appendfsync": "everysec"}))),
+    ("settings", "unknown", "refused to tell", changes(
+        settings=Read("x", "1", "d", {"appendfsync": "unknown"}))),
+    ("settings", "unknown", "declared, not verified", changes(
+        settings=Read("x", "1", "d", {}), declared={"appendfsync": "always"})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("id", "verdict", "said", "change"), CASES, ids=[f"{c[0]}-{c[1]}-{c[2]}" for c in CASES]
+)
+def test_what_was_recorded_decides_the_verdict(
+    id: str, verdict: str, said: str, change: Callable[[Record], None]
+) -> None:
+    record = good()
+    change(record)
+    found = answer(judged(record), id)
+    assert (found.verdict, said in found.summary) == (verdict, True), found.summary
+    assert found.remedy
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda q: q.id)
+def test_no_evidence_means_unknown_never_a_pass(question: Any) -> None:
+    for field in question.evidence:
+        record = good()
+        setattr(record, field, None)
+        found = judged(record)
+        assert answer(found, question.id).verdict == "unknown"
+        assert found.verdict == "unknown"
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda q: q.id)
+def test_a_part_that_a_target_lacks_is_absent_and_fails_the_verdict(question: Any) -> None:
+    for part in question.needs:
+        record = good()
+        record.provides.remove(part)
+        found = judged(record)
+        assert answer(found, question.id).verdict == "absent"
+        assert found.verdict == "fail"
+
+
+def test_a_workload_that_could_not_be_carried_out_is_an_error() -> None:
+    record = good()
+    record.sessions = None
+    record.problems["sessions"] = "OSError: no"
+    found = judged(record)
+    assert answer(found, "sessions").verdict == "error"
+    assert found.verdict == "fail"
+
+
+def test_a_waiver_counts_until_its_day_and_never_for_what_passes() -> None:
+    record = good()
+    record.updates = Updates(100, 0, 93, 3)
+    waivers = {
+        "updates": Waiver("one agent only", "2026-01-01"),
+        "races": Waiver("x", "2030-01-01"),
+    }
+    found = report(record, THRESHOLDS, waivers, TODAY)
+    assert found.verdict == "pass"
+    assert answer(found, "updates").waived == waivers["updates"]
+    assert answer(found, "races").waived is None
+    late = report(record, THRESHOLDS, waivers, date(2026, 1, 2))
+    assert late.verdict == "fail"
+
+
+def test_every_zero_says_what_it_is_worth() -> None:
+    (races,) = [a for a in judged(good()).answers if a.id == "races"]
+    (lost,) = [e for e in races.evidence if e.what == "lost turns"]
+    assert lost.power == "0 of 100: a rate above 1 in 33 would have shown, 95 %"
+
+
+def test_workloads_faults_and_questions_know_nothing_of_each_other() -> None:
+    parts = ("workloads", "faults", "questions")
+    seen = 0
+    for part in parts:
+        for path in (SOURCE / part).glob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.ImportFrom) and node.module:
+                    seen += 1
+                    others = [f"holdfast.audit.{other}" for other in parts if other != part]
+                    assert not node.module.startswith(tuple(others)), path
+    assert seen > 50

@@ -1,0 +1,234 @@
+"""The page in a real Chromium: it runs, stays within its width, and asks for nothing."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from audit_report import hostile
+from audit_report.sample_reports import SAMPLES, failing, passing, waived
+from holdfast.audit.rendering import baseline, page, schema
+from system_packages import find, is_required
+
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "screenshot.py"
+DESK, PHONE = {"width": 1200, "height": 900}, {"width": 360, "height": 740}
+
+
+class Opened:
+    """A page in a tab of its own, and what the browser had to say about it."""
+
+    def __init__(self, browser: Browser, path: Path, **options: Any) -> None:
+        self.context = browser.new_context(**options)
+        self.tab: Page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.tab.on("console", lambda message: self.complaints.append(message.text))
+        self.tab.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.tab.on("request", lambda request: self.requests.append(request.url))
+        self.tab.goto(path.as_uri())
+
+    def ask(self, code: str) -> Any:
+        return self.tab.evaluate(code)
+
+    def sideways(self) -> list[str]:
+        """What sticks out to the right, other than inside of what may be scrolled."""
+        found: list[str] = self.ask(
+            """() => [...document.querySelectorAll("body *")]
+              .filter((e) => !e.closest(".scroll, .hidden, .skip, svg.shape"))
+              .filter((e) => e.getBoundingClientRect().right > innerWidth + 0.5)
+              .map((e) => e.tagName + "." + e.getAttribute("class"))"""
+        )
+        width = self.ask("document.documentElement.scrollWidth - innerWidth")
+        return [*found, f"the page is {width} px too wide"] if width > 0 else found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser | None]:
+    """A Chromium; None where there is none and none can be had, which in CI is a failure."""
+    path = find("chromium-headless-shell")
+    if path is None:
+        if is_required("chromium-headless-shell"):
+            pytest.fail("no Chromium: the report was NOT looked at in a browser")
+        yield None  # and the end of the run says so: tests/conftest.py
+        return
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+def written(folder: Path, html: str) -> Path:
+    path = folder / "report.html"
+    path.write_text(html, "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_report_opens_without_a_complaint_and_without_the_network(
+    browser: Browser | None, name: str, tmp_path: Path
+) -> None:
+    if browser is None:
+        return
+    report = SAMPLES[name]()
+    path = written(tmp_path, page.html(report, baseline.compare(waived(), report)))
+    for viewport, scheme in ((DESK, "light"), (PHONE, "dark")):
+        opened = Opened(browser, path, viewport=viewport, color_scheme=scheme)
+        assert opened.complaints == []
+        assert opened.requests in ([path.as_uri()], [path.as_uri(), "data:,"])
+        assert opened.tab.locator("article.card:visible").count() == len(report.answers)
+        assert opened.tab.locator(".hero .verdict").inner_text() == report.verdict.upper()
+        assert opened.sideways() == []
+        opened.context.close()
+
+
+_CONTRAST = """() => {
+  const light = (colour) => {
+    const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).map((v) => {
+      v /= 255;
+      return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  let worst = 99;
+  for (const element of document.querySelectorAll("SELECTOR")) {
+    let ground = element;
+    while (getComputedStyle(ground).backgroundColor === "rgba(0, 0, 0, 0)") {
+      ground = ground.parentElement;
+    }
+    const colours = [getComputedStyle(element).color, getComputedStyle(ground).backgroundColor];
+    const [high, low] = colours.map(light).sort((x, y) => y - x);
+    worst = Math.min(worst, (high + 0.05) / (low + 0.05));
+  }
+  return worst;
+}"""
+
+
+def contrast(opened: Opened, selector: str) -> float:
+    """The worst contrast of a text to the ground behind it, as WCAG counts it."""
+    ratio: float = opened.ask(_CONTRAST.replace("SELECTOR", selector))
+    return ratio
+
+
+def test_dark_and_light_differ_and_both_can_be_read(
+    browser: Browser | None, tmp_path: Path
+) -> None:
+    if browser is None:
+        return
+    path = written(tmp_path, page.html(failing()))
+    grounds = []
+    for scheme in ("light", "dark"):
+        opened = Opened(browser, path, viewport=DESK, color_scheme=scheme)
+        grounds.append(opened.ask("getComputedStyle(document.body).backgroundColor"))
+        texts = (
+            ".chip, .verdict, .sentence, .finding, .why, .power, dt, dd, h2, h3, h4, td, th, a, pre"
+        )
+        assert contrast(opened, texts) >= 4.5
+        opened.context.close()
+    assert len(set(grounds)) == 2
+
+
+def test_a_chart_says_its_figures_to_the_pointer_and_to_the_keys(
+    browser: Browser | None, tmp_path: Path
+) -> None:
+    if browser is None:
+        return
+    opened = Opened(browser, written(tmp_path, page.html(passing())), viewport=DESK)
+    chart = opened.tab.locator("svg.chart.wide").first
+    readout = opened.tab.locator(".readout").first
+    chart.scroll_into_view_if_needed()
+    chart.hover(position={"x": 400, "y": 100})
+    second = re.match(r"(\d+) s: p50 [\d.]+ ms, p95", readout.inner_text())
+    assert second is not None
+    assert 21 <= int(second[1]) <= 24
+    opened.tab.mouse.move(0, 0)
+    assert "Point at the chart" in readout.inner_text()
+    chart.focus()
+    opened.tab.keyboard.press("ArrowRight")
+    opened.tab.keyboard.press("ArrowRight")
+    assert readout.inner_text().startswith(f"{int(second[1]) + 2} s: p50")
+    opened.tab.keyboard.press("Escape")
+    assert opened.tab.locator("line.cursor").count() == 0
+    opened.context.close()
+
+
+def test_a_phone_gets_charts_of_its_own_size(browser: Browser | None, tmp_path: Path) -> None:
+    if browser is None:
+        return
+    opened = Opened(browser, written(tmp_path, page.html(passing())), viewport=PHONE)
+    assert opened.tab.locator("svg.chart.narrow:visible").count() == 4
+    assert opened.tab.locator("svg.chart.wide:visible").count() == 0
+    height = opened.ask(
+        "Math.min(...[...document.querySelectorAll('svg.narrow text')]"
+        ".map((text) => text.getBoundingClientRect().height))"
+    )
+    assert height >= 9.5
+    opened.context.close()
+
+
+def test_print_is_light_without_what_only_a_screen_can_do(
+    browser: Browser | None, tmp_path: Path
+) -> None:
+    if browser is None:
+        return
+    path = written(tmp_path, page.html(failing()))
+    opened = Opened(browser, path, viewport=DESK, color_scheme="dark")
+    opened.tab.emulate_media(media="print", color_scheme="dark")
+    assert opened.ask("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert opened.tab.locator(".readout:visible, details:visible").count() == 0
+    assert opened.ask(
+        "[...document.querySelectorAll('.card, figure, tr')]"
+        ".every((e) => getComputedStyle(e).breakInside === 'avoid')"
+    )
+    paper = opened.tab.pdf(format="A4")
+    assert 5 <= paper.count(b"/Type /Page\n") + paper.count(b"/Type /Page/") <= 14
+    opened.context.close()
+
+
+def test_the_picture_for_the_readme_can_be_made(browser: Browser | None, tmp_path: Path) -> None:
+    if browser is None:
+        return
+    (tmp_path / "report.json").write_bytes(schema.to_json(failing()))
+    picture = tmp_path / "images" / "audit-report.png"
+    command = [sys.executable, TOOL, tmp_path / "report.json", picture]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    head = picture.read_bytes()[:24]
+    assert head.startswith(b"\x89PNG")
+    assert struct.unpack(">II", head[16:]) == (2 * 1120, 2 * 1180)
+    (tmp_path / "report.json").write_text("{}")
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 2
+    assert "no audit report" in ran.stderr
+
+
+def test_hostile_text_in_every_field_does_nothing(browser: Browser | None, tmp_path: Path) -> None:
+    if browser is None:
+        return
+    calm = page.html(hostile.with_texts(failing(), lambda text: "x" if text else text))
+    opened = Opened(browser, written(tmp_path, calm), viewport=PHONE)
+    count = "document.querySelectorAll('*:not(pre span, #conditions *)').length"
+    elements = opened.ask(count)
+    opened.context.close()
+    many = len(hostile.ATTACKS)
+    for first in range(0, many, 6):  # each attack comes into other fields every time
+        turns = itertools.cycle(hostile.ATTACKS[first:] + hostile.ATTACKS[:first])
+        hurt = hostile.with_texts(
+            failing(), lambda text, turns=turns: next(turns) if text else text
+        )
+        path = written(tmp_path, page.html(hurt))
+        opened = Opened(browser, path, viewport=PHONE)
+        assert opened.ask("window.harmed") is None
+        assert opened.complaints == []
+        assert set(opened.requests) <= {path.as_uri(), "data:,"}
+        assert opened.ask(count) == elements
+        assert opened.sideways() == []
+        opened.context.close()
