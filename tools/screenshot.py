@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     browser = find("chromium-headless-shell")
     if browser is None:
-        print(f"No Chromium was found: install one of {', '.join(chromium.NAMES)}", file=sys.stderr)
+        print("No Chromium was found: apt-get install chromium-headless-shell", file=sys.stderr)
         return 1
     try:
         html = page.html(from_json(options.report.read_bytes()))
