@@ -46,8 +46,9 @@ def test_a_dictionary_in_the_process_forgets_and_is_not_shared() -> None:
 
 def test_three_json_files_lose_turns_that_race_and_all_on_a_full_disk() -> None:
     report = audited("naive:json-files", "races", "outage")
-    assert answer(report, "races").verdict == "fail"
-    assert "lost" in answer(report, "races").summary
+    races = answer(report, "races")
+    assert races.verdict == "fail"
+    assert "lost" in races.summary or "could not be written" in races.summary
     assert "accepted turns lost (the disk is full)" in answer(report, "outage").summary
 
 
@@ -58,8 +59,8 @@ def test_a_document_in_redis_loses_turns_and_updates(tmp_path: Path) -> None:
             *("races", "updates", "conflicts"),
             url=server.url,
             replicas=3,
-            race_turns=150,
-            updates=150,
+            race_turns=100,
+            updates=100,
         )
         assert server.ask("DBSIZE") == b":0\r\n"
     assert "lost turns" in answer(report, "races").summary
@@ -85,7 +86,7 @@ def test_a_memory_that_is_wrong_in_one_way_fails_with_that_finding(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent.parent}:{':'.join(sys.path)}")
     url = f"sqlite:///{tmp_path}/agents.db"
-    report = audited(f"{BROKEN}:{memory}", question, url=url, duration=3.0)
+    report = audited(f"{BROKEN}:{memory}", question, url=url, duration=2.4)
     assert answer(report, question).verdict in BAD
     assert finding in answer(report, question).summary
 

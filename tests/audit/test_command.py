@@ -106,6 +106,23 @@ def test_a_namespace_that_holds_data_is_refused(
         assert store.user("u-1").get().value == {"name": "Noor"}
 
 
+def test_observing_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    with holdfast.sync.open(url) as store:
+        store.user("u-1").put({"name": "Noor"})
+        before = sorted((f.name, f.stat().st_size) for f in tmp_path.iterdir())
+        assert run(url, "--observe") == 0
+        assert sorted((f.name, f.stat().st_size) for f in tmp_path.iterdir()) == before
+    assert "settings" in capsys.readouterr().out
+
+
+def test_a_server_without_much_memory_left_is_not_loaded() -> None:
+    safety.refuse_full({"settings": {"maxmemory": 100, "used_memory": 79}})
+    safety.refuse_full({"settings": {"maxmemory": 0, "used_memory": 79}})
+    with pytest.raises(holdfast.InvalidInput, match="81% of its maxmemory"):
+        safety.refuse_full({"settings": {"maxmemory": 100, "used_memory": 81}})
+
+
 def test_the_template_is_a_target_that_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,7 +136,10 @@ def begun(url: str, out: Path) -> subprocess.Popen[bytes]:
     """An audit in a process of its own, once it has begun to write."""
     command = [sys.executable, "-m", "holdfast", "audit", url, "--yes", "--seed", "5"]
     audit = subprocess.Popen(
-        [*command, "--output", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*command, "--output", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(out.parent)},
     )
     end = time.monotonic() + 30
     path = url.removeprefix("sqlite:///")
@@ -162,8 +182,14 @@ def test_what_a_killed_audit_left_is_removed_by_clean(
 ) -> None:
     url = f"sqlite:///{tmp_path}/agents.db"
     audit = begun(url, tmp_path / "out")
+    replicas = Path(f"/proc/{audit.pid}/task/{audit.pid}/children").read_text().split()
+    assert replicas
     audit.kill()
     audit.communicate(timeout=30)
+    end = time.monotonic() + 30
+    while any(os.path.exists(f"/proc/{replica}/fd/0") for replica in replicas):
+        assert time.monotonic() < end, "replicas outlive their audit"
+        time.sleep(0.02)
     assert asyncio.run(left(url)) != []
     assert run("clean", url) == 0
     assert "removed" in capsys.readouterr().out

@@ -70,7 +70,7 @@ def test_a_store_that_blocks_the_event_loop_is_not_excused_as_a_slow_generator()
         async def append(self, thread: str, messages: list[Any], key: str) -> None:
             return None
 
-    level = asyncio.run(measured(Blocks(), 3.0))
+    level = asyncio.run(measured(Blocks(), 1.5))
     report = judged(Record(provides=["threads"], levels=[level]))
     (latency,) = [a for a in report.answers if a.id == "latency"]
     assert latency.verdict == "fail"

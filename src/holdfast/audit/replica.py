@@ -7,8 +7,10 @@ way, and ends when its input does, so that no audit leaves processes behind.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
+import signal
 import sys
 import traceback
 from importlib import import_module
@@ -20,6 +22,7 @@ from holdfast.audit.targets import Place, Target
 from holdfast.audit.targets.choosing import create
 
 LIMIT = 64 << 20
+PR_SET_PDEATHSIG = 1
 
 
 class Replica:
@@ -70,7 +73,14 @@ def failure(error: BaseException, target: Target) -> dict[str, Any]:
     }
 
 
+def end_with_the_conductor() -> None:
+    """A replica that is paused when its conductor is killed would stay for ever."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 async def main() -> None:
+    end_with_the_conductor()
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a target prints must not be taken for an answer
     lines = asyncio.StreamReader(limit=LIMIT)

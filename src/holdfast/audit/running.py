@@ -64,6 +64,7 @@ class Options(Struct, frozen=True):
     restored: str | None = None
     metrics_url: str | None = None
     alerts_url: str | None = None
+    observe: bool = False  # read settings and sizes, and write nothing
     declared: dict[str, Any] = {}
     command: str = "holdfast audit"
 
@@ -149,7 +150,7 @@ class Audit:
         fleet = Fleet(self.place)
         noted = False
         try:
-            if self.place.kind == "store":
+            if self.place.kind == "store" and not self.options.observe:
                 await safety.refuse_used(self.place.name, self.place.namespace)
                 await safety.note(self.place.name, self.place.namespace)
                 noted = True
@@ -166,6 +167,8 @@ class Audit:
     async def _all(self, fleet: Fleet) -> None:
         (first,) = await fleet.start()
         provides = list(first.provides)
+        if "sizes" in provides and not self.options.observe:
+            safety.refuse_full(await first.ask("growing:describe") or {})
         await fleet.end(first)
         self.record.provides = provides
         stage = Stage(fleet, self.options.sizes, self.options.seed, provides)

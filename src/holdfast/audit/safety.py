@@ -6,6 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import holdfast
 from holdfast.engine import Engine
@@ -17,6 +18,7 @@ from holdfast.world import World
 REGISTRY = "holdfast-audit"  # the namespace in which audits that are under way are noted
 PREFIX = "holdfast-audit-"
 RUNS = "runs"
+MEMORY = 0.8  # of maxmemory
 
 
 async def note(url: str, namespace: str) -> None:
@@ -64,6 +66,17 @@ async def clean(url: str) -> dict[str, int]:
     if runs:
         await drop_all(url, REGISTRY)
     return cleaned
+
+
+def refuse_full(said: dict[str, Any]) -> None:
+    """Raise if the store has so little memory left that a load could do harm."""
+    settings = said.get("settings", {})
+    most, used = int(settings.get("maxmemory", 0)), int(settings.get("used_memory", 0))
+    if most and used > MEMORY * most:
+        raise InvalidInput(
+            f"the server uses {used / most:.0%} of its maxmemory: an audit does not load one that "
+            f"is over {MEMORY:.0%}; --observe reads its settings and writes nothing"
+        )
 
 
 async def _everything(engine: Engine, namespace: str) -> AsyncIterator[Found]:

@@ -156,6 +156,7 @@ def _asked(options: argparse.Namespace, config: Config) -> Options:
         restored=options.restored,
         metrics_url=options.metrics_url,
         alerts_url=options.alerts_url,
+        observe=options.observe,
         declared=config.declare,
         command=_command(options, target, seed),
     )
@@ -167,6 +168,8 @@ def _command(options: argparse.Namespace, target: str | None, seed: int) -> str:
     if target is not None:
         words.append(parse(target).safe if "://" in target else target)
     words += ["--profile", options.profile, "--seed", str(seed)]
+    if options.url is not None:
+        words += ["--url", parse(options.url).safe]
     for name in ("replicas", "conversations", "rate", "duration"):
         value = getattr(options, name)
         if value is not None:
@@ -195,7 +198,12 @@ def _workloads(only: str | None) -> tuple[str, ...]:
 
 def _confirm(options: argparse.Namespace, asked: Options) -> None:
     """Ask before a store of somebody's is touched."""
-    if options.yes or asked.target is None or (asked.url is None and "://" not in asked.target):
+    if (
+        options.yes
+        or asked.observe
+        or asked.target is None
+        or (asked.url is None and "://" not in asked.target)
+    ):
         return
     if not sys.stdin.isatty():
         raise InvalidInput("nobody is there to agree: pass --yes, or --dry-run to see the plan")
@@ -215,8 +223,14 @@ async def _audit(asked: Options) -> Record:
     audit = Audit(asked, _show)
     task = asyncio.create_task(audit.run())
     loop = asyncio.get_running_loop()
+
+    def interrupt() -> None:
+        """Once: what was written is then removed, and a second Ctrl-C must not keep it there."""
+        if not task.cancelling():
+            task.cancel()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
+        loop.add_signal_handler(number, interrupt)
     try:
         return await task
     finally:
