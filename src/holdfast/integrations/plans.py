@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Generator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from msgspec.structs import asdict
 
 import holdfast
 from holdfast import sync
@@ -18,6 +20,7 @@ from holdfast.codec import Limits
 from holdfast.errors import InvalidInput
 from holdfast.ops import Op, Outcome
 from holdfast.state.scope import Scope
+from holdfast.sync.layers.policy import Policy
 from holdfast.sync.state.scope import Scope as BlockingScope
 from holdfast.world import World
 
@@ -83,7 +86,7 @@ class Backing:
                 self._own = sync.Store(
                     self._async.stack.engine.sibling(),
                     namespace=self.namespace,
-                    policy=self._async.stack.policy,
+                    policy=Policy(**asdict(self._async.stack.policy)),
                     limits=self.limits,
                     spill=False,
                     world=self.world,

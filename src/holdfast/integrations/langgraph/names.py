@@ -7,7 +7,7 @@
     h/NS                which checkpoint was put last
     r/RUN               a run that has put something here
 
-Every part is quoted, so that none reaches into another's prefix; the ids of checkpoints sort by age.
+Every part is quoted, so that none reaches into another's prefix. Ids of checkpoints sort by age.
 """
 
 from __future__ import annotations

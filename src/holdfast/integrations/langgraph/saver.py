@@ -198,9 +198,8 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
             yield from self._delete_thread(thread_id)
         elif strategy == "keep_latest":
             place = Place(self._entity(thread_id), "", None)
-            serde = self.serde
             yield from upkeep.thin_out(
-                place, lambda all_: upkeep.newest_of(all_, serde), self._backing.world
+                place, lambda all_: upkeep.newest_of(all_, self.serde), self._backing.world
             )
         else:
             raise InvalidInput(f"strategy is 'keep_latest' or 'delete', not {strategy!r}")
@@ -211,11 +210,10 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
             entities, after = yield from upkeep.threads_of_runs(
                 self._backing.namespace, run_ids, after
             )
-            serde = self.serde
             for entity in entities:
                 yield from upkeep.thin_out(
                     Place(entity, "", None),
-                    lambda all_: upkeep.without_runs(all_, run_ids, serde),
+                    lambda all_: upkeep.without_runs(all_, run_ids, self.serde),
                     self._backing.world,
                 )
             if after is None:

@@ -17,7 +17,7 @@ from holdfast.integrations.langgraph import names
 from holdfast.integrations.langgraph.lists import ListRef, Remembered, frozen
 from holdfast.integrations.langgraph.values import from_json
 from holdfast.integrations.plans import Plan
-from holdfast.ops import Entity, Fetch, Fetched, List, Listed, Outcome, Value
+from holdfast.ops import Entity, Fetch, Fetched, List, Listed, Op, Outcome, Value
 from holdfast.state.scope import refuse
 
 KNOWN = 10_000  # checkpoints that a saver remembers
@@ -278,7 +278,7 @@ def load(
                 first = parts_from(at, channel, id, length)
                 firsts[str(first.after)] = first
     pending = [place.listing(names.writes(record.ns, record.id)) for record in records]
-    ops = (place.fetch(*documents), *firsts.values(), *pending)
+    ops: tuple[Op, ...] = (place.fetch(*documents), *firsts.values(), *pending)
     outcomes = yield ops
     texts = {name: value.json for name, value in fetched(outcomes[0], place).documents.items()}
     for page in outcomes[1 : 1 + len(firsts)]:
@@ -359,14 +359,14 @@ def _tuple(
     serde: SerializerProtocol,
 ) -> CheckpointTuple:
     checkpoint: Any = from_json(decode_copy(record.checkpoint), serde)
+    checkpoint |= {
+        "id": record.id,
+        "channel_versions": dict(record.versions),
+        "channel_values": values,
+    }
     return CheckpointTuple(
         config=config_of(place, record.id),
-        checkpoint={
-            **checkpoint,
-            "id": record.id,
-            "channel_versions": dict(record.versions),
-            "channel_values": values,
-        },
+        checkpoint=checkpoint,
         metadata=from_json(decode_copy(record.metadata), serde),
         parent_config=config_of(place, record.parent) if record.parent else None,
         pending_writes=writes,

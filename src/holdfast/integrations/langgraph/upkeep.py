@@ -253,7 +253,7 @@ def threads_of_runs(
 
 
 def copy(place: Place, target: Entity, world: World) -> Plan[None]:
-    """All that a thread consists of, into another; its checkpoints appear when the rest is there."""
+    """All of a thread into another, whose checkpoints appear when the rest is there."""
     (outcome,) = yield (Fetch(place.entity, place.owner),)
     head = fetched(outcome, place).head
     (documents,) = yield from gather([place.listing("")])

@@ -267,15 +267,15 @@ def _refuse(place: Place, record: Record, conflict: Conflict) -> NoReturn:
         now = Head.of(conflict.values.get(place.head))
         raise StateConflictError(
             f"the thread {thread!r} was continued by somebody else: its newest checkpoint is "
-            f"{None if now is None else now.id!r}, and this run began at {record.parent!r}; nothing "
-            "was stored of it: invoke the graph again, or use HoldfastSaver(..., "
-            "on_conflict='fork') to keep both",
+            f"{None if now is None else now.id!r}, and this one continues {record.parent!r}; it was "
+            "not stored: invoke the graph again, or keep both with HoldfastSaver(..., "
+            "on_conflict='fork')",
             expected=record.parent,
             current=None if now is None else now.id,
         )
     raise StateConflictError(
-        f"the checkpoint {record.parent!r} of the thread {thread!r} is gone: the thread was deleted "
-        "or pruned while this run was under way; nothing was stored of it",
+        f"the checkpoint {record.parent!r} of the thread {thread!r} is gone: the thread was "
+        "deleted or pruned while this run was under way; the next one was not stored",
         expected=record.parent,
         current=None,
     )
