@@ -10,5 +10,6 @@ except ModuleNotFoundError as error:
     ) from error
 
 from holdfast.integrations.langgraph.saver import HoldfastSaver
+from holdfast.integrations.langgraph.store import HoldfastStore
 
-__all__ = ["HoldfastSaver"]
+__all__ = ["HoldfastSaver", "HoldfastStore"]

@@ -267,7 +267,7 @@ def _refuse(place: Place, record: Record, conflict: Conflict) -> NoReturn:
         now = Head.of(conflict.values.get(place.head))
         raise StateConflictError(
             f"the thread {thread!r} was continued by somebody else: its newest checkpoint is "
-            f"{None if now is None else now.id!r}, and this one continues {record.parent!r}; it was "
+            f"{None if now is None else now.id!r}, and this continues {record.parent!r}; it was "
             "not stored: invoke the graph again, or keep both with HoldfastSaver(..., "
             "on_conflict='fork')",
             expected=record.parent,
