@@ -78,6 +78,7 @@ class HoldfastStore(BaseStore):
         self._owned = False
         self._user = user
         self._index = None if index is None else Index(index)
+        self.index_config = index
         self.ttl_config = ttl
 
     @classmethod

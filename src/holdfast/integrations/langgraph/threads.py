@@ -85,14 +85,12 @@ class Record(Struct):
 class Known(Struct):
     """What this process knows of a checkpoint, or (id "") of the beginning of a namespace.
 
-    `guard` is the version that the head had when this was the newest; `used`: it has been continued
-    here since. `free`: it was addressed though another was newer, so continuing it is meant as a
-    fork.
+    `guard` is the version that the head had when this was the newest. `free`: it was addressed
+    since though another was newer, so continuing it is meant as a fork.
     """
 
     record: Record | None
     guard: int | None = None
-    used: bool = False
     free: bool = False
 
 
@@ -114,7 +112,7 @@ class Memory:
             known = self._known.pop(key, None) or Known(record)
             known.record = record
             if head is None or head.id == id:
-                known.guard, known.used = (0 if head is None else head.version), False
+                known.guard, known.free = (0 if head is None else head.version), False
             else:
                 known.free = True
             self._keep(key, known)
@@ -131,9 +129,6 @@ class Memory:
     def stored(self, place: Place, record: Record, guard: int) -> None:
         """This process has put a checkpoint, which is now the newest."""
         with self._lock:
-            before = self._known.get((place.entity, place.ns, record.parent or ""))
-            if before is not None:
-                before.used = True
             key = (place.entity, place.ns, record.id)
             self._known.pop(key, None)
             self._keep(key, Known(record, guard))

@@ -252,9 +252,7 @@ def _checks(
         checks.append(DocumentAt(place.checkpoint(known.record.id), known.record.version))
     if writer.on_conflict == "fork" or known is None:
         return tuple(checks)
-    source = metadata.get("source")
-    meant = known.free and (known.guard is None or known.used or source in ("fork", "update"))
-    if not meant:
+    if not known.free and metadata.get("source") != "fork":
         # Without a guard it was not the newest when it was looked up: no version can be right.
         checks.append(DocumentAt(place.head, -1 if known.guard is None else known.guard))
     return tuple(checks)
