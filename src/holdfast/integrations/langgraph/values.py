@@ -157,7 +157,9 @@ def _plain(value: Any, depth: int) -> Any:
             raise NotJson  # it would be taken for one of ours
         return {key: _plain(item, depth + 1) for key, item in value.items()}
     if kind in KINDS:
-        return {MESSAGE: KINDS[kind], "data": _untagged(value.model_dump(), depth + 1)}
+        # A message with additional_kwargs derives other fields from them, if they are left out.
+        fields = value.model_dump(exclude_defaults=not value.additional_kwargs)
+        return {MESSAGE: KINDS[kind], "data": _untagged(fields, depth + 1)}
     if kind is _DeltaSnapshot:
         return {DELTA: _plain(value.value, depth + 1)}
     raise NotJson
