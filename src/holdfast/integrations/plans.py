@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Generator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
 from msgspec.structs import asdict
 
@@ -30,9 +30,12 @@ AnyStore = holdfast.Store | sync.Store
 
 
 class Backing:
-    """A store in both colours. Does no I/O before its first plan."""
+    """A store in both colours. Does no I/O before its first plan.
 
-    def __init__(self, store: AnyStore) -> None:
+    Blocking callers get a store that `blocking` makes or, without it, a sibling of this one.
+    """
+
+    def __init__(self, store: AnyStore, blocking: Callable[[], sync.Store] | None = None) -> None:
         if not isinstance(store, holdfast.Store | sync.Store):
             raise InvalidInput(
                 "this takes an open store, e.g. holdfast.open('sqlite:///agents.db'); with a URL "
@@ -40,6 +43,7 @@ class Backing:
             )
         self._lock = threading.Lock()
         self._own: sync.Store | None = None  # the blocking twin, made at its first use
+        self._make_own = blocking or self._sibling
         self._store = store
         scope: Scope | BlockingScope = store._scope
         self._async = scope if isinstance(scope, Scope) else None
@@ -48,6 +52,14 @@ class Backing:
         self.limits: Limits = scope.limits
         self.world: World = scope.world
         self.page: int = scope.capabilities.page
+
+    @classmethod
+    def at(cls, url: str | None, options: Mapping[str, Any]) -> Self:
+        """A store of its own at a URL, opened in the colour that is asked for."""
+        store = holdfast.open(url, **options)
+        if not store._scope.capabilities.durable:
+            return cls(store)  # it lives in this process: a second one would be another
+        return cls(store, lambda: sync.open(url, **options))
 
     def run(self, plan: Plan[T]) -> T:
         """Carry a plan out, blocking."""
@@ -77,22 +89,26 @@ class Backing:
         """The same engine with connections of its own: any thread may wait for it."""
         with self._lock:
             if self._blocking is None:
-                assert self._async is not None
-                if self._async.residence is not None:
-                    raise InvalidInput(
-                        "blocking calls need a blocking store here, because its state is divided "
-                        "among replicas: open it with holdfast.sync.open(..., replica=…)"
-                    )
-                self._own = sync.Store(
-                    self._async.stack.engine.sibling(),
-                    namespace=self.namespace,
-                    policy=Policy(**asdict(self._async.stack.policy)),
-                    limits=self.limits,
-                    spill=False,
-                    world=self.world,
-                )
+                self._own = self._make_own()
                 self._blocking = self._own._scope
             return self._blocking
+
+    def _sibling(self) -> sync.Store:
+        """Over a store that was passed in. It brings no schema up to date: that one has."""
+        assert self._async is not None
+        if self._async.residence is not None:
+            raise InvalidInput(
+                "blocking calls need a blocking store here, because its state is divided among "
+                "replicas: open it with holdfast.sync.open(..., replica=…)"
+            )
+        return sync.Store(
+            self._async.stack.engine.sibling(),
+            namespace=self.namespace,
+            policy=Policy(**asdict(self._async.stack.policy)),
+            limits=self.limits,
+            spill=False,
+            world=self.world,
+        )
 
     def close(self, *, whole: bool) -> None:
         """Let go of the blocking twin; with `whole` also of a blocking store itself."""

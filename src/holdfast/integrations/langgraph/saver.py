@@ -19,7 +19,6 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-import holdfast
 from holdfast.codec import check_id
 from holdfast.errors import InvalidInput
 from holdfast.integrations.langgraph import names, upkeep, writing
@@ -52,7 +51,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
 
     def __init__(
         self,
-        store: AnyStore,
+        store: AnyStore | Backing,
         *,
         on_conflict: writing.OnConflict = "raise",
         allow: Allowed = None,
@@ -67,7 +66,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
                 "a serde= of your own decides itself what it allows: leave allow= out"
             )
         super().__init__(serde=StrictSerializer(allow) if serde is None else serde)
-        self._backing = Backing(store)
+        self._backing = store if isinstance(store, Backing) else Backing(store)
         self._user_key = user_key
         self._owned = False  # the store was opened here
         self._memory = Memory()
@@ -96,9 +95,8 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
 
         Does no I/O. Close it, or use it as a context: `with` or `async with`.
         """
-        store = holdfast.open(url, namespace=namespace, **options)
         saver = cls(
-            store,
+            Backing.at(url, {"namespace": namespace, **options}),
             on_conflict=on_conflict,
             allow=allow,
             serde=serde,

@@ -20,7 +20,6 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-import holdfast
 from holdfast.codec import check_id, decode, encode_document
 from holdfast.errors import InvalidInput
 from holdfast.integrations.langgraph import matching
@@ -68,13 +67,13 @@ class HoldfastStore(BaseStore):
 
     def __init__(
         self,
-        store: AnyStore,
+        store: AnyStore | Backing,
         *,
         ttl: TTLConfig | None = None,
         index: IndexConfig | None = None,
         user: User = None,
     ) -> None:
-        self._backing = Backing(store)
+        self._backing = store if isinstance(store, Backing) else Backing(store)
         self._owned = False
         self._user = user
         self._index = None if index is None else Index(index)
@@ -96,8 +95,8 @@ class HoldfastStore(BaseStore):
 
         Does no I/O. Close it, or use it as a context: `with` or `async with`.
         """
-        opened = holdfast.open(url, namespace=namespace, **options)
-        store = cls(opened, ttl=ttl, index=index, user=user)
+        backing = Backing.at(url, {"namespace": namespace, **options})
+        store = cls(backing, ttl=ttl, index=index, user=user)
         store._owned = True
         return store
 

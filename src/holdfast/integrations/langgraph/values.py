@@ -80,26 +80,30 @@ class StrictSerializer(JsonPlusSerializer):
         if self.everything:
             return
 
-        def look(code: int, inner: bytes) -> Any:
+        problems: list[str] = []  # what a hook raises is not told by msgpack
+
+        def look(code: int, inner: bytes) -> None:
             content = _unpacked(inner, look)
             if code in (EXT_DELTA_SNAPSHOT, _NUMPY):
-                return None
+                return
             known = code in _CONSTRUCTORS or code == _METHOD
-            if not known or not isinstance(content, list | tuple) or len(content) < 3:
-                raise error(f"an unknown form of value (extension {code}) {what}")
+            if not known or not isinstance(content, list) or len(content) < 3 + (code == _METHOD):
+                problems.append(f"an unknown form of value (extension {code}) {what}")
+                return
             module, name = content[0], content[1]
             if code == _METHOD:
                 allowed = (module, name, content[3]) in _msgpack.SAFE_MSGPACK_METHODS
             else:
                 allowed = self._allows(module, name)
             if not allowed:
-                raise error(
+                problems.append(
                     f"a {module}.{name} {what}: it is not among the types that may be constructed "
                     f"from stored data; allow it with HoldfastSaver(..., allow=[{name}])"
                 )
-            return None
 
         _unpacked(data, look)
+        if problems:
+            raise error(problems[0])
 
     def _allows(self, module: str, name: str) -> bool:
         key = (module, name)
