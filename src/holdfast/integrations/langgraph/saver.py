@@ -231,8 +231,8 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
             filter or {},
         )
 
-    def _found(self, place: Place, wanted: Wanted) -> Plan[list[str]]:
-        found = yield from upkeep.found_names(place, wanted)
+    def _found(self, place: Place, wanted: Wanted, limit: int | None) -> Plan[list[str]]:
+        found = yield from upkeep.found_names(place, wanted, limit)
         if not found and wanted.before is not None and wanted.ns is not None:
             self._memory.begin(Place(place.entity, wanted.ns, place.owner))
         return found
@@ -272,7 +272,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         """Checkpoints, newest first; without a config those of all threads, one after the other."""
         run, wanted, left = self._backing.run, self._wanted(config, filter, before), limit
         for place in [self._place(config)] if config else self._all_places():
-            found = run(self._found(place, wanted))
+            found = run(self._found(place, wanted, left))
             while found and left != 0:
                 page = found[: PAGE if left is None else min(PAGE, max(left, 1))]
                 found = found[len(page) :]
@@ -351,7 +351,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         run, wanted, left = self._backing.arun, self._wanted(config, filter, before), limit
         places = [self._place(config)] if config else [each async for each in self._aall_places()]
         for place in places:
-            found = await run(self._found(place, wanted))
+            found = await run(self._found(place, wanted, left))
             while found and left != 0:
                 page = found[: PAGE if left is None else min(PAGE, max(left, 1))]
                 found = found[len(page) :]

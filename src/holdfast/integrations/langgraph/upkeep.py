@@ -35,6 +35,7 @@ from holdfast.world import World
 
 TRIES = 20  # a thread that somebody writes to again and again is not thinned out
 CHUNK = 1000  # writes of one commit
+NAMES = 1000  # of a page of names alone
 
 Keep = Callable[["Whole"], set[tuple[str, str]]]
 
@@ -58,12 +59,17 @@ def thread_ids(namespace: str, after: str | None) -> Plan[tuple[list[str], str |
     return [found.entity.id for found in page.entities], page.next
 
 
-def found_names(place: Place, wanted: Wanted) -> Plan[list[str]]:
-    """The names of the checkpoints to look at, newest first."""
+def found_names(place: Place, wanted: Wanted, limit: int | None) -> Plan[list[str]]:
+    """The names of the checkpoints to look at, newest first; `limit` if all will be shown."""
     if wanted.ns is not None and wanted.id is not None:
         return [names.checkpoint(wanted.ns, wanted.id)]
     prefix = names.checkpoints(wanted.ns)
-    (found,) = yield from gather([place.listing(prefix, values=False)])
+    if wanted.ns is not None and limit is not None and not wanted.filter:
+        after = None if wanted.before is None else names.checkpoint(wanted.ns, wanted.before)
+        few = place.listing(prefix, values=False, reverse=True, after=after, limit=max(1, limit))
+        (page,) = yield (few,)
+        return [name for name, _ in listed(page).documents]
+    (found,) = yield from gather([place.listing(prefix, values=False, limit=NAMES)])
     last = names.part(wanted.before) if wanted.before is not None else None
     only = names.part(wanted.id) if wanted.id is not None else None
     ids = [(name.rpartition("/")[2], name) for name, _ in found]
@@ -131,7 +137,7 @@ def whole(place: Place) -> Plan[Whole | None]:
     if not head.exists:
         return None
     values = [place.listing(prefix) for prefix in ("c/", "h/", "l/")]
-    bare = [place.listing(prefix, values=False) for prefix in ("r/", "v/", "w/")]
+    bare = [place.listing(prefix, values=False, limit=NAMES) for prefix in ("r/", "v/", "w/")]
     found = yield from gather([*values, *bare])
     records = [Record.of(value) for _, value in found[0]]
     spaces = {record.ns for record in records}
@@ -213,9 +219,15 @@ def thin_out(place: Place, keep: Keep, world: World) -> Plan[None]:
 
 def _removals(all_: Whole, kept: set[tuple[str, str]]) -> list[AnyWrite]:
     """Checkpoints first: what is left after a failure is read by nobody and removed next time."""
+    writes_of: dict[str, list[str]] = {}
+    for name in all_.names:
+        if name.startswith("w/"):
+            writes_of.setdefault(f"{name.rsplit('/', 2)[0]}/", []).append(name)
     needed: set[str] = set()
     for key in kept:
-        needed |= _needed(all_.records[key], all_)
+        record = all_.records[key]
+        needed.update(writes_of.get(names.writes(record.ns, record.id), ()))
+        _need(record, all_, needed)
     doomed = sorted(all_.names - needed, key=lambda name: (name[0] not in "ch", name))
     writes: list[AnyWrite] = []
     for ns, head in all_.heads.items():
@@ -225,10 +237,9 @@ def _removals(all_: Whole, kept: set[tuple[str, str]]) -> list[AnyWrite]:
     return [*writes, *(Delete(name) for name in doomed)]
 
 
-def _needed(record: Record, all_: Whole) -> set[str]:
-    found = {names.checkpoint(record.ns, record.id), names.head(record.ns)}
-    prefix = names.writes(record.ns, record.id)
-    found |= {name for name in all_.names if name.startswith(prefix)}
+def _need(record: Record, all_: Whole, found: set[str]) -> None:
+    """Add what a checkpoint consists of."""
+    found |= {names.checkpoint(record.ns, record.id), names.head(record.ns)}
     if isinstance(record.metadata, dict) and isinstance(record.metadata.get("run_id"), str):
         found.add(names.run(record.metadata["run_id"]))
     for channel, value in record.values.items():
@@ -239,7 +250,6 @@ def _needed(record: Record, all_: Whole) -> set[str]:
             while part is not None and part not in found:
                 found.add(part)
                 part = all_.bases.get(part)
-    return found
 
 
 def threads_of_runs(
