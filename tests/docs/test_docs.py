@@ -35,6 +35,7 @@ from pages import (
 import holdfast
 from holdfast import backup, cli, codec, engine, errors
 from holdfast.context.repeats import Repeat, RepeatDetector, find_repeats, find_repeats_async
+from holdfast.integrations.langgraph import HoldfastSaver, HoldfastStore
 from holdfast.registry import ENGINES, SYNC_ENGINES, create_engine, parse
 from holdfast.state.documents import DocumentHandle
 from holdfast.state.journals import Journal
@@ -65,7 +66,7 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 @pytest.mark.parametrize("page", [p for p in pages() if script(p)], ids=name_of)
 def test_the_code_of_a_page_runs_and_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
-    source = tmp_path / f"{page.stem.replace('-', '_')}.py"
+    source = tmp_path / f"page_{page.stem.replace('-', '_')}.py"  # no module has that name
     source.write_text(script(page), "utf-8")
     printed = run(sys.executable, "-W", "error", source, cwd=tmp_path)
     at = 0
@@ -187,6 +188,8 @@ def test_every_error_has_its_own_heading() -> None:
         ("coordination.md", Workflow),
         ("coordination.md", Journal),
         ("repeats.md", RepeatDetector),
+        ("langgraph.md", HoldfastSaver),
+        ("langgraph.md", HoldfastStore),
     ],
 )
 def test_every_method_and_every_argument_is_in_the_reference(page: str, kind: type[Any]) -> None:

@@ -55,6 +55,7 @@ class Stack:
         if spill is not None and (place is None or not engine.capabilities.durable):
             spill = replace(spill, path=None)  # nothing says where an earlier process left off
         self.engine = engine
+        self.policy = policy
         self.renewals = Renewals(engine.sibling(), world)
         self.counters = counters
         self.backlog = Backlog(spill, place or "", namespace, world, counters)

@@ -1,0 +1,66 @@
+"""How the parts of a LangGraph thread are named: documents of one entity.
+
+    c/NS/ID             a checkpoint: what LangGraph put, without the values of its channels
+    v/NS/CHANNEL/ID     the value of a channel, as the checkpoint ID wrote it
+    l/NS/CHANNEL/ID     the new part of a list, as the checkpoint ID wrote it
+    w/NS/ID/TASK/IDX    one pending write of a task
+    h/NS                which checkpoint was put last
+    r/RUN               a run that has put something here
+
+Every part is quoted, so that none reaches into another's prefix. Ids of checkpoints sort by age.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from urllib.parse import quote
+
+KIND = "langgraph-thread"
+LONGEST = 150  # bytes of one part: a name has at most four, and fits into what an engine can index
+_SHIFT = 1000  # special writes have negative numbers, and names sort by their bytes
+
+
+def part(text: str) -> str:
+    """A text as one part of a name: any character is data; a long one becomes its digest."""
+    quoted = quote(text, safe=":|@").replace("~", "%7E")
+    if len(quoted) <= LONGEST:
+        return quoted
+    return "~" + blake2b(text.encode(), digest_size=20).hexdigest()
+
+
+def checkpoints(ns: str | None) -> str:
+    """Where the checkpoints of a namespace begin; None: of all."""
+    return "c/" if ns is None else f"c/{part(ns)}/"
+
+
+def checkpoint(ns: str, id: str) -> str:
+    return f"c/{part(ns)}/{part(id)}"
+
+
+def value(ns: str, channel: str, id: str) -> str:
+    return f"v/{part(ns)}/{part(channel)}/{part(id)}"
+
+
+def lists(ns: str, channel: str) -> str:
+    return f"l/{part(ns)}/{part(channel)}/"
+
+
+def writes(ns: str, id: str) -> str:
+    return f"w/{part(ns)}/{part(id)}/"
+
+
+def write(ns: str, id: str, task: str, index: int) -> str:
+    return f"{writes(ns, id)}{part(task)}/{index + _SHIFT:06}"
+
+
+def head(ns: str) -> str:
+    return f"h/{part(ns)}"
+
+
+def run(id: str) -> str:
+    return f"r/{part(id)}"
+
+
+def index_of(name: str) -> int:
+    """The number of a write, from its name."""
+    return int(name.rpartition("/")[2]) - _SHIFT

@@ -1,0 +1,138 @@
+"""Real processes and a store that goes away."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from graphs import at, checkpoint, echo, said
+from langchain_core.messages import AIMessage, HumanMessage
+from servers.redis import RedisServer, running
+
+import holdfast
+from holdfast.integrations.langgraph import HoldfastSaver
+
+CHATTER = Path(__file__).parent / "roles" / "chatter.py"
+
+
+def chatter(url: str, name: str, count: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "error", str(CHATTER), url, name, str(count)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def finished(process: subprocess.Popen[str]) -> list[str]:
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, out
+    return out.splitlines()
+
+
+def test_a_conversation_goes_on_in_a_new_process(url: str) -> None:
+    for name in ("first", "second"):
+        assert finished(chatter(url, name, 1)) == [f"kept {name}-0-0"]
+    with HoldfastSaver.from_url(url) as saver:
+        state = echo(saver).get_state(at("t")).values
+    assert said(state) == [
+        "first-0-0",
+        "you said: first-0-0",
+        "second-0-0",
+        "you said: second-0-0",
+    ]
+
+
+def test_eight_processes_on_one_conversation_lose_or_split_no_turn_without_raising(
+    tmp_path: Path,
+) -> None:
+    url = f"sqlite:///{tmp_path / 'agents.db'}"
+    lines = []
+    for process in [chatter(url, f"p{number}", 3) for number in range(8)]:
+        lines += finished(process)
+    kept = [line.removeprefix("kept ") for line in lines if line.startswith("kept ")]
+    assert len(kept) == 24
+    with HoldfastSaver.from_url(url) as saver:
+        state = said(echo(saver).get_state(at("t")).values)
+    for text in kept:
+        assert state.count(text) == 1
+        assert state[state.index(text) + 1] == f"you said: {text}"
+    refused = {line.removeprefix("refused ") for line in lines if line.startswith("refused ")}
+    assert {text for text in state if text.startswith("p")} <= {*kept, *refused}
+
+
+async def test_a_store_that_is_gone_raises_and_nothing_is_kept_locally(tmp_path: Path) -> None:
+    with running(tmp_path / "server") as server:
+        policy = holdfast.Policy(read_timeout=0.5, write_timeout=0.5, breaker_failures=1000)
+        async with HoldfastSaver.from_url(server.url, policy=policy) as saver:
+            await echo(saver).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
+            await meet_an_outage(saver, server)
+            server.start()
+            state = await echo(saver).ainvoke({"messages": [HumanMessage("two")]}, at("t"))
+            assert said(state)[-1] == "you said: two"
+            assert "lost" not in said(state)
+
+
+async def meet_an_outage(saver: HoldfastSaver, server: RedisServer) -> None:
+    found = await saver.aget_tuple(at("t"))
+    assert found is not None
+    server.kill()
+    with pytest.raises(holdfast.StoreUnavailable):
+        await echo(saver).ainvoke({"messages": [HumanMessage("lost")]}, at("t"))
+    new = checkpoint(9, {"messages": [HumanMessage("lost")]}, {"messages": "9"})
+    with pytest.raises(holdfast.StoreUnavailable):
+        await saver.aput(found.config, new, {"source": "loop"}, {"messages": "9"})
+    with pytest.raises(holdfast.StoreUnavailable):
+        await saver.aput_writes(found.config, [("messages", "lost")], "task")
+    store = saver._backing._store
+    assert (await store.health()).spill_depth == 0  # type: ignore[misc]
+
+
+class Conversation:
+    """A thread that gets one message of 1 KB at each put."""
+
+    def __init__(self, saver: HoldfastSaver, name: str) -> None:
+        self.saver, self.config, self.times = saver, at(name), list[float]()
+        self.messages: list[Any] = []
+        self.version: str | None = None
+
+    async def put(self, count: int = 1) -> None:
+        for _ in range(count):
+            kind = AIMessage if len(self.messages) % 2 else HumanMessage
+            message = kind("x" * 1000, id=f"message-{len(self.messages)}")
+            self.messages = [*self.messages, message]
+        self.version = self.saver.get_next_version(self.version, None)
+        versions = {"messages": self.version}
+        new = checkpoint(len(self.messages), {"messages": self.messages}, versions)
+        metadata: Any = {"source": "loop", "step": len(self.messages), "parents": {}}
+        begun = time.perf_counter()
+        self.config = await self.saver.aput(self.config, new, metadata, versions)
+        self.times.append(time.perf_counter() - begun)
+
+
+@pytest.mark.timing
+async def test_a_put_takes_as_long_at_a_thousand_messages_as_at_ten(tmp_path: Path) -> None:
+    async with HoldfastSaver.from_url(f"sqlite:///{tmp_path / 'agents.db'}") as saver:
+        short, long = Conversation(saver, "short"), Conversation(saver, "long")
+        await short.put(10)
+        await long.put(1000)
+        for _ in range(80):  # in turn, so that whatever else runs here slows both
+            await short.put()
+            await long.put()
+    early, late = (statistics.median(each.times[10:]) for each in (short, long))
+    assert late <= 1.5 * early, f"{early * 1e6:.0f} µs, then {late * 1e6:.0f} µs"
+
+
+async def test_a_message_of_1_kb_costs_less_than_2_kb(tmp_path: Path) -> None:
+    path = tmp_path / "agents.db"
+    async with HoldfastSaver.from_url(f"sqlite:///{path}") as saver:
+        growing = Conversation(saver, "t")
+        for _ in range(200):
+            await growing.put()
+    with closing(apsw.Connection(str(path))) as connection:
+        query = "SELECT sum(length(name) + length(value)) FROM documents"
+        ((total,),) = connection.execute(query).fetchall()
+    assert total <= 2 * 1000 * 200, f"{total / 200:.0f} bytes a message"

@@ -1,0 +1,559 @@
+"""What HoldfastSaver promises beyond LangGraph's conformance suite."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from graphs import at, checkpoint, echo, said, support_agent, tool_call
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
+from langgraph.channels.delta import DeltaChannel
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, Send, interrupt
+
+import holdfast
+from holdfast.integrations.langgraph import HoldfastSaver
+from holdfast.integrations.langgraph import lists as lists_module
+from holdfast.ops import Commit, Fetch, List, Put
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::langchain_core._api.beta_decorator.LangChainBetaWarning"
+)
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[holdfast.Store]:
+    async with holdfast.open(url) as store:
+        yield store
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[holdfast.Store]:
+    async with holdfast.open("memory://") as store:
+        yield store
+
+
+async def documents(store: holdfast.Store, thread: str, prefix: str = "") -> dict[str, Any]:
+    entity = store._scope.entity("langgraph-thread", thread)
+    page = List("default", within=entity, prefix=prefix, limit=1000)
+    (listed,) = await store._scope.execute((page,))
+    return {name: json.loads(value.json) for name, value in listed.documents}  # type: ignore[union-attr]
+
+
+# --- agents -------------------------------------------------------------------------------
+
+
+async def test_an_agent_calls_a_tool_and_goes_on_after_a_restart(url: str) -> None:
+    answers = [tool_call("991"), AIMessage("It is on its way.")]
+    async with HoldfastSaver.from_url(url) as saver:
+        agent = support_agent(saver, answers)
+        state = await agent.ainvoke({"messages": [HumanMessage("Where is 991?")]}, at("t"))
+    assert said(state)[2:] == ["order 991 is on its way", "It is on its way."]
+
+    async with HoldfastSaver.from_url(url) as saver:
+        agent = support_agent(saver, [AIMessage("You are welcome.")])
+        state = await agent.ainvoke({"messages": [HumanMessage("Thanks")]}, at("t"))
+    assert said(state)[0] == "Where is 991?"
+    assert said(state)[-1] == "You are welcome."
+    assert len(state["messages"]) == 6
+    assert state["messages"][1].tool_calls[0]["args"] == {"order": "991"}
+
+
+def test_the_same_agent_in_blocking_code(url: str) -> None:
+    with HoldfastSaver.from_url(url) as saver:
+        graph = echo(saver)
+        graph.invoke({"messages": [HumanMessage("one")]}, at("t"))
+        graph.invoke({"messages": [HumanMessage("two")]}, at("t"))
+        history = list(graph.get_state_history(at("t")))
+        assert said(history[0].values) == ["one", "you said: one", "two", "you said: two"]
+        assert len(history) == 6
+        old = next(each for each in history if each.metadata["step"] == 1)
+        forked = graph.invoke({"messages": [HumanMessage("instead")]}, old.config)
+        assert said(forked) == ["one", "you said: one", "instead", "you said: instead"]
+        assert said(graph.get_state(at("t")).values) == said(forked)
+
+
+async def test_an_interrupted_run_waits_for_its_answer_in_another_process(url: str) -> None:
+    class Approval(TypedDict):
+        answer: str
+
+    def ask(state: Approval) -> Approval:
+        return {"answer": interrupt("refund 30 €?")}
+
+    def graph(saver: HoldfastSaver) -> Any:
+        builder = StateGraph(Approval)
+        builder.add_node("ask", ask)
+        builder.add_edge(START, "ask")
+        return builder.compile(checkpointer=saver)
+
+    async with HoldfastSaver.from_url(url) as saver:
+        state = await graph(saver).ainvoke({"answer": ""}, at("t"))
+        assert state["__interrupt__"][0].value == "refund 30 €?"
+    async with HoldfastSaver.from_url(url) as saver:
+        assert await graph(saver).ainvoke(Command(resume="yes"), at("t")) == {"answer": "yes"}
+
+
+# --- two replicas -------------------------------------------------------------------------
+
+
+async def test_of_two_replicas_that_continue_one_checkpoint_the_second_raises(url: str) -> None:
+    async with HoldfastSaver.from_url(url) as a, HoldfastSaver.from_url(url) as b:
+        await echo(a).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
+        head = await b.aget_tuple(at("t"))
+        assert head is not None
+        await echo(a).ainvoke({"messages": [HumanMessage("from a")]}, at("t"))
+        late = checkpoint(9, {"messages": []}, {"messages": "9"})
+        with pytest.raises(holdfast.StateConflictError, match="continued by somebody else"):
+            await b.aput(head.config, late, {"source": "input", "step": 2}, {"messages": "9"})
+        state = await echo(b).aget_state(at("t"))
+        assert said(state.values)[2:] == ["from a", "you said: from a"]
+        again = await echo(b).ainvoke({"messages": [HumanMessage("from b")]}, at("t"))
+        assert said(again)[2:] == ["from a", "you said: from a", "from b", "you said: from b"]
+
+
+async def test_racing_turns_are_all_kept_or_raised(url: str) -> None:
+    async def turn(name: str) -> str:
+        async with HoldfastSaver.from_url(url) as saver:
+            while True:
+                try:
+                    await echo(saver).ainvoke({"messages": [HumanMessage(name)]}, at("t"))
+                    return name
+                except holdfast.StateConflictError:
+                    continue
+
+    names = await asyncio.gather(*(turn(f"turn {number}") for number in range(4)))
+    async with HoldfastSaver.from_url(url) as saver:
+        state = (await echo(saver).aget_state(at("t"))).values
+    for name in names:
+        assert said(state).count(name) >= 1  # a turn whose answer conflicted was asked again
+        assert f"you said: {name}" in said(state)
+
+
+async def test_two_runs_that_begin_the_same_thread_are_not_both_the_first(url: str) -> None:
+    async with HoldfastSaver.from_url(url) as a, HoldfastSaver.from_url(url) as b:
+        assert await a.aget_tuple(at("t")) is None
+        assert await b.aget_tuple(at("t")) is None
+        first = checkpoint(-1, {"k": "a"}, {"k": "1"})
+        await a.aput(at("t"), first, {"source": "input", "step": -1}, {"k": "1"})
+        second = checkpoint(-1, {"k": "b"}, {"k": "1"})
+        with pytest.raises(holdfast.StateConflictError):
+            await b.aput(at("t"), second, {"source": "input", "step": -1}, {"k": "1"})
+        assert [each.checkpoint["id"] async for each in b.alist(at("t"))] == [first["id"]]
+
+
+async def test_or_both_are_kept_as_forks(url: str) -> None:
+    async with (
+        HoldfastSaver.from_url(url, on_conflict="fork") as a,
+        HoldfastSaver.from_url(url, on_conflict="fork") as b,
+    ):
+        await echo(a).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
+        base = await b.aget_tuple(at("t"))
+        assert base is not None
+        values = base.checkpoint["channel_values"]["messages"]
+        heads = []
+        for saver, name in ((a, "from a"), (b, "from b")):
+            new = checkpoint(5, {"messages": [*values, HumanMessage(name)]}, {"messages": name})
+            config = await saver.aput(base.config, new, {"source": "loop"}, {"messages": name})
+            heads.append(config)
+        for config, name in zip(heads, ("from a", "from b"), strict=True):
+            found = await a.aget_tuple(config)
+            assert found is not None
+            assert found.parent_config == base.config
+            assert said(found.checkpoint["channel_values"])[-1] == name
+
+
+async def test_a_run_brings_no_deleted_thread_back(url: str) -> None:
+    async with HoldfastSaver.from_url(url) as a, HoldfastSaver.from_url(url) as b:
+        await echo(a).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
+        base = await a.aget_tuple(at("t"))
+        assert base is not None
+        await b.adelete_thread("t")
+        new = checkpoint(5, {}, {})
+        with pytest.raises(holdfast.StateConflictError, match="deleted or pruned"):
+            await a.aput(base.config, new, {"source": "loop"}, {})
+        assert await b.aget_tuple(at("t")) is None
+        await echo(b).ainvoke({"messages": [HumanMessage("anew")]}, at("t"))
+
+
+async def test_the_newest_is_the_one_put_last_whatever_a_replicas_clock_says(
+    memory: holdfast.Store,
+) -> None:
+    saver = HoldfastSaver(memory)
+    first = checkpoint(0, {"k": 1}, {"k": "1"}) | {"id": "2-by-a-fast-clock"}
+    second = checkpoint(1, {"k": 2}, {"k": "2"}) | {"id": "1-by-a-slow-clock"}
+    config = await saver.aput(at("t"), first, {"source": "loop"}, {"k": "1"})
+    await saver.aput(config, second, {"source": "loop"}, {"k": "2"})
+    found = await saver.aget_tuple(at("t"))
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"k": 2}
+
+
+# --- lists by their new part --------------------------------------------------------------
+
+
+async def grow(saver: HoldfastSaver, config: Any, messages: list[Any], version: str) -> Any:
+    new = checkpoint(len(messages), {"messages": messages}, {"messages": version})
+    return await saver.aput(config, new, {"source": "loop"}, {"messages": version})
+
+
+async def read(saver: HoldfastSaver, config: Any) -> list[Any]:
+    found = await saver.aget_tuple(config)
+    assert found is not None
+    value: list[Any] = found.checkpoint["channel_values"]["messages"]
+    return value
+
+
+def long(name: str) -> HumanMessage:
+    return HumanMessage(name + " " + "x" * 400, id=name)
+
+
+async def test_a_list_that_grew_is_stored_by_its_new_part(store: holdfast.Store) -> None:
+    saver, config = HoldfastSaver(store), at("t")
+    messages: list[Any] = []
+    for number in range(30):
+        messages = [*messages, long(f"m{number}")]
+        config = await grow(saver, config, messages, f"{number:03}")
+    parts = await documents(store, "t", "l/")
+    assert [len(part["items"]) for part in parts.values()] == [1] * 30
+    assert await read(saver, config) == messages
+    assert await read(HoldfastSaver(store), at("t")) == messages
+
+
+async def test_each_old_checkpoint_still_has_its_own_list(store: holdfast.Store) -> None:
+    saver, config = HoldfastSaver(store), at("t")
+    states, messages = [], [long("a"), long("b"), long("c")]
+    for number, change in enumerate(
+        (
+            lambda now: now,
+            lambda now: [*now, long("d")],
+            lambda now: [*now[:-1], long("d, edited"), long("e")],
+            lambda now: now[2:],
+            lambda now: [],
+            lambda now: [long("f")],
+        )
+    ):
+        messages = change(messages)  # type: ignore[no-untyped-call]
+        config = await grow(saver, config, messages, f"{number}")
+        states.append((config, messages))
+    for config, messages in states:
+        assert await read(saver, config) == messages
+        assert await read(HoldfastSaver(store), config) == messages
+    listed = [each async for each in saver.alist(at("t"))]
+    assert [each.checkpoint["channel_values"]["messages"] for each in listed] == [
+        messages for _, messages in reversed(states)
+    ]
+
+
+async def test_a_message_that_was_changed_in_place_is_stored(store: holdfast.Store) -> None:
+    saver = HoldfastSaver(store)
+    messages = [long("a"), long("b"), long("c")]
+    config = await grow(saver, at("t"), messages, "1")
+    messages[1].content = "changed by its node"
+    messages[2].additional_kwargs["seen"] = True
+    config = await grow(saver, config, [*messages, long("d")], "2")
+    assert await read(HoldfastSaver(store), config) == [*messages, long("d")]
+
+
+async def test_numbers_that_are_equal_but_not_the_same_are_stored(memory: holdfast.Store) -> None:
+    saver = HoldfastSaver(memory)
+    before = [[1, "x" * 300], [0, 2]]
+    config = await grow(saver, at("t"), before, "1")
+    config = await grow(saver, config, [[True, "x" * 300], [0.0, 2]], "2")
+    found = await read(saver, config)
+    assert found[0][0] is True
+    assert type(found[1][0]) is float
+
+
+async def test_a_saver_that_remembers_nothing_compares_with_what_is_stored(
+    memory: holdfast.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists_module.Remembered, "get", lambda *_: None)
+    saver, config, messages = HoldfastSaver(memory), at("t"), [long("a")]
+    for number in range(5):
+        messages = [*messages, long(f"m{number}")]
+        config = await grow(saver, config, messages, str(number))
+    parts = await documents(memory, "t", "l/")
+    assert [len(part["items"]) for part in parts.values()] == [2, 1, 1, 1, 1]
+    assert await read(saver, config) == messages
+
+
+async def test_a_list_that_is_rewritten_again_and_again_does_not_grow_for_ever(
+    memory: holdfast.Store,
+) -> None:
+    saver, config = HoldfastSaver(memory), at("t")
+    for number in range(60):
+        config = await grow(saver, config, [long("a"), long(f"b{number}")], f"{number:03}")
+    newest = (await documents(memory, "t", "c/")).popitem()[1]
+    assert newest["values"]["messages"]["list"][2] <= 2 * 2 + lists_slack()
+    assert await read(saver, config) == [long("a"), long("b59")]
+
+
+def lists_slack() -> int:
+    from holdfast.integrations.langgraph.writing import SLACK
+
+    return SLACK
+
+
+async def test_an_unchanged_value_is_stored_once(memory: holdfast.Store) -> None:
+    saver, config = HoldfastSaver(memory), at("t")
+    document = {"text": "x" * 1000}
+    for number in range(4):
+        new = checkpoint(number, {"doc": document, "n": number}, {"doc": "1", "n": str(number)})
+        versions = {"doc": "1", "n": "0"} if number == 0 else {"n": str(number)}
+        config = await saver.aput(config, new, {"source": "loop"}, versions)
+    assert len(await documents(memory, "t", "v/")) == 1
+    found = await saver.aget_tuple(config)
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"doc": document, "n": 3}
+
+
+# --- what is stored, and what is refused ------------------------------------------------------
+
+
+@dataclass
+class Ticket:
+    number: int
+
+
+async def test_messages_are_readable_json(memory: holdfast.Store) -> None:
+    saver = HoldfastSaver(memory)
+    messages = [SystemMessage("Be brief. " + "x" * 300), HumanMessage("Grüße", name="kim")]
+    config = await grow(saver, at("t"), messages, "1")
+    (part,) = (await documents(memory, "t", "l/")).values()
+    assert part["items"][1] == {
+        "$message": "human",
+        "data": {"content": "Grüße", "name": "kim"},
+    }
+    assert await read(saver, config) == messages
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"$message": "human", "data": {"content": "not one"}},
+        {"$typed": "pickle", "data": "gASVBAAAAAAAAABLAS4="},
+        {1: "a number as a key"},
+        float("inf"),
+        b"\x00\xff",
+        {"a", "b"},
+        [HumanMessage("a"), {"role": "user"}, 3],
+        Send("node", {"messages": [HumanMessage("a")]}),
+        RemoveMessage(id="m-1"),
+        AIMessage("", tool_calls=[{"name": "f", "args": {"n": 1}, "id": "1"}]),
+        AIMessage([{"type": "text", "text": "parts"}], response_metadata={"model": "m"}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_a_value_comes_back_as_it_was(memory: holdfast.Store, value: Any) -> None:
+    saver = HoldfastSaver(memory)
+    new = checkpoint(0, {"k": value}, {"k": "1"})
+    config = await saver.aput(at("t"), new, {"source": "loop"}, {"k": "1"})
+    await saver.aput_writes(config, [("k", value)], "task")
+    found = await HoldfastSaver(memory).aget_tuple(config)
+    assert found is not None
+    assert found.checkpoint["channel_values"]["k"] == value
+    assert type(found.checkpoint["channel_values"]["k"]) is type(value)
+    assert found.pending_writes == [("task", "k", value)]
+
+
+async def test_a_type_that_is_not_allowed_is_refused_before_anything_is_written(
+    memory: holdfast.Store,
+) -> None:
+    new = checkpoint(0, {"k": Ticket(1)}, {"k": "1"})
+    with pytest.raises(holdfast.InvalidInput, match=r"allow=\[Ticket\]"):
+        await HoldfastSaver(memory).aput(at("t"), new, {"source": "loop"}, {"k": "1"})
+    assert await documents(memory, "t") == {}
+    allowing = HoldfastSaver(memory, allow=[Ticket])
+    config = await allowing.aput(at("t"), new, {"source": "loop"}, {"k": "1"})
+    found = await allowing.aget_tuple(config)
+    assert found is not None
+    assert found.checkpoint["channel_values"]["k"] == Ticket(1)
+
+
+async def test_a_stored_type_that_is_not_allowed_is_never_constructed(
+    memory: holdfast.Store,
+) -> None:
+    new = checkpoint(0, {"k": Ticket(1)}, {"k": "1"})
+    config = await HoldfastSaver(memory, allow=[Ticket]).aput(
+        at("t"), new, {"source": "loop"}, {"k": "1"}
+    )
+    with pytest.raises(holdfast.SchemaError, match=r"Ticket is not read"):
+        await HoldfastSaver(memory).aget_tuple(config)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        {"$typed": "pickle", "data": "gASVBAAAAAAAAABLAS4="},
+        {"$typed": "json", "data": "e30="},
+        {"$message": "os.system", "data": {"command": "true"}},
+    ],
+)
+async def test_what_somebody_planted_in_the_store_is_refused(
+    memory: holdfast.Store, planted: Any
+) -> None:
+    saver = HoldfastSaver(memory)
+    new = checkpoint(0, {"k": "x" * 1000}, {"k": "1"})
+    config = await saver.aput(at("t"), new, {"source": "loop"}, {"k": "1"})
+    (name,) = await documents(memory, "t", "v/")
+    entity = memory._scope.entity("langgraph-thread", "t")
+    await memory._scope.execute((Commit(entity, "1", (Put(name, json.dumps(planted)),)),))
+    with pytest.raises(holdfast.SchemaError):
+        await HoldfastSaver(memory).aget_tuple(config)
+
+
+async def test_a_serializer_of_ones_own_sees_every_value(memory: holdfast.Store) -> None:
+    class Reversing:
+        def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+            return "reversed", json.dumps(obj).encode()[::-1]
+
+        def loads_typed(self, data: tuple[str, bytes]) -> Any:
+            assert data[0] == "reversed"
+            return json.loads(data[1][::-1])
+
+    saver = HoldfastSaver(memory, serde=Reversing())
+    new = checkpoint(0, {"k": "secret", "l": ["secret"] * 99}, {"k": "1", "l": "1"})
+    config = await saver.aput(at("t"), new, {"source": "secret"}, {"k": "1", "l": "1"})
+    await saver.aput_writes(config, [("k", "secret")], "task")
+    assert "secret" not in json.dumps(await documents(memory, "t"))
+    found = await HoldfastSaver(memory, serde=Reversing()).aget_tuple(config)
+    assert found is not None
+    assert found.checkpoint["channel_values"] == {"k": "secret", "l": ["secret"] * 99}
+    assert found.metadata["source"] == "secret"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"on_conflict": "ignore"}, "'raise' or 'fork'"),
+        ({"allow": [Ticket], "serde": object()}, "leave allow= out"),
+        ({"retain": -1}, "retain"),
+    ],
+)
+async def test_wrong_options_are_refused(
+    memory: holdfast.Store, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(holdfast.InvalidInput, match=words):
+        HoldfastSaver(memory, **options)
+
+
+def test_a_url_in_the_place_of_a_store_is_refused() -> None:
+    with pytest.raises(holdfast.InvalidInput, match="from_url"):
+        HoldfastSaver("memory://")  # type: ignore[arg-type]
+
+
+# --- users ----------------------------------------------------------------------------------
+
+
+async def test_a_thread_belongs_to_its_user_and_is_erased_with_them(store: holdfast.Store) -> None:
+    saver = HoldfastSaver(store)
+    mine, other = at("t", user_id="u-42"), at("t2", user_id="u-43")
+    await echo(saver).ainvoke({"messages": [HumanMessage("mine")]}, mine)
+    await echo(saver).ainvoke({"messages": [HumanMessage("theirs")]}, other)
+    with pytest.raises(holdfast.NotYoursError):
+        await echo(saver).aget_state(at("t", user_id="u-43"))
+    assert said((await echo(saver).aget_state(at("t"))).values)[0] == "mine"
+    await store.user("u-42").erase()
+    assert await saver.aget_tuple(at("t")) is None
+    assert await saver.aget_tuple(other) is not None
+
+
+async def test_a_thread_is_kept_as_long_as_it_was_told(memory: holdfast.Store) -> None:
+    saver = HoldfastSaver(memory, retain=60)
+    await echo(saver).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
+    entity = memory._scope.entity("langgraph-thread", "t")
+    (fetched,) = await memory._scope.execute((Fetch(entity),))
+    assert fetched.head.retain == 60  # type: ignore[union-attr]
+
+
+# --- upkeep ---------------------------------------------------------------------------------
+
+
+async def test_pruning_keeps_what_the_newest_checkpoint_consists_of(store: holdfast.Store) -> None:
+    saver = HoldfastSaver(store)
+    for number in range(3):
+        await echo(saver).ainvoke({"messages": [long(f"m{number}")]}, at("t"))
+    before = (await echo(saver).aget_state(at("t"))).values
+    await saver.aprune(["t"])
+    assert len(await documents(store, "t", "c/")) == 1
+    fresh = HoldfastSaver(store)
+    assert (await echo(fresh).aget_state(at("t"))).values == before
+    after = await echo(fresh).ainvoke({"messages": [long("more")]}, at("t"))
+    assert said(after)[:-2] == said(before)
+
+
+async def test_pruning_a_fork_removes_the_other_branch(memory: holdfast.Store) -> None:
+    saver = HoldfastSaver(memory)
+    base = await grow(saver, at("t"), [long("a")], "1")
+    await grow(saver, base, [long("a"), long("lost")], "2")
+    assert await saver.aget_tuple(base) is not None  # addressed, so it may be continued again
+    kept = await grow(saver, base, [long("a"), long("kept")], "3")
+    await saver.aprune(["t"])
+    assert await read(HoldfastSaver(memory), kept) == [long("a"), long("kept")]
+    assert "lost" not in json.dumps(await documents(memory, "t"))
+
+
+async def test_deleting_a_run_goes_back_to_the_checkpoint_before_it(store: holdfast.Store) -> None:
+    saver = HoldfastSaver(store)
+    first = await grow(saver, at("t"), [long("a")], "1")
+    new = checkpoint(2, {"messages": [long("a"), long("b")]}, {"messages": "2"})
+    await saver.aput(first, new, {"source": "loop", "run_id": "r-2"}, {"messages": "2"})
+    await saver.adelete_for_runs(["r-2"])
+    found = await HoldfastSaver(store).aget_tuple(at("t"))
+    assert found is not None
+    assert found.config == first
+    assert list(await documents(store, "t", "r/")) == []
+    assert len(await documents(store, "t", "l/")) == 1
+
+
+async def test_a_copy_goes_its_own_way(store: holdfast.Store) -> None:
+    saver = HoldfastSaver(store)
+    await echo(saver).ainvoke({"messages": [long("one")]}, at("t", user_id="u-42"))
+    await saver.acopy_thread("t", "copy")
+    await echo(saver).ainvoke({"messages": [long("two")]}, at("copy", user_id="u-42"))
+    assert len((await echo(saver).aget_state(at("t"))).values["messages"]) == 2
+    assert len((await echo(saver).aget_state(at("copy"))).values["messages"]) == 4
+
+
+def concat(state: list[Any], writes: Any) -> list[Any]:
+    return [*state, *(item for write in writes for item in write)]
+
+
+async def test_a_delta_channel_is_rebuilt_also_after_pruning(store: holdfast.Store) -> None:
+    class State(TypedDict):
+        log: Annotated[list[str], DeltaChannel(concat, snapshot_frequency=4)]
+
+    builder = StateGraph(State)
+    builder.add_node("note", lambda state: {"log": [f"seen {len(state['log'])}"]})
+    builder.add_edge(START, "note")
+    saver = HoldfastSaver(store)
+    graph = builder.compile(checkpointer=saver)
+    for number in range(7):
+        await graph.ainvoke({"log": [f"turn {number}"]}, at("t"))
+    before = (await graph.aget_state(at("t"))).values
+    assert len(before["log"]) == 14
+    fresh = builder.compile(checkpointer=HoldfastSaver(store))
+    assert (await fresh.aget_state(at("t"))).values == before
+    await saver.aprune(["t"])
+    assert len(await documents(store, "t", "c/")) < 14
+    pruned = builder.compile(checkpointer=HoldfastSaver(store))
+    assert (await pruned.aget_state(at("t"))).values == before
+
+
+async def test_everything_but_json_of_a_namespace_is_data(store: holdfast.Store) -> None:
+    saver = HoldfastSaver(store)
+    spaces = ["", "a", "a/b", "a|b:1", "%", "é" * 300, "c/" * 200]
+    for number, ns in enumerate(spaces):
+        new = checkpoint(number, {"k": number}, {"k": "1"})
+        config = await saver.aput(at("t", ns=ns), new, {"source": "loop"}, {"k": "1"})
+        await saver.aput_writes(config, [("k", number)], "task/1")
+    for number, ns in enumerate(spaces):
+        found = [each async for each in saver.alist(at("t", ns=ns))]
+        assert [each.checkpoint["channel_values"]["k"] for each in found] == [number]
+        assert found[0].config["configurable"]["checkpoint_ns"] == ns
+        assert found[0].pending_writes == [("task/1", "k", number)]
+    assert len([each async for each in saver.alist({"configurable": {"thread_id": "t"}})]) == 7

@@ -1,0 +1,210 @@
+"""HoldfastStore: LangGraph's long-term memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from langgraph.store.base import GetOp, InvalidNamespaceError, ListNamespacesOp, PutOp, SearchOp
+
+import holdfast
+from holdfast.integrations.langgraph import HoldfastStore
+from holdfast.testing.clock import SteppableWorld
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[HoldfastStore]:
+    async with HoldfastStore.from_url(url) as store:
+        yield store
+
+
+@pytest.fixture
+def world() -> SteppableWorld:
+    return SteppableWorld(1_700_000_000.0)
+
+
+@pytest.fixture
+async def memory(world: SteppableWorld) -> AsyncIterator[holdfast.Store]:
+    async with holdfast.open("memory://", world=world) as store:
+        yield store
+
+
+async def test_items_are_put_got_changed_and_deleted(store: HoldfastStore) -> None:
+    here = ("users", "u-42")
+    await store.aput(here, "prefs", {"theme": "dark"})
+    item = await store.aget(here, "prefs")
+    assert item is not None
+    assert (item.namespace, item.key, item.value) == (here, "prefs", {"theme": "dark"})
+    await store.aput(here, "prefs", {"theme": "light"})
+    changed = await store.aget(here, "prefs")
+    assert changed is not None
+    assert changed.value == {"theme": "light"}
+    assert changed.created_at == item.created_at
+    assert changed.updated_at > item.updated_at
+    await store.adelete(here, "prefs")
+    assert await store.aget(here, "prefs") is None
+    assert await store.asearch(here) == []
+
+
+def test_the_same_in_blocking_code(url: str) -> None:
+    with HoldfastStore.from_url(url) as store:
+        store.put(("a",), "k", {"n": 1})
+        assert store.search(("a",))[0].value == {"n": 1}
+
+
+async def test_a_batch_reads_first_and_the_last_write_to_an_item_counts(
+    store: HoldfastStore,
+) -> None:
+    await store.aput(("a",), "k", {"n": 1})
+    results = await store.abatch(
+        [
+            PutOp(("a",), "k", {"n": 2}),
+            GetOp(("a",), "k"),
+            PutOp(("a",), "k", {"n": 3}),
+            SearchOp(("a",)),
+            ListNamespacesOp(),
+            PutOp(("b",), "k", {"n": 4}),
+        ]
+    )
+    assert results[1].value == {"n": 1}  # type: ignore[union-attr]
+    assert [item.value for item in results[3]] == [{"n": 1}]  # type: ignore[union-attr]
+    assert results[4] == [("a",)]
+    after = await store.aget(("a",), "k")
+    assert after is not None
+    assert after.value == {"n": 3}
+
+
+async def test_namespaces_are_searched_with_all_below_and_nothing_beside(
+    store: HoldfastStore,
+) -> None:
+    spaces = [("a",), ("a", "b"), ("a", "b", "c"), ("ab",), ("a/b",), ("a=b",), ("%",), ("é",)]
+    for space in spaces:
+        await store.aput(space, "key/=%", {"at": list(space)})
+    assert [item.namespace for item in await store.asearch(("a", "b"))] == [
+        ("a", "b", "c"),
+        ("a", "b"),
+    ]
+    assert len(await store.asearch((), limit=100)) == len(spaces)
+    for space in spaces:
+        item = await store.aget(space, "key/=%")
+        assert item is not None
+        assert (item.namespace, item.key) == (space, "key/=%")
+    assert await store.alist_namespaces(prefix=("a",)) == [("a",), ("a", "b"), ("a", "b", "c")]
+    assert await store.alist_namespaces(prefix=("*", "b")) == [("a", "b"), ("a", "b", "c")]
+    assert await store.alist_namespaces(suffix=("b",)) == [("a", "b")]
+    assert await store.alist_namespaces(prefix=("a",), max_depth=2) == [("a",), ("a", "b")]
+    assert await store.alist_namespaces(limit=2, offset=1) == sorted(spaces)[1:3]
+
+
+@pytest.mark.parametrize(
+    ("filter", "found"),
+    [
+        ({"kind": "note"}, {"a", "b"}),
+        ({"n": {"$gt": 1}}, {"b", "c"}),
+        ({"n": {"$gte": 1, "$lt": 3}}, {"a", "b"}),
+        ({"n": {"$lte": 2}}, {"a", "b"}),
+        ({"n": {"$eq": 3}}, {"c"}),
+        ({"kind": {"$ne": "note"}}, {"c", "d"}),
+        ({"user": {"plan": "free"}}, {"a"}),
+        ({"user.plan": "free"}, {"a"}),
+        ({"tags": ["x", "y"]}, {"b"}),
+        ({"kind": {"$gt": 1}}, set()),
+        ({"kind": "note", "n": 2}, {"b"}),
+    ],
+)
+async def test_filters(memory: holdfast.Store, filter: dict[str, Any], found: set[str]) -> None:
+    store = HoldfastStore(memory)
+    await store.aput(("f",), "a", {"kind": "note", "n": 1, "user": {"plan": "free"}})
+    await store.aput(("f",), "b", {"kind": "note", "n": 2, "tags": ["x", "y"]})
+    await store.aput(("f",), "c", {"kind": "task", "n": 3})
+    await store.aput(("f",), "d", {})
+    assert {item.key for item in await store.asearch(("f",), filter=filter)} == found
+
+
+async def test_more_items_than_one_page(store: HoldfastStore) -> None:
+    puts = [PutOp(("many",), f"k{number}", {"n": number}) for number in range(450)]
+    await store.abatch(puts)
+    found = await store.asearch(("many",), limit=1000)
+    assert sorted(item.value["n"] for item in found) == list(range(450))
+    page = await store.asearch(("many",), limit=10, offset=445)
+    assert len(page) == 5
+
+
+async def test_an_item_lives_for_its_ttl_and_longer_if_it_is_read(
+    memory: holdfast.Store, world: SteppableWorld
+) -> None:
+    store = HoldfastStore(memory, ttl={"default_ttl": 10})
+    await store.aput(("a",), "default", {"n": 1})
+    await store.aput(("a",), "short", {"n": 1}, ttl=1)
+    await store.aput(("a",), "forever", {"n": 1}, ttl=None)
+    world.advance(minutes=2)
+    assert {item.key for item in await store.asearch(("a",))} == {"default", "forever"}
+    world.advance(minutes=9)
+    assert await store.aget(("a",), "default", refresh_ttl=False) is not None
+    world.advance(minutes=2)  # 13 since it was put, 11 since the search
+    assert await store.aget(("a",), "default") is None
+    assert await store.aget(("a",), "forever") is not None
+
+
+async def test_reading_does_not_prolong_what_was_told_not_to(
+    memory: holdfast.Store, world: SteppableWorld
+) -> None:
+    store = HoldfastStore(memory, ttl={"default_ttl": 10, "refresh_on_read": False})
+    await store.aput(("a",), "k", {"n": 1})
+    world.advance(minutes=6)
+    assert await store.aget(("a",), "k") is not None
+    world.advance(minutes=6)
+    assert await store.aget(("a",), "k") is None
+
+
+def embed(texts: list[str]) -> list[list[float]]:
+    """How often each of a few words occurs."""
+    return [[float(text.lower().count(word)) for word in ("tea", "dog", "rain")] for text in texts]
+
+
+async def test_an_index_finds_items_by_meaning(url: str) -> None:
+    index: Any = {"dims": 3, "embed": embed, "fields": ["text"]}
+    async with HoldfastStore.from_url(url, index=index) as store:
+        await store.aput(("m",), "drink", {"text": "tea, with lemon"})
+        await store.aput(("m",), "pet", {"text": "a dog"})
+        await store.aput(("m",), "hidden", {"text": "tea"}, index=False)
+        found = await store.asearch(("m",), query="which tea?", limit=2)
+        assert [item.key for item in found] == ["drink", "pet"]
+        assert found[0].score == pytest.approx(1.0)
+        await store.aput(("m",), "drink", {"text": "rain"})
+        found = await store.asearch(("m",), query="rain", limit=1)
+        assert found[0].key == "drink"
+
+
+async def test_without_an_index_a_query_is_refused(memory: holdfast.Store) -> None:
+    store = HoldfastStore(memory)
+    with pytest.raises(holdfast.InvalidInput, match="has no index"):
+        await store.asearch(("a",), query="tea")
+
+
+@pytest.mark.parametrize(
+    ("op", "error"),
+    [
+        (PutOp(("a",), "k", {"when": object()}), holdfast.InvalidInput),
+        (PutOp(("a",), "k" * 600, {"n": 1}), holdfast.InvalidInput),
+        (PutOp(("a.b",), "k", {"n": 1}), InvalidNamespaceError),
+        (SearchOp(("a",), filter={"n": {"$near": 1}}), holdfast.InvalidInput),
+    ],
+)
+async def test_bad_input_is_refused_and_nothing_of_its_batch_is_written(
+    memory: holdfast.Store, op: Any, error: type[Exception]
+) -> None:
+    store = HoldfastStore(memory)
+    with pytest.raises(error):
+        await store.abatch([PutOp(("a",), "good", {"n": 1}), op])
+    assert await store.aget(("a",), "good") is None
+
+
+async def test_items_belong_to_their_user_and_are_erased_with_them(memory: holdfast.Store) -> None:
+    store = HoldfastStore(memory, user=lambda namespace: namespace[1])
+    await store.aput(("memories", "u-42"), "k", {"n": 1})
+    await store.aput(("memories", "u-43"), "k", {"n": 1})
+    receipt = await memory.user("u-42").erase()
+    assert receipt.removed == {"langgraph-item": 1}
+    assert await store.alist_namespaces() == [("memories", "u-43")]
