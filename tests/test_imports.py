@@ -130,7 +130,7 @@ def test_no_code_asks_for_an_engines_name() -> None:
 
 def test_async_modules_do_not_import_the_blocking_half() -> None:
     """Engines reach for it when they are asked for a blocking one; commands are blocking."""
-    blocking = ("holdfast.sync", "holdfast.cli")
+    blocking = ("holdfast.sync", "holdfast.cli", "holdfast.integrations.strands")
     late = (*ENGINES, "holdfast.testing")
     found = [i for i in imports() if within(i.target, "holdfast.sync")]
     found = [i for i in found if not within(i.module, *blocking)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Callable
 
 
@@ -16,6 +17,8 @@ def part(count: int, work: Callable[[int], None]) -> None:
             try:
                 work(number)
                 status = 0
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(status)
         children.append(child)
