@@ -1,0 +1,524 @@
+"""Strands Agents: `pip install 'holdfast[strands]'`.
+
+    repository = HoldfastSessionRepository(store, user="u-42")
+    manager = RepositorySessionManager("s-abc123", session_repository=repository)
+    agent = Agent(agent_id="waiter", session_manager=manager)
+
+A session is a Holdfast thread: its messages are the thread's messages, in the form in which the
+model sees them; the session and its agents are documents beside them. `HoldfastStorage` is the same
+store for Strands' snapshots.
+
+Strands calls repositories from blocking code, so both take a store of `holdfast.sync.open`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple, Self
+
+import holdfast.sync
+from holdfast.codec import check_commit, decode, encode, encode_messages
+from holdfast.errors import HoldfastError, InvalidInput, StateConflictError, StoreUnavailable
+from holdfast.ops import (
+    Absent,
+    Append,
+    Check,
+    Conflict,
+    DocumentAt,
+    Drop,
+    Entity,
+    Fetch,
+    KeyReused,
+    List,
+    Listed,
+    Log,
+    LogAt,
+    Put,
+    SetHead,
+    StatusIn,
+    Value,
+    Write,
+)
+from holdfast.records import Cursor
+from holdfast.state.scope import refuse, stored
+from holdfast.store import Retention
+
+try:
+    from strands.session.session_repository import SessionRepository
+    from strands.storage.storage import Storage
+    from strands.types.exceptions import SessionException, StorageError
+    from strands.types.session import Session, SessionAgent, SessionMessage
+except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
+    raise InvalidInput(
+        "this adapter needs Strands Agents; install it with: pip install 'holdfast[strands]'"
+    ) from error
+
+SESSION = "session"
+OPEN = StatusIn(("strands",))
+BLOB = "blob"
+DATA = "data"
+
+
+class Seen(NamedTuple):
+    """A document as this repository knows it."""
+
+    version: int
+    stamp: str | None
+    created_at: str | None
+
+
+class HoldfastSessionRepository(SessionRepository):
+    """Sessions of Strands in a store. Make one for each session manager: it costs nothing.
+
+    It remembers how far it has read. What another replica has written meanwhile is never
+    overwritten, and nothing is added behind it: that raises `SessionException`, caused by
+    `StateConflictError`. A message that cannot be stored because the store does not answer is kept
+    locally, as the store's policy says; everything else raises `StoreUnavailable` then.
+    """
+
+    def __init__(self, store: Any, *, user: str | None = None, retain: Retention = None) -> None:
+        self._store = blocking(store)
+        self._user = user
+        self._retain = retain
+        self._own = False
+        self._read: dict[tuple[str, str], Cursor] = {}  # by session and agent
+        self._documents: dict[tuple[str, str], Seen] = {}  # by session and name
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """A repository with a store of its own: `close()` it. Several should share one store."""
+        repository = cls(holdfast.sync.open(url), **options)
+        repository._own = True
+        return repository
+
+    def close(self) -> None:
+        """Let go of a store that `from_url` opened; one that was passed in is left alone."""
+        if self._own:
+            self._store.close()
+
+    def _thread(self, session_id: str) -> Any:
+        return self._store.thread(session_id, user=self._user, retain=self._retain)
+
+    def _commit(
+        self, session_id: str, writes: tuple[Write, ...], checks: tuple[Check, ...] = (OPEN,)
+    ) -> Any:
+        """One commit on a session; a session that does not exist raises."""
+        thread = self._thread(session_id)
+        outcome = thread._scope.commit(
+            thread._entity, writes, checks, owner=self._user, retain=thread._retain
+        )
+        if isinstance(outcome, Conflict) and outcome.failed == OPEN:
+            raise SessionException(f"Session {session_id} does not exist")
+        return outcome
+
+    # --- sessions -------------------------------------------------------------------
+
+    def create_session(self, session: Session, **kwargs: Any) -> Session:
+        """Create a session; one that exists raises."""
+        put = Put(SESSION, plain_json(session.to_dict()))
+        (status,) = OPEN.statuses
+        outcome = self._commit(session.session_id, (put, SetHead(status=status)), (Absent(),))
+        if isinstance(outcome, Conflict):
+            raise SessionException(f"Session {session.session_id} already exists")
+        stored(outcome, self._thread(session.session_id)._entity)
+        return session
+
+    def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
+        """The session, or None."""
+        value = self._document(session_id, SESSION)
+        return None if value is None else Session.from_dict(decode(value.json))
+
+    def delete_session(self, session_id: str, **kwargs: Any) -> None:
+        """Remove a session with its agents and messages; one that does not exist raises."""
+        thread = self._thread(session_id)
+        stored(self._commit(session_id, (Drop(),)), thread._entity)
+        for known in (self._read, self._documents):
+            for place in [place for place in known if place[0] == session_id]:
+                del known[place]
+
+    # --- agents ---------------------------------------------------------------------
+
+    def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
+        """Create an agent in a session; one that exists raises."""
+        agent_id = session_agent.agent_id
+        self._create(session_id, f"agent {agent_id}", session_agent.to_dict())
+
+    def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
+        """The agent, or None."""
+        value = self._document(session_id, f"agent {agent_id}")
+        return None if value is None else SessionAgent.from_dict(decode(value.json))
+
+    def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
+        """Replace an agent's state; one that is missing, or that another changed, raises."""
+        name = f"agent {session_agent.agent_id}"
+        seen = self._known(session_id, name)
+        session_agent.created_at = seen.created_at or session_agent.created_at
+        self._replace(session_id, name, session_agent.to_dict(), seen)
+
+    def create_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
+        """Create the state of a graph or swarm; one that exists raises."""
+        self._create(session_id, f"multi_agent {multi_agent.id}", multi_agent.serialize_state())
+
+    def read_multi_agent(
+        self, session_id: str, multi_agent_id: str, **kwargs: Any
+    ) -> dict[str, Any] | None:
+        """The state of a graph or swarm, or None."""
+        value = self._document(session_id, f"multi_agent {multi_agent_id}")
+        return None if value is None else decode(value.json)
+
+    def update_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
+        """Replace the state of a graph or swarm; a missing or changed one raises."""
+        name = f"multi_agent {multi_agent.id}"
+        seen = self._known(session_id, name)
+        self._replace(session_id, name, multi_agent.serialize_state(), seen)
+
+    def _document(self, session_id: str, name: str) -> Value | None:
+        thread = self._thread(session_id)
+        fetched = thread._scope.fetch(Fetch(thread._entity, self._user, documents=(name,)))
+        value: Value | None = fetched.documents.get(name)
+        if value is not None:
+            created = decode(value.json).get("created_at")
+            self._documents[session_id, name] = Seen(value.version, value.stamp, created)
+        return value
+
+    def _known(self, session_id: str, name: str) -> Seen:
+        if (session_id, name) not in self._documents and self._document(session_id, name) is None:
+            raise SessionException(f"There is no {name} in session {session_id}")
+        return self._documents[session_id, name]
+
+    def _create(self, session_id: str, name: str, state: dict[str, Any]) -> None:
+        self._replace(session_id, name, state, Seen(0, None, state.get("created_at")))
+
+    def _replace(self, session_id: str, name: str, state: dict[str, Any], seen: Seen) -> None:
+        at = DocumentAt(name, seen.version, seen.stamp)
+        scope = self._thread(session_id)._scope
+        text = plain_json(state)
+        check_commit(len(text), scope.limits)
+        outcome = self._commit(session_id, (Put(name, text),), (OPEN, at))
+        if isinstance(outcome, Conflict):
+            how = "exists already" if seen.version == 0 else "was changed by another replica"
+            raise SessionException(f"The {name} of session {session_id} {how}") from conflict(
+                outcome, self._thread(session_id)._entity
+            )
+        applied = stored(outcome, self._thread(session_id)._entity)
+        self._documents[session_id, name] = Seen(applied.documents[name], None, seen.created_at)
+
+    # --- messages -------------------------------------------------------------------
+
+    def create_message(
+        self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
+    ) -> None:
+        """Add a message of an agent; an index that is taken raises."""
+        thread = self._thread(session_id)
+        message = as_message(agent_id, session_message)
+        key = f"{session_message.message_id} of {agent_id}"
+        try:
+            self._add(thread, agent_id, session_message.message_id, message, key)
+        except StoreUnavailable:
+            # What was said is kept all the same; the key keeps it from being stored twice.
+            thread.append(message, key=key)
+
+    def _add(
+        self, thread: Any, agent_id: str, index: int, message: dict[str, Any], key: str
+    ) -> None:
+        if thread._scope.redact is not None:
+            message = thread._scope.redact(message)
+        append = Append(encode_messages((message,), thread._scope.limits), key)
+        read = self._read.get((thread.id, agent_id))
+        while True:
+            if read is None:
+                read = self._place_for(thread, agent_id, index)
+            at = LogAt(read.version, read.stamp)
+            outcome = self._commit(thread.id, (append,), (OPEN, at))
+            if isinstance(outcome, Conflict):
+                read = self._passed_by(thread, agent_id, index, read, outcome)
+                continue
+            if isinstance(outcome, KeyReused):
+                raise taken(thread.id, agent_id, index) from conflict(outcome, thread._entity)
+            applied = stored(outcome, thread._entity)
+            self._read[thread.id, agent_id] = Cursor(applied.version, applied.stamp)
+            return
+
+    def _place_for(self, thread: Any, agent_id: str, index: int) -> Cursor:
+        """Where the log ends, if it has no message of that index."""
+        head, found = self._messages(thread, agent_id)
+        if any(message.message_id == index for message in found):
+            raise taken(thread.id, agent_id, index)
+        return Cursor(head.version, head.stamp or None)
+
+    def _passed_by(
+        self, thread: Any, agent_id: str, index: int, read: Cursor, outcome: Conflict
+    ) -> Cursor:
+        """The end of a log that has grown, unless by messages of the same agent."""
+        log = Log(read.version, stamp=read.stamp, details=True)
+        fetched = thread._scope.fetch(Fetch(thread._entity, self._user, log))
+        new = (decode(entry.body) for entry in fetched.entries)
+        if fetched.reset or any(agent_of(message) == agent_id for message in new):
+            raise taken(thread.id, agent_id, index) from conflict(outcome, thread._entity)
+        return Cursor(fetched.head.version, fetched.head.stamp or None)
+
+    def read_message(
+        self, session_id: str, agent_id: str, message_id: int, **kwargs: Any
+    ) -> SessionMessage | None:
+        """The message of that index, or None."""
+        found = self._find(session_id, agent_id, message_id)
+        return None if found is None else found[1]
+
+    def update_message(
+        self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
+    ) -> None:
+        """Replace a message, e.g. by one without what must not be kept; a missing one raises."""
+        message_id = session_message.message_id
+        found = self._find(session_id, agent_id, message_id)
+        if found is None:
+            raise SessionException(f"Message {message_id} does not exist")
+        number, before = found
+        session_message.created_at = before.created_at
+        self._thread(session_id).edit({number: as_message(agent_id, session_message)})
+
+    def list_messages(
+        self,
+        session_id: str,
+        agent_id: str,
+        limit: int | None = None,
+        offset: int = 0,
+        **kwargs: Any,
+    ) -> list[SessionMessage]:
+        """The messages of an agent by index, without the first `offset`, at most `limit`."""
+        if self._document(session_id, f"agent {agent_id}") is None:
+            raise SessionException(f"There is no agent {agent_id} in session {session_id}")
+        head, messages = self._messages(self._thread(session_id), agent_id)
+        self._read[session_id, agent_id] = Cursor(head.version, head.stamp or None)
+        messages.sort(key=lambda message: message.message_id)
+        return messages[offset:] if limit is None else messages[offset : offset + limit]
+
+    def _messages(self, thread: Any, agent_id: str) -> tuple[Any, list[SessionMessage]]:
+        """All messages of an agent as they stand in the log, and the head they belong to."""
+        scope, entity = thread._scope, thread._entity
+        page = scope.capabilities.page
+        head, after, found = None, 0, []
+        while True:
+            log = Log(after, None if head is None else head.version, first=page, details=True)
+            fetched = scope.fetch(Fetch(entity, self._user, log))
+            head = head or fetched.head
+            for entry in fetched.entries:
+                message = decode(entry.body)
+                if agent_of(message) == agent_id:
+                    found.append(as_session_message(message))
+            if len(fetched.entries) < page:
+                return head, found
+            after = fetched.entries[-1].seq
+
+    def _find(
+        self, session_id: str, agent_id: str, message_id: int
+    ) -> tuple[int, SessionMessage] | None:
+        """A message and its number in the log; the newest are looked at first."""
+        if type(message_id) is not int:
+            raise ValueError(f"message_id is an integer, not {message_id!r}")
+        thread = self._thread(session_id)
+        upto: int | None = None
+        while True:
+            log = Log(upto=upto, last=thread._scope.capabilities.page, details=True)
+            fetched = thread._scope.fetch(Fetch(thread._entity, self._user, log))
+            for entry in reversed(fetched.entries):
+                message = decode(entry.body)
+                if agent_of(message) == agent_id and message["strands"]["message_id"] == message_id:
+                    return entry.seq, as_session_message(message)
+            if not fetched.entries:
+                return None
+            upto = fetched.entries[0].seq - 1
+            if not upto:
+                return None
+
+
+class HoldfastStorage(Storage):
+    """What Strands keeps as bytes under keys: snapshots of agents, memories, offloaded content.
+
+    Make one for each agent: with `conflict="raise"` it remembers what it has read, and replacing
+    what another replica has written since raises `StorageError` ("overwrite": it replaces it). A
+    store that does not answer raises `StorageError` too. Kept until it is deleted.
+    """
+
+    def __init__(
+        self,
+        store: Any,
+        *,
+        user: str | None = None,
+        conflict: Literal["raise", "overwrite"] = "raise",
+    ) -> None:
+        if conflict not in ("raise", "overwrite"):
+            raise InvalidInput(f'conflict= is "raise" or "overwrite", not {conflict!r}')
+        self._store = blocking(store)
+        self._scope = self._store._scope
+        self._user = user
+        self._conflict = conflict
+        self._own = False
+        self._read: dict[str, DocumentAt] = {}
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """A storage with a store of its own: `close()` it. Several should share one store."""
+        storage = cls(holdfast.sync.open(url), **options)
+        storage._own = True
+        return storage
+
+    def close(self) -> None:
+        """Let go of a store that `from_url` opened; one that was passed in is left alone."""
+        if self._own:
+            self._store.close()
+
+    async def write(self, key: str, data: bytes) -> None:
+        """Store bytes under a key, in the place of what was there."""
+        await self._run(self._write, key, bytes(data))
+
+    async def read(self, key: str) -> bytes | None:
+        """The bytes under a key, or None."""
+        found: bytes | None = await self._run(self._read_data, key)
+        return found
+
+    async def delete(self, key: str) -> None:
+        """Remove a key; nothing happens if it is missing."""
+        await self._run(self._delete, key)
+
+    async def list(self, query: str = "") -> list[str]:
+        """The keys that begin so, sorted."""
+        return sorted(await self._run(lambda: [*self._keys(query)]))
+
+    def namespace(self, prefix: str) -> Any:
+        """The same storage with a prefix before every key."""
+        from strands.storage.storage import _NamespacedStorage
+
+        return _NamespacedStorage(self, prefix)
+
+    async def _run(self, call: Callable[..., Any], *args: Any) -> Any:
+        """In a thread: Strands runs each invocation in an event loop of its own."""
+        try:
+            return await asyncio.to_thread(call, *args)
+        except HoldfastError as error:
+            raise StorageError(str(error)) from error
+
+    def _entity(self, key: str) -> Entity:
+        entity: Entity = self._scope.entity(BLOB, key)
+        return entity
+
+    def _write(self, key: str, data: bytes) -> None:
+        entity = self._entity(key)
+        text = data_json(data)
+        check_commit(len(text), self._scope.limits)
+        at = self._read.get(key) if self._conflict == "raise" else None
+        checks = () if at is None else (at,)
+        op = self._scope.world.new_id()
+        outcome = self._scope.commit(entity, (Put(DATA, text),), checks, owner=self._user, op=op)
+        applied = stored(outcome, entity)
+        if at is not None:
+            self._read[key] = DocumentAt(DATA, applied.documents[DATA], op)
+
+    def _read_data(self, key: str) -> bytes | None:
+        fetched = self._scope.fetch(Fetch(self._entity(key), self._user, documents=(DATA,)))
+        value = fetched.documents.get(DATA)
+        if value is None:
+            self._read[key] = DocumentAt(DATA, 0)
+            return None
+        self._read[key] = DocumentAt(DATA, value.version, value.stamp)
+        return data_of(value.json)
+
+    def _delete(self, key: str) -> None:
+        entity = self._entity(key)
+        stored(self._scope.commit(entity, (Drop(),), owner=self._user), entity)
+        self._read.pop(key, None)
+
+    def _keys(self, prefix: str) -> Iterator[str]:
+        after: str | None = None
+        while True:
+            page = List(
+                self._scope.namespace,
+                kind=BLOB,
+                owner=self._user,
+                prefix=prefix,
+                limit=self._scope.capabilities.page,
+                after=after,
+            )
+            (listed,) = self._scope.execute((page,))
+            assert isinstance(listed, Listed)
+            for found in listed.entities:
+                yield found.entity.id
+            if listed.next is None:
+                return
+            after = listed.next
+
+
+def blocking(store: Any) -> Any:
+    """A store that blocking code can use, or `InvalidInput`."""
+    if not isinstance(store, holdfast.sync.Store):
+        raise InvalidInput(
+            "Strands calls its stores from blocking code: pass one of holdfast.sync.open(url), or "
+            f"use from_url(url); this is {type(store).__name__}"
+        )
+    return store
+
+
+def as_message(agent_id: str, message: SessionMessage) -> dict[str, Any]:
+    """A message as the model sees it, with what Strands keeps beside it in `strands`."""
+    kept = json.loads(plain_json(message.to_dict()))
+    shown = kept["message"] if kept["redact_message"] is None else kept["redact_message"]
+    beside = {"agent": agent_id, **kept}
+    if kept["redact_message"] is None:
+        del beside["message"]
+    else:
+        del beside["redact_message"]
+    return {**shown, "strands": beside}
+
+
+def as_session_message(message: dict[str, Any]) -> SessionMessage:
+    """The way back."""
+    shown = {name: value for name, value in message.items() if name != "strands"}
+    beside = message["strands"]
+    if "redact_message" in beside:
+        return SessionMessage.from_dict({**beside, "message": shown})
+    return SessionMessage.from_dict({**beside, "redact_message": shown})
+
+
+def agent_of(message: dict[str, Any]) -> str | None:
+    """Whose message it is; None: not one of Strands."""
+    beside = message.get("strands")
+    return beside.get("agent") if isinstance(beside, dict) else None
+
+
+def taken(session_id: str, agent_id: str, index: int) -> SessionException:
+    return SessionException(
+        f"Message {index} of agent {agent_id} in session {session_id} was written by another "
+        "replica meanwhile; nothing was stored. Make the agent anew from the session and ask again"
+    )
+
+
+def conflict(outcome: Any, entity: Entity) -> StateConflictError:
+    """What the store says about it."""
+    try:
+        refuse(outcome, entity)
+    except HoldfastError as error:
+        if isinstance(error, StateConflictError):
+            return error
+        return StateConflictError(str(error))
+
+
+def plain_json(value: Any) -> str:
+    """The JSON text of what Strands serialises: its enumerations are text."""
+    return encode(json.loads(json.dumps(value)), "the state of the agent")
+
+
+def data_json(data: bytes) -> str:
+    """Bytes as JSON text, readable where they are text."""
+    try:
+        return encode({"text": data.decode()}, "the data")
+    except UnicodeDecodeError:
+        return encode({"base64": base64.b64encode(data).decode()}, "the data")
+
+
+def data_of(text: str) -> bytes:
+    kept = decode(text)
+    if "text" in kept:
+        return bytes(kept["text"], "utf-8")
+    return base64.b64decode(kept["base64"])

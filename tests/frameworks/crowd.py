@@ -1,0 +1,26 @@
+"""Several processes of one role: what they need is imported once, then they part."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable
+
+
+def part(count: int, work: Callable[[int], None]) -> None:
+    """Run `work(number)` in so many processes at once; raises if one of them fails."""
+    children = []
+    for number in range(count):
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                work(number)
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        children.append(child)
+    failed = [child for child in children if os.waitpid(child, 0)[1]]
+    assert not failed, f"{len(failed)} of {count} processes failed"

@@ -1,0 +1,48 @@
+"""Several processes that run one session: once all at once, then in turns: url, count."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from pathlib import Path
+
+from google.adk.errors._stale_session_error import StaleSessionError
+
+import holdfast
+from holdfast.integrations.google_adk import HoldfastSessionService
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from frameworks.adk_model import ask, waiter
+from frameworks.crowd import part
+
+TURNS = 2
+
+
+async def say(store: holdfast.Store, name: str) -> None:
+    runner = waiter(HoldfastSessionService(store), name, tools=())
+    await ask(runner, name)
+    print(json.dumps([name, "done"]), flush=True)
+
+
+async def at_once(number: int) -> None:
+    async with holdfast.open(url) as store:
+        try:
+            await say(store, f"{number}.at once")
+        except StaleSessionError:
+            print(json.dumps([f"{number}.at once", "refused"]), flush=True)
+
+
+async def in_turns(number: int) -> None:
+    async with holdfast.open(url) as store:
+        for turn in range(TURNS):
+            async with store.lock("session s-1"):
+                await say(store, f"{number}.{turn}")
+
+
+url, count = sys.argv[1], int(sys.argv[2])
+logging.disable(logging.CRITICAL)  # refusals are what is expected here
+part(count, lambda number: asyncio.run(at_once(number)))
+part(count, lambda number: asyncio.run(in_turns(number)))

@@ -1,0 +1,33 @@
+"""Several processes that converse with the same session, each run in its turn: url, processes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from agents import Agent, Runner, set_tracing_disabled
+from agents.testing import ScriptedModel, assistant_message
+
+import holdfast
+from holdfast.integrations.openai_agents import HoldfastSession
+
+sys.path.insert(0, str(__import__("pathlib").Path(__file__).resolve().parents[2]))
+
+from frameworks.crowd import part
+
+RUNS = 5
+
+
+async def converse(url: str, number: int) -> None:
+    set_tracing_disabled(True)
+    async with holdfast.open(url) as store:
+        for run in range(RUNS):
+            name = f"{number}.{run}"
+            agent = Agent(name="echo", model=ScriptedModel([[assistant_message(name)]]))
+            session = HoldfastSession(store, "crowd")
+            async with session.turn():
+                await Runner.run(agent, name, session=session)
+
+
+url, count = sys.argv[1], int(sys.argv[2])
+part(count, lambda number: asyncio.run(converse(url, number)))

@@ -1,0 +1,49 @@
+"""Several processes that speak in one session: once all at once, then in turns: url, count."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+
+from strands.session import RepositorySessionManager
+from strands.types.exceptions import EventLoopException, SessionException
+
+import holdfast.sync
+from holdfast.integrations.strands import HoldfastSessionRepository
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from frameworks.crowd import part
+from frameworks.strands_model import waiter
+
+TURNS = 2
+
+
+def say(store: holdfast.sync.Store, name: str) -> None:
+    repository = HoldfastSessionRepository(store)
+    manager = RepositorySessionManager("crowd", session_repository=repository)
+    waiter(manager, name)(name)
+    print(json.dumps([name, "done"]), flush=True)
+
+
+def at_once(number: int) -> None:
+    with holdfast.sync.open(url) as store:
+        try:
+            say(store, f"{number}.at once")
+        except (SessionException, EventLoopException):
+            print(json.dumps([f"{number}.at once", "refused"]), flush=True)
+
+
+def in_turns(number: int) -> None:
+    with holdfast.sync.open(url) as store:
+        for turn in range(TURNS):
+            with store.lock("session crowd"):
+                say(store, f"{number}.{turn}")
+
+
+url, count = sys.argv[1], int(sys.argv[2])
+logging.disable(logging.CRITICAL)  # refusals are what is expected here
+part(count, at_once)
+part(count, in_turns)

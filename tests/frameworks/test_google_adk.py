@@ -1,0 +1,254 @@
+"""`HoldfastSessionService` under the runner of Google's ADK."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.cli.service_registry import get_service_registry
+from google.adk.errors._stale_session_error import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.genai import types
+from servers.redis import RedisServer
+
+import holdfast
+import holdfast.sync
+from frameworks.adk_model import APP, Scripted, ask, texts, waiter
+from frameworks.conftest import Start
+from holdfast import StoreUnavailable
+from holdfast.integrations.google_adk import HoldfastSessionService, register_schemes
+
+ME = {"app_name": APP, "user_id": "u-42"}
+MINE = {**ME, "session_id": "s-1"}
+
+
+def an_event(text: str, **state: Any) -> Event:
+    content = types.Content(role="user", parts=[types.Part(text=text)])
+    return Event(author="user", content=content, actions=EventActions(state_delta=state))
+
+
+async def test_a_tool_call_in_one_process_is_remembered_in_the_next(url: str, start: Start) -> None:
+    assert start("adk_turn", url).finish() == ['"Here it is."']
+    async with holdfast.open(url) as store:
+        service = HoldfastSessionService(store)
+        runner = waiter(service, "It was medium rare.")
+        assert await ask(runner, "How was it done?") == "It was medium rare."
+        model = runner.agent.model
+        assert isinstance(model, Scripted)
+        assert "a medium rare steak" in str(model.seen[-1])
+        session = await service.get_session(**MINE)
+        assert texts(session) == [
+            "A steak, please.", "call", "result", "Here it is.",
+            "How was it done?", "It was medium rare.",
+        ]  # fmt: skip
+        assert session.state == {
+            "ordered": "medium rare", "user:favourite": "medium rare", "app:steaks": 1,
+        }  # fmt: skip
+
+
+async def test_state_is_shared_by_a_users_sessions_and_by_an_applications_users(url: str) -> None:
+    async with holdfast.open(url) as store:
+        service = HoldfastSessionService(store)
+        one = await service.create_session(
+            **MINE, state={"own": 1, "user:name": "Noor", "app:open": True, "temp:x": 1}
+        )
+        assert one.state == {"own": 1, "user:name": "Noor", "app:open": True}
+        two = await service.create_session(**ME)
+        assert two.state == {"user:name": "Noor", "app:open": True}
+        other = await service.create_session(app_name=APP, user_id="u-7")
+        assert other.state == {"app:open": True}
+        elsewhere = await service.create_session(app_name="bar", user_id="u-42")
+        assert elsewhere.state == {}
+        event = an_event("hi", own=2, **{"user:name": "N", "app:open": False, "temp:x": 2})
+        await service.append_event(one, event)
+        assert one.state["temp:x"] == 2  # for the rest of this invocation
+        assert "temp:x" not in event.actions.state_delta
+        again = await service.get_session(**MINE)
+        assert again.state == {"own": 2, "user:name": "N", "app:open": False}
+        assert again.events == one.events
+        assert await service.get_user_state(**ME) == {"name": "N"}
+        assert await service.get_user_state(app_name=APP, user_id="nobody") == {}
+
+
+async def test_sessions_are_listed_with_their_state_and_without_events(url: str) -> None:
+    async with holdfast.open(url) as store:
+        service = HoldfastSessionService(store)
+        await store.thread(f"{APP}/u-42/no session", user="u-42").append({"role": "user"})
+        for user, session in (("u-42", "a"), ("u-42", "b"), ("u-4", "2/c"), ("u/4", "%2Fd")):
+            await service.create_session(app_name=APP, user_id=user, session_id=session)
+        first = await service.get_session(**ME, session_id="a")
+        await service.append_event(first, an_event("hi", topic="steak", **{"user:name": "Noor"}))
+        mine = (await service.list_sessions(**ME)).sessions
+        assert [session.id for session in mine] == ["b", "a"]  # the last to change comes last
+        assert mine[1].state == {"topic": "steak", "user:name": "Noor"}
+        assert mine[1].events == []
+        every = (await service.list_sessions(app_name=APP)).sessions
+        found = sorted((session.user_id, session.id) for session in every)
+        assert found == [("u-4", "2/c"), ("u-42", "a"), ("u-42", "b"), ("u/4", "%2Fd")]
+        assert (await service.list_sessions(app_name="bar")).sessions == []
+
+
+async def test_events_may_be_bounded(url: str) -> None:
+    async with holdfast.open(url) as store:
+        service = HoldfastSessionService(store)
+        session = await service.create_session(**MINE)
+        for number in range(250):  # more than a page
+            await service.append_event(session, an_event(str(number)))
+        partial = an_event("half")
+        partial.partial = True
+        await service.append_event(session, partial)
+        assert texts(await service.get_session(**MINE)) == [str(n) for n in range(250)]
+        for config, expected in (
+            (GetSessionConfig(num_recent_events=3), ["247", "248", "249"]),
+            (GetSessionConfig(num_recent_events=0), []),
+            (GetSessionConfig(after_timestamp=session.events[-2].timestamp), ["248", "249"]),
+        ):
+            assert texts(await service.get_session(**MINE, config=config)) == expected
+
+
+async def test_what_exists_or_is_missing_is_said_so(url: str) -> None:
+    async with holdfast.open(url) as store:
+        service = HoldfastSessionService(store)
+        session = await service.create_session(**MINE)
+        with pytest.raises(AlreadyExistsError):
+            await service.create_session(**MINE)
+        assert await service.get_session(**ME, session_id="none") is None
+        await service.delete_session(**ME, session_id="none")
+        await service.delete_session(**MINE)
+        assert await service.get_session(**MINE) is None
+        with pytest.raises(SessionNotFoundError):
+            await service.append_event(session, an_event("late"))
+
+
+async def test_a_run_that_was_overtaken_raises_and_its_event_is_not_stored(url: str) -> None:
+    async with holdfast.open(url) as one, holdfast.open(url) as other:
+        service = HoldfastSessionService(one)
+        slow = await service.create_session(**MINE)
+        await ask(waiter(HoldfastSessionService(other), "fast"), "b")
+        for _ in range(2):
+            with pytest.raises(StaleSessionError):
+                await service.append_event(slow, an_event("a", own=1))
+        session = await service.get_session(**MINE)
+        assert texts(session) == ["b", "fast"]
+        assert session.state == {}
+        await service.append_event(session, an_event("a"))
+
+
+async def test_an_event_that_is_delivered_again_is_stored_once(url: str) -> None:
+    async with holdfast.open(url) as store:
+        service = HoldfastSessionService(store)
+        await service.create_session(**MINE)
+        event = an_event("hi", own=1)
+        for _ in range(2):
+            session = await service.get_session(**MINE)
+            await service.append_event(session, event.model_copy(deep=True))
+        assert texts(await service.get_session(**MINE)) == ["hi"]
+
+
+async def test_what_a_process_left_undone_when_it_died_is_done_by_the_next_reader(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with holdfast.open(file) as store:
+        service = HoldfastSessionService(store)
+        session = await service.create_session(**MINE)
+
+        async def die(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as dying, pytest.raises(KeyboardInterrupt):
+            dying.setattr(service, "_merge", die)
+            await service.append_event(session, an_event("hi", **{"user:name": "Noor"}))
+        assert await service.get_user_state(**ME) == {}
+        assert (await service.get_session(**MINE)).state == {"user:name": "Noor"}
+        assert await service.get_user_state(**ME) == {"name": "Noor"}
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_eight_processes_on_one_session_split_no_turn(url: str, start: Start) -> None:
+    async with holdfast.open(url) as store:
+        service = HoldfastSessionService(store)
+        await service.create_session(**MINE)
+        crowd = start("adk_crowd", url, 8)
+        said = [json.loads(line) for line in await asyncio.to_thread(crowd.finish, 120.0)]
+        heard = texts(await service.get_session(**MINE))
+    done = [name for name, what in said if what == "done"]
+    refused = [name for name, what in said if what == "refused"]
+    assert len(done) + len(refused) == 8 * 3
+    assert {f"{n}.{turn}" for n in range(8) for turn in range(2)} <= {*done}
+    # Of what was refused some may be there: whoever asked was told.
+    heard = [name for name in heard if name not in refused]
+    assert heard[::2] == heard[1::2]
+    assert sorted(heard[::2]) == sorted(done)
+
+
+async def test_an_answer_reaches_the_user_though_the_store_dies_under_the_run(
+    mortal: RedisServer, tmp_path: Path
+) -> None:
+    def look() -> str:
+        """The store dies while the tool runs."""
+        mortal.kill()
+        return "seen"
+
+    policy = holdfast.Policy(read_timeout=0.2, write_timeout=0.3, breaker_seconds=0.1)
+    async with holdfast.open(mortal.url, policy=policy, spill=tmp_path / "spill") as store:
+        service = HoldfastSessionService(store)
+        session = await service.create_session(**MINE)
+        runner = waiter(service, {"name": "look", "args": {}}, "an answer", tools=(look,))
+        assert await ask(runner, "a question") == "an answer"
+        with pytest.raises(StoreUnavailable):  # state must not get lost
+            await service.append_event(session, an_event("c", own=1))
+        with pytest.raises(StoreUnavailable):  # never an empty session
+            await service.get_session(**MINE)
+        mortal.start()
+        async with asyncio.timeout(10.0):
+            while (await store.health()).spill_depth:  # noqa: ASYNC110 (no event tells it)
+                await asyncio.sleep(0.02)
+        kept = await service.get_session(**MINE)
+        assert texts(kept) == ["a question", "call", "result", "an answer"]
+
+
+async def test_export_and_erase_find_what_a_user_said_and_their_state(
+    url: str, tmp_path: Path
+) -> None:
+    async with holdfast.open(url) as store:
+        service = HoldfastSessionService(store)
+        session = await service.create_session(**MINE)
+        await service.append_event(session, an_event("my secret", **{"user:name": "Noor"}))
+        await store.user("u-42").export(str(tmp_path / "export.jsonl"))
+        exported = (tmp_path / "export.jsonl").read_text()
+        assert "my secret" in exported
+        assert "Noor" in exported
+        assert (await store.user("u-42").erase()).removed == {"thread": 1, "user": 1}
+        assert await service.get_session(**MINE) is None
+        assert await service.get_user_state(**ME) == {}
+
+
+def test_a_blocking_store_serves_any_event_loop(url: str) -> None:
+    with holdfast.sync.open(url) as store:
+        service = HoldfastSessionService(store)
+        asyncio.run(service.create_session(**MINE, state={"user:name": "Noor"}))
+        assert asyncio.run(ask(waiter(service, "one"), "first")) == "one"
+        content = types.Content(role="user", parts=[types.Part(text="second")])
+        runner = waiter(service, "two")
+        [*_] = runner.run(user_id="u-42", session_id="s-1", new_message=content)
+        session = asyncio.run(service.get_session(**MINE))
+        assert texts(session) == ["first", "one", "second", "two"]
+        assert len(asyncio.run(service.list_sessions(**ME)).sessions) == 1
+
+
+async def test_adks_commands_find_it_by_a_uri(file: str) -> None:
+    registry = get_service_registry()
+    register_schemes(registry)
+    service = registry.create_session_service(f"holdfast+{file}", agents_dir="agents")
+    assert isinstance(service, HoldfastSessionService)
+    await service.create_session(**MINE)
+    await service.close()
+    with pytest.raises(holdfast.StoreMisused):
+        await service.get_session(**MINE)

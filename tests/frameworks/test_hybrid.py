@@ -1,0 +1,50 @@
+"""The example does what it says, and no page leaves an adapter's argument out."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.integrations.faststream import HoldfastMiddleware, step
+from holdfast.integrations.google_adk import HoldfastSessionService, register_schemes
+from holdfast.integrations.openai_agents import HoldfastSession
+from holdfast.integrations.strands import HoldfastSessionRepository, HoldfastStorage
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+REFERENCE = ROOT / "docs" / "reference" / "agent-frameworks.md"
+
+
+def test_jobs_are_finished_once_though_coordinators_and_workers_are_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", str(ROOT / "examples" / "hybrid.py")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert sum(map(int, re.findall(r": (\d+)", ran.stdout.splitlines()[0]))) == 8
+    assert "each finished once, each result shown once" in ran.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        HoldfastSession,
+        HoldfastSessionRepository,
+        HoldfastStorage,
+        HoldfastSessionService,
+        HoldfastMiddleware,
+        step,
+        register_schemes,
+    ],
+)
+def test_every_method_and_argument_of_an_adapter_is_in_the_reference(kind: Any) -> None:
+    text = REFERENCE.read_text("utf-8")
+    own = [name for name in vars(kind) if not name.startswith("_")] if inspect.isclass(kind) else []
+    inherited = {"search", "flush"}  # the framework's own, as it documents them
+    arguments = [name for name in inspect.signature(kind).parameters if name not in inherited]
+    for name in (kind.__name__, *own, *arguments):
+        assert re.search(rf"`[^`\n]*(?<!\w){re.escape(name)}(?!\w)[^`\n]*`", text), name

@@ -1,0 +1,43 @@
+"""A pytest plugin: the OpenAI Agents SDK's own tests with `HoldfastSession` for `SQLiteSession`.
+
+    pytest -p openai_agents_sessions tests/memory/test_session.py …
+
+`HOLDFAST_FOREIGN_URL` names the store (default: a SQLite file beside the test's own).
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+import agents
+import agents.memory
+import agents.memory.sqlite_session
+
+import holdfast.sync
+from holdfast.integrations.openai_agents import HoldfastSession
+
+URL = os.environ.get("HOLDFAST_FOREIGN_URL")
+
+
+class InPlaceOfSQLiteSession(HoldfastSession):
+    """Takes the arguments of `SQLiteSession`; blocking, because the tests use several loops."""
+
+    def __init__(
+        self, session_id: str, db_path: str | Path = ":memory:", *_tables: str, **options: Any
+    ) -> None:
+        options = {name: v for name, v in options.items() if not name.endswith("_table")}
+        alone = str(db_path) == ":memory:"
+        url = URL or ("memory://" if alone else f"sqlite:///{Path(db_path).absolute()}.holdfast")
+        namespace = uuid.uuid4().hex if alone else f"at {db_path}"
+        store = holdfast.sync.open(url, namespace=namespace, spill=False)
+        super().__init__(store, session_id, **options)
+
+    def close(self) -> None:  # type: ignore[override] # as the original: not async
+        self._store.close()
+
+
+for module in (agents, agents.memory, agents.memory.sqlite_session):
+    module.SQLiteSession = InPlaceOfSQLiteSession

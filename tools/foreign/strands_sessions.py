@@ -1,0 +1,45 @@
+"""A pytest plugin: Strands' own tests with Holdfast in the place of its repositories and storages.
+
+    pytest -p strands_sessions tests/strands/session tests/strands/storage …
+
+`HOLDFAST_FOREIGN_URL` names the store (default: memory).
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from importlib import import_module
+from typing import Any
+
+import strands.storage
+import strands.storage.in_memory_storage
+
+import holdfast.sync
+from holdfast.integrations.strands import HoldfastSessionRepository, HoldfastStorage
+
+URL = os.environ.get("HOLDFAST_FOREIGN_URL", "memory://")
+
+
+def new_store() -> Any:
+    return holdfast.sync.open(URL, namespace=uuid.uuid4().hex, spill=False)
+
+
+class InPlaceOfMock(HoldfastSessionRepository):
+    """Takes the arguments of the tests' own repository: none."""
+
+    def __init__(self) -> None:
+        super().__init__(new_store())
+
+
+class InPlaceOfInMemory(HoldfastStorage):
+    """Takes the arguments of `InMemoryStorage`."""
+
+    def __init__(self, **_options: Any) -> None:
+        super().__init__(new_store())
+
+
+of_the_tests: Any = import_module("tests.fixtures.mock_session_repository")
+of_the_tests.MockedSessionRepository = InPlaceOfMock
+strands.storage.InMemoryStorage = InPlaceOfInMemory
+strands.storage.in_memory_storage.InMemoryStorage = InPlaceOfInMemory
