@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from frameworks.adk_model import ask, waiter
 from frameworks.crowd import part
 
-TURNS = 2
+TURNS = 1
 
 
 async def say(store: holdfast.Store, name: str) -> None:
