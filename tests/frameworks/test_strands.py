@@ -140,6 +140,22 @@ def test_a_replica_that_was_overtaken_is_told_until_it_reads_again(url: str) -> 
         assert texts(waiter(managed(one), "third")) == ["a", "first", "b", "second"]
 
 
+def test_what_is_stored_is_redacted_and_told_to_the_hook(file: str) -> None:
+    told: list[Any] = []
+
+    def redact(message: dict[str, Any]) -> dict[str, Any]:
+        text = json.dumps(message).replace("4711", "[number]")
+        return dict(json.loads(text))
+
+    def hook(thread: str, user: str | None, messages: Any) -> None:
+        told.append((thread, user, messages[0]["content"][0]["text"]))
+
+    with holdfast.sync.open(file, redact=redact, on_append=hook) as store:
+        waiter(managed(store), "Thanks.")("My card is 4711.")
+        assert texts(waiter(managed(store)))[0] == "My card is [number]."
+    assert told == [("s-1", "u-42", "My card is [number]."), ("s-1", "u-42", "Thanks.")]
+
+
 def test_two_replicas_that_change_an_agents_state_lose_no_change(url: str) -> None:
     with holdfast.sync.open(url) as store:
         waiter(managed(store), "hello")("hi")
