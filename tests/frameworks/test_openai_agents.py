@@ -178,11 +178,11 @@ async def test_eight_processes_on_one_conversation_split_no_turn(url: str, start
     start("openai_crowd", url, 8).finish(120.0)
     async with holdfast.open(url) as store:
         items = await HoldfastSession(store, "crowd").get_items()
-    assert len(items) == 8 * 5 * 2
+    assert len(items) == 8 * 3 * 2
     runs = [item["content"] for item in items[::2]]
     answers = [item["content"][0]["text"] for item in items[1::2]]
     assert runs == answers
-    assert sorted(runs) == sorted(f"{n}.{run}" for n in range(8) for run in range(5))
+    assert sorted(runs) == sorted(f"{n}.{run}" for n in range(8) for run in range(3))
 
 
 async def test_a_turn_that_another_has_is_waited_for(file: str) -> None:

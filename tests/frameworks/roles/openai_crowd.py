@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from frameworks.crowd import part
 
-RUNS = 5
+RUNS = 3
 
 
 async def converse(url: str, number: int) -> None:
