@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 import traceback
 from collections.abc import Callable
 
 
 def part(count: int, work: Callable[[int], None]) -> None:
     """Run `work(number)` in so many processes at once; raises if one of them fails."""
+    assert threading.active_count() == 1, "a process with threads must not fork"
     children = []
     for number in range(count):
         child = os.fork()

@@ -122,6 +122,25 @@ async def test_a_summary_stands_for_older_turns(file: str) -> None:
         assert seen == [{"role": "system", "content": "16 messages"}, *calls(4)]
 
 
+async def test_the_sdks_compaction_replaces_a_tail_at_once_or_not_at_all(url: str) -> None:
+    async with holdfast.open(url) as store:
+        session = HoldfastSession(store, "s-1")
+        items = [user_says(str(n)) for n in range(6)]
+        await session.add_items(items)
+        snapshot = await session._get_compaction_snapshot(4)
+        assert (snapshot.items, snapshot.complete) == (items[2:], False)
+        assert await snapshot.replace_suffix(1, [user_says("3 to 5")])
+        assert await session.get_items() == [*items[:3], user_says("3 to 5")]
+        assert not await snapshot.replace_suffix(1, [user_says("again")])
+        old = ("0", "1")
+        snapshot = await session._get_compaction_snapshot(
+            1, prune_prefix=lambda item: item["content"] in old
+        )
+        assert await snapshot.replace_suffix(0, [user_says("3 to 5, in short")])
+        assert await session.get_items() == [items[2], user_says("3 to 5, in short")]
+        assert (await session._get_compaction_snapshot(9)).complete
+
+
 async def test_a_run_that_was_overtaken_raises_and_loses_nothing(url: str) -> None:
     async with holdfast.open(url) as one, holdfast.open(url) as other:
 
@@ -159,11 +178,11 @@ async def test_eight_processes_on_one_conversation_split_no_turn(url: str, start
     start("openai_crowd", url, 8).finish(120.0)
     async with holdfast.open(url) as store:
         items = await HoldfastSession(store, "crowd").get_items()
-    assert len(items) == 8 * 5 * 2
+    assert len(items) == 8 * 3 * 2
     runs = [item["content"] for item in items[::2]]
     answers = [item["content"][0]["text"] for item in items[1::2]]
     assert runs == answers
-    assert sorted(runs) == sorted(f"{n}.{run}" for n in range(8) for run in range(5))
+    assert sorted(runs) == sorted(f"{n}.{run}" for n in range(8) for run in range(3))
 
 
 async def test_a_turn_that_another_has_is_waited_for(file: str) -> None:

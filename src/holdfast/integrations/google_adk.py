@@ -238,6 +238,8 @@ class HoldfastSessionService(BaseSessionService):
                 at = () if kept is None else (DocumentAt(STATE, kept.version, kept.stamp),)
             outcome = await self._commit(thread, writes, (*checks, *at))
             if not isinstance(outcome, Conflict):
+                if isinstance(outcome, Applied) and scope.on_append is not None:
+                    thread._tell(scope.on_append, (message,))
                 return stored(outcome, thread._entity)
             if outcome.failed == OPEN:
                 raise SessionNotFoundError(f"Session {session.id} not found.")

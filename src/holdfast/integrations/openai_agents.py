@@ -14,13 +14,13 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal, Self
 
 import holdfast
-from holdfast.codec import decode, decode_lines
+from holdfast.codec import decode, decode_lines, encode_messages
 from holdfast.context.compaction import SUMMARY, Compaction, check_compaction
 from holdfast.context.tokens import Count
 from holdfast.context.window import Bounds
 from holdfast.errors import InvalidInput, StoreUnavailable
 from holdfast.layers.holding import Holding
-from holdfast.ops import CommitsAt, Conflict, Delete, Fetch, Log, Replace, Write
+from holdfast.ops import Append, CommitsAt, Conflict, Delete, Fetch, Fetched, Log, Replace, Write
 from holdfast.records import Cursor
 from holdfast.state.scope import stored
 from holdfast.store import Retention
@@ -178,6 +178,73 @@ class HoldfastSession:
                 yield self
             finally:
                 self._lease = None
+
+    async def _get_compaction_snapshot(
+        self, limit: int, *, prune_prefix: Callable[[Item], bool] | None = None
+    ) -> Any:
+        """What the SDK's compaction asks a session for: its tail, and a way to replace it at once.
+
+        Replacing is one commit, and gives False if anybody has written meanwhile. `prune_prefix`
+        says which items at the beginning go with it.
+        """
+        from agents.memory.session import _CompactionSnapshot
+
+        thread = self._thread
+        asked = Fetch(thread._entity, thread.user, Log(last=limit, details=True), (SUMMARY,))
+        fetched = await self._call(thread._scope.fetch, asked)
+
+        async def replace_suffix(start: int, output: list[Item]) -> bool:
+            replaced = fetched.entries[start:]
+            if not replaced:
+                return False
+            gone = {entry.seq: None for entry in replaced}
+            if prune_prefix is not None:
+                gone |= await self._prefix(replaced[0].seq, prune_prefix)
+            return await self._exchange(fetched, gone, output)
+
+        items = [decode(entry.body) for entry in fetched.entries]
+        return _CompactionSnapshot(items, len(items) == fetched.head.live, replace_suffix)
+
+    async def _prefix(self, before: int, pruned: Callable[[Item], bool]) -> dict[int, None]:
+        """The numbers of the items at the beginning that are to go."""
+        thread = self._thread
+        page = thread._scope.capabilities.page
+        gone: dict[int, None] = {}
+        after = 0
+        while True:
+            log = Log(after, before - 1, first=page, details=True)
+            fetch = Fetch(thread._entity, thread.user, log)
+            entries = (await self._call(thread._scope.fetch, fetch)).entries
+            for entry in entries:
+                if not pruned(decode(entry.body)):
+                    return gone
+                gone[entry.seq] = None
+            if len(entries) < page:
+                return gone
+            after = entries[-1].seq
+
+    async def _exchange(self, at: Fetched, gone: dict[int, None], output: list[Item]) -> bool:
+        """Items for others, unless anybody has written since they were read."""
+        thread = self._thread
+        scope = thread._scope
+        writes: tuple[Write, ...] = (Replace(gone),)
+        if scope.redact is not None:
+            output = [scope.redact(item) for item in output]
+        if output:
+            writes = (*writes, Append(encode_messages(output, scope.limits)))
+        if SUMMARY in at.documents:
+            writes = (*writes, Delete(SUMMARY))
+        unchanged = (CommitsAt(at.head.commits),)
+        outcome = await self._call(
+            scope.commit, thread._entity, writes, unchanged, owner=thread.user
+        )
+        if isinstance(outcome, Conflict):
+            return False
+        applied = stored(outcome, thread._entity)
+        scope.plain_beginnings.pop(thread._entity, None)
+        if self._read is not None:
+            self._read = Cursor(applied.version, applied.stamp)
+        return True
 
     async def _newest(self, limit: int) -> list[Item]:
         """Exactly so many items: the SDK compares them with what it has added."""

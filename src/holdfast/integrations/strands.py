@@ -25,6 +25,7 @@ from holdfast.errors import HoldfastError, InvalidInput, StateConflictError, Sto
 from holdfast.ops import (
     Absent,
     Append,
+    Applied,
     Check,
     Conflict,
     DocumentAt,
@@ -240,6 +241,8 @@ class HoldfastSessionRepository(SessionRepository):
                 raise taken(thread.id, agent_id, index) from conflict(outcome, thread._entity)
             applied = stored(outcome, thread._entity)
             self._read[thread.id, agent_id] = Cursor(applied.version, applied.stamp)
+            if isinstance(outcome, Applied) and thread._scope.on_append is not None:
+                thread._tell(thread._scope.on_append, (message,))
             return
 
     def _place_for(self, thread: Any, agent_id: str, index: int) -> Cursor:

@@ -15,10 +15,10 @@ from holdfast.integrations.google_adk import HoldfastSessionService
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from frameworks.adk_model import ask, waiter
+from frameworks.adk_model import APP, ask, waiter
 from frameworks.crowd import part
 
-TURNS = 2
+TURNS = 1
 
 
 async def say(store: holdfast.Store, name: str) -> None:
@@ -42,7 +42,15 @@ async def in_turns(number: int) -> None:
                 await say(store, f"{number}.{turn}")
 
 
+async def warm_up() -> None:
+    """What a first run imports is imported here, once for all."""
+    service = HoldfastSessionService(holdfast.open("memory://"))
+    await service.create_session(app_name=APP, user_id="u-42", session_id="s-1")
+    await ask(waiter(service, "warm", tools=()), "warm")
+
+
 url, count = sys.argv[1], int(sys.argv[2])
 logging.disable(logging.CRITICAL)  # refusals are what is expected here
+asyncio.run(warm_up())
 part(count, lambda number: asyncio.run(at_once(number)))
 part(count, lambda number: asyncio.run(in_turns(number)))

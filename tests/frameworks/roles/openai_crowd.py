@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 
 from agents import Agent, Runner, set_tracing_disabled
 from agents.testing import ScriptedModel, assistant_message
@@ -11,15 +12,14 @@ from agents.testing import ScriptedModel, assistant_message
 import holdfast
 from holdfast.integrations.openai_agents import HoldfastSession
 
-sys.path.insert(0, str(__import__("pathlib").Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from frameworks.crowd import part
 
-RUNS = 5
+RUNS = 3
 
 
 async def converse(url: str, number: int) -> None:
-    set_tracing_disabled(True)
     async with holdfast.open(url) as store:
         for run in range(RUNS):
             name = f"{number}.{run}"
@@ -29,5 +29,8 @@ async def converse(url: str, number: int) -> None:
                 await Runner.run(agent, name, session=session)
 
 
+set_tracing_disabled(True)
 url, count = sys.argv[1], int(sys.argv[2])
+warm = Agent(name="echo", model=ScriptedModel([[assistant_message("warm")]]))
+asyncio.run(Runner.run(warm, "warm"))  # what a first run imports is imported here, once for all
 part(count, lambda number: asyncio.run(converse(url, number)))

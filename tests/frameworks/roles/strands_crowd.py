@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from frameworks.crowd import part
 from frameworks.strands_model import waiter
 
-TURNS = 2
+TURNS = 1
 
 
 def say(store: holdfast.sync.Store, name: str) -> None:
