@@ -470,6 +470,34 @@ async def test_a_thread_is_kept_as_long_as_it_was_told(memory: holdfast.Store) -
     assert fetched.head.retain == 60  # type: ignore[union-attr]
 
 
+async def test_an_empty_checkpoint_id_means_the_newest(memory: holdfast.Store) -> None:
+    saver = HoldfastSaver(memory)
+    first = await grow(saver, at("t"), [long("a")], "1")
+    assert await read(saver, at("t", id="")) == [long("a")]
+    assert [each.config async for each in saver.alist(at("t", id=""))] == [first]
+
+
+async def test_checkpoints_that_form_a_circle_are_walked_once(memory: holdfast.Store) -> None:
+    saver = HoldfastSaver(memory, on_conflict="fork")
+    one, two = (checkpoint(step, {}, {}) | {"id": f"{step}"} for step in (1, 2))
+    await saver.aput(at("t", id="2"), one, {"source": "loop"}, {})  # which is not there yet
+    config = await saver.aput(at("t", id="1"), two, {"source": "loop"}, {})
+    found = await saver.aget_delta_channel_history(config=config, channels=["log"])
+    assert found == {"log": {"writes": []}}
+    await saver.aprune(["t"])
+    assert await saver.aget_tuple(config) is not None
+
+
+async def test_metadata_is_found_by_name_and_by_path(memory: holdfast.Store) -> None:
+    saver = HoldfastSaver(memory)
+    metadata: Any = {"source": "loop", "user": {"plan": "free"}, "writes": {"a": 1}}
+    await saver.aput(at("t"), checkpoint(0, {}, {}), metadata, {})
+    for filter, count in (({"user.plan": "free"}, 1), ({"user.plan": "paid"}, 0), ({"x": 1}, 0)):
+        found = [each async for each in saver.alist(at("t"), filter=filter)]
+        assert len(found) == count
+        assert all(each.metadata == metadata for each in found)
+
+
 # --- upkeep ---------------------------------------------------------------------------------
 
 
