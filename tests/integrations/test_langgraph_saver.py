@@ -77,6 +77,16 @@ def test_the_same_agent_in_blocking_code(url: str) -> None:
         assert said(graph.get_state(at("t")).values) == said(forked)
 
 
+async def test_blocking_and_async_calls_share_an_async_store(store: holdfast.Store) -> None:
+    async with HoldfastSaver(store) as saver:
+        graph = echo(saver)
+        await graph.ainvoke({"messages": [HumanMessage("one")]}, at("t"))
+        await asyncio.to_thread(graph.invoke, {"messages": [HumanMessage("two")]}, at("t"))
+        state = await graph.ainvoke({"messages": [HumanMessage("three")]}, at("t"))
+    assert said(state)[::2] == ["one", "two", "three"]
+    assert (await store.health()).ok  # it is not the saver's to close
+
+
 async def test_an_interrupted_run_waits_for_its_answer_in_another_process(url: str) -> None:
     class Approval(TypedDict):
         answer: str
