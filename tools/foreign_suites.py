@@ -44,6 +44,7 @@ class Suite(NamedTuple):
 LANGGRAPH = (
     "langgraph==1.2.20",
     "langgraph-checkpoint==4.3.1",
+    "langgraph-checkpoint-conformance==0.0.2",
     "langgraph-checkpoint-sqlite==3.1.2",
     "langgraph-checkpoint-postgres",
     "langgraph-cli[inmem]",
@@ -61,6 +62,7 @@ LANGGRAPH = (
     "psycopg[binary,pool]",
 )
 
+INJECTION = "wants a key refused that would break SQL; here any key is data, and finds nothing"
 SWEEPER = "calls the sweeper of SQLite's store; here an item is gone when its time is up, unswept"
 
 SUITES = (
@@ -75,6 +77,29 @@ SUITES = (
         {},
     ),
     Suite(
+        "langgraph-saver",
+        "checkpoint-sqlite's savers, with HoldfastSaver",
+        "langgraph-checkpoint-sqlite==3.1.2",
+        (
+            "tests/test_sqlite.py",
+            "tests/test_aiosqlite.py",
+            "tests/test_conformance_delta.py",
+            "tests/test_delta_channel_migration.py",
+            "tests/test_delta_parent_walk.py",
+            "tests/test_get_delta_channel_history.py",
+        ),
+        "",
+        "foreign_langgraph",
+        LANGGRAPH,
+        {
+            "test_delta_channel_conformance": "asks for a capability that the released conformance "
+            "suite (0.0.2) does not have",
+            "test_walk_step_looks_up_the_parent_by_primary_key": "reads SQLite's query plans",
+            "test_informative_async_errors": "wants async calls refused; here they are answered",
+            "test_checkpoint_search_sql_injection_prevention": INJECTION,
+        },
+    ),
+    Suite(
         "langgraph-store",
         "checkpoint-sqlite's store, with HoldfastStore",
         "langgraph-checkpoint-sqlite==3.1.2",
@@ -85,8 +110,8 @@ SUITES = (
         {
             "test_embed_with_path*": "configures `text_fields`, a name that only SQLite's store "
             "knows; LangGraph's own is `fields`",
-            "test_sql_injection_vulnerability*": "wants a key refused that would break SQL; here "
-            "any key is data, and finds nothing",
+            "test_vector_store_initialization": "looks at attributes of SQLite's own class",
+            "test_sql_injection_vulnerability*": INJECTION,
             "test_no_running_loop*": "wants blocking calls refused on the event loop; here they "
             "are answered",
             "test_ttl_refresh": SWEEPER,

@@ -77,6 +77,16 @@ def test_the_same_agent_in_blocking_code(url: str) -> None:
         assert said(graph.get_state(at("t")).values) == said(forked)
 
 
+async def test_blocking_and_async_calls_share_an_async_store(store: holdfast.Store) -> None:
+    async with HoldfastSaver(store) as saver:
+        graph = echo(saver)
+        await graph.ainvoke({"messages": [HumanMessage("one")]}, at("t"))
+        await asyncio.to_thread(graph.invoke, {"messages": [HumanMessage("two")]}, at("t"))
+        state = await graph.ainvoke({"messages": [HumanMessage("three")]}, at("t"))
+    assert said(state)[::2] == ["one", "two", "three"]
+    assert (await store.health()).ok  # it is not the saver's to close
+
+
 async def test_an_interrupted_run_waits_for_its_answer_in_another_process(url: str) -> None:
     class Approval(TypedDict):
         answer: str
@@ -468,6 +478,34 @@ async def test_a_thread_is_kept_as_long_as_it_was_told(memory: holdfast.Store) -
     entity = memory._scope.entity("langgraph-thread", "t")
     (fetched,) = await memory._scope.execute((Fetch(entity),))
     assert fetched.head.retain == 60  # type: ignore[union-attr]
+
+
+async def test_an_empty_checkpoint_id_means_the_newest(memory: holdfast.Store) -> None:
+    saver = HoldfastSaver(memory)
+    first = await grow(saver, at("t"), [long("a")], "1")
+    assert await read(saver, at("t", id="")) == [long("a")]
+    assert [each.config async for each in saver.alist(at("t", id=""))] == [first]
+
+
+async def test_checkpoints_that_form_a_circle_are_walked_once(memory: holdfast.Store) -> None:
+    saver = HoldfastSaver(memory, on_conflict="fork")
+    one, two = (checkpoint(step, {}, {}) | {"id": f"{step}"} for step in (1, 2))
+    await saver.aput(at("t", id="2"), one, {"source": "loop"}, {})  # which is not there yet
+    config = await saver.aput(at("t", id="1"), two, {"source": "loop"}, {})
+    found = await saver.aget_delta_channel_history(config=config, channels=["log"])
+    assert found == {"log": {"writes": []}}
+    await saver.aprune(["t"])
+    assert await saver.aget_tuple(config) is not None
+
+
+async def test_metadata_is_found_by_name_and_by_path(memory: holdfast.Store) -> None:
+    saver = HoldfastSaver(memory)
+    metadata: Any = {"source": "loop", "user": {"plan": "free"}, "writes": {"a": 1}}
+    await saver.aput(at("t"), checkpoint(0, {}, {}), metadata, {})
+    for filter, count in (({"user.plan": "free"}, 1), ({"user.plan": "paid"}, 0), ({"x": 1}, 0)):
+        found = [each async for each in saver.alist(at("t"), filter=filter)]
+        assert len(found) == count
+        assert all(each.metadata == metadata for each in found)
 
 
 # --- upkeep ---------------------------------------------------------------------------------

@@ -79,16 +79,16 @@ def check_filter(filter: Mapping[str, Any]) -> None:
 
 def fits(value: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
     """Whether an item has all that the filter asks for."""
-    return all(_fits(_at(value, key), wanted) for key, wanted in filter.items())
+    return all(_fits(field_at(value, key), wanted) for key, wanted in filter.items())
 
 
-def _at(value: Mapping[str, Any], key: str) -> Any:
+def field_at(value: Mapping[str, Any], key: str) -> Any:
     """A field by its name or, if there is none of that name, by its path: `user.plan`."""
     if key in value or "." not in key:
         return value.get(key)
     first, _, rest = key.partition(".")
     inner = value.get(first)
-    return _at(inner, rest) if isinstance(inner, Mapping) else None
+    return field_at(inner, rest) if isinstance(inner, Mapping) else None
 
 
 def _fits(value: Any, wanted: Any) -> bool:

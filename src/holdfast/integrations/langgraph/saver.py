@@ -15,7 +15,7 @@ from langgraph.checkpoint.base import (
     CheckpointTuple,
     DeltaChannelHistory,
     get_checkpoint_id,
-    get_serializable_checkpoint_metadata,
+    get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
@@ -141,7 +141,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
 
     def _get_tuple(self, config: RunnableConfig) -> Plan[CheckpointTuple | None]:
         place = self._place(config)
-        record = yield from find(place, get_checkpoint_id(config), self._memory)
+        record = yield from find(place, get_checkpoint_id(config) or None, self._memory)
         if record is None:
             return None
         (found,) = yield from load(place, [record], self._memory, self.serde)
@@ -155,12 +155,12 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> Plan[RunnableConfig]:
         place = self._place(config)
-        said: Any = get_serializable_checkpoint_metadata(config, metadata)
+        said: Any = get_checkpoint_metadata(config, metadata)
         check_id(checkpoint["id"], "the id of a checkpoint")
         yield from writing.put(
             self._writer,
             place,
-            get_checkpoint_id(config),
+            get_checkpoint_id(config) or None,
             checkpoint,
             said,
             new_versions,
@@ -226,8 +226,8 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         given = {} if config is None else config["configurable"]
         return Wanted(
             given.get("checkpoint_ns"),
-            given.get("checkpoint_id"),
-            None if before is None else get_checkpoint_id(before),
+            given.get("checkpoint_id") or None,
+            None if before is None else get_checkpoint_id(before) or None,
             filter or {},
         )
 
@@ -246,7 +246,11 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         self, config: RunnableConfig, channels: Sequence[str]
     ) -> Plan[Mapping[str, DeltaChannelHistory]]:
         found: Any = yield from upkeep.history(
-            self._place(config), get_checkpoint_id(config), channels, self._memory, self.serde
+            self._place(config),
+            get_checkpoint_id(config) or None,
+            channels,
+            self._memory,
+            self.serde,
         )
         return found  # type: ignore[no-any-return]
 

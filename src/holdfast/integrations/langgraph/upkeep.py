@@ -11,6 +11,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from holdfast.codec import decode, encode
 from holdfast.errors import StateConflictError
 from holdfast.integrations.langgraph import names
+from holdfast.integrations.langgraph.matching import field_at
 from holdfast.integrations.langgraph.threads import (
     PAGE,
     Head,
@@ -108,7 +109,7 @@ def _matches(record: Record, filter: Mapping[str, Any], serde: SerializerProtoco
     if not filter:
         return True
     metadata = from_json(decode_copy(record.metadata), serde)
-    return all(metadata.get(key) == value for key, value in filter.items())
+    return all(field_at(metadata, key) == value for key, value in filter.items())
 
 
 # --- the whole of a thread ----------------------------------------------------------------
@@ -124,9 +125,11 @@ class Whole(NamedTuple):
     bases: dict[str, str | None]  # of the parts of lists, by name
 
     def ancestors(self, key: tuple[str, str]) -> Iterable[Record]:
-        """A checkpoint and those before it."""
-        while (record := self.records.get(key)) is not None:
+        """A checkpoint and those before it, each once: somebody may have put a circle."""
+        seen: set[tuple[str, str]] = set()
+        while key not in seen and (record := self.records.get(key)) is not None:
             yield record
+            seen.add(key)
             key = (record.ns, record.parent or "")
 
 
@@ -309,8 +312,10 @@ def _chain(place: Place, target: Record, missing: set[str]) -> Plan[list[Record]
     """The ancestors, newest first, until each channel has a stored value."""
     read: dict[str, Value] = {}
     chain: list[Record] = []
+    seen = {target.id}  # somebody may have put a circle
     parent = target.parent
-    while parent is not None and missing:
+    while parent is not None and parent not in seen and missing:
+        seen.add(parent)
         name = place.checkpoint(parent)
         if name not in read:
             before = place.listing(
