@@ -223,7 +223,7 @@ def _evidence(found: Sequence[Evidence]) -> Markup | None:
             "tr",
             tag("th", fact.what, _small(fact.power), scope="row"),
             tag("td", words.measured(fact), class_="value"),
-            tag("td", fact.limit or "–"),
+            tag("td", fact.limit or "–", class_="limit-cell" if fact.limit else "no-limit"),
         )
         for fact in found
     ]
