@@ -201,9 +201,16 @@ class Audit:
             raise
         except Exception as error:
             # A target may do anything: what one workload met must not end the others.
-            self.record.problems[name] = f"{type(error).__name__}: {error}"[:500]
+            self.record.problems[name] = self._without_urls(f"{type(error).__name__}: {error}")
             await stage.fleet.abandon()
         self.record.took[name] = time.monotonic() - began
+
+    def _without_urls(self, text: str) -> str:
+        """A target's own error may show how it was reached."""
+        for url in (self.options.target, self.options.url):
+            if url is not None and "://" in url:
+                text = text.replace(url, parse(url).safe)
+        return text[:500]
 
     async def _conduct(self, stage: Stage, name: str) -> None:
         record = self.record
