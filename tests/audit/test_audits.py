@@ -31,7 +31,7 @@ def test_an_embedded_store_passes_and_nothing_is_left_behind(
 
 
 def test_replicas_that_share_volumes_by_routing_pass() -> None:
-    report = audited("statefulset:3", "sessions", "sharing", "updates")
+    report = audited("statefulset:3", "sessions", "sharing", "backup", "monitoring", "updates")
     assert {a.verdict for a in report.answers} == {"pass"}
 
 

@@ -67,6 +67,7 @@ def test_a_waiver_needs_a_reason_and_ends(tmp_path: Path) -> None:
         (["--from", "/nowhere"], "holds no saved audit"),
         (["one:two", "three:four"], "one TARGET"),
         (["clean"], "URL"),
+        (["compare"], "targets"),
     ],
 )
 def test_wrong_usage_says_what_to_do(

@@ -215,3 +215,18 @@ def test_any_number_can_be_said(value: float) -> None:
     assert words.number(value)
     assert words.duration(value)
     assert words.size(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("every write was seen", "Every write was seen"),
+        ("immediately: each one", "Immediately: each one"),
+        ("p95 holds", "p95 holds"),
+        ("5 turns lost", "5 turns lost"),
+        ("kill -9 it", "Kill -9 it"),
+        ("", ""),
+    ],
+)
+def test_a_finding_that_stands_alone_begins_with_a_capital(text: str, said: str) -> None:
+    assert words.sentence(text) == said

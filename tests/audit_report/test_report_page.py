@@ -68,7 +68,7 @@ def test_everything_that_the_report_holds_is_on_the_page(report: Report) -> None
     expected = [report.title, report.target, report.verdict.upper(), report.sentence, "Seed 7"]
     for answer in report.answers:
         expected += [answer.question, answer.summary, answer.why, answer.remedy]
-        expected += [" ".join(answer.counter_example.split()), words.waiver(answer).capitalize()]
+        expected += [" ".join(answer.counter_example.split()), words.sentence(words.waiver(answer))]
         for fact in answer.evidence:
             expected += [fact.what, words.measured(fact), fact.limit, fact.power]
     expected += [line.title for line in report.timelines] + [c.title for c in report.curves]

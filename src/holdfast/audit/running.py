@@ -201,9 +201,16 @@ class Audit:
             raise
         except Exception as error:
             # A target may do anything: what one workload met must not end the others.
-            self.record.problems[name] = f"{type(error).__name__}: {error}"[:500]
+            self.record.problems[name] = self._without_urls(f"{type(error).__name__}: {error}")
             await stage.fleet.abandon()
         self.record.took[name] = time.monotonic() - began
+
+    def _without_urls(self, text: str) -> str:
+        """A target's own error may show how it was reached."""
+        for url in (self.options.target, self.options.url):
+            if url is not None and "://" in url:
+                text = text.replace(url, parse(url).safe)
+        return text[:500]
 
     async def _conduct(self, stage: Stage, name: str) -> None:
         record = self.record
@@ -298,6 +305,8 @@ class Audit:
         options, place = self.options, self.place
         if options.backup_command and options.restore_command:
             await self._drill_by_command(stage)
+        elif place.kind == "statefulset":
+            await self._drill_division(stage)
         elif place.kind == "store" and "backup" in self.record.provides:
             file = os.path.join(self.folder, "drill.backup")
             restored = file_url(os.path.join(self.folder, "restored.db"))
@@ -310,6 +319,28 @@ class Audit:
                 return {"name": restored, "kind": "store"}
 
             self.record.drill = await drilling.conduct(stage, save, put_back, "holdfast backup")
+
+    async def _drill_division(self, stage: Stage) -> None:
+        """Each of the files by itself: there is no moment that they share."""
+        names = [f"agents-{number}.db" for number in range(int(self.place.name))]
+        restored = os.path.join(self.folder, "restored")
+        os.makedirs(restored)
+        namespace = self.place.namespace
+
+        def save() -> str:
+            for name in names:
+                path = os.path.join(self.folder, name)
+                backup.backup(file_url(path), f"{path}.backup", namespace=namespace)
+            return "entity"
+
+        def put_back() -> dict[str, Any]:
+            for name in names:
+                copy = file_url(os.path.join(restored, name))
+                file = os.path.join(self.folder, f"{name}.backup")
+                backup.restore(file, copy, namespace=namespace)
+            return {"folder": restored}
+
+        self.record.drill = await drilling.conduct(stage, save, put_back, "holdfast backup")
 
     async def _drill_by_command(self, stage: Stage) -> None:
         options, field = self.options, "name" if self.place.kind == "store" else "url"

@@ -40,7 +40,7 @@ takes the store away, backs up and restores, in a namespace of its own, which it
 
 examples:
   holdfast audit                                  an embedded SQLite store in a temporary folder
-  holdfast audit postgresql://… --profile full
+  holdfast audit sqlite:///agents.db --profile full --output audit
   holdfast audit naive:json-files                 see what fails
   holdfast audit memory_of_mine:create            your own class; see: holdfast audit init
   holdfast audit compare statefulset:3 redis://… postgresql://… --yes
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     if words and words[0] == "compare":
         return _compare(options, words[1:])
     if len(words) > 1:
-        raise InvalidInput(f"one TARGET at a time, not {' '.join(words[:3])}")
+        raise InvalidInput(f"one TARGET at a time, not {len(words)}")
     config = read_config(options.config)
     limits = thresholds_of(config.thresholds)
     record = _recorded(options, config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import msgspec
@@ -13,7 +14,8 @@ from holdfast.audit.rendering.markup import Markup, join, tag
 from holdfast.audit.report import Curve, Growth, Moment, Point, Span, Timeline
 
 SERIES: Final = ("p50", "p95", "p99")
-_GAP: Final = 2.5  # seconds without a measurement after which a line is broken
+_GAP: Final = 2.5  # steps without a measurement after which a line is broken
+_SHORTEST: Final = 0.05  # seconds of a moment
 _TEN_YEARS: Final = 3650.0  # days; no projection reaches further
 _CHARACTER: Final = 6.6  # the width of one in the charts' type, about
 
@@ -43,7 +45,7 @@ class Canvas(NamedTuple):
 
 
 WIDE: Final = Canvas("wide", 900, 330)
-HALF: Final = Canvas("wide", 560, 320)
+HALF: Final = Canvas("wide", 460, 290)
 LOW: Final = Canvas("wide", 900, 240)
 NARROW: Final = Canvas("narrow", 360, 290, left=50, right=10)
 
@@ -62,8 +64,9 @@ class Line(NamedTuple):
     stretches: list[list[tuple[float, float]]]
 
 
-def timeline(found: Timeline, limit: float | None, name: str) -> Markup:
-    return _both(lambda canvas: _timeline(found, limit, canvas, f"{name}-{canvas.name}"), WIDE)
+def timeline(found: Timeline, limit: float | None, name: str, alone: bool) -> Markup:
+    wide = WIDE if alone else HALF
+    return _both(lambda canvas: _timeline(found, limit, canvas, f"{name}-{canvas.name}"), wide)
 
 
 def curve(found: Curve, limit: float | None, name: str, alone: bool) -> Markup:
@@ -85,20 +88,27 @@ def _both(draw: Callable[[Canvas], Markup], wide: Canvas) -> Markup:
 def _timeline(found: Timeline, limit: float | None, canvas: Canvas, name: str) -> Markup:
     moments = [moment for moment in found.moments if _whole(moment)]
     rates_top = canvas.floor - 48
-    ends = [moment.at + 1 for moment in moments] + [s.end for s in found.faults if usable(s.end)]
+    step = _step(moments)
+    ends = [moment.at + step for moment in moments] + [s.end for s in found.faults if usable(s.end)]
     across = flat(0.0, max(ends, default=1.0), canvas.left, canvas.end)
     up = upright(_figures(moments, limit), rates_top - 26, canvas.top)
     drawn = [
         *_windows(found.faults, across, canvas),
         *_grid_across(up, canvas),
         *_grid_up(across, canvas, "seconds"),
-        *(_drawn(_over_time(series, moments, across, up)) for series in SERIES),
+        *(_drawn(_over_time(series, moments, step, across, up)) for series in SERIES),
         _limit(limit, up, canvas),
-        *_rates(moments, across, rates_top, canvas),
+        *_rates(moments, step, across, rates_top, canvas),
     ]
-    said = [Readout(across.place(m.at), _second(m, found.faults)) for m in moments]
-    what = f"{found.title}. Latency percentiles in milliseconds over {len(moments)} seconds."
+    said = [Readout(across.place(m.at + step / 2), _second(m, found.faults)) for m in moments]
+    what = f"{found.title}. Latency percentiles in milliseconds over {words.duration(across.high)}."
     return _svg(canvas, name, what, drawn, said)
+
+
+def _step(moments: Sequence[Moment]) -> float:
+    """How long a moment is: as long as to the next one, and a second at most."""
+    gaps = (after.at - before.at for before, after in pairwise(moments))
+    return min([1.0, *(gap for gap in gaps if gap >= _SHORTEST)])
 
 
 def _whole(moment: Moment) -> bool:
@@ -110,13 +120,14 @@ def _figures(found: Sequence[Moment | Point], limit: float | None) -> list[float
     return [*figures, limit] if limit is not None else figures
 
 
-def _over_time(series: str, moments: Sequence[Moment], across: Axis, up: Axis) -> Line:
+def _over_time(series: str, moments: Sequence[Moment], step: float, across: Axis, up: Axis) -> Line:
     stretches: list[list[tuple[float, float]]] = []
     last = None
     for moment in moments:
-        if last is None or not 0 <= moment.at - last <= _GAP:
+        if last is None or not 0 <= moment.at - last <= _GAP * step:
             stretches.append([])
-        stretches[-1].append((across.place(moment.at), up.place(getattr(moment, series))))
+        at = across.place(moment.at + step / 2)
+        stretches[-1].append((at, up.place(getattr(moment, series))))
         last = moment.at
     return Line(series, stretches)
 
@@ -137,12 +148,14 @@ def _windows(faults: Sequence[Span], across: Axis, canvas: Canvas) -> list[Marku
     return drawn
 
 
-def _rates(moments: Sequence[Moment], across: Axis, top: float, canvas: Canvas) -> list[Markup]:
+def _rates(
+    moments: Sequence[Moment], step: float, across: Axis, top: float, canvas: Canvas
+) -> list[Markup]:
     """Below the latencies: how many calls were made, of how many that were due."""
     known = [m for m in moments if usable(m.intended) and usable(m.achieved)]
     most = max((max(m.intended, m.achieved, m.failed) for m in known), default=0.0)
     up = flat(0.0, most * 1.05 or 1.0, canvas.floor, top)
-    wide = max((canvas.end - canvas.left) / max(across.high - across.low, 1) - 1, 1.0)
+    wide = max((canvas.end - canvas.left) * step / (across.high - across.low) - 1, 1.0)
     drawn = [
         tag("text", "calls a second, and how many failed", class_="note", x=canvas.left, y=top - 6),
         tag("text", words.number(round(most)), class_="tick end", x=canvas.left - 6, y=top + 8),
@@ -155,7 +168,7 @@ def _rates(moments: Sequence[Moment], across: Axis, top: float, canvas: Canvas) 
                 drawn.append(
                     tag("rect", class_=kind, x=left, y=y, width=wide, height=canvas.floor - y)
                 )
-    due = [(across.place(m.at), up.place(m.intended)) for m in known]
+    due = [(across.place(m.at + step / 2), up.place(m.intended)) for m in known]
     return [*drawn, _path("intended", [due])]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from holdfast.audit.rendering import charts, words
@@ -14,19 +15,43 @@ _P95_LIMIT: Final = "lookup_p95_ms"
 
 
 def measurements(report: Report) -> Markup | None:
-    drawn = [*_timelines(report), *_curves(report), *_growth(report)]
+    """What was disturbed first and wide, then the rest side by side, growth last."""
+    drawn = [*_disturbed(report), *_calm(report), *_growth(report)]
     return section("measured", "What was measured", *drawn) if drawn else None
 
 
-def _timelines(report: Report) -> Iterator[Markup]:
+def _disturbed(report: Report) -> Iterator[Markup]:
     for at, found in enumerate(report.timelines, 1):
-        yield _figure(
-            found.title,
-            charts.timeline(found, _limit(report), f"timeline-{at}"),
-            _faults(found),
-            _table(("second", *charts.SERIES, "intended", "achieved", "failed"), _seconds(found)),
-            legend=True,
-        )
+        if found.faults:
+            yield _timeline(report, found, f"timeline-{at}", alone=True)
+
+
+def _calm(report: Report) -> Iterator[Markup]:
+    found = [
+        *(partial(_timeline, report, t, f"timeline-{n}") for n, t in _calm_timelines(report)),
+        *(partial(_curve, report, curve, f"curve-{n}") for n, curve in enumerate(report.curves, 1)),
+    ]
+    if found:
+        *pairs, last = found
+        drawn = [draw(alone=False) for draw in pairs]
+        # An odd one at the end has the whole width, and is drawn for it.
+        yield tag("div", *drawn, last(alone=len(found) % 2 == 1), class_="pairs")
+
+
+def _calm_timelines(report: Report) -> Iterator[tuple[int, Timeline]]:
+    for at, found in enumerate(report.timelines, 1):
+        if not found.faults:
+            yield at, found
+
+
+def _timeline(report: Report, found: Timeline, name: str, *, alone: bool) -> Markup:
+    return _figure(
+        found.title,
+        charts.timeline(found, _limit(report), name, alone),
+        _faults(found),
+        _table(("second", *charts.SERIES, "intended", "achieved", "failed"), _seconds(found)),
+        legend=True,
+    )
 
 
 def _limit(report: Report) -> float | None:
@@ -52,18 +77,13 @@ def _seconds(found: Timeline) -> Iterator[tuple[float, ...]]:
         yield m.at, m.p50, m.p95, m.p99, m.intended, m.achieved, m.failed
 
 
-def _curves(report: Report) -> Iterator[Markup]:
-    figures = [
-        _figure(
-            found.title,
-            charts.curve(found, _limit(report), f"curve-{at}", alone=len(report.curves) == 1),
-            _table((found.x, *charts.SERIES), _points(found)),
-            legend=True,
-        )
-        for at, found in enumerate(report.curves, 1)
-    ]
-    if figures:
-        yield tag("div", *figures, class_="pairs")
+def _curve(report: Report, found: Curve, name: str, *, alone: bool) -> Markup:
+    return _figure(
+        found.title,
+        charts.curve(found, _limit(report), name, alone),
+        _table((found.x, *charts.SERIES), _points(found)),
+        legend=True,
+    )
 
 
 def _points(found: Curve) -> Iterator[tuple[float, ...]]:

@@ -138,7 +138,7 @@ def _glance(report: Report) -> Markup:
             tag(
                 "td",
                 tag("a", answer.question, href=f"#{_anchor(at)}"),
-                tag("div", answer.summary, class_="finding"),
+                tag("div", words.sentence(answer.summary), class_="finding"),
             ),
         )
         for at, answer in enumerate(report.answers, 1)
@@ -201,8 +201,8 @@ def _card(answer: Answer, anchor: str) -> Markup:
             tag("h3", answer.question),
             chip(answer.verdict),
         ),
-        tag("p", answer.summary, class_="summary"),
-        tag("p", words.waiver(answer).capitalize(), class_="waiver") if answer.waived else None,
+        tag("p", words.sentence(answer.summary), class_="summary"),
+        tag("p", words.sentence(words.waiver(answer)), class_="waiver") if answer.waived else None,
         tag("p", answer.why, class_="why") if answer.why else None,
         _evidence(answer.evidence),
         _block(
@@ -223,7 +223,7 @@ def _evidence(found: Sequence[Evidence]) -> Markup | None:
             "tr",
             tag("th", fact.what, _small(fact.power), scope="row"),
             tag("td", words.measured(fact), class_="value"),
-            tag("td", fact.limit or "–"),
+            tag("td", fact.limit or "–", class_="limit-cell" if fact.limit else "no-limit"),
         )
         for fact in found
     ]

@@ -41,6 +41,12 @@ def line(text: str) -> str:
     return " ".join(plain(text).split())
 
 
+def sentence(text: str) -> str:
+    """A finding that stands alone begins with a capital; "p95" and the like stay as they are."""
+    word = text.split(" ", 1)[0].rstrip(",:;.")
+    return text[0].upper() + text[1:] if word.isalpha() and word.islower() else text
+
+
 def cells(text: str) -> int:
     """How many columns a text takes in type of one width."""
     return sum(cells_of(character) for character in text)

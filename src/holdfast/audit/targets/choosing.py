@@ -34,8 +34,9 @@ def choose(named: str | None, folder: str, namespace: str, url: str | None) -> P
         return Place("naive", rest, namespace, folder, url=url)
     if colon and rest.isidentifier():
         return Place("factory", named, namespace, folder, url=url)
+    shown = repr(named) if "@" not in named else "this"  # it may hold a password
     raise InvalidInput(
-        f"{named!r} is no target: pass a store's URL (sqlite:///agents.db), module:factory, "
+        f"{shown} is no target: pass a store's URL (sqlite:///agents.db), module:factory, "
         f"statefulset:3, or naive:{', naive:'.join(NAIVE)}"
     )
 

@@ -141,7 +141,7 @@ class StoreTarget:
 class Division:
     """As many stores as there are replicas, each conversation and user in the one it routes to."""
 
-    provides = ("threads", "users", "versions", "tasks", "workflows", "locks", "metrics", "sizes")
+    provides = StoreTarget.provides
     unavailable = (StoreUnavailable,)
 
     def __init__(self, place: Place) -> None:
@@ -197,6 +197,10 @@ class Division:
     async def metrics(self) -> dict[str, Any]:
         said = [await part.metrics() for part in self._parts.values()]
         return max(said, key=lambda each: each["lookups"])
+
+    async def alarms(self) -> dict[str, Any]:
+        said = [await part.alarms() for part in self._parts.values()]
+        return max(said, key=lambda each: each["kept"])
 
     async def describe(self) -> dict[str, Any]:
         said = [await part.describe() for part in self._parts.values()]
