@@ -127,7 +127,10 @@ LANGUAGE sql STABLE AS $$
         jsonb_object_agg(d.name, jsonb_build_array(d.value, d.version, d.stamp, d.updated, d.log)),
         '{}')
     FROM jsonb_array_elements_text(names) AS n(name)
-    JOIN holdfast.documents d ON d.entity = of_entity AND d.life = of_life AND d.name = n.name
+    -- LIMIT keeps it a lookup by name: a join without statistics reads all documents of the entity.
+    CROSS JOIN LATERAL (
+        SELECT * FROM holdfast.documents
+        WHERE entity = of_entity AND life = of_life AND name = n.name LIMIT 1) AS d
 $$;
 
 -- The op of the append that made an entry: it stands on that append's last entry.
