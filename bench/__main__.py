@@ -57,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(report.text())
     if options.json:
         report.write(options.json)
+    if options.page:
+        report.write_into(options.page)
 
 
 def _measure_sqlite(folder: Path, options: argparse.Namespace, report: Report) -> None:
@@ -114,6 +116,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--folder", help="where the files go; it must be on a real disk")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures there")
+    parser.add_argument(
+        "--page",
+        type=Path,
+        metavar="FILE",
+        help="put the targets into this page, between its marks",
+    )
     options = parser.parse_args(arguments)
     options.only = options.only.split(",")
     for section in options.only:

@@ -11,6 +11,8 @@ from typing import Any
 from bench.rounds import Cell
 from bench.targets import Row, title
 
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+
 
 @dataclass
 class Report:
@@ -27,6 +29,15 @@ class Report:
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(self._plain(), indent=1) + "\n", encoding="utf-8")
+
+    def write_into(self, page: Path) -> None:
+        """Put the judged rows between the marks of a page; what was missed comes first."""
+        before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+        _, end, after = rest.partition(END)
+        if not end:
+            raise SystemExit(f"{page} has no place for figures: {BEGIN} … {END}")
+        table = "\n".join(_markdown(self.setting, self.rows))
+        page.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{after}", encoding="utf-8")
 
     def _plain(self) -> dict[str, Any]:
         rows = [
@@ -86,6 +97,25 @@ def _verdict(rows: Sequence[Row]) -> list[str]:
     judged = [row for row in rows if row.met is not None]
     missed = sum(not row.met for row in judged)
     lines += ["", f"{len(judged) - missed} of {len(judged)} targets met"]
+    return lines
+
+
+def _markdown(setting: dict[str, Any], rows: Sequence[Row]) -> list[str]:
+    judged = sorted((row for row in rows if row.met is not None), key=lambda row: bool(row.met))
+    met = sum(bool(row.met) for row in judged)
+    lines = [
+        f"{met} of {len(judged)} targets met.",
+        "",
+        "| what | who | target | measured | rounds | |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in judged:
+        m = row.measured
+        spread = "" if m.low == m.high else f"{_number(m.low)}–{_number(m.high)}"
+        measured = f"{_number(m.median)} {row.unit}".strip()
+        cells = (row.what, row.who, _target(row), measured, spread, _judged(row))
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "; ".join(f"{name}: {value}" for name, value in setting.items())]
     return lines
 
 
