@@ -32,8 +32,11 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     only = "append,last,get,update,context,processes,storage,import"
     small = ("--quick", "--callers", "1,10", "--rounds", "2", "--slot", "3", "--turns", "10")
     on = ("--engine", "sqlite,redis", "--folder", str(path.parent))
-    done = bench(*small, "--only", only, *on, "--json", str(path))
+    page = path.with_name("page.md")
+    page.write_text("before\n<!-- figures: begin --><!-- figures: end -->\nafter\n", "utf-8")
+    done = bench(*small, "--only", only, *on, "--json", str(path), "--page", str(page))
     assert done.returncode == 0, done.stderr
+    assert "| full context / last 20 | holdfast |" in page.read_text("utf-8")
     assert "targets met" in done.stdout
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
