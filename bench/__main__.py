@@ -16,12 +16,13 @@ from typing import Any
 
 import apsw
 
-from bench import coordination, imports, processes, storage
+from bench import coordination, graphs, imports, processes, storage
 from bench.contestants import POSTGRES, REDIS, SQLITE, Field
 from bench.conversations import Population
 from bench.coordination import rows_of_coordination
 from bench.databases import Databases
 from bench.driving import Ready, Tasks, Threads, check
+from bench.graphs import rows_of_graphs
 from bench.homes import Files, Home, Servers, server_version
 from bench.report import Report
 from bench.rounds import Cell, Work, play
@@ -31,7 +32,10 @@ from bench.targets_postgres import rows_on_postgres
 from bench.targets_redis import rows_of_memory, rows_on_redis
 
 CALLS = ("last", "get", "update", "append", "turn")  # reads first: appends make histories longer
-SECTIONS = (*CALLS, "histories", "context", "coordination", "processes", "storage", "import")
+SECTIONS = (
+    *(*CALLS, "histories", "context", "coordination", "processes", "storage"),
+    *("langgraph", "import"),
+)
 ENGINES = ("sqlite", "redis", "postgres")
 HISTORIES = (10, SHORT, 1_000, LONG)  # besides 100, which every other cell uses
 POPULATION = {10: 60, SHORT: 60, 100: 100, 1_000: 10, LONG: 5}
@@ -49,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _measure_postgres(options, report)
         if "sqlite" in options.engine:
             _measure_sqlite(folder, options, report)
+        if "langgraph" in options.only:
+            _measure_graphs(folder, options, report)
         report.setting["fsync µs"] = f"{before:.0f} … {_fsync(folder):.0f}"
     if "import" in options.only:
         _say("import")
@@ -94,6 +100,15 @@ def _measure_postgres(options: argparse.Namespace, report: Report) -> None:
     cells = _cells(lambda population: Databases(POSTGRES, population), POSTGRES, options)
     report.cells += cells
     report.rows += rows_on_postgres(cells)
+
+
+def _measure_graphs(folder: Path, options: argparse.Namespace, report: Report) -> None:
+    if not graphs.available:
+        report.setting["langgraph"] = "left out: it is not installed"
+        return
+    for engine in options.engine:
+        _say(f"LangGraph's checkpoints on {graphs.TITLES[engine]}")
+        report.rows += rows_of_graphs(graphs.measure(engine, folder, rounds=options.rounds))
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

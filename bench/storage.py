@@ -57,15 +57,15 @@ def store_on_servers(
     for layout, filled in fill.items():
         server = start_server(folder / f"memory-{layout}", "--appendonly", "no")
         try:
-            empty = _memory(server)
+            empty = memory(server)
             filled(server.url, population)
-            found.append(Stored(layout, one * conversations, _memory(server) - empty))
+            found.append(Stored(layout, one * conversations, memory(server) - empty))
         finally:
             server.stop()
     return found
 
 
-def _memory(server: RedisServer) -> int:
+def memory(server: RedisServer) -> int:
     """Without what connections and scripts take."""
     said = server.ask("INFO", "memory").decode()
     fields = dict(line.partition(":")[::2] for line in said.splitlines())

@@ -2,7 +2,8 @@
 
     python tools/foreign_suites.py                       all suites; prints a table
     python tools/foreign_suites.py langgraph-store       one of them
-    python tools/foreign_suites.py --write               also writes docs/foreign-suites.md
+    python tools/foreign_suites.py --write               also writes docs/foreign-suites.md,
+                                                         where suites that did not run stay
     python tools/foreign_suites.py --url redis://…       another engine than memory
 
 Downloads the source releases, which contain the tests, and installs what they need into an
@@ -62,8 +63,47 @@ LANGGRAPH = (
     "psycopg[binary,pool]",
 )
 
+OPENAI_AGENTS = (
+    "openai-agents==0.24.0",
+    "inline-snapshot",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-mock",
+    "pytest-timeout",
+    "aiosqlite",
+    "cryptography",
+    "httpx",
+    "sqlalchemy[asyncio]",
+    "websockets",
+    "redis",
+    "psycopg[binary,pool]",
+)
+STRANDS = (
+    "strands-agents==1.62.0",
+    "moto",
+    "opentelemetry-processor-baggage",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-timeout",
+    "redis",
+    "psycopg[binary,pool]",
+)
+
 INJECTION = "wants a key refused that would break SQL; here any key is data, and finds nothing"
 SWEEPER = "calls the sweeper of SQLite's store; here an item is gone when its time is up, unswept"
+CONNECTIONS = "looks at the connections and locks of `sqlite3` that `SQLiteSession` keeps"
+STATEMENTS = "makes SQL statements of `SQLiteSession` fail, or the tables in its file"
+DAMAGE = (
+    "makes rows of SQLite's own table unreadable; Holdfast raises `SchemaError` for damage, and "
+    "skips nothing"
+)
+FORGETS = "needs a storage that forgets at the end of the process"
+NAMESPACES = (
+    "`InMemoryStorage` has namespaces of its own; Holdfast's storage has those that Strands gives "
+    "to any storage, whose search also counts words of the prefix"
+)
+PATHS = "wants keys that are paths; here a key is any text, and never names a file"
+IN_MEMORY = "uses methods or the class name of `InMemoryStorage` that the protocol does not have"
 
 SUITES = (
     Suite(
@@ -120,6 +160,79 @@ SUITES = (
             "LangGraph documents it as the default, and so it is here",
         },
     ),
+    Suite(
+        "openai-agents",
+        "OpenAI Agents SDK's sessions, compaction and runner, with HoldfastSession",
+        "openai-agents==0.24.0",
+        (
+            "tests/memory",
+            "tests/test_agent_runner.py",
+            "tests/test_agent_runner_streamed.py",
+            "tests/test_max_turns.py",
+            "tests/test_native_tool_failure_history.py",
+            "tests/test_programmatic_tool_calling.py",
+            "tests/test_run_impl_resume_paths.py",
+            "tests/test_soft_cancel.py",
+            "tests/test_tool_batch_failure_history.py",
+            "tests/test_tool_failure_boundaries.py",
+        ),
+        "",
+        "foreign_openai_agents",
+        OPENAI_AGENTS,
+        {
+            "test_sqlite_session_close*_connection*": CONNECTIONS,
+            "test_sqlite_session_reaps_connections_*": CONNECTIONS,
+            "test_sqlite_session_keeps_connections_*": CONNECTIONS,
+            "test_sqlite_session_rollback_failure_evicts_connection": CONNECTIONS,
+            "test_sqlite_session_file_lock_*": CONNECTIONS,
+            "test_sqlite_session_failed_clear_session_rolls_back": STATEMENTS,
+            "test_sqlite_session_failed_pop_item_releases_write_lock": STATEMENTS,
+            "test_sqlite_session_post_commit_cancellation_*": CONNECTIONS,
+            "test_settled_*_failure_invalidates_response_chain*": CONNECTIONS,
+            "test_handoff_resume_after_cancelled_compaction_commits*": STATEMENTS,
+            "test_suffix_transaction_*": STATEMENTS,
+            "test_cancelled_suffix_*": STATEMENTS,
+            "test_failed_encrypted_suffix_*": STATEMENTS,
+            "test_sqlite_session_*_corrupt_*": DAMAGE,
+            "test_sqlite_session_failed_add_items_releases_write_lock": "wants a `TypeError` for "
+            "an item that is not JSON; here it is `InvalidInput`",
+            "test_sqlite_session_closed_rejects_empty_add_items": "wants an error for adding "
+            "nothing to a closed session; here nothing happens",
+        },
+    ),
+    Suite(
+        "strands",
+        "Strands' repository and session managers, snapshots, storage, agent and context, with "
+        "HoldfastSessionRepository and HoldfastStorage",
+        "strands-agents==1.62.0",
+        (
+            "tests/strands/session/test_repository_session_manager.py",
+            "tests/strands/session/test_snapshot_session_manager.py",
+            "tests/strands/storage/test_storage.py",
+            "tests/strands/storage/test_in_memory_storage.py",
+            "tests/strands/agent/test_agent.py",
+            "tests/strands/agent/test_agent_storage.py",
+            "tests/strands/_context_manager",
+        ),
+        "",
+        "foreign_strands",
+        STRANDS,
+        {
+            "test_save_includes_inline_stash_*": FORGETS,
+            "test_save_omits_stash_when_empty": FORGETS,
+            "test_immutable_snapshot_includes_stash": FORGETS,
+            "test_ephemeral_detection_*": FORGETS,
+            "test_false_with_namespaced_in_memory_storage": FORGETS,
+            "test_key_normalization": PATHS,
+            "test_rejects_path_traversal": PATHS,
+            "test_clear": IN_MEMORY,
+            "test_namespace_clear_only_clears_prefix": IN_MEMORY,
+            "test_namespace_*": NAMESPACES,
+            "test_returns_class_name_of_base_storage": IN_MEMORY,
+            "test_write_indexes_with_search_strategy": "calls the constructor of `InMemoryStorage`",
+            "test_search_delegates_to_strategy": "calls the constructor of `InMemoryStorage`",
+        },
+    ),
 )
 
 
@@ -144,7 +257,8 @@ def main(arguments: list[str] | None = None) -> int:
     results = [run(suite, options.work, options.url) for suite in chosen]
     print("\n".join(table(results)))
     if options.write:
-        PAGE.write_text(page(results), "utf-8")
+        before = PAGE.read_text("utf-8") if PAGE.exists() else ""
+        PAGE.write_text(page(results, before), "utf-8")
     return 1 if any(result.failed for result in results) else 0
 
 
@@ -235,39 +349,62 @@ def outcomes(report: Path) -> Iterator[tuple[str, bool]]:
         yield key.partition("::")[2], ok
 
 
+HEAD = ("| suite | release | passed | failed | do not apply |", "| --- | --- | --- | --- | --- |")
+SECTION = "## What does not apply: "
+
+
 def table(results: list[Result]) -> list[str]:
-    lines = [
-        "| suite | release | passed | failed | do not apply |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    for result in results:
-        suite = result.suite
-        counts = (result.passed, len(result.failed), sum(map(len, result.excused.values())))
-        cells = (suite.what, f"`{suite.release}`", *map(str, counts))
-        lines.append(f"| {' | '.join(cells)} |")
-    for result in results:
-        lines += [f"\nFAILED {result.suite.name}: {name}" for name in result.failed]
-    return lines
+    failures = [f"\nFAILED {each.suite.name}: {test}" for each in results for test in each.failed]
+    return [*HEAD, *map(row, results), *failures]
 
 
-def page(results: list[Result]) -> str:
+def row(result: Result) -> str:
+    suite = result.suite
+    counts = (result.passed, len(result.failed), sum(map(len, result.excused.values())))
+    return f"| {' | '.join((suite.what, f'`{suite.release}`', *map(str, counts)))} |"
+
+
+def section(result: Result) -> str:
+    """Which tests do not apply, and why; nothing if all do."""
+    if not result.excused:
+        return ""
+    lines = [f"{SECTION}{result.suite.what}", "", "| tests | why |", "| --- | --- |"]
+    for reason, tests in sorted(result.excused.items()):
+        plain = sorted({test.partition("[")[0] for test in tests})
+        lines.append(f"| {', '.join(f'`{name}`' for name in plain)} | {reason} |")
+    return "\n".join(lines)
+
+
+def page(results: list[Result], before: str) -> str:
+    """The page anew; suites that did not run keep what it said of them before."""
+    rows = {suite.name: line for suite in SUITES if (line := old_row(suite, before))}
+    sections = {suite.name: old_section(suite, before) for suite in SUITES}
+    for result in results:
+        rows[result.suite.name] = row(result)
+        sections[result.suite.name] = section(result)
     lines = [
         "# The frameworks' own tests",
         "",
         "An adapter is finished when the tests of its framework pass with it in the place of what",
         "the framework brings. The tests come from the frameworks' source releases;",
         "`python tools/foreign_suites.py --write` downloads them, runs them and writes this page.",
+        "ADK's source release contains no tests.",
         "",
-        *table(results),
+        *HEAD,
+        *(rows[name] for name in names() if name in rows),
+        *(f"\n{sections[name]}" for name in names() if sections[name]),
     ]
-    for result in results:
-        if result.excused:
-            lines += ["", f"## What does not apply: {result.suite.what}", ""]
-            lines += ["| tests | why |", "| --- | --- |"]
-            for reason, tests in sorted(result.excused.items()):
-                plain = sorted({test.partition("[")[0] for test in tests})
-                lines.append(f"| {', '.join(f'`{name}`' for name in plain)} | {reason} |")
     return "\n".join(lines) + "\n"
+
+
+def old_row(suite: Suite, before: str) -> str:
+    lines = before.splitlines()
+    return next((line for line in lines if line.startswith(f"| {suite.what} | ")), "")
+
+
+def old_section(suite: Suite, before: str) -> str:
+    parts = (SECTION + part.strip() for part in before.split(SECTION)[1:])
+    return next((part for part in parts if part.startswith(f"{SECTION}{suite.what}\n")), "")
 
 
 if __name__ == "__main__":

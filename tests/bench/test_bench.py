@@ -119,10 +119,38 @@ def test_postgresql_is_measured_beside_its_driver(tmp_path: Path) -> None:
     assert ("PostgreSQL: full context / last 20", "holdfast") in rows
 
 
+def test_checkpoints_of_a_graph_are_measured_by_time_and_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    small = ("--rounds", "1", "--engine", "sqlite", "--folder", str(tmp_path))
+    done = bench("--only", "langgraph", *small, "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    rows = {row["what"]: row for row in json.loads(path.read_text(encoding="utf-8"))["rows"]}
+    growth = rows["LangGraph on SQLite: put, 10 → 1,000 messages"]
+    puts = rows["LangGraph on SQLite: stored per KB by put"]
+    both = rows["LangGraph on SQLite: stored per KB by put and put_writes"]
+    assert growth["at_most"] == 1.5
+    assert growth["measured"]["median"] > 0
+    assert puts["at_most"] == 2
+    assert both["at_most"] is None
+    assert 1 < puts["measured"]["median"] < both["measured"]["median"]
+
+
+def test_without_langgraph_its_section_says_that_it_is_left_out(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['langgraph'] = None; from bench.__main__ import main; main()"
+    only = ("--only", "langgraph", "--engine", "sqlite", "--folder", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", code, *only], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "langgraph left out: it is not installed" in done.stdout
+    assert "LangGraph on" not in done.stdout
+
+
 def test_a_wrong_section_is_refused_with_the_right_ones() -> None:
     done = bench("--only", "apend")
     assert done.returncode == 2
     assert "last, get, update, append" in done.stderr
+    assert "langgraph" in done.stderr
     done = bench("--engine", "sqlight")
     assert done.returncode == 2
     assert "sqlite, redis" in done.stderr

@@ -1,8 +1,6 @@
-"""A pytest plugin: Strands' own tests with Holdfast in the place of its repositories and storages.
+"""A pytest plugin: Strands' tests ask for their repository or a storage and get Holdfast's.
 
-    pytest -p strands_sessions tests/strands/session tests/strands/storage …
-
-`HOLDFAST_FOREIGN_URL` names the store (default: memory).
+See foreign_suites.py. Every one has a namespace of its own.
 """
 
 from __future__ import annotations

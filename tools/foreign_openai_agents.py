@@ -1,8 +1,7 @@
-"""A pytest plugin: the OpenAI Agents SDK's own tests with `HoldfastSession` for `SQLiteSession`.
+"""A pytest plugin: the OpenAI Agents SDK's tests ask for a `SQLiteSession` and get Holdfast's.
 
-    pytest -p openai_agents_sessions tests/memory/test_session.py …
-
-`HOLDFAST_FOREIGN_URL` names the store (default: a SQLite file beside the test's own).
+See foreign_suites.py. With the default URL, `memory://`, a session with a file gets a SQLite file
+of Holdfast's beside it: the tests open a file twice and expect to find the same items.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import agents.memory.sqlite_session
 import holdfast.sync
 from holdfast.integrations.openai_agents import HoldfastSession
 
-URL = os.environ.get("HOLDFAST_FOREIGN_URL")
+URL = os.environ.get("HOLDFAST_FOREIGN_URL", "memory://")
 
 
 class InPlaceOfSQLiteSession(HoldfastSession):
@@ -30,7 +29,8 @@ class InPlaceOfSQLiteSession(HoldfastSession):
     ) -> None:
         options = {name: v for name, v in options.items() if not name.endswith("_table")}
         alone = str(db_path) == ":memory:"
-        url = URL or ("memory://" if alone else f"sqlite:///{Path(db_path).absolute()}.holdfast")
+        beside = URL == "memory://" and not alone
+        url = f"sqlite:///{Path(db_path).absolute()}.holdfast" if beside else URL
         namespace = uuid.uuid4().hex if alone else f"at {db_path}"
         store = holdfast.sync.open(url, namespace=namespace, spill=False)
         super().__init__(store, session_id, **options)
