@@ -71,5 +71,5 @@ audit: $(STAMP) ## audit the embedded store; leaves audit/report.html (ARGS="red
 	@$(BIN)/python -m holdfast audit --output audit $(ARGS)
 
 clean: ## remove .venv, caches and builds
-	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
