@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Protocol
 import apsw
 from servers.postgres import PostgresServer
 from servers.proxy import Proxy
-from servers.redis import DURABLE, RedisServer, running
+from servers.redis import DURABLE, running
 
 Step = Callable[[], Awaitable[None]]
 _numbers = itertools.count(1)
@@ -75,15 +74,24 @@ class SqliteTarget:
         await asyncio.wait([self._flapping])
 
 
-class PostgresTarget:
-    """A server behind a proxy on this machine."""
+class Server(Protocol):
+    """What the servers of the tests can be made to do."""
+
+    def kill(self) -> None: ...
+    def restart(self) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+class ServerTarget:
+    """A server behind a proxy on this machine, which keeps every write."""
 
     ordinary = ("frozen", "killed")
     soak = ("cut", "refused", "paused")
 
-    def __init__(self, server: PostgresServer, proxy: Proxy) -> None:
-        self.direct = server.url_of(f"outage{next(_numbers)}")
-        self.url = self.direct.replace(f":{server.port}/", f":{proxy.port}/")
+    def __init__(self, url: str, server: Server, port: int, proxy: Proxy) -> None:
+        self.direct = url
+        self.url = url.replace(f":{port}", f":{proxy.port}")
         self._server = server
         self._proxy = proxy
         self.faults: dict[str, tuple[Step, Step]] = {
@@ -126,62 +134,11 @@ class PostgresTarget:
         self._server.resume()
 
 
-class ValkeyTarget:
-    """A server behind a proxy on this machine, which keeps every write."""
-
-    ordinary = ("frozen", "killed")
-    soak = ("cut", "refused", "paused")
-
-    def __init__(self, server: RedisServer, proxy: Proxy) -> None:
-        self.direct = server.url
-        self.url = f"redis://127.0.0.1:{proxy.port}"
-        self._server = server
-        self._proxy = proxy
-        self.faults: dict[str, tuple[Step, Step]] = {
-            "frozen": (self._freeze, self._thaw),
-            "killed": (self._kill, self._restart),
-            "cut": (self._cut, self._mend),
-            "refused": (self._refuse, self._accept),
-            "paused": (self._pause, self._resume),
-        }
-
-    async def _freeze(self) -> None:
-        self._proxy.freeze()
-
-    async def _thaw(self) -> None:
-        self._proxy.thaw()
-
-    async def _kill(self) -> None:
-        self._server.kill()
-
-    async def _restart(self) -> None:
-        await asyncio.to_thread(self._server.restart)
-
-    async def _cut(self) -> None:
-        self._proxy.cut_replies = True
-
-    async def _mend(self) -> None:
-        self._proxy.cut_replies = False
-
-    async def _refuse(self) -> None:
-        self._proxy.refusing = True
-        self._proxy.cut()
-
-    async def _accept(self) -> None:
-        self._proxy.refusing = False
-
-    async def _pause(self) -> None:
-        self._server.signal(signal.SIGSTOP)
-
-    async def _resume(self) -> None:
-        self._server.signal(signal.SIGCONT)
-
-
 @asynccontextmanager
 async def valkey(folder: Path) -> AsyncIterator[Target]:
     with running(folder / "valkey", "valkey", *DURABLE) as server:
         async with Proxy(server.port) as proxy:
-            yield ValkeyTarget(server, proxy)
+            yield ServerTarget(server.url, server, server.port, proxy)
 
 
 @asynccontextmanager
@@ -194,13 +151,14 @@ async def postgres(folder: Path) -> AsyncIterator[Target]:
     server = await asyncio.to_thread(PostgresServer().start)
     try:
         async with Proxy(server.port) as proxy:
-            yield PostgresTarget(server, proxy)
+            url = server.url_of(f"outage{next(_numbers)}")
+            yield ServerTarget(url, server, server.port, proxy)
     finally:
         await asyncio.to_thread(server.remove)
 
 
 ENGINES = {
     "sqlite": (sqlite, SqliteTarget.ordinary, SqliteTarget.soak),
-    "valkey": (valkey, ValkeyTarget.ordinary, ValkeyTarget.soak),
-    "postgres": (postgres, PostgresTarget.ordinary, PostgresTarget.soak),
+    "valkey": (valkey, ServerTarget.ordinary, ServerTarget.soak),
+    "postgres": (postgres, ServerTarget.ordinary, ServerTarget.soak),
 }

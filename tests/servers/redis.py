@@ -121,6 +121,12 @@ class RedisServer:
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 
+    def pause(self) -> None:
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.signal(signal.SIGCONT)
+
     def restart(self) -> None:
         if self._process is not None:
             self.kill()
