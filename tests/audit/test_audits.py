@@ -45,7 +45,7 @@ def test_a_dictionary_in_the_process_forgets_and_is_not_shared() -> None:
 
 
 def test_three_json_files_lose_turns_that_race_and_all_on_a_full_disk() -> None:
-    report = audited("naive:json-files", "races", "outage")
+    report = audited("naive:json-files", "races", "outage", race_turns=100)
     races = answer(report, "races")
     assert races.verdict == "fail"
     assert "lost" in races.summary or "could not be written" in races.summary
@@ -86,7 +86,7 @@ def test_a_memory_that_is_wrong_in_one_way_fails_with_that_finding(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent.parent}:{':'.join(sys.path)}")
     url = f"sqlite:///{tmp_path}/agents.db"
-    report = audited(f"{BROKEN}:{memory}", question, url=url, duration=2.4)
+    report = audited(f"{BROKEN}:{memory}", question, url=url, duration=2.4, race_turns=600)
     assert answer(report, question).verdict in BAD
     assert finding in answer(report, question).summary
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 
 def part(count: int, work: Callable[[int], None]) -> None:
@@ -26,3 +28,8 @@ def part(count: int, work: Callable[[int], None]) -> None:
         children.append(child)
     failed = [child for child in children if os.waitpid(child, 0)[1]]
     assert not failed, f"{len(failed)} of {count} processes failed"
+
+
+def tell(said: Any) -> None:
+    """A line to whoever started the crowd, in one write: `print` may part it from its end."""
+    os.write(1, json.dumps(said).encode() + b"\n")

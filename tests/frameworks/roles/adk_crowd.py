@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ from holdfast.integrations.google_adk import HoldfastSessionService
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from frameworks.adk_model import APP, ask, waiter
-from frameworks.crowd import part
+from frameworks.crowd import part, tell
 
 TURNS = 1
 
@@ -24,7 +23,7 @@ TURNS = 1
 async def say(store: holdfast.Store, name: str) -> None:
     runner = waiter(HoldfastSessionService(store), name, tools=())
     await ask(runner, name)
-    print(json.dumps([name, "done"]), flush=True)
+    tell([name, "done"])
 
 
 async def at_once(number: int) -> None:
@@ -32,7 +31,7 @@ async def at_once(number: int) -> None:
         try:
             await say(store, f"{number}.at once")
         except StaleSessionError:
-            print(json.dumps([f"{number}.at once", "refused"]), flush=True)
+            tell([f"{number}.at once", "refused"])
 
 
 async def in_turns(number: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ from holdfast.integrations.strands import HoldfastSessionRepository
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from frameworks.crowd import part
+from frameworks.crowd import part, tell
 from frameworks.strands_model import waiter
 
 TURNS = 1
@@ -25,7 +24,7 @@ def say(store: holdfast.sync.Store, name: str) -> None:
     repository = HoldfastSessionRepository(store)
     manager = RepositorySessionManager("crowd", session_repository=repository)
     waiter(manager, name)(name)
-    print(json.dumps([name, "done"]), flush=True)
+    tell([name, "done"])
 
 
 def at_once(number: int) -> None:
@@ -33,7 +32,7 @@ def at_once(number: int) -> None:
         try:
             say(store, f"{number}.at once")
         except (SessionException, EventLoopException):
-            print(json.dumps([f"{number}.at once", "refused"]), flush=True)
+            tell([f"{number}.at once", "refused"])
 
 
 def in_turns(number: int) -> None:
