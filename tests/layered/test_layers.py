@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from servers.ports import free_port
 from servers.postgres import PostgresServer
 
 import holdfast
@@ -266,9 +266,3 @@ def test_credentials_may_be_given_by_layer() -> None:
         layer_urls("postgresql://b/x", named, {"users": token, "workflows": other})
     for url in layer_urls("postgresql://b/x", named, token).values():
         assert url.credentials is token
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

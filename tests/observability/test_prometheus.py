@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -18,6 +17,7 @@ from typing import Any
 import apsw
 import pytest
 from processes.children import Child
+from servers.ports import free_port
 
 from holdfast import monitoring
 from holdfast.catalogue import CATALOGUE
@@ -143,9 +143,7 @@ class Prometheus:
         shutil.copy(monitoring.HERE / "prometheus-rules.yml", folder)
         config = CONFIG.format(rules=folder / "prometheus-rules.yml", port=port)
         (folder / "prometheus.yml").write_text(config)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{free.getsockname()[1]}"
+        address = f"127.0.0.1:{free_port()}"
         self.url = f"http://{address}/api/v1"
         self.process = subprocess.Popen(
             [

@@ -16,7 +16,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from servers.postgres import PostgresServer, as_nobody, free_port, give
+from servers.ports import free_port
+from servers.postgres import PostgresServer, as_nobody, give
 from system_packages import find, is_required
 
 READY_SECONDS = 15.0

@@ -11,7 +11,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+
+from servers.ports import free_port
 
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0
@@ -249,12 +250,6 @@ def give(folder: Path) -> None:
     if os.getuid() == 0:
         user = pwd.getpwnam("nobody")
         os.chown(folder, user.pw_uid, user.pw_gid)
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 def _children(pid: int) -> list[int]:

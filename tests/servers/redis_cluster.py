@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from servers.redis import RedisServer, free_port
+from servers.ports import free_port
+from servers.redis import RedisServer
 
 PRIMARIES = 3
 SLOTS = 16_384
@@ -28,7 +29,7 @@ class RedisCluster:
         settings = settings or ("--appendonly", "no")
         count = PRIMARIES * (1 + replicas)
         self.nodes = [
-            RedisServer(folder / f"node{n}", name, *SETTINGS, *settings, port=_low_port())
+            RedisServer(folder / f"node{n}", name, *SETTINGS, *settings, port=free_port())
             for n in range(count)
         ]
 
@@ -163,15 +164,6 @@ def running_sentinels(folder: Path, name: str = "valkey") -> Iterator[RedisSenti
         yield sentinels.start()
     finally:
         sentinels.stop()
-
-
-def _low_port() -> int:
-    """A free port whose cluster bus port, 10,000 higher, exists too."""
-    for _ in range(1000):
-        port = free_port()
-        if port < 55_000:
-            return port
-    raise RuntimeError("no free port below 55,000")
 
 
 def _field(reply: bytes, name: bytes) -> int:
