@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
+import socket
+import struct
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -19,9 +23,10 @@ import pytest
 from processes.children import Child
 from servers.ports import free_port
 
-from holdfast import monitoring
+from holdfast import monitoring, sync
 from holdfast.catalogue import CATALOGUE
 from holdfast.exporters.prometheus import CONTENT_TYPE, serve
+from holdfast.metrics import Metrics
 from observability import scrapes
 from observability.colours import ok
 from observability.tools import missing
@@ -30,7 +35,7 @@ HELLO = {"role": "user", "content": "hello"}
 PATIENCE = 30.0
 
 CONFIG = """\
-global: {{scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}}
+global: {{scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 200ms}}
 rule_files: [{rules}]
 scrape_configs:
   - job_name: agents
@@ -103,6 +108,33 @@ async def test_every_label_in_a_scrape_is_one_of_the_catalogue(store: Any) -> No
             assert set(sample.labels) == by_name[family.name], family.name
 
 
+class Late:
+    """A store whose metrics come when nobody waits for them any more."""
+
+    def __init__(self, store: sync.Store, gone: threading.Event) -> None:
+        self._store, self._gone = store, gone
+        self._measures = store._measures
+
+    def metrics(self) -> Metrics:
+        assert self._gone.wait(PATIENCE)
+        return self._store.metrics()
+
+
+def test_a_scraper_that_hangs_up_leaves_no_traceback(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = threading.Event()
+    caplog.set_level(logging.DEBUG, "holdfast.exporters")
+    with sync.open("memory://") as store, serve(Late(store, gone), port=0) as endpoint:
+        with socket.create_connection(("127.0.0.1", endpoint.port)) as scraper:
+            scraper.sendall(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n")
+            scraper.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        gone.set()
+        until(lambda: "scrape not answered" in caplog.messages, "a word about it in the log")
+    assert {record.levelno for record in caplog.records} == {logging.DEBUG}
+    assert capsys.readouterr().err == ""
+
+
 # --- the rules --------------------------------------------------------------------------
 
 
@@ -136,7 +168,7 @@ def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not()
 
 
 class Prometheus:
-    """A real server that scrapes one address, five times a second."""
+    """A real server that scrapes one address, twice a second."""
 
     def __init__(self, path: str, folder: Path, port: int) -> None:
         folder.mkdir()

@@ -9,10 +9,11 @@ Or put `store.metrics().prometheus()` behind a route of your own web framework.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from holdfast.exporters.source import Source, look
 
@@ -37,7 +38,7 @@ class Endpoint:
         class Handler(_Handler):
             source = store
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
+        self._server = _Server((host, port), Handler)
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
         self.url = f"http://{host}:{self.port}/metrics"
@@ -62,6 +63,14 @@ class Endpoint:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A scraper that hung up is its own affair; anything else is told with its traceback."""
+        gone = isinstance(sys.exc_info()[1], ConnectionError)
+        level = logging.DEBUG if gone else logging.ERROR
+        logger.log(level, "scrape not answered", exc_info=True)
 
 
 class _Handler(BaseHTTPRequestHandler):
