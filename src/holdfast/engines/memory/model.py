@@ -6,34 +6,27 @@ This is the reference that other engines are compared with, so clarity beats spe
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import NamedTuple
 
 import msgspec
 
 from holdfast.codec import decode, encode
-from holdfast.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
-from holdfast.engines.leases import blocks, extend, grant, is_fenced, is_held, masked, released
+from holdfast.engine import GRACE
+from holdfast.engines.leases import blocks, is_fenced, is_held
+from holdfast.engines.memory.cell import Cell, is_remembered
+from holdfast.engines.memory.logs import with_log
+from holdfast.engines.memory.writes import apply, checked, holds, remember_op, restored
 from holdfast.ops import (
-    Absent,
     Acquire,
     Append,
     Applied,
-    Check,
     Commit,
     CommitOutcome,
-    CommitsAt,
     Conflict,
-    Delete,
-    DocumentAt,
     Drop,
     Duplicate,
     Entity,
-    Entry,
     Fence,
     Fenced,
     Fetch,
@@ -42,113 +35,21 @@ from holdfast.ops import (
     Head,
     Held,
     KeyReused,
-    Lease,
     List,
     Listed,
-    Log,
-    LogAt,
-    NotDroppedSince,
     NotYours,
     Op,
     Outcome,
-    Put,
     Release,
     Renew,
-    Replace,
     Restore,
-    SetHead,
-    StatusIn,
     Sweep,
     Swept,
-    Trim,
     Unheld,
     Value,
-    Write,
     check_shape,
     digest_of,
 )
-
-
-class Stamp(NamedTuple):
-    """What every append leaves behind, whatever becomes of its entries."""
-
-    last: int  # the number of its last entry
-    op: str
-    at: float
-    key: str | None = None
-    digest: int | None = None  # where there is a key
-
-
-@dataclass
-class Cell:
-    """One entity, with what is remembered of its earlier lives."""
-
-    owner: str = ""
-    status: str = ""
-    label: str = ""
-    due: float | None = None
-    retain: float | None = None
-    expires: float | None = 0.0  # 0: gone; None: for ever
-    created: float = 0.0
-    updated: float = 0.0
-    version: int = 0
-    stamp: str = ""
-    base: int = 0
-    base_stamp: str = ""
-    commits: int = 0
-    life: int = 0
-    dropped: float = 0.0
-    lease: Lease | None = None
-    entries: dict[int, Entry] = field(default_factory=dict)
-    stamps: list[Stamp] = field(default_factory=list)  # oldest first
-    documents: dict[str, Value] = field(default_factory=dict)
-    keys: dict[str, Stamp] = field(default_factory=dict)
-    ops: dict[str, tuple[Applied, float]] = field(default_factory=dict)  # oldest first
-
-    def exists(self, now: float) -> bool:
-        return self.expires is None or now < self.expires
-
-    def reborn(self) -> Cell:
-        """A new life: only the remembered ops, the counters and the last token carry over."""
-        return Cell(
-            commits=self.commits,
-            life=self.life + 1,
-            dropped=self.dropped,
-            lease=released(self.lease) if self.lease else None,
-            ops=dict(self.ops),
-        )
-
-    def head(self, now: float) -> Head:
-        if not self.exists(now):
-            return Head(commits=self.commits, life=self.life, dropped=self.dropped)
-        return Head(
-            exists=True,
-            owner=self.owner,
-            status=self.status,
-            label=self.label,
-            due=self.due,
-            retain=self.retain,
-            expires=self.expires,
-            created=self.created,
-            updated=self.updated,
-            version=self.version,
-            stamp=self.stamp,
-            base=self.base,
-            live=len(self.entries),
-            commits=self.commits,
-            life=self.life,
-            dropped=self.dropped,
-            lease=masked(self.lease),
-        )
-
-    def stamp_at(self, seq: int) -> str | None:
-        """The op of the append that made entry `seq`; None if that is not known."""
-        if seq == self.base:
-            return self.base_stamp
-        if not self.base < seq <= self.version:
-            return None
-        at = bisect_left(self.stamps, seq, key=lambda stamp: stamp.last)
-        return self.stamps[at].op if at < len(self.stamps) else self.stamp
 
 
 class Model:
@@ -385,218 +286,6 @@ class Model:
             entities += 1
             rows += 1
         return Swept(entities, rows)
-
-
-# --- the rules, one by one --------------------------------------------------------------
-
-
-def holds(check: Check, head: Head, cell: Cell) -> bool:
-    """Whether a check other than a fence is met."""
-    if isinstance(check, LogAt):
-        same = check.stamp is None or check.stamp == head.stamp
-        return check.version == head.version and same
-    if isinstance(check, DocumentAt):
-        value = cell.documents.get(check.name)
-        if value is None:
-            return check.version == 0
-        return check.version == value.version and check.stamp in (None, value.stamp)
-    if isinstance(check, Absent):
-        return not head.exists
-    if isinstance(check, StatusIn):
-        return head.status in check.statuses
-    if isinstance(check, CommitsAt):
-        return head.commits == check.commits
-    if isinstance(check, NotDroppedSince):
-        return head.dropped < check.at
-    return True  # fences and holders were checked before
-
-
-def checked(cell: Cell, commit: Commit, before: dict[str, Value]) -> dict[str, Value]:
-    """The current values of every document a conflict is about."""
-    names = [c.name for c in commit.checks if isinstance(c, DocumentAt)]
-    return before | {n: cell.documents[n] for n in names if n in cell.documents}
-
-
-def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float) -> None:
-    """Carry out one write that nothing refuses any more."""
-    match write:
-        case Append(bodies=bodies, key=key):
-            last = cell.version + len(bodies)
-            for seq, body in enumerate(bodies, cell.version + 1):
-                cell.entries[seq] = Entry(seq, now, body, op, key if seq == last else None)
-            cell.version = last
-            cell.stamp = op
-            digest = None if key is None else digest_of(bodies)
-            cell.stamps.append(Stamp(last, op, now, key, digest))
-            if key is not None:
-                cell.keys[key] = cell.stamps[-1]
-            restart_retention(cell, now)
-        case Put(name=name, value=value):
-            old = cell.documents.get(name)
-            version = old.version + 1 if old else 1
-            cell.documents[name] = Value(value, version, op, now, cell.version)
-            written[name] = version
-        case Delete(name=name):
-            cell.documents.pop(name, None)
-            written[name] = 0
-        case Trim(upto=upto):
-            upto = min(upto, cell.version)
-            if upto > cell.base:
-                stamp = cell.stamp_at(upto) or ""
-                cell.base, cell.base_stamp = upto, stamp
-                cell.entries = {s: e for s, e in cell.entries.items() if s > upto}
-        case Replace(entries=entries):
-            for seq, new_body in entries.items():
-                entry = cell.entries.get(seq)
-                if entry is not None and new_body is None:
-                    del cell.entries[seq]
-                elif entry is not None and new_body is not None:
-                    cell.entries[seq] = Entry(seq, entry.at, new_body, entry.stamp, entry.key)
-        case Acquire():
-            cell.lease = grant(cell.lease, write, now)
-            restart_retention(cell, now)
-        case Renew(ttl=ttl):
-            assert cell.lease is not None
-            cell.lease = extend(cell.lease, ttl, now)
-            restart_retention(cell, now)
-        case Release():
-            assert cell.lease is not None
-            cell.lease = released(cell.lease)
-        case SetHead():
-            set_head(write, cell, now)
-        case Drop() | Restore():
-            raise AssertionError("handled alone")
-
-
-def set_head(write: SetHead, cell: Cell, now: float) -> None:
-    if write.status is not None:
-        cell.status = write.status
-    if write.label is not None:
-        cell.label = write.label
-    if write.owner is not None:
-        cell.owner = write.owner
-    if write.due is not None:
-        cell.due = write.due or None
-    if write.due_in is not None:
-        cell.due = now + write.due_in
-    if write.retain is not None:
-        cell.retain = write.retain or None
-        cell.expires = None
-        restart_retention(cell, now)
-
-
-def restart_retention(cell: Cell, now: float) -> None:
-    """The retention counts from now, but what somebody holds does not expire in their hands."""
-    if cell.retain is not None:
-        held_until = cell.lease.until if cell.lease else 0.0
-        cell.expires = max(now + cell.retain, held_until)
-
-
-def remember_op(cell: Cell, op: str, outcome: Applied, now: float) -> None:
-    """Add this op and forget those that are both old and many."""
-    plain = msgspec.structs.replace(outcome, values={})
-    cell.ops[op] = (plain, now)
-    surplus = len(cell.ops) - OPS_KEPT
-    for old in list(cell.ops)[: max(0, surplus)]:
-        if cell.ops[old][1] > now - OPS_SECONDS and len(cell.ops) <= OPS_MOST:
-            break
-        del cell.ops[old]
-
-
-def restored(write: Restore, cell: Cell, exists: bool) -> Cell:
-    """The entity as a backup has it: made anew, or with one more part of it."""
-    if not write.continued or not exists:
-        cell = cell.reborn()
-        cell.ops.clear()
-    head = write.head
-    cell.owner, cell.status, cell.label = head.owner, head.status, head.label
-    cell.due, cell.retain, cell.expires = head.due, head.retain, head.expires
-    cell.created, cell.updated, cell.commits = head.created, head.updated, head.commits
-    cell.version, cell.stamp = head.version, head.stamp
-    cell.base, cell.base_stamp = head.base, head.base_stamp
-    cell.dropped = max(cell.dropped, head.dropped)
-    token = max(head.token, cell.lease.token if cell.lease else 0)
-    cell.lease = Lease(token, "", "", 0.0, 0.0) if token else None
-    cell.documents.update(write.documents)
-    if write.entries:
-        restore_entries(write.entries, cell)
-    return cell
-
-
-def restore_entries(entries: tuple[Entry, ...], cell: Cell) -> None:
-    """These numbers, from the first to the last, and no others between them."""
-    numbers = range(entries[0].seq, entries[-1].seq + 1)
-    cell.entries = {seq: e for seq, e in cell.entries.items() if seq not in numbers}
-    cell.stamps = [stamp for stamp in cell.stamps if stamp.last not in numbers]
-    for entry, following in zip(entries, (*entries[1:], None), strict=True):
-        if entry.body:
-            cell.entries[entry.seq] = msgspec.structs.replace(entry, digest=None)
-        stamp = Stamp(entry.seq, entry.stamp, entry.at, entry.key, entry.digest)
-        if following is None or following.stamp != entry.stamp:
-            cell.stamps.append(stamp)
-        if entry.key is not None:
-            cell.keys[entry.key] = stamp
-    cell.entries = dict(sorted(cell.entries.items()))
-    cell.stamps.sort(key=lambda stamp: stamp.last)
-
-
-def is_remembered(keyed: Stamp, cell: Cell, now: float) -> bool:
-    """Whether the key of this append still counts."""
-    return keyed.at > now - KEY_SECONDS and keyed.last > cell.version - KEYS_KEPT
-
-
-def whole_log(log: Log, cell: Cell, now: float) -> list[Entry]:
-    """The entries with all that a restore needs, and what is left of those that are gone."""
-    upto = cell.version if log.upto is None else log.upto
-    found = {seq: entry for seq, entry in cell.entries.items() if log.after < seq <= upto}
-    for stamp in cell.stamps:
-        seq, key = stamp.last, stamp.key
-        if not log.after < seq <= upto:
-            continue
-        known = seq > cell.base or (key is not None and is_remembered(stamp, cell, now))
-        if seq in found:
-            found[seq] = msgspec.structs.replace(found[seq], digest=stamp.digest)
-        elif known:
-            found[seq] = Entry(seq, stamp.at, "", stamp.op, key, stamp.digest)
-    return [found[seq] for seq in sorted(found)][: log.first]
-
-
-def with_log(fetched: Fetched, log: Log, cell: Cell, now: float) -> Fetched:
-    """The fetched parts plus the log's, or the news that the log is not the one meant."""
-    head = fetched.head
-    if log.after > cell.version:
-        return Fetched(head=head, reset=True)
-    if log.stamp is not None and log.after >= cell.base and log.stamp != cell.stamp_at(log.after):
-        return Fetched(head=head, reset=True)
-    if log.whole:
-        entries = whole_log(log, cell, now)
-        token = cell.lease.token if cell.lease else 0
-        return msgspec.structs.replace(
-            fetched,
-            head=msgspec.structs.replace(head, base_stamp=cell.base_stamp, token=token),
-            count=len(entries),
-            first=entries[0].seq if entries else 0,
-            entries=tuple(entries),
-            truncated=log.after < cell.base,
-        )
-    upto = cell.version if log.upto is None else min(log.upto, cell.version)
-    numbers = range(max(log.after, cell.base) + 1, upto + 1)
-    if log.last is not None:
-        newest = (cell.entries[n] for n in reversed(numbers) if n in cell.entries)
-        entries = list(islice(newest, log.last))[::-1]
-    else:
-        oldest = (cell.entries[n] for n in numbers if n in cell.entries)
-        entries = list(islice(oldest, log.first))
-    return Fetched(
-        head=head,
-        lines="" if log.details else "\n".join(e.body for e in entries),
-        count=len(entries),
-        first=entries[0].seq if entries else 0,
-        entries=tuple(entries) if log.details else (),
-        documents=fetched.documents,
-        unchanged=fetched.unchanged,
-        truncated=log.after < cell.base,
-    )
 
 
 def shown(value: Value, values: bool) -> Value:
