@@ -1,27 +1,22 @@
-"""Strands Agents: `pip install 'holdfast[strands]'`.
-
-    repository = HoldfastSessionRepository(store, user="u-42")
-    manager = RepositorySessionManager("s-abc123", session_repository=repository)
-    agent = Agent(agent_id="waiter", session_manager=manager)
-
-A session is a Holdfast thread: its messages are the thread's messages, in the form in which the
-model sees them; the session and its agents are documents beside them. `HoldfastStorage` is the same
-store for Strands' snapshots.
-
-Strands calls repositories from blocking code, so both take a store of `holdfast.sync.open`.
-"""
+"""Sessions, agents and messages."""
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import json
-from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple
 
-import holdfast.sync
-from holdfast.codec import check_commit, decode, encode, encode_messages
-from holdfast.errors import HoldfastError, InvalidInput, StateConflictError, StoreUnavailable
+from strands.session.session_repository import SessionRepository
+from strands.types.exceptions import SessionException
+from strands.types.session import Session, SessionAgent, SessionMessage
+
+from holdfast.codec import check_commit, decode, encode_messages
+from holdfast.errors import HoldfastError, StateConflictError, StoreUnavailable
+from holdfast.integrations.strands.messages import (
+    agent_of,
+    as_message,
+    as_session_message,
+    plain_json,
+)
+from holdfast.integrations.strands.stores import OnStore
 from holdfast.ops import (
     Absent,
     Append,
@@ -33,8 +28,6 @@ from holdfast.ops import (
     Entity,
     Fetch,
     KeyReused,
-    List,
-    Listed,
     Log,
     LogAt,
     Put,
@@ -47,20 +40,8 @@ from holdfast.records import Cursor
 from holdfast.state.scope import refuse, stored
 from holdfast.store import Retention
 
-try:
-    from strands.session.session_repository import SessionRepository
-    from strands.storage.storage import Storage
-    from strands.types.exceptions import SessionException, StorageError
-    from strands.types.session import Session, SessionAgent, SessionMessage
-except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
-    raise InvalidInput(
-        "this adapter needs Strands Agents; install it with: pip install 'holdfast[strands]'"
-    ) from error
-
 SESSION = "session"
 OPEN = StatusIn(("strands",))
-BLOB = "blob"
-DATA = "data"
 
 
 class Seen(NamedTuple):
@@ -71,7 +52,7 @@ class Seen(NamedTuple):
     created_at: str | None
 
 
-class HoldfastSessionRepository(SessionRepository):
+class HoldfastSessionRepository(OnStore, SessionRepository):
     """Sessions of Strands in a store. Make one for each session manager: it costs nothing.
 
     It remembers how far it has read. What another replica has written meanwhile is never
@@ -81,24 +62,11 @@ class HoldfastSessionRepository(SessionRepository):
     """
 
     def __init__(self, store: Any, *, user: str | None = None, retain: Retention = None) -> None:
-        self._store = blocking(store)
+        super().__init__(store)
         self._user = user
         self._retain = retain
-        self._own = False
         self._read: dict[tuple[str, str], Cursor] = {}  # by session and agent
         self._documents: dict[tuple[str, str], Seen] = {}  # by session and name
-
-    @classmethod
-    def from_url(cls, url: str, **options: Any) -> Self:
-        """A repository with a store of its own: `close()` it. Several should share one store."""
-        repository = cls(holdfast.sync.open(url), **options)
-        repository._own = True
-        return repository
-
-    def close(self) -> None:
-        """Let go of a store that `from_url` opened; one that was passed in is left alone."""
-        if self._own:
-            self._store.close()
 
     def _thread(self, session_id: str) -> Any:
         return self._store.thread(session_id, user=self._user, retain=self._retain)
@@ -337,159 +305,6 @@ class HoldfastSessionRepository(SessionRepository):
                 return None
 
 
-class HoldfastStorage(Storage):
-    """What Strands keeps as bytes under keys: snapshots of agents, memories, offloaded content.
-
-    Make one for each agent: with `conflict="raise"` it remembers what it has read, and replacing
-    what another replica has written since raises `StorageError` ("overwrite": it replaces it). A
-    store that does not answer raises `StorageError` too. Kept until it is deleted.
-    """
-
-    def __init__(
-        self,
-        store: Any,
-        *,
-        user: str | None = None,
-        conflict: Literal["raise", "overwrite"] = "raise",
-    ) -> None:
-        if conflict not in ("raise", "overwrite"):
-            raise InvalidInput(f'conflict= is "raise" or "overwrite", not {conflict!r}')
-        self._store = blocking(store)
-        self._scope = self._store._scope
-        self._user = user
-        self._conflict = conflict
-        self._own = False
-        self._read: dict[str, DocumentAt] = {}
-
-    @classmethod
-    def from_url(cls, url: str, **options: Any) -> Self:
-        """A storage with a store of its own: `close()` it. Several should share one store."""
-        storage = cls(holdfast.sync.open(url), **options)
-        storage._own = True
-        return storage
-
-    def close(self) -> None:
-        """Let go of a store that `from_url` opened; one that was passed in is left alone."""
-        if self._own:
-            self._store.close()
-
-    async def write(self, key: str, data: bytes) -> None:
-        """Store bytes under a key, in the place of what was there."""
-        await self._run(self._write, key, bytes(data))
-
-    async def read(self, key: str) -> bytes | None:
-        """The bytes under a key, or None."""
-        found: bytes | None = await self._run(self._read_data, key)
-        return found
-
-    async def delete(self, key: str) -> None:
-        """Remove a key; nothing happens if it is missing."""
-        await self._run(self._delete, key)
-
-    async def list(self, query: str = "") -> list[str]:
-        """The keys that begin so, sorted."""
-        return sorted(await self._run(lambda: [*self._keys(query)]))
-
-    def namespace(self, prefix: str) -> Any:
-        """The same storage with a prefix before every key."""
-        from strands.storage.storage import _NamespacedStorage
-
-        return _NamespacedStorage(self, prefix)
-
-    async def _run(self, call: Callable[..., Any], *args: Any) -> Any:
-        """In a thread: Strands runs each invocation in an event loop of its own."""
-        try:
-            return await asyncio.to_thread(call, *args)
-        except HoldfastError as error:
-            raise StorageError(str(error)) from error
-
-    def _entity(self, key: str) -> Entity:
-        entity: Entity = self._scope.entity(BLOB, key)
-        return entity
-
-    def _write(self, key: str, data: bytes) -> None:
-        entity = self._entity(key)
-        text = data_json(data)
-        check_commit(len(text), self._scope.limits)
-        at = self._read.get(key) if self._conflict == "raise" else None
-        checks = () if at is None else (at,)
-        op = self._scope.world.new_id()
-        outcome = self._scope.commit(entity, (Put(DATA, text),), checks, owner=self._user, op=op)
-        applied = stored(outcome, entity)
-        if at is not None:
-            self._read[key] = DocumentAt(DATA, applied.documents[DATA], op)
-
-    def _read_data(self, key: str) -> bytes | None:
-        fetched = self._scope.fetch(Fetch(self._entity(key), self._user, documents=(DATA,)))
-        value = fetched.documents.get(DATA)
-        if value is None:
-            self._read[key] = DocumentAt(DATA, 0)
-            return None
-        self._read[key] = DocumentAt(DATA, value.version, value.stamp)
-        return data_of(value.json)
-
-    def _delete(self, key: str) -> None:
-        entity = self._entity(key)
-        stored(self._scope.commit(entity, (Drop(),), owner=self._user), entity)
-        self._read.pop(key, None)
-
-    def _keys(self, prefix: str) -> Iterator[str]:
-        after: str | None = None
-        while True:
-            page = List(
-                self._scope.namespace,
-                kind=BLOB,
-                owner=self._user,
-                prefix=prefix,
-                limit=self._scope.capabilities.page,
-                after=after,
-            )
-            (listed,) = self._scope.execute((page,))
-            assert isinstance(listed, Listed)
-            for found in listed.entities:
-                yield found.entity.id
-            if listed.next is None:
-                return
-            after = listed.next
-
-
-def blocking(store: Any) -> Any:
-    """A store that blocking code can use, or `InvalidInput`."""
-    if not isinstance(store, holdfast.sync.Store):
-        raise InvalidInput(
-            "Strands calls its stores from blocking code: pass one of holdfast.sync.open(url), or "
-            f"use from_url(url); this is {type(store).__name__}"
-        )
-    return store
-
-
-def as_message(agent_id: str, message: SessionMessage) -> dict[str, Any]:
-    """A message as the model sees it, with what Strands keeps beside it in `strands`."""
-    kept = json.loads(plain_json(message.to_dict()))
-    shown = kept["message"] if kept["redact_message"] is None else kept["redact_message"]
-    beside = {"agent": agent_id, **kept}
-    if kept["redact_message"] is None:
-        del beside["message"]
-    else:
-        del beside["redact_message"]
-    return {**shown, "strands": beside}
-
-
-def as_session_message(message: dict[str, Any]) -> SessionMessage:
-    """The way back."""
-    shown = {name: value for name, value in message.items() if name != "strands"}
-    beside = message["strands"]
-    if "redact_message" in beside:
-        return SessionMessage.from_dict({**beside, "message": shown})
-    return SessionMessage.from_dict({**beside, "redact_message": shown})
-
-
-def agent_of(message: dict[str, Any]) -> str | None:
-    """Whose message it is; None: not one of Strands."""
-    beside = message.get("strands")
-    return beside.get("agent") if isinstance(beside, dict) else None
-
-
 def taken(session_id: str, agent_id: str, index: int) -> SessionException:
     return SessionException(
         f"Message {index} of agent {agent_id} in session {session_id} was written by another "
@@ -505,23 +320,3 @@ def conflict(outcome: Any, entity: Entity) -> StateConflictError:
         if isinstance(error, StateConflictError):
             return error
         return StateConflictError(str(error))
-
-
-def plain_json(value: Any) -> str:
-    """The JSON text of what Strands serialises: its enumerations are text."""
-    return encode(json.loads(json.dumps(value)), "the state of the agent")
-
-
-def data_json(data: bytes) -> str:
-    """Bytes as JSON text, readable where they are text."""
-    try:
-        return encode({"text": data.decode()}, "the data")
-    except UnicodeDecodeError:
-        return encode({"base64": base64.b64encode(data).decode()}, "the data")
-
-
-def data_of(text: str) -> bytes:
-    kept = decode(text)
-    if "text" in kept:
-        return bytes(kept["text"], "utf-8")
-    return base64.b64decode(kept["base64"])
