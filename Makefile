@@ -12,6 +12,7 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info
 STAMP := $(VENV)/.made-with-$(VERSION)
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTEST := $(BIN)/python -m pytest -q --no-header
+AGAIN := $(BIN)/python tools/once_more.py
 
 # Whatever the caller's shell carries must not leak into the tools.
 unexport PYTHONPATH PYTHONHOME
@@ -52,8 +53,8 @@ packages: $(STAMP) ## Debian packages that some tests need, where they may be in
 	@$(BIN)/python tools/system_packages.py
 
 test: lint types drift packages ## lint, types, drift, then every test but the soaks
-	@$(PYTEST) -n $(JOBS) --dist worksteal -m "not soak and not timing" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
-	@$(PYTEST) -m "timing and not soak" $(ARGS) || [ $$? -eq 5 ]
+	@$(PYTEST) -n $(JOBS) --dist worksteal -m "not soak and not timing" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ]) || $(AGAIN)
+	@$(PYTEST) -m "timing and not soak" $(ARGS) || [ $$? -eq 5 ] || $(AGAIN)
 
 soak: $(STAMP) ## the long tests
 	@$(PYTEST) -m soak $(ARGS)
