@@ -16,7 +16,7 @@ from holdfast.testing.clock import SteppableWorld
 from holdfast.testing.faults import FaultyStore, open_faulty
 from holdfast.world import World
 
-IMPATIENT = Policy(read_timeout=0.1, write_timeout=0.1, breaker_seconds=0.05)
+IMPATIENT = Policy(read_timeout=0.4, write_timeout=0.4, breaker_seconds=0.05)
 
 
 def say(text: str) -> dict[str, Any]:
@@ -106,7 +106,7 @@ async def test_refusals_of_a_store_that_works_are_never_suppressed(
 
 
 async def test_the_policy_can_say_to_raise(place: str, tmp_path: Path) -> None:
-    policy = Policy(read_timeout=0.1, write_timeout=0.1, threads="raise")
+    policy = Policy(read_timeout=0.4, write_timeout=0.4, threads="raise")
     async with open_store(place, tmp_path, policy=policy) as store:
         with store.faults.unavailable(), pytest.raises(StoreUnavailable):
             await store.thread("s-1").append(say("one"))
