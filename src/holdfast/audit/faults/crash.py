@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from holdfast.audit.servers import OwnServer
 
-NOTICING = 5.0  # seconds for the end of a connection to be seen
+NOTICING = 1.0  # seconds for the end of a connection to be seen
 
 
 class Killed:
@@ -56,6 +56,6 @@ async def _has_ended(reader: asyncio.StreamReader) -> bool:
         async with asyncio.timeout(NOTICING):
             return await reader.read(1) == b""
     except TimeoutError:
-        return False
+        return reader.at_eof()
     except OSError:
         return True

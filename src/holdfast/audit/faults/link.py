@@ -29,7 +29,7 @@ class Proxy:
         self.ports: list[int] = []  # of this machine, one for each target
         self.refusing = False
         self.delay = 0.0
-        self.most: int | None = None  # connections at once; None: any number
+        self.most: int | None = None  # connections to each server; None: any number
         self.touched = 0  # connections or pieces that a fault has met: none proves nothing
         self._rate = 0.0
         self._due = 0.0  # when all that was let through at this rate has passed
@@ -38,11 +38,12 @@ class Proxy:
         self._thawed.set()
         self._opened = asyncio.Event()
         self._servers: list[asyncio.Server] = []
-        self._tasks: dict[asyncio.Task[None], None] = {}  # the oldest first
+        # Each connection's target, the oldest connection first.
+        self._tasks: dict[asyncio.Task[None], tuple[str, int]] = {}
 
     async def open(self) -> None:
         for target in self._targets:
-            server = await asyncio.start_server(self._to(target), "127.0.0.1", 0)
+            server = await asyncio.start_server(self._accepting(target), "127.0.0.1", 0)
             self._servers.append(server)
             self.ports.append(server.sockets[0].getsockname()[1])
 
@@ -72,12 +73,16 @@ class Proxy:
             self._opened = asyncio.Event()
 
     def cut(self, but: int = 0) -> None:
-        """End all connections but so many, the oldest."""
-        for task in list(self._tasks)[but:]:
-            self.touched += 1
-            task.cancel()
+        """End all connections but so many to each server, the oldest."""
+        for target in self._targets:
+            for task in self._to_server(target)[but:]:
+                self.touched += 1
+                task.cancel()
 
-    def _to(self, target: tuple[str, int]) -> Any:
+    def _to_server(self, target: tuple[str, int]) -> list[asyncio.Task[None]]:
+        return [task for task, to in self._tasks.items() if to == target]
+
+    def _accepting(self, target: tuple[str, int]) -> Any:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await self._accept(target, reader, writer)
 
@@ -86,13 +91,14 @@ class Proxy:
     async def _accept(
         self, target: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        if self.refusing or (self.most is not None and len(self._tasks) >= self.most):
+        full = self.most is not None and len(self._to_server(target)) >= self.most
+        if self.refusing or full:
             self.touched += 1
             writer.transport.abort()
             return
         task = asyncio.current_task()
         assert task is not None
-        self._tasks[task] = None
+        self._tasks[task] = target
         try:
             await self._connect(target, reader, writer)
         except (asyncio.CancelledError, OSError):
