@@ -47,7 +47,7 @@ async def _one(stage: Stage, fault: Fault, thread: str, origin: float) -> Outage
         disturbed = replica.send(
             "outage:disturb", thread=thread, seconds=stage.sizes.outage, known=known, origin=origin
         )
-        await asyncio.sleep(stage.sizes.outage)
+        await _until_all_was_asked(stage, replica)
     finally:
         await fault.end(replica)
     end = time.monotonic()
@@ -74,6 +74,16 @@ async def _one(stage: Stage, fault: Fault, thread: str, origin: float) -> Outage
         recovery,
         said["hung"],
     )
+
+
+async def _until_all_was_asked(stage: Stage, replica: Replica) -> None:
+    """The fault lasts as long as the replica asks, however late it began."""
+    try:
+        await replica.until(
+            lambda events: any("asked" in each for each in events), stage.sizes.outage + HUNG
+        )
+    except (Failed, TimeoutError) as error:
+        stage.say(f"the replica did not go on: {error}")
 
 
 async def found(stage: Stage, replica: Replica, thread: str, kept: list[str]) -> list[str]:
@@ -112,6 +122,7 @@ async def disturb(
         calls.add(asyncio.create_task(append(target, thread, name, accepted, origin)))
         number += 1
         await asyncio.sleep(EVERY)
+    tell(asked=number)
     done, hanging = await asyncio.wait(calls, timeout=HUNG)
     for call in hanging:
         call.cancel()
