@@ -17,9 +17,8 @@ from uuid import uuid4
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast import __version__, backup
-from holdfast.audit import safety
-from holdfast.audit.commands import shell
+from holdfast import __version__
+from holdfast.audit import backups, safety
 from holdfast.audit.faults.choosing import Faults
 from holdfast.audit.fleet import Fleet
 from holdfast.audit.history import Record
@@ -27,7 +26,7 @@ from holdfast.audit.scraping import firing, scraped
 from holdfast.audit.servers import OwnServer, own_server
 from holdfast.audit.stage import Sizes, Stage
 from holdfast.audit.targets import Place
-from holdfast.audit.targets.choosing import choose, create, file_url, title
+from holdfast.audit.targets.choosing import choose, create, title
 from holdfast.audit.workloads import (
     crashing,
     drilling,
@@ -290,61 +289,22 @@ class Audit:
         )
 
     async def _drill(self, stage: Stage) -> None:
+        how = self._procedure()
+        if how is not None:
+            self.record.drill = await drilling.conduct(stage, *how)
+
+    def _procedure(self) -> backups.Procedure | None:
+        """How this target is backed up and restored; None: nobody has said."""
         options, place = self.options, self.place
         if options.backup_command and options.restore_command:
-            await self._drill_by_command(stage)
-        elif place.kind == "statefulset":
-            await self._drill_division(stage)
-        elif place.kind == "store" and "backup" in self.record.provides:
-            file = os.path.join(self.folder, "drill.backup")
-            restored = file_url(os.path.join(self.folder, "restored.db"))
-
-            def save() -> str:
-                return backup.backup(place.name, file, namespace=place.namespace).moment
-
-            def put_back() -> dict[str, Any]:
-                backup.restore(file, restored, namespace=place.namespace)
-                return {"name": restored, "kind": "store"}
-
-            self.record.drill = await drilling.conduct(stage, save, put_back, "holdfast backup")
-
-    async def _drill_division(self, stage: Stage) -> None:
-        """Each of the files by itself: there is no moment that they share."""
-        names = [f"agents-{number}.db" for number in range(int(self.place.name))]
-        restored = os.path.join(self.folder, "restored")
-        os.makedirs(restored)
-        namespace = self.place.namespace
-
-        def save() -> str:
-            for name in names:
-                path = os.path.join(self.folder, name)
-                backup.backup(file_url(path), f"{path}.backup", namespace=namespace)
-            return "entity"
-
-        def put_back() -> dict[str, Any]:
-            for name in names:
-                copy = file_url(os.path.join(restored, name))
-                file = os.path.join(self.folder, f"{name}.backup")
-                backup.restore(file, copy, namespace=namespace)
-            return {"folder": restored}
-
-        self.record.drill = await drilling.conduct(stage, save, put_back, "holdfast backup")
-
-    async def _drill_by_command(self, stage: Stage) -> None:
-        options, field = self.options, "name" if self.place.kind == "store" else "url"
-        if options.restored is None:
-            raise InvalidInput("--restored says where --restore-command puts the copy: a URL")
-
-        def save() -> str:
-            shell(options.backup_command or "", self.place.namespace)
-            return "entity"
-
-        def put_back() -> dict[str, Any]:
-            shell(options.restore_command or "", self.place.namespace)
-            return {field: options.restored}
-
-        said = "your own commands"
-        self.record.drill = await drilling.conduct(stage, save, put_back, said)
+            return backups.by_commands(
+                place, options.backup_command, options.restore_command, options.restored
+            )
+        if place.kind == "statefulset":
+            return backups.of_division(place)
+        if place.kind == "store" and "backup" in self.record.provides:
+            return backups.of_store(place)
+        return None
 
     def _pool(self, connections: int | None) -> int | None:
         if connections is None or self.place.kind != "store":
