@@ -20,6 +20,12 @@ from holdfast.audit.commands import shell
 from holdfast.audit.history import Outage, Record
 
 KILLED = "the server is killed and restarted"
+HASTY = {
+    "synchronous_commit": "off",
+    "wal_writer_delay": "10s",  # nothing but its own clock lets it write
+    "wal_writer_flush_after": "1GB",
+    "fsync": "off",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -75,22 +81,15 @@ def test_a_durable_server_keeps_what_it_acknowledged_and_nothing_is_left_of_it(
     assert crash_of(record).kills == 2
     assert lost(crash_of(record)) == 0
     report = judged(record)
-    assert answer(report, "outage").verdict == "pass"
+    assert answer(report, "outage").verdict in ("pass", "warn")
     assert answer(report, "settings").verdict == "pass"
     assert list(tmp_path.iterdir()) == []
     assert processes_in(tmp_path) == []
 
 
 def test_a_postgresql_without_synchronous_commit_loses_what_it_acknowledged() -> None:
-    record = killed(
-        "postgres",
-        *("outage", "settings"),
-        synchronous_commit="off",
-        wal_writer_delay="10s",  # nothing but its own clock lets it write,
-        wal_writer_flush_after="1GB",
-        fsync="off",
-        recovery=1.0,  # perhaps not even the tables were written: then there is none
-    )
+    # Perhaps not even the tables were written: then there is no recovery.
+    record = killed("postgres", "outage", "settings", recovery=1.0, **HASTY)
     assert lost(crash_of(record)) > 0
     report = judged(record)
     assert answer(report, "outage").verdict == "fail"
@@ -106,10 +105,30 @@ def test_a_postgresql_as_it_comes_keeps_what_it_acknowledged() -> None:
     assert judged(record).verdict in ("pass", "warn")
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("kind", "settings", "loses"),
+    [("redis", {"appendonly": "no"}, True), ("valkey", {}, False), ("postgres", HASTY, True)],
+)
+def test_what_a_kill_shows_is_the_same_twenty_times_in_a_row(
+    kind: str, settings: dict[str, str], loses: bool
+) -> None:
+    for _ in range(20):
+        record = killed(kind, "outage", recovery=4.0, **settings)
+        assert (lost(crash_of(record)) > 0) == loses
+        assert (judged(record).verdict == "fail") == loses
+
+
 def test_a_postgresql_that_does_not_sync_is_told_by_its_setting() -> None:
     report = judged(killed("postgres", "settings", fsync="off"))
     assert answer(report, "settings").verdict == "fail"
     assert "fsync off" in answer(report, "settings").summary
+
+
+def restarted(server: RedisServer, command: str) -> Record:
+    return recorded(
+        small(server.url, "outage", restart_command=command, faults=("crash",), recovery=30.0)
+    )
 
 
 def test_a_server_of_somebody_elses_is_restarted_by_their_command(tmp_path: Path) -> None:
@@ -125,8 +144,7 @@ def test_a_server_of_somebody_elses_is_restarted_by_their_command(tmp_path: Path
         f"{start} </dev/null >{tmp_path}/log 2>&1 & echo $! >{number}\n"
     )
     try:
-        command = f"sh {script}"
-        record = recorded(small(server.url, "outage", restart_command=command, faults=("crash",)))
+        record = restarted(server, f"sh {script}")
     finally:
         os.kill(int(number.read_text()), signal.SIGKILL)
         server.stop()
@@ -139,7 +157,7 @@ def test_a_server_of_somebody_elses_is_restarted_by_their_command(tmp_path: Path
 def test_a_command_that_restarts_nothing_proves_nothing(tmp_path: Path) -> None:
     server = RedisServer(tmp_path, "valkey").start()
     try:
-        record = recorded(small(server.url, "outage", restart_command="true", faults=("crash",)))
+        record = restarted(server, "true")
     finally:
         server.stop()
     assert answer(judged(record), "outage").verdict == "unknown"
@@ -171,7 +189,9 @@ def test_an_audit_that_is_ended_takes_its_server_with_it(
         stderr=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    until(lambda: len(processes_in(tmp_path)) == 2)  # the server, and what waits beside it
+    children = Path(f"/proc/{audit.pid}/task/{audit.pid}/children")
+    until(lambda: len(children.read_text().split()) > 2)  # the server, its guard, and a replica
+    assert len(processes_in(tmp_path)) == 2
     audit.send_signal(number)
     audit.communicate(timeout=30)
     assert audit.returncode == code

@@ -26,7 +26,7 @@ from holdfast.audit.scraping import firing, scraped
 from holdfast.audit.servers import OwnServer, own_server
 from holdfast.audit.stage import Sizes, Stage
 from holdfast.audit.targets import Place
-from holdfast.audit.targets.choosing import choose, create, title
+from holdfast.audit.targets.choosing import choose, create, title, uses_server
 from holdfast.audit.workloads import (
     crashing,
     drilling,
@@ -127,6 +127,8 @@ class Audit:
                 self._server = own_server(options.with_server, options.server_settings)
             named, url = _named(options, self._server)
             self.place = choose(named, self.folder, namespace, url)
+            if self._server is not None and not uses_server(self.place):
+                raise InvalidInput(f"{options.target} uses no server: leave --with-server out")
             self._made = self._file_is_new()
         except BaseException:
             shutil.rmtree(self.folder)

@@ -43,7 +43,7 @@ async def conduct(stage: Stage, crash: Crash) -> Outage:
         spans.append(struck - origin)
         await crash.strike()
         recovery = await _recovered(stage, replica, thread, struck, recovery)
-        if recovery is None:
+        if recovery is None or not crash.fired:
             break
     end = time.monotonic() - origin
     await replica.ask("crashing:stop", thread=thread)
