@@ -174,6 +174,7 @@ def test_a_postgresql_is_told_another_address_and_keeps_its_name() -> None:
         (Place("factory", "a:b", "n", "/"), "--url"),
         (Place("factory", "a:b", "n", "/", url="mysql://a"), "mysql"),
         (Place("factory", "a:b", "n", "/", url="redis://a,b"), "several servers"),
+        (Place("factory", "a:b", "n", "/", url="postgresql://a?sslmode=verify-full"), "verified"),
         (Place("store", "redis+cluster://127.0.0.1:1", "n", "/"), "could not be found"),
     ],
 )

@@ -172,8 +172,9 @@ def test_a_server_that_is_not_installed_or_does_not_start_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = ["--with-server", "valkey", "--server-setting", "appendonly=maybe"]
-    assert cli.main(["audit", *wrong]) == 2
-    assert "does not start" in capsys.readouterr().err
+    for target in ([], ["naive:redis-document"]):
+        assert cli.main(["audit", *target, *wrong]) == 2
+        assert "does not start" in capsys.readouterr().err
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli.main(["audit", "--with-server", "valkey"]) == 2
     assert "install valkey" in capsys.readouterr().err

@@ -177,7 +177,10 @@ class Audit:
             await fleet.kill_all()
             await self._faults.close()
             try:
-                await self._clear(noted)
+                if self._server is None or self._server.is_running:
+                    await self._clear(noted)
+                else:
+                    self._remove_files()
             finally:
                 if self._server is not None:
                     self._server.remove()

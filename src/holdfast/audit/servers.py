@@ -54,6 +54,10 @@ class OwnServer:
     def url(self) -> str:
         raise NotImplementedError
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     async def start(self) -> None:
         """Start it, for the first time or again; returns when it answers."""
         await self._prepare()

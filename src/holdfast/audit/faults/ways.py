@@ -53,6 +53,8 @@ def _plainly(url: str | None) -> Way | str:
     if "," in rest.partition("/")[0]:
         return "no proxy can be put before several servers of a target that is not a store"
     parts = urlsplit(url)
+    if "sslmode=verify" in parts.query:
+        return "the name of its host is verified, and this target can be told no other address"
     user, at, _ = parts.netloc.rpartition("@")
 
     def change(ports: list[int]) -> dict[str, Any]:
