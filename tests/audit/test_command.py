@@ -68,6 +68,15 @@ def test_a_waiver_needs_a_reason_and_ends(tmp_path: Path) -> None:
         (["one:two", "three:four"], "one TARGET"),
         (["clean"], "URL"),
         (["compare"], "targets"),
+        (["compare", "statefulset:2", "--with-server", "redis"], "by itself"),
+        (["--with-server", "oracle"], "redis, valkey, postgres"),
+        (["--server-setting", "fsync=off"], "--with-server"),
+        (["--with-server", "postgres", "--server-setting", "fsync"], "fsync=off"),
+        (["--with-server", "postgres", "redis://127.0.0.1:1", "--yes"], "leave the URL out"),
+        (["--with-server", "postgres", "--restart-command", "true"], "--restart-command"),
+        (["statefulset:2", "--with-server", "postgres"], "uses no server"),
+        (["naive:json-files", "--with-server", "postgres"], "uses no server"),
+        (["--faults", "fire"], "crash, cut"),
     ],
 )
 def test_wrong_usage_says_what_to_do(

@@ -155,7 +155,7 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("concurrency", "unknown", "too few", changes(levels=[level(conversations=1)])),
     ("concurrency", "unknown", "lagging", changes(
         levels=[level(p95=150.0, windows=[150.0] * 3, lag=60.0)])),
-    ("outage", "fail", "1 accepted turn lost", changes(outages=[outage(found=["a"])])),
+    ("outage", "fail", "1 accepted turn of 2 lost", changes(outages=[outage(found=["a"])])),
     ("outage", "fail", "hung", changes(outages=[outage(hung=2)])),
     ("outage", "fail", "9.0 s to fail", slow_reads),
     ("outage", "fail", "incomplete history", changes(
@@ -163,10 +163,14 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("outage", "fail", "did not recover", changes(outages=[outage(recovery=None)])),
     ("outage", "warn", "refused", changes(
         outages=[outage(tried=[Tried("append", 0.1, 0.1, "error")])])),
-    ("outage", "warn", "do not say", changes(
+    ("outage", "warn", "1 error does not say", changes(
         outages=[outage(tried=[Tried("read", 0.1, 0.1, "error", "KeyError", False)])])),
     ("outage", "warn", "recovery took 9.0 s", changes(outages=[outage(recovery=9.0)])),
+    ("outage", "fail", "1 turn doubled", changes(outages=[outage(found=["a", "b", "b"])])),
+    ("outage", "fail", "recovery took 40 s", changes(outages=[outage(recovery=40.0)])),
     ("outage", "unknown", "no disturbance", changes(outages=[outage(fired=False)])),
+    ("outage", "unknown", "through a socket", changes(
+        outages=None, notes={"outage": "it is reached through a socket"})),
     ("monitoring", "fail", "percentiles", changes(
         monitoring=Monitoring("m", None, {}, True, 15, "alarm", 0.5))),
     ("monitoring", "fail", "no alarm", changes(
@@ -175,6 +179,9 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
         monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, True, 15, "a", 70.0))),
     ("monitoring", "unknown", "no outage", changes(
         monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, False, 0, None, None))),
+    ("monitoring", "unknown", "could be made: it is reached through a socket", changes(
+        monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, False, 0, None, None),
+        notes={"monitoring": "it is reached through a socket"})),
     ("monitoring", "unknown", "only 3 writes", changes(
         monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, True, 3, None, None))),
     ("races", "fail", "1 lost turn", changes(turn_race=TurnRace(TURNS, STORED[2:], 2))),

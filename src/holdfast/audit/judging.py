@@ -7,7 +7,7 @@ from datetime import date
 
 from holdfast.audit.history import Outage, Record
 from holdfast.audit.questions import QUESTIONS
-from holdfast.audit.questions.asking import Finding, Question
+from holdfast.audit.questions.asking import Finding, Question, plural
 from holdfast.audit.questions.growth import projection
 from holdfast.audit.questions.settings import read_settings
 from holdfast.audit.report import (
@@ -105,7 +105,9 @@ def _finding(question: Question, record: Record, limits: Mapping[str, float]) ->
     if any(getattr(record, field) is None for field in question.evidence):
         if problems:
             return Finding("error", f"it could not be tried: {problems[0]}")
-        return Finding("unknown", "there is no evidence: it was not tried, or could not be")
+        notes = [record.notes[name] for name in question.workloads if name in record.notes]
+        said = notes[0] if notes else "it was not tried, or could not be"
+        return Finding("unknown", f"there is no evidence: {said}")
     return question.judge(record, limits)
 
 
@@ -137,7 +139,7 @@ def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> 
 def _timelines(record: Record) -> list[Timeline]:
     found = [
         Timeline(
-            f"Lookups, {level.conversations} conversations",
+            f"Lookups, {plural(level.conversations, 'conversation')}",
             tuple(Moment(*moment) for moment in level.moments),
         )
         for level in record.levels or []

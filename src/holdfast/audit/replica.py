@@ -18,6 +18,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from holdfast.audit import routing
 from holdfast.audit.targets import Place, Target
 from holdfast.audit.targets.choosing import create
 
@@ -36,6 +37,8 @@ class Replica:
 
     async def run(self, lines: asyncio.StreamReader) -> None:
         place = msgspec.json.decode(await lines.readline(), type=Place)
+        if place.routes:
+            routing.take(place.routes)
         target = create(place)
         try:
             await target.call("open")

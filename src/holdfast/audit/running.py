@@ -6,9 +6,7 @@ import asyncio
 import hashlib
 import os
 import platform
-import shlex
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -19,17 +17,18 @@ from uuid import uuid4
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast import __version__, backup
-from holdfast.audit import safety
-from holdfast.audit.faults.disk import DiskFull, Locked, can_fill
-from holdfast.audit.faults.link import LABELS, LinkFault, Proxy, address, through
+from holdfast import __version__
+from holdfast.audit import backups, safety
+from holdfast.audit.faults.choosing import Faults
 from holdfast.audit.fleet import Fleet
 from holdfast.audit.history import Record
 from holdfast.audit.scraping import firing, scraped
+from holdfast.audit.servers import OwnServer, own_server
 from holdfast.audit.stage import Sizes, Stage
 from holdfast.audit.targets import Place
-from holdfast.audit.targets.choosing import choose, create, file_url, title
+from holdfast.audit.targets.choosing import choose, create, title, uses_server
 from holdfast.audit.workloads import (
+    crashing,
     drilling,
     growing,
     listing,
@@ -64,6 +63,10 @@ class Options(Struct, frozen=True):
     restored: str | None = None
     metrics_url: str | None = None
     alerts_url: str | None = None
+    with_server: str | None = None  # start one of this kind, and audit it
+    server_settings: dict[str, str] = {}
+    restart_command: str | None = None  # ends and starts a server that is not the audit's
+    faults: tuple[str, ...] = ()  # none: all
     observe: bool = False  # read settings and sizes, and write nothing
     declared: dict[str, Any] = {}
     command: str = "holdfast audit"
@@ -118,15 +121,25 @@ class Audit:
         self.show = show
         self.folder = tempfile.mkdtemp(prefix="holdfast-audit-")
         namespace = options.namespace or f"{safety.PREFIX}{uuid4().hex[:12]}"
+        self._server: OwnServer | None = None
         try:
-            self.place = choose(options.target, self.folder, namespace, options.url)
+            if options.with_server is not None:
+                self._server = own_server(options.with_server, options.server_settings)
+            named, url = _named(options, self._server)
+            self.place = choose(named, self.folder, namespace, url)
+            if self._server is not None and not uses_server(self.place):
+                raise InvalidInput(f"{options.target} uses no server: leave --with-server out")
             self._made = self._file_is_new()
         except BaseException:
             shutil.rmtree(self.folder)
+            if self._server is not None:
+                self._server.remove()
             raise
+        self._faults = Faults(self.place, self._server, options.restart_command, options.faults)
+        target, said = _said(options, self.place)
         self.record = Record(
-            target=_safe(self.place) if options.target else "sqlite (embedded)",
-            title=title(self.place) if options.target else "SQLite (embedded)",
+            target=target,
+            title=said,
             profile=options.profile,
             seed=options.seed,
             command=options.command,
@@ -134,7 +147,6 @@ class Audit:
             declared=options.declared,
             environment=_environment(options),
         )
-        self._proxy: Proxy | None = None
         self._places = [self.place]
 
     def _file_is_new(self) -> str | None:
@@ -150,7 +162,10 @@ class Audit:
         fleet = Fleet(self.place)
         noted = False
         try:
-            if self.place.kind == "store" and not self.options.observe:
+            if self._server is not None:
+                self.show(f"starting {self.options.with_server}")
+                await self._server.start()
+            elif self.place.kind == "store" and not self.options.observe:
                 await safety.refuse_used(self.place.name, self.place.namespace)
                 await safety.note(self.place.name, self.place.namespace)
                 noted = True
@@ -160,7 +175,15 @@ class Audit:
         finally:
             self.show("removing what was written")
             await fleet.kill_all()
-            await self._clear(noted)
+            await self._faults.close()
+            try:
+                if self._server is None or self._server.is_running:
+                    await self._clear(noted)
+                else:
+                    self._remove_files()
+            finally:
+                if self._server is not None:
+                    self._server.remove()
             self.record.seconds = round(time.monotonic() - began, 1)
         return self.record
 
@@ -207,7 +230,7 @@ class Audit:
 
     def _without_urls(self, text: str) -> str:
         """A target's own error may show how it was reached."""
-        for url in (self.options.target, self.options.url):
+        for url in (self.place.name, self.place.url):
             if url is not None and "://" in url:
                 text = text.replace(url, parse(url).safe)
         return text[:500]
@@ -233,9 +256,7 @@ class Audit:
             field, conduct = plain[name]
             setattr(record, field, await conduct(stage))
         elif name == "outage":
-            faults = await self._faults()
-            if faults:
-                record.outages = await outage.conduct(stage, faults)
+            await self._disturb(stage)
         elif name == "monitoring":
             await self._monitor(stage)
         elif name == "backup":
@@ -244,54 +265,25 @@ class Audit:
             record.growing, costs = await growing.conduct(stage)
             record.costs = replace(costs, pool=self._pool(costs.max_connections))
 
-    # --- faults ---------------------------------------------------------------------
-
-    async def _faults(self) -> list[Any]:
-        """What can be done to this target's storage."""
-        linked = await self._link()
-        if linked is not None:
-            proxy, changed = linked
-            return [LinkFault(proxy, kind, changed) for kind in LABELS]
-        found: list[Any] = []
-        if can_fill() and self._on_files():
-            found.append(self._full_disk())
-        if self.place.kind == "store":
-            path = safety.file_of(parse(self.place.name))
-            if path is not None:
-                found.append(Locked(path))
-        return found
-
-    async def _link(self) -> tuple[Proxy, dict[str, Any]] | None:
-        """A proxy in front of the target's server, and what leads replicas through it."""
-        field = "name" if self.place.kind == "store" else "url"
-        url = getattr(self.place, field)
-        where = None if url is None else address(url)
-        if where is None:
-            return None
-        if self._proxy is None:
-            self._proxy = Proxy(*where)
-            await self._proxy.open()
-        return self._proxy, {field: through(url, self._proxy.port)}
-
-    def _full_disk(self) -> DiskFull:
-        return DiskFull() if self.place.kind != "naive" else DiskFull(room=256)
-
-    def _on_files(self) -> bool:
-        if self.place.kind == "store":
-            return safety.file_of(parse(self.place.name)) is not None
-        return self.place.kind == "statefulset" or (
-            self.place.kind == "naive" and self.place.name == "json-files"
-        )
+    async def _disturb(self, stage: Stage) -> None:
+        """Whatever can be done to the target's storage."""
+        crash, found = await self._faults.crash(), []
+        if crash is not None:
+            found.append(await crashing.conduct(stage, crash))
+        faults = await self._faults.all()
+        if faults:
+            found += await outage.conduct(stage, faults, found[-1].end if found else 0.0)
+        if found:
+            self.record.outages = found
+        elif self._faults.why_none:
+            self.record.notes["outage"] = self._faults.why_none
 
     # --- questions with parts of the user's own -------------------------------------
 
     async def _monitor(self, stage: Stage) -> None:
-        linked = await self._link()
-        fault: Any = None
-        if linked is not None:
-            fault = LinkFault(linked[0], "refuse", linked[1])
-        elif can_fill() and self._on_files():
-            fault = self._full_disk()
+        fault = await self._faults.alarming()
+        if fault is None and self._faults.why_none:
+            self.record.notes["monitoring"] = self._faults.why_none
         metrics, alerts = self.options.metrics_url, self.options.alerts_url
         self.record.monitoring = await monitoring.conduct(
             stage,
@@ -302,61 +294,22 @@ class Audit:
         )
 
     async def _drill(self, stage: Stage) -> None:
+        how = self._procedure()
+        if how is not None:
+            self.record.drill = await drilling.conduct(stage, *how)
+
+    def _procedure(self) -> backups.Procedure | None:
+        """How this target is backed up and restored; None: nobody has said."""
         options, place = self.options, self.place
         if options.backup_command and options.restore_command:
-            await self._drill_by_command(stage)
-        elif place.kind == "statefulset":
-            await self._drill_division(stage)
-        elif place.kind == "store" and "backup" in self.record.provides:
-            file = os.path.join(self.folder, "drill.backup")
-            restored = file_url(os.path.join(self.folder, "restored.db"))
-
-            def save() -> str:
-                return backup.backup(place.name, file, namespace=place.namespace).moment
-
-            def put_back() -> dict[str, Any]:
-                backup.restore(file, restored, namespace=place.namespace)
-                return {"name": restored, "kind": "store"}
-
-            self.record.drill = await drilling.conduct(stage, save, put_back, "holdfast backup")
-
-    async def _drill_division(self, stage: Stage) -> None:
-        """Each of the files by itself: there is no moment that they share."""
-        names = [f"agents-{number}.db" for number in range(int(self.place.name))]
-        restored = os.path.join(self.folder, "restored")
-        os.makedirs(restored)
-        namespace = self.place.namespace
-
-        def save() -> str:
-            for name in names:
-                path = os.path.join(self.folder, name)
-                backup.backup(file_url(path), f"{path}.backup", namespace=namespace)
-            return "entity"
-
-        def put_back() -> dict[str, Any]:
-            for name in names:
-                copy = file_url(os.path.join(restored, name))
-                file = os.path.join(self.folder, f"{name}.backup")
-                backup.restore(file, copy, namespace=namespace)
-            return {"folder": restored}
-
-        self.record.drill = await drilling.conduct(stage, save, put_back, "holdfast backup")
-
-    async def _drill_by_command(self, stage: Stage) -> None:
-        options, field = self.options, "name" if self.place.kind == "store" else "url"
-        if options.restored is None:
-            raise InvalidInput("--restored says where --restore-command puts the copy: a URL")
-
-        def save() -> str:
-            _shell(options.backup_command or "", self.place.namespace)
-            return "entity"
-
-        def put_back() -> dict[str, Any]:
-            _shell(options.restore_command or "", self.place.namespace)
-            return {field: options.restored}
-
-        said = "your own commands"
-        self.record.drill = await drilling.conduct(stage, save, put_back, said)
+            return backups.by_commands(
+                place, options.backup_command, options.restore_command, options.restored
+            )
+        if place.kind == "statefulset":
+            return backups.of_division(place)
+        if place.kind == "store" and "backup" in self.record.provides:
+            return backups.of_store(place)
+        return None
 
     def _pool(self, connections: int | None) -> int | None:
         if connections is None or self.place.kind != "store":
@@ -366,8 +319,6 @@ class Audit:
     # --- clearing away --------------------------------------------------------------
 
     async def _clear(self, noted: bool) -> None:
-        if self._proxy is not None:
-            await self._proxy.close()
         if self.place.kind in ("naive", "factory"):
             for place in self._places:
                 target = create(place)
@@ -402,17 +353,24 @@ def plan(options: Options) -> str:
     )
 
 
-def _shell(command: str, namespace: str) -> None:
-    ran = subprocess.run(
-        command,
-        shell=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "HOLDFAST_AUDIT_NAMESPACE": namespace},
-        check=False,
-    )
-    if ran.returncode:
-        raise InvalidInput(f"{shlex.split(command)[0]} failed: {ran.stderr.strip()[-300:]}")
+def _named(options: Options, server: OwnServer | None) -> tuple[str | None, str | None]:
+    """The target and its URL: a server of the audit's own is the one or the other."""
+    if server is None:
+        return options.target, options.url
+    if options.url is not None or "://" in (options.target or ""):
+        raise InvalidInput("--with-server starts the server that is audited: leave the URL out")
+    return (server.url, None) if options.target is None else (options.target, server.url)
+
+
+def _said(options: Options, place: Place) -> tuple[str, str]:
+    """The target for a report, and in words."""
+    if options.with_server is not None:
+        started = f"{options.with_server} (started by the audit)"
+        said = started if options.target is None else f"{title(place)} on {started}"
+        return said, said
+    if options.target is None:
+        return "sqlite (embedded)", "SQLite (embedded)"
+    return _safe(place), title(place)
 
 
 def _safe(place: Place) -> str:

@@ -19,6 +19,8 @@ import msgspec
 
 from holdfast.audit import comparing, safety
 from holdfast.audit.config import Config, read_config
+from holdfast.audit.faults.choosing import NAMES as FAULTS
+from holdfast.audit.faults.choosing import named
 from holdfast.audit.history import Record
 from holdfast.audit.judging import report as judged
 from holdfast.audit.profiles import PROFILES, sizes_of, thresholds_of
@@ -27,6 +29,7 @@ from holdfast.audit.rendering import baseline, junit, markdown, page, schema, te
 from holdfast.audit.rendering.redaction import redact
 from holdfast.audit.report import Report
 from holdfast.audit.running import Audit, Options, plan
+from holdfast.audit.servers import KINDS, read_settings
 from holdfast.cli import FAILED, INTERRUPTED, OK
 from holdfast.cli.tables import table
 from holdfast.errors import InvalidInput
@@ -43,6 +46,8 @@ examples:
   holdfast audit sqlite:///agents.db --profile full --output audit
   holdfast audit naive:json-files                 see what fails
   holdfast audit memory_of_mine:create            your own class; see: holdfast audit init
+  holdfast audit --with-server postgres           one that is started for this, and killed
+  holdfast audit --with-server redis --server-setting appendonly=no --only outage,settings
   holdfast audit compare statefulset:3 redis://… postgresql://… --yes
   holdfast audit clean redis://…                  remove what a killed audit has left
 
@@ -68,6 +73,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, metavar="N", help="repeat an audit's choices")
     add("--url", metavar="URL", help="the server of a naive: or module:factory target")
     add("--namespace", metavar="NAME", help="an empty one to work in (default: a new one)")
+    add("--with-server", metavar="KIND", help=f"start one and audit it: {', '.join(KINDS)}")
+    add(
+        "--server-setting",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a setting of that server, e.g. fsync=off; can be repeated",
+    )
+    add("--restart-command", metavar="CMD", help="kills and restarts your server, for question 8")
+    add("--faults", metavar="NAME,NAME", help=f"these alone: {', '.join(FAULTS)}")
     add("--yes", action="store_true", help="do not ask before it begins")
     add("--dry-run", action="store_true", help="say what would be done, and do nothing")
     add("--observe", action="store_true", help="read settings and sizes, and write no state")
@@ -124,7 +139,7 @@ def _recorded(options: argparse.Namespace, config: Config) -> Record | None:
             raise InvalidInput(f"{options.saved} holds no saved audit: {error}") from error
     asked = _asked(options, config)
     if options.dry_run:
-        print(f"would audit {asked.target or 'an embedded SQLite store'}: {plan(asked)}")
+        print(f"would audit {_what(asked)}: {plan(asked)}")
         return None
     _confirm(options, asked)
     return asyncio.run(_audit(asked))
@@ -156,6 +171,10 @@ def _asked(options: argparse.Namespace, config: Config) -> Options:
         restored=options.restored,
         metrics_url=options.metrics_url,
         alerts_url=options.alerts_url,
+        with_server=options.with_server,
+        server_settings=_settings(options),
+        restart_command=options.restart_command,
+        faults=named(options.faults),
         observe=options.observe,
         declared=config.declare,
         command=_command(options, target, seed),
@@ -170,11 +189,22 @@ def _command(options: argparse.Namespace, target: str | None, seed: int) -> str:
     words += ["--profile", options.profile, "--seed", str(seed)]
     if options.url is not None:
         words += ["--url", parse(options.url).safe]
-    for name in ("replicas", "conversations", "rate", "duration"):
+    for name in ("replicas", "conversations", "rate", "duration", "with_server", "faults"):
         value = getattr(options, name)
         if value is not None:
-            words += [f"--{name}", f"{value}"]
+            words += [f"--{name.replace('_', '-')}", f"{value}"]
+    for setting in options.server_setting:
+        words += ["--server-setting", setting]
     return shlex.join(words)
+
+
+def _settings(options: argparse.Namespace) -> dict[str, str]:
+    """Those of a server of the audit's own."""
+    if options.server_setting and options.with_server is None:
+        raise InvalidInput("--server-setting is for a server that the audit starts: --with-server")
+    if options.restart_command is not None and options.with_server is not None:
+        raise InvalidInput("the audit itself restarts what it starts: leave --restart-command out")
+    return read_settings(options.server_setting)
 
 
 def _numbers(text: str) -> list[int]:
@@ -208,8 +238,18 @@ def _confirm(options: argparse.Namespace, asked: Options) -> None:
     if not sys.stdin.isatty():
         raise InvalidInput("nobody is there to agree: pass --yes, or --dry-run to see the plan")
     print(f"About to audit {_shown(asked.target)}: {plan(asked)}.", file=sys.stderr)
+    if asked.restart_command is not None:
+        print(f"The server is restarted by: {asked.restart_command}", file=sys.stderr)
     if input("Go on? [y/N] ").strip().lower() not in ("y", "yes"):
         raise InvalidInput("nothing was done")
+
+
+def _what(asked: Options) -> str:
+    what = _shown(asked.target) if asked.target is not None else ""
+    if asked.with_server is None:
+        return what or "an embedded SQLite store"
+    own = f"a {asked.with_server} server of its own"
+    return f"{what} on {own}" if what else own
 
 
 def _shown(target: str) -> str:
@@ -246,6 +286,8 @@ def _show(what: str) -> None:
 
 def _compare(options: argparse.Namespace, targets: list[str]) -> int:
     """Audit each of them a little, and show them side by side."""
+    if options.with_server is not None:
+        raise InvalidInput("compare takes URLs: --with-server is for one audit by itself")
     if not targets:
         raise InvalidInput("compare takes targets: holdfast audit compare statefulset:3 redis://…")
     config = read_config(options.config)

@@ -1,62 +1,56 @@
-"""The way to a server, through a proxy that can cut, freeze, slow and refuse it."""
+"""The way to a server, through a proxy that can cut, freeze, slow, choke and refuse it."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any, Literal
-from urllib.parse import urlsplit, urlunsplit
 
-PORTS = {"redis": 6379, "postgres": 5432, "postgresql": 5432}
-Kind = Literal["cut", "freeze", "slow", "refuse"]
+Kind = Literal["cut", "freeze", "slow", "throttle", "exhaust", "refuse"]
 LABELS: dict[Kind, str] = {
     "cut": "the link is cut again and again",
     "freeze": "the link is frozen",
     "slow": "the link is slow (300 ms)",
+    "throttle": "the link is throttled (4 kB/s)",
+    "exhaust": "no connection beyond the first is let in",
     "refuse": "connections are refused",
 }
 SLOW = 0.3
+RATE = 4000.0  # bytes a second, of all connections together
 CUTS = 0.2  # seconds between two cuts
 
 
-def address(url: str) -> tuple[str, int] | None:
-    """Where one server listens; None if it is not one server, or not reached by plain TCP."""
-    scheme, _, rest = url.partition("://")
-    if scheme not in PORTS or "," in rest.partition("/")[0]:
-        return None
-    parts = urlsplit(url)
-    return parts.hostname or "127.0.0.1", parts.port or PORTS[scheme]
-
-
-def through(url: str, port: int) -> str:
-    """The same URL, by way of a port of this machine."""
-    parts = urlsplit(url)
-    user, at, _ = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user}{at}127.0.0.1:{port}"))
-
-
 class Proxy:
-    """Between the replicas and a server."""
+    """Between the replicas and one server, or each of several: what is done is done to all."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._target = (host, port)
-        self.port = 0
+    def __init__(self, targets: Sequence[tuple[str, int]]) -> None:
+        self._targets = list(targets)
+        self.ports: list[int] = []  # of this machine, one for each target
         self.refusing = False
         self.delay = 0.0
+        self.most: int | None = None  # connections to each server; None: any number
         self.touched = 0  # connections or pieces that a fault has met: none proves nothing
+        self._rate = 0.0
+        self._due = 0.0  # when all that was let through at this rate has passed
         self._frozen = False
         self._thawed = asyncio.Event()
         self._thawed.set()
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._opened = asyncio.Event()
+        self._servers: list[asyncio.Server] = []
+        # Each connection's target, the oldest connection first.
+        self._tasks: dict[asyncio.Task[None], tuple[str, int]] = {}
 
     async def open(self) -> None:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
+        for target in self._targets:
+            server = await asyncio.start_server(self._accepting(target), "127.0.0.1", 0)
+            self._servers.append(server)
+            self.ports.append(server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        assert self._server is not None
-        self._server.close()
+        for server in self._servers:
+            server.close()
+        self.throttle(0.0)
         self.thaw()
         self.cut()
         while self._tasks:
@@ -70,29 +64,53 @@ class Proxy:
         self._frozen = False
         self._thawed.set()
 
-    def cut(self) -> None:
-        for task in self._tasks:
-            self.touched += 1
-            task.cancel()
+    def throttle(self, rate: float) -> None:
+        """So many bytes a second from now on; 0: as fast as may be, also what is waiting."""
+        self._rate = rate
+        self._due = 0.0
+        self._opened.set()
+        if rate:
+            self._opened = asyncio.Event()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.refusing:
+    def cut(self, but: int = 0) -> None:
+        """End all connections but so many to each server, the oldest."""
+        for target in self._targets:
+            for task in self._to_server(target)[but:]:
+                self.touched += 1
+                task.cancel()
+
+    def _to_server(self, target: tuple[str, int]) -> list[asyncio.Task[None]]:
+        return [task for task, to in self._tasks.items() if to == target]
+
+    def _accepting(self, target: tuple[str, int]) -> Any:
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self._accept(target, reader, writer)
+
+        return accept
+
+    async def _accept(
+        self, target: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        full = self.most is not None and len(self._to_server(target)) >= self.most
+        if self.refusing or full:
             self.touched += 1
             writer.transport.abort()
             return
         task = asyncio.current_task()
         assert task is not None
-        self._tasks.add(task)
+        self._tasks[task] = target
         try:
-            await self._connect(reader, writer)
+            await self._connect(target, reader, writer)
         except (asyncio.CancelledError, OSError):
             pass  # this very connection was cut
         finally:
-            self._tasks.discard(task)
+            del self._tasks[task]
             writer.transport.abort()
 
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection(*self._target)
+    async def _connect(
+        self, target: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        there, back = await asyncio.open_connection(*target)
         try:
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._pass_on(reader, back))
@@ -104,14 +122,26 @@ class Proxy:
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65_536):
-            if self.delay or self._frozen:
+            if self.delay or self._frozen or self._rate:
                 self.touched += 1
             if self.delay:
                 await asyncio.sleep(self.delay)
+            if self._rate:
+                await self._choke(len(data))
             await self._thawed.wait()
             writer.write(data)
             await writer.drain()
         raise EOFError
+
+    async def _choke(self, size: int) -> None:
+        """Wait until this many bytes may have passed, or the throttle was opened."""
+        now = time.monotonic()
+        self._due = max(now, self._due) + size / self._rate
+        try:
+            async with asyncio.timeout(self._due - now):
+                await self._opened.wait()
+        except TimeoutError:
+            pass
 
 
 class LinkFault:
@@ -132,6 +162,12 @@ class LinkFault:
             proxy.freeze()
         elif self._kind == "slow":
             proxy.delay = SLOW
+        elif self._kind == "throttle":
+            proxy.throttle(RATE)
+        elif self._kind == "exhaust":
+            proxy.most = 1
+            proxy.cut(but=1)
+            self._touched = proxy.touched  # only whoever wants another one meets it
         elif self._kind == "refuse":
             proxy.refusing = True
             proxy.cut()
@@ -148,6 +184,8 @@ class LinkFault:
             self._cutting.cancel()
         self._proxy.refusing = False
         self._proxy.delay = 0.0
+        self._proxy.most = None
+        self._proxy.throttle(0.0)
         self._proxy.thaw()
 
     def fired(self, tried: Sequence[object]) -> bool:

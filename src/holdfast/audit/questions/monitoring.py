@@ -24,7 +24,8 @@ def judge(record: Record, limits: Limits) -> Finding:
     if not seen.lookups or len(there) < len(PERCENTILES):
         return Finding("fail", f"{seen.source} do not show the percentiles of lookups", facts)
     if not seen.outage:
-        said = "the percentiles are there; no outage could be made, so the alarm is not known"
+        why = record.notes.get("monitoring", "so the alarm is not known")
+        said = f"the percentiles are there; no outage could be made: {why}"
         return Finding("unknown", said, facts)
     if seen.alarm is None:
         if seen.suppressed < 10:

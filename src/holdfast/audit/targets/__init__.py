@@ -52,6 +52,7 @@ class Place(Struct, frozen=True):
     folder: str  # a folder of the audit's own
     replica: int = 0
     url: str | None = None  # for naive and factory targets that need one
+    routes: dict[str, int] = {}  # "host:port" → the port of this machine that leads there
 
 
 class Conflict(Exception):

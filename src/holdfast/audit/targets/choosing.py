@@ -57,6 +57,13 @@ def create(place: Place) -> Target:
     return Target(Division(place) if place.kind == "statefulset" else StoreTarget(place))
 
 
+def uses_server(place: Place) -> bool:
+    """Whether what it stores is in a server that its URL names."""
+    if place.kind == "naive":
+        return NAIVE[place.name].needs_url
+    return place.kind != "statefulset"
+
+
 def title(place: Place) -> str:
     """The target in words."""
     if place.kind == "store":

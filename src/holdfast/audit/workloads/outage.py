@@ -27,8 +27,9 @@ class Fault(Protocol):
     def fired(self, tried: Sequence[Tried]) -> bool: ...
 
 
-async def conduct(stage: Stage, faults: Sequence[Fault]) -> list[Outage]:
-    origin = time.monotonic()
+async def conduct(stage: Stage, faults: Sequence[Fault], since: float = 0.0) -> list[Outage]:
+    """`since` is when they begin, in seconds from the first disturbance of all."""
+    origin = time.monotonic() - since
     found = []
     for number, fault in enumerate(faults):
         stage.say(fault.label)
@@ -46,7 +47,7 @@ async def _one(stage: Stage, fault: Fault, thread: str, origin: float) -> Outage
         disturbed = replica.send(
             "outage:disturb", thread=thread, seconds=stage.sizes.outage, known=known, origin=origin
         )
-        await asyncio.sleep(stage.sizes.outage)
+        await _until_all_was_asked(stage, replica)
     finally:
         await fault.end(replica)
     end = time.monotonic()
@@ -59,10 +60,9 @@ async def _one(stage: Stage, fault: Fault, thread: str, origin: float) -> Outage
     try:
         said = await asyncio.wait_for(disturbed, HUNG + 10.0)
     except (Failed, TimeoutError):
-        said = {"tried": [], "accepted": [], "hung": 1}
+        said = {"tried": [], "accepted": [], "kept": [], "hung": 1}
     tried = [Tried(**each) for each in said["tried"]]
     accepted = [f"before/{n}" for n in range(known)] + said["accepted"]
-    found = await _found(stage, replica, thread, accepted)
     return Outage(
         fault.label,
         fault.fired(tried),
@@ -70,26 +70,36 @@ async def _one(stage: Stage, fault: Fault, thread: str, origin: float) -> Outage
         round(end - origin, 2),
         tried,
         accepted,
-        found,
+        await found(stage, replica, thread, said["kept"]),
         recovery,
         said["hung"],
     )
 
 
-async def _found(stage: Stage, replica: Replica, thread: str, accepted: list[str]) -> list[str]:
+async def _until_all_was_asked(stage: Stage, replica: Replica) -> None:
+    """The fault lasts as long as the replica asks, however late it began."""
+    try:
+        await replica.until(
+            lambda events: any("asked" in each for each in events), stage.sizes.outage + HUNG
+        )
+    except (Failed, TimeoutError) as error:
+        stage.say(f"the replica did not go on: {error}")
+
+
+async def found(stage: Stage, replica: Replica, thread: str, kept: list[str]) -> list[str]:
     """What a replica that was not disturbed sees, once the other has brought what it kept."""
     try:
-        await replica.ask("outage:settle", thread=thread, accepted=accepted, patience=30.0)
+        await replica.ask("outage:settle", thread=thread, kept=kept, patience=30.0)
     except Failed as error:
         stage.say(f"not settled: {error}")
     await stage.fleet.end(replica)
     (other,) = await stage.fleet.start()
     try:
-        found: list[str] = await other.ask("outage:contents", thread=thread)
+        contents: list[str] = await other.ask("outage:contents", thread=thread)
     except Failed:
-        found = []
+        contents = []
     await stage.fleet.end(other)
-    return found
+    return contents
 
 
 async def talk(target: Target, tell: Any, thread: str) -> int:
@@ -102,54 +112,51 @@ async def talk(target: Target, tell: Any, thread: str) -> int:
 async def disturb(
     target: Target, tell: Any, thread: str, seconds: float, known: int, origin: float
 ) -> dict[str, Any]:
-    tried: list[dict[str, Any]] = []
     accepted: list[str] = []
     end = time.monotonic() + seconds
-    calls: set[asyncio.Task[None]] = set()
+    calls: set[asyncio.Task[dict[str, Any]]] = set()
     number = 0
     while time.monotonic() < end:
-        calls.add(asyncio.create_task(_read(target, thread, known, tried, origin)))
-        calls.add(
-            asyncio.create_task(
-                _append(target, thread, f"during/{number}", tried, accepted, origin)
-            )
-        )
+        name = f"during/{number}"
+        calls.add(asyncio.create_task(read(target, thread, known, origin)))
+        calls.add(asyncio.create_task(append(target, thread, name, accepted, origin)))
         number += 1
         await asyncio.sleep(EVERY)
-    _, hanging = await asyncio.wait(calls, timeout=HUNG)
+    tell(asked=number)
+    done, hanging = await asyncio.wait(calls, timeout=HUNG)
     for call in hanging:
         call.cancel()
-    return {"tried": tried, "accepted": accepted, "hung": len(hanging)}
+    return told([call.result() for call in done], accepted, len(hanging))
 
 
-async def _read(
-    target: Target, thread: str, known: int, tried: list[dict[str, Any]], origin: float
-) -> None:
+def told(tried: list[dict[str, Any]], accepted: list[str], hung: int) -> dict[str, Any]:
+    """What a replica says of its calls; `kept` are the turns that may come later."""
+    kept = [each["turn"] for each in tried if each["outcome"] == "kept"]
+    plain = [{name: each[name] for name in each if name != "turn"} for each in tried]
+    return {"tried": plain, "accepted": accepted, "kept": kept, "hung": hung}
+
+
+async def read(target: Target, thread: str, known: int, origin: float) -> dict[str, Any]:
     start = time.monotonic()
     entry: dict[str, Any] = {"what": "read", "at": start - origin, "outcome": "read"}
     try:
         entry["complete"] = len(await target.load(thread)) >= known
     except Exception as error:
         entry |= _failed(target, error)
-    tried.append({**entry, "seconds": time.monotonic() - start})
+    return {**entry, "seconds": time.monotonic() - start}
 
 
-async def _append(
-    target: Target,
-    thread: str,
-    name: str,
-    tried: list[dict[str, Any]],
-    accepted: list[str],
-    origin: float,
-) -> None:
+async def append(
+    target: Target, thread: str, name: str, accepted: list[str], origin: float
+) -> dict[str, Any]:
     start = time.monotonic()
-    entry: dict[str, Any] = {"what": "append", "at": start - origin}
+    entry: dict[str, Any] = {"what": "append", "at": start - origin, "turn": name}
     try:
         entry["outcome"] = await target.append(thread, [message("user", name)], name)
         accepted.append(name)
     except Exception as error:
         entry |= _failed(target, error)
-    tried.append({**entry, "seconds": time.monotonic() - start})
+    return {**entry, "seconds": time.monotonic() - start}
 
 
 def _failed(target: Target, error: Exception) -> dict[str, Any]:
@@ -170,10 +177,10 @@ async def recover(target: Target, tell: Any, thread: str) -> None:
             await asyncio.sleep(0.05)
 
 
-async def settle(target: Target, tell: Any, thread: str, accepted: list[str]) -> None:
-    """Wait until what was accepted is there."""
+async def settle(target: Target, tell: Any, thread: str, kept: list[str]) -> None:
+    """Wait until what was kept for later is there: nothing else can still come."""
     for _ in range(60):
-        if set(accepted) <= set(await contents(target, tell, thread)):
+        if set(kept) <= set(await contents(target, tell, thread)):
             return
         await asyncio.sleep(0.2)
 

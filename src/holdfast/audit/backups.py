@@ -1,0 +1,74 @@
+"""How a target is backed up and restored: by Holdfast's own backup, or by the user's commands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from holdfast import backup
+from holdfast.audit.commands import shell
+from holdfast.audit.targets import Place
+from holdfast.audit.targets.choosing import file_url
+from holdfast.errors import InvalidInput
+
+
+class Procedure(NamedTuple):
+    """`save` tells whether it shows one moment; `put_back` tells where the copy is."""
+
+    save: Callable[[], str]
+    put_back: Callable[[], dict[str, Any]]
+    by: str = "holdfast backup"
+
+
+def of_store(place: Place) -> Procedure:
+    """A store, into a file and from there into a new store."""
+    file = os.path.join(place.folder, "drill.backup")
+    restored = file_url(os.path.join(place.folder, "restored.db"))
+
+    def save() -> str:
+        return backup.backup(place.name, file, namespace=place.namespace).moment
+
+    def put_back() -> dict[str, Any]:
+        backup.restore(file, restored, namespace=place.namespace)
+        return {"name": restored, "kind": "store"}
+
+    return Procedure(save, put_back)
+
+
+def of_division(place: Place) -> Procedure:
+    """Each of the files by itself: there is no moment that they share."""
+    names = [f"agents-{number}.db" for number in range(int(place.name))]
+    restored = os.path.join(place.folder, "restored")
+    os.makedirs(restored)
+
+    def save() -> str:
+        for name in names:
+            path = os.path.join(place.folder, name)
+            backup.backup(file_url(path), f"{path}.backup", namespace=place.namespace)
+        return "entity"
+
+    def put_back() -> dict[str, Any]:
+        for name in names:
+            copy = file_url(os.path.join(restored, name))
+            file = os.path.join(place.folder, f"{name}.backup")
+            backup.restore(file, copy, namespace=place.namespace)
+        return {"folder": restored}
+
+    return Procedure(save, put_back)
+
+
+def by_commands(place: Place, saving: str, restoring: str, restored: str | None) -> Procedure:
+    """The user's own."""
+    if restored is None:
+        raise InvalidInput("--restored says where --restore-command puts the copy: a URL")
+
+    def save() -> str:
+        shell(saving, place.namespace)
+        return "entity"
+
+    def put_back() -> dict[str, Any]:
+        shell(restoring, place.namespace)
+        return {"name" if place.kind == "store" else "url": restored}
+
+    return Procedure(save, put_back, "your own commands")

@@ -1,0 +1,206 @@
+"""Faults on the way to servers that name each other, or that prove who they are."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from servers.postgres import PostgresServer
+from servers.proxy import Proxy, TlsProxy, client_tls, server_tls
+from servers.redis import RedisServer, running
+from servers.redis_cluster import RedisCluster, running_sentinels
+
+from audit.auditing import answer, judged, recorded, small
+from holdfast.audit.faults.link import LABELS
+from holdfast.audit.faults.ways import Way, way_to
+from holdfast.audit.history import Record
+from holdfast.audit.judging import BAD
+from holdfast.audit.running import Audit
+from holdfast.audit.targets import Place
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
+    """Three primaries and their replicas."""
+    settings = ("--appendonly", "yes", "--appendfsync", "always")
+    found = RedisCluster(tmp_path_factory.mktemp("cluster"), "valkey", *settings)
+    try:
+        yield found.start()
+    finally:
+        found.stop()
+
+
+def refused(record: Record) -> None:
+    """Calls met the fault, and nothing was lost by it."""
+    assert record.problems == {}
+    assert record.outages is not None
+    (met,) = record.outages
+    assert (met.fault, met.fired) == (LABELS["refuse"], True)
+    assert ("append", "kept") in {(each.what, each.outcome) for each in met.tried}
+    assert ("read", "error") in {(each.what, each.outcome) for each in met.tried}
+    assert all(each.typed for each in met.tried)
+    assert set(met.accepted) <= set(met.found)
+
+
+def test_all_nodes_of_a_cluster_are_cut_off_at_once_and_the_alarm_comes(
+    cluster: RedisCluster,
+) -> None:
+    record = recorded(small(cluster.url, "outage", "monitoring", faults=("refuse",)))
+    way = asyncio.run(way_to(Place("store", cluster.url, "n", "/")))
+    assert isinstance(way, Way)
+    assert {port for _, port in way.addresses} == {node.port for node in cluster.nodes}
+    refused(record)
+    assert answer(judged(record), "monitoring").verdict == "pass"
+
+
+def test_a_cluster_passes_what_is_asked_of_every_store(cluster: RedisCluster) -> None:
+    asked = ("sessions", "sharing", "races", "updates", "settings")
+    record = recorded(small(cluster.url, *asked))
+    report = judged(record)
+    assert {a.id: a.summary for a in report.answers if a.verdict in (*BAD, "unknown")} == {}
+    assert record.settings is not None
+    assert record.settings.values["primaries"] == 3
+
+
+@pytest.mark.soak
+def test_a_cluster_passes_as_a_whole(cluster: RedisCluster) -> None:
+    report = judged(recorded(small(cluster.url)))
+    assert {a.id: a.summary for a in report.answers if a.verdict in BAD} == {}
+
+
+def test_the_primary_is_cut_off_and_its_sentinels_with_it(tmp_path: Path) -> None:
+    with running_sentinels(tmp_path) as sentinels:
+        refused(recorded(small(sentinels.url, "outage", faults=("refuse",))))
+
+
+@pytest.fixture
+def valkey(tmp_path: Path) -> Iterator[RedisServer]:
+    with running(tmp_path) as server:
+        yield server
+
+
+async def test_a_redis_with_tls_is_cut_off_by_its_own_name(valkey: RedisServer) -> None:
+    async with Proxy(valkey.port, server_tls()) as tls:
+        url = f"rediss://localhost:{tls.port}?{urlencode(client_tls())}"
+        refused(await Audit(small(url, "outage", faults=("refuse",)), lambda _: None).run())
+
+
+DETOUR = """
+import asyncio, sys
+import holdfast, holdfast.sync
+from holdfast.audit import routing
+
+async def asynchronous(url):
+    async with holdfast.open(url, spill=False) as store:
+        await store.thread("t").append({"n": 1})
+
+def blocking(url):
+    with holdfast.sync.open(url, spill=False) as store:
+        store.thread("t").append({"n": 1})
+
+async def main(url, port):
+    routing.take({"localhost:1": port, "elsewhere:1": port})
+    for host in ("localhost", "elsewhere"):
+        there = url.replace("HOST", host)
+        for attempt in (asynchronous(there), asyncio.to_thread(blocking, there)):
+            try:
+                await attempt
+                print(host, "answers")
+            except holdfast.StoreUnavailable as error:
+                print(host, "Hostname mismatch" in str(error))
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+"""
+
+
+async def test_a_connection_that_is_led_aside_still_verifies_the_name_it_was_meant_for(
+    valkey: RedisServer,
+) -> None:
+    """Port 1 answers nobody, so who is answered was led aside."""
+    async with Proxy(valkey.port, server_tls()) as tls:
+        said = await asyncio.to_thread(
+            subprocess.run,
+            [
+                *(sys.executable, "-c", DETOUR),
+                f"rediss://HOST:1?{urlencode(client_tls())}",
+                str(tls.port),
+            ],
+            capture_output=True,
+            text=True,
+        )
+    assert said.stderr == ""
+    assert said.stdout.splitlines() == [
+        *("localhost answers", "localhost answers"),
+        *("elsewhere True", "elsewhere True"),
+    ]
+
+
+def change(url: str, ports: list[int]) -> tuple[list[tuple[str, int]], dict[str, Any]]:
+    way = asyncio.run(way_to(Place("store", url, "n", "/")))
+    assert isinstance(way, Way)
+    return way.addresses, way.change(ports)
+
+
+def test_a_postgresql_is_told_another_address_and_keeps_its_name() -> None:
+    url = "postgresql://me:p%40ss@db.example:5433/agents?sslmode=verify-full&schema=s"
+    assert change(url, [7]) == (
+        [("db.example", 5433)],
+        {
+            "name": "postgresql://me:p%40ss@/agents?sslmode=verify-full&schema=s"
+            "&host=db.example&hostaddr=127.0.0.1&port=7"
+        },
+    )
+    assert change("postgres://a,b:1/agents", [7, 8]) == (
+        [("a", 5432), ("b", 1)],
+        {"name": "postgres:///agents?host=a%2Cb&hostaddr=127.0.0.1%2C127.0.0.1&port=7%2C8"},
+    )
+    assert change("postgresql:///?host=a&port=3&hostaddr=10.0.0.1", [7])[0] == [("10.0.0.1", 3)]
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        (Place("store", "unix:///run/redis.sock", "n", "/"), "through a socket"),
+        (Place("store", "postgresql:///agents", "n", "/"), "through a socket"),
+        (Place("store", "postgresql:///agents?host=/run", "n", "/"), "through a socket"),
+        (Place("store", "postgresql:///?service=agents", "n", "/"), "not in the URL"),
+        (Place("factory", "a:b", "n", "/"), "--url"),
+        (Place("factory", "a:b", "n", "/", url="mysql://a"), "mysql"),
+        (Place("factory", "a:b", "n", "/", url="redis://a,b"), "several servers"),
+        (Place("factory", "a:b", "n", "/", url="postgresql://a?sslmode=verify-full"), "verified"),
+        (Place("store", "redis+cluster://127.0.0.1:1", "n", "/"), "could not be found"),
+    ],
+)
+def test_where_no_proxy_can_be_put_the_reason_is_said(place: Place, why: str) -> None:
+    said = asyncio.run(way_to(place))
+    assert isinstance(said, str)
+    assert why in said
+
+
+async def test_a_postgresql_with_verified_tls_is_cut_off(tmp_path: Path) -> None:
+    files = client_tls()
+    key = tmp_path / "client.key"
+    shutil.copy(files["key"], key)
+    key.chmod(0o600)  # the driver refuses one that others can read
+    query = urlencode(
+        {
+            "sslmode": "verify-full",
+            "sslrootcert": files["ca"],
+            "sslcert": files["cert"],
+            "sslkey": str(key),
+        }
+    )
+    server = PostgresServer().start()
+    try:
+        async with TlsProxy(server.port, server_tls()) as tls:
+            url = f"postgresql://postgres@localhost:{tls.port}/postgres?{query}"
+            refused(await Audit(small(url, "outage", faults=("refuse",)), lambda _: None).run())
+    finally:
+        server.remove()
