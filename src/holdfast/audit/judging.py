@@ -7,7 +7,7 @@ from datetime import date
 
 from holdfast.audit.history import Outage, Record
 from holdfast.audit.questions import QUESTIONS
-from holdfast.audit.questions.asking import Finding, Question
+from holdfast.audit.questions.asking import Finding, Question, plural
 from holdfast.audit.questions.growth import projection
 from holdfast.audit.questions.settings import read_settings
 from holdfast.audit.report import (
@@ -120,14 +120,21 @@ def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> 
         tail += " The audit was interrupted: this is what it had found."
     if verdict == "fail":
         first = counted["bad"][0]
+        fails = "fails" if len(counted["bad"]) == 1 else "fail"
         return (
-            f"Not ready for production: {len(counted['bad'])} of {len(answers)} questions fail, "
+            f"Not ready for production: {len(counted['bad'])} of "
+            f"{plural(len(answers), 'question')} {fails}, "
             f"first of all “{first.question}”: {first.summary}.{tail}"
         )
     if verdict == "unknown":
-        return f"Not proven: {len(counted['unknown'])} of {len(answers)} are unknown.{tail}"
+        are = "is" if len(counted["unknown"]) == 1 else "are"
+        many = plural(len(answers), "answer")
+        return f"Not proven: {len(counted['unknown'])} of {many} {are} unknown.{tail}"
     if verdict == "warn":
-        return f"It holds, with {len(counted['warn'])} warnings of {len(answers)} answers.{tail}"
+        warnings = plural(len(counted["warn"]), "warning")
+        return f"It holds, with {warnings} in {plural(len(answers), 'answer')}.{tail}"
+    if len(answers) == 1:
+        return f"It holds: the question passes.{tail}"
     return f"It holds: all {len(answers)} questions pass.{tail}"
 
 
@@ -137,7 +144,7 @@ def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> 
 def _timelines(record: Record) -> list[Timeline]:
     found = [
         Timeline(
-            f"Lookups, {level.conversations} conversations",
+            f"Lookups, {plural(level.conversations, 'conversation')}",
             tuple(Moment(*moment) for moment in level.moments),
         )
         for level in record.levels or []

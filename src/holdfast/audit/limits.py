@@ -16,6 +16,8 @@ THRESHOLDS: dict[str, float] = {
     "history_warn": 2.0,  # times slower with a long history than with a short one
     "history_fail": 10.0,
     "history_floor_ms": 2.0,  # below this, slower does not matter
+    "cold_warn": 2.0,  # times slower in a replica that has just started
+    "cold_floor_ms": 5.0,  # below this, slower does not matter
     "days_warn": 90.0,
     "days_fail": 30.0,
     "pools_warn_percent": 80.0,  # of max_connections
@@ -24,5 +26,5 @@ THRESHOLDS: dict[str, float] = {
     "fewest_turns": 20.0,  # fewer prove nothing about races
     "turns_a_day": 10_000.0,  # your own figure, for growth
     "agents": 100.0,  # for costs
-    "state_fits_gb": 5.0,
+    "state_fits_gb": 5.0,  # of memory, in which the state is meant to fit
 }

@@ -83,6 +83,7 @@ WORKLOADS = {
     "consistency": "threads",
     "workflows": "workflows",
     "load": "threads",
+    "scaling": "threads",
     "history": "threads",
     "outage": "threads",
     "monitoring": "metrics",
@@ -102,6 +103,7 @@ WORDS = {
     "consistency": "recording a history for the checker",
     "workflows": "killing replicas in the middle of workflows",
     "load": "open-loop load",
+    "scaling": "doubling the replicas under load",
     "history": "lengthening a conversation",
     "outage": "taking the store away",
     "monitoring": "looking at the metrics, waiting for the alarm",
@@ -227,6 +229,7 @@ class Audit:
             "consistency": ("steps", listing.conduct),
             "workflows": ("workflows", workflows.conduct),
             "load": ("levels", load.levels),
+            "scaling": ("doubling", load.doubling),
             "history": ("lengths", load.lengths),
         }
         if name in plain:

@@ -51,19 +51,33 @@ def judge(record: Record, limits: Limits) -> Finding:
         problems.append("it did not recover in time")
     if problems:
         return Finding("fail", "; ".join(problems), facts, _example(lost))
+    if unproven := _unproven(record.outages):
+        return Finding("unknown", unproven, facts)
     weak = []
     if refused:
         weak.append(
             f"{plural(len(refused), 'turn')} refused while it was down: the caller loses them"
         )
     if untyped:
-        weak.append(f"{plural(len(untyped), 'error')} do not say that the store is down")
+        said = plural(len(untyped), "error does", "errors do")
+        weak.append(f"{said} not say that the store is down")
     if max(recovery) > limits["recovery_warn_s"]:
         weak.append(f"recovery took {max(recovery):.1f} s")
     if weak:
         return Finding("warn", "; ".join(weak), facts)
-    said = f"{accepted} turns accepted through {plural(len(outages), 'disturbance')}, none lost"
+    said = f"{plural(accepted, 'turn')} accepted through {plural(len(outages), 'disturbance')}"
+    said += ", none lost"
     return Finding("pass", f"{said}; back within {max(recovery):.1f} s", facts)
+
+
+def _unproven(outages: list[Outage]) -> str:
+    """What a disturbance has not shown; "" if each of them has shown something."""
+    for outage in outages:
+        if not outage.fired:
+            return f"one disturbance did not reach the store: {outage.fault}"
+        if not outage.accepted or not any(t.what in ("read", "append") for t in outage.tried):
+            return f"nothing was read or written meanwhile: {outage.fault}"
+    return ""
 
 
 def _example(lost: list[tuple[Outage, str]]) -> str:
