@@ -9,7 +9,6 @@ from servers.postgres import PostgresServer
 
 import holdfast
 from holdfast.errors import SchemaError
-
 from postgres.conftest import make_engine
 
 NOTE = "made by a test\\ of Noor's"
@@ -61,7 +60,8 @@ async def test_a_purged_namespace_leaves_no_row(server: PostgresServer, schema: 
     assert await engine.purge("gone") == 206
     await engine.close()
     for table in ("log", "documents", "ops"):
-        query = f"SELECT count(*) FROM {schema}.{table} WHERE entity NOT IN (SELECT id FROM {schema}.entities)"
+        theirs = f"(SELECT id FROM {schema}.entities)"
+        query = f"SELECT count(*) FROM {schema}.{table} WHERE entity NOT IN {theirs}"
         assert server.run_sql(query) == [(0,)]
     rows = server.run_sql(f"SELECT namespace, count(*)::int FROM {schema}.entities GROUP BY 1")
     assert rows == [("kept", 206)]

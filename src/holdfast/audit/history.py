@@ -245,6 +245,8 @@ class Record(Struct):
     started: str = ""
     seconds: float = 0.0
     interrupted: bool = False
+    aborted: str = ""  # why it ended itself
+    left: str = ""  # what it could not remove
     sessions: Sessions | None = None
     preferences: Preferences | None = None
     workflows: list[WorkflowRun] | None = None

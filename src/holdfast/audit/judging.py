@@ -56,6 +56,8 @@ def report(
         settings=read_settings(record),
         environment=record.environment,
         thresholds=dict(limits),
+        aborted=record.aborted,
+        left=record.left,
     )
 
 
@@ -116,7 +118,9 @@ def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> 
     }
     waived = sum(answer.waived is not None for answer in answers)
     tail = f" {waived} waived." if waived else ""
-    if record.interrupted:
+    if record.aborted:
+        tail += f" The audit ended itself: {record.aborted}. This is what it had found."
+    elif record.interrupted:
         tail += " The audit was interrupted: this is what it had found."
     if verdict == "fail":
         first = counted["bad"][0]

@@ -132,3 +132,5 @@ class Report(Struct, frozen=True):
     settings: tuple[Setting, ...] = ()
     environment: dict[str, Any] = {}  # machine, versions, replicas, rates
     thresholds: dict[str, float] = {}
+    aborted: str = ""  # why the audit ended itself: it was about to do harm
+    left: str = ""  # what it could not remove from the store, and what does

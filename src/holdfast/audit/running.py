@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -25,6 +26,7 @@ from holdfast.audit.faults.disk import DiskFull, Locked, can_fill
 from holdfast.audit.faults.link import LABELS, LinkFault, Proxy, address, through
 from holdfast.audit.fleet import Fleet
 from holdfast.audit.history import Record
+from holdfast.audit.probing import Probe, Stop
 from holdfast.audit.scraping import firing, scraped
 from holdfast.audit.stage import Sizes, Stage
 from holdfast.audit.targets import Place
@@ -43,10 +45,12 @@ from holdfast.audit.workloads import (
     updating,
     workflows,
 )
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, StoreUnavailable
 from holdfast.registry import parse
 
 ALARM_SECONDS = 60.0
+CLEARING = 30.0  # seconds that a store is given to let itself be cleaned
+DISTURBING = ("outage", "monitoring")  # workloads that take the store away
 
 
 class Options(Struct, frozen=True):
@@ -65,6 +69,7 @@ class Options(Struct, frozen=True):
     metrics_url: str | None = None
     alerts_url: str | None = None
     observe: bool = False  # read settings and sizes, and write nothing
+    stop: Stop = Stop()  # what ends an audit that does harm
     declared: dict[str, Any] = {}
     command: str = "holdfast audit"
 
@@ -122,6 +127,7 @@ class Audit:
         namespace = options.namespace or f"{safety.PREFIX}{uuid4().hex[:12]}"
         try:
             self.place = choose(options.target, self.folder, namespace, options.url)
+            self.place = safety.apart(self.place, options.namespace is None, options.observe)
             self._made = self._file_is_new()
         except BaseException:
             shutil.rmtree(self.folder)
@@ -136,6 +142,8 @@ class Audit:
             declared=options.declared,
             environment=_environment(options),
         )
+        self.sizes = options.sizes
+        self._probe: Probe | None = None
         self._proxy: Proxy | None = None
         self._places = [self.place]
 
@@ -153,10 +161,10 @@ class Audit:
         noted = False
         try:
             if self.place.kind == "store" and not self.options.observe:
-                await safety.refuse_used(self.place.name, self.place.namespace)
-                await safety.note(self.place.name, self.place.namespace)
+                await safety.begin(self.place.name, self.place.namespace)
                 noted = True
-            await self._all(fleet)
+                await self._fit(fleet)
+            await self._watched(fleet)
         except asyncio.CancelledError:
             self.record.interrupted = True
         finally:
@@ -166,6 +174,44 @@ class Audit:
             self.record.seconds = round(time.monotonic() - began, 1)
         return self.record
 
+    async def _fit(self, fleet: Fleet) -> None:
+        """Take no more than a fifth of the connections that the server has to spare."""
+        settings = (await safety.described(self.place.name)).settings
+        options, pools = parse(self.place.name).options, "max_connections" in settings
+        pool = int(options.get("pool", safety.POOL))
+        free = safety.free_connections(settings)
+        self.sizes, fewer = safety.fit(self.options.sizes, pool, free, pools)
+        if fewer != pool:
+            self.place = replace(
+                self.place, name=safety.with_options(self.place.name, pool=str(fewer))
+            )
+            fleet.place = self.place
+        self.record.environment["replicas"] = self.sizes.replicas
+
+    async def _watched(self, fleet: Fleet) -> None:
+        """All workloads, while a probe looks whether they do harm."""
+        if self.place.kind != "store" or self.options.observe:
+            await self._all(fleet)
+            return
+        self._probe = Probe(self.place.name, self.options.stop)
+        work = asyncio.create_task(self._all(fleet))
+        probe = asyncio.create_task(self._probe.watch())
+        try:
+            await asyncio.wait((work, probe), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                await work
+            else:
+                self.record.aborted = await probe
+                self.record.interrupted = True
+        except safety.Harm as harm:
+            self.record.aborted = str(harm)
+            self.record.interrupted = True
+        finally:
+            work.cancel()
+            probe.cancel()
+            await asyncio.gather(work, probe, return_exceptions=True)
+            await self._probe.close()
+
     async def _all(self, fleet: Fleet) -> None:
         (first,) = await fleet.start()
         provides = list(first.provides)
@@ -173,7 +219,7 @@ class Audit:
             safety.refuse_full(await first.ask("growing:describe") or {})
         await fleet.end(first)
         self.record.provides = provides
-        stage = Stage(fleet, self.options.sizes, self.options.seed, provides)
+        stage = Stage(fleet, self.sizes, self.options.seed, provides)
         wanted = self.options.workloads or tuple(WORKLOADS)
         self.record.skipped = [name for name in WORKLOADS if name not in wanted]
         for number, (name, part) in enumerate(WORKLOADS.items(), 1):
@@ -196,9 +242,13 @@ class Audit:
         return False
 
     async def _one(self, stage: Stage, name: str) -> None:
+        if self._probe is not None and (harm := await self._probe.harm()):
+            raise safety.Harm(harm)
         began = time.monotonic()
+        disturbed = self._probe is not None and name in DISTURBING
         try:
-            await self._conduct(stage, name)
+            with self._probe.disturbed() if disturbed else nullcontext():  # type: ignore[union-attr]
+                await self._conduct(stage, name)
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -209,7 +259,7 @@ class Audit:
 
     def _without_urls(self, text: str) -> str:
         """A target's own error may show how it was reached."""
-        for url in (self.options.target, self.options.url):
+        for url in (self.place.name, self.options.target, self.options.url):
             if url is not None and "://" in url:
                 text = text.replace(url, parse(url).safe)
         return text[:500]
@@ -351,12 +401,12 @@ class Audit:
             raise InvalidInput("--restored says where --restore-command puts the copy: a URL")
 
         def save() -> str:
-            _shell(options.backup_command or "", self.place.namespace)
+            _shell(options.backup_command or "", self.place)
             return "entity"
 
         def put_back() -> dict[str, Any]:
-            _shell(options.restore_command or "", self.place.namespace)
-            return {field: options.restored}
+            _shell(options.restore_command or "", self.place)
+            return {field: _restored(options.restored or "", self.place)}
 
         said = "your own commands"
         self.record.drill = await drilling.conduct(stage, save, put_back, said)
@@ -364,7 +414,8 @@ class Audit:
     def _pool(self, connections: int | None) -> int | None:
         if connections is None or self.place.kind != "store":
             return None
-        return int(parse(self.place.name).options.get("pool", "4"))
+        said = parse(self.options.target or self.place.name).options  # the audit's own is smaller
+        return int(said.get("pool", safety.POOL))
 
     # --- clearing away --------------------------------------------------------------
 
@@ -378,9 +429,25 @@ class Audit:
                 await target.call("clean")
                 await target.call("close")
         if noted:
-            await safety.drop_all(self.place.name, self.place.namespace)
-            await safety.forget(self.place.name, self.place.namespace)
+            await self._remove_from_store()
         self._remove_files()
+
+    async def _remove_from_store(self) -> None:
+        """A store that does not answer just now is given some time, and then not waited for."""
+        until = time.monotonic() + CLEARING
+        while True:
+            try:
+                await safety.end(self.place.name, self.place.namespace)
+                return
+            except StoreUnavailable as error:
+                if time.monotonic() > until:
+                    url = parse(self.place.name).safe
+                    self.record.left = (
+                        f"what it wrote could not be removed ({self._without_urls(str(error))}); "
+                        f"when the store answers again, run: holdfast audit clean {url}"
+                    )
+                    return
+                await asyncio.sleep(0.25)
 
     def _remove_files(self) -> None:
         for end in ("", "-wal", "-shm") if self._made is not None else ():
@@ -398,20 +465,37 @@ def plan(options: Options) -> str:
     calls += sizes.growth_turns + sizes.threads * sizes.turns
     megabytes = (sizes.growth_turns + calls * 0.3 + max(sizes.history)) * 0.6 / 1000
     return (
-        f"{len(wanted)} workloads with up to {sizes.replicas + 1} replicas (processes), "
+        f"{len(wanted)} workloads with up to {2 * sizes.replicas} replicas (processes), "
         f"{sizes.rate:g} calls/s for {load_seconds:g} s, about {calls:,.0f} calls and "
-        f"{max(1, round(megabytes))} MB in all, up to {4 * (sizes.replicas + 1)} connections; in a "
-        "namespace of its own, which is removed afterwards"
+        f"{max(1, round(megabytes))} MB in all, up to {_connections(options)} connections, at most "
+        "a fifth of those that are free; in a namespace of its own, which is removed afterwards"
     )
 
 
-def _shell(command: str, namespace: str) -> None:
+def _connections(options: Options) -> int:
+    url = options.target if options.target is not None and "://" in options.target else None
+    said = {} if url is None else parse(url).options
+    pool = said.get("pool", "")
+    return safety.connections(options.sizes.replicas, int(pool) if pool.isdigit() else safety.POOL)
+
+
+def _restored(url: str, place: Place) -> str:
+    """A copy of the database has the audit's schema too, unless the URL names another."""
+    if "://" not in place.name or not safety.is_apart(place.name) or "schema" in parse(url).options:
+        return url
+    return safety.with_options(url, schema=parse(place.name).options["schema"])
+
+
+def _shell(command: str, place: Place) -> None:
+    told = {"HOLDFAST_AUDIT_NAMESPACE": place.namespace}
+    if place.kind == "store" and safety.is_apart(place.name):
+        told["HOLDFAST_AUDIT_SCHEMA"] = parse(place.name).options["schema"]
     ran = subprocess.run(
         command,
         shell=True,
         capture_output=True,
         text=True,
-        env={**os.environ, "HOLDFAST_AUDIT_NAMESPACE": namespace},
+        env=os.environ | told,
         check=False,
     )
     if ran.returncode:

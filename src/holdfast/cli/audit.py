@@ -21,6 +21,7 @@ from holdfast.audit import comparing, safety
 from holdfast.audit.config import Config, read_config
 from holdfast.audit.history import Record
 from holdfast.audit.judging import report as judged
+from holdfast.audit.probing import Stop
 from holdfast.audit.profiles import PROFILES, sizes_of, thresholds_of
 from holdfast.audit.questions import QUESTIONS
 from holdfast.audit.rendering import baseline, junit, markdown, page, schema, terminal
@@ -79,6 +80,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--backup-command", metavar="CMD", help="your own backup, for question 5")
     add("--restore-command", metavar="CMD", help="and its restore")
     add("--restored", metavar="URL", help="where that puts the copy")
+    add(
+        "--abort-after-ms",
+        type=float,
+        default=2000.0,
+        metavar="MS",
+        help="end the audit when its own probe of the store is slower, three times in a row (2000)",
+    )
+    add(
+        "--abort-lag-mb",
+        type=float,
+        default=64.0,
+        metavar="MB",
+        help="end the audit when a replica of the store is further behind (64)",
+    )
     add("--metrics-url", metavar="URL", help="your own metrics page, for question 9")
     add("--alerts-url", metavar="URL", help="your own alerts, as JSON")
 
@@ -141,6 +156,8 @@ def _asked(options: argparse.Namespace, config: Config) -> Options:
     sizes = sizes_of(options.profile, config.sizes, given)
     if not 1 <= sizes.replicas <= 64 or sizes.rate <= 0 or sizes.duration <= 0:
         raise InvalidInput("replicas are 1 to 64; rate and duration are above 0")
+    if options.abort_after_ms <= 0 or options.abort_lag_mb <= 0:
+        raise InvalidInput("--abort-after-ms and --abort-lag-mb are above 0")
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 10**6)
     target = options.target[0] if options.target else None
     return Options(
@@ -157,6 +174,7 @@ def _asked(options: argparse.Namespace, config: Config) -> Options:
         metrics_url=options.metrics_url,
         alerts_url=options.alerts_url,
         observe=options.observe,
+        stop=Stop(options.abort_after_ms / 1000, options.abort_lag_mb * 1e6),
         declared=config.declare,
         command=_command(options, target, seed),
     )
@@ -274,8 +292,8 @@ def _clean(words: list[str]) -> int:
     if len(words) != 1 or "://" not in words[0]:
         raise InvalidInput("clean takes a store's URL: holdfast audit clean redis://…")
     cleaned = asyncio.run(safety.clean(words[0]))
-    for namespace, count in cleaned.items():
-        print(f"{namespace}: {count} removed")
+    for said in cleaned:
+        print(said)
     if not cleaned:
         print("no audit has left anything here")
     return OK

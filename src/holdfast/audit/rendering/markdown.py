@@ -20,8 +20,9 @@ def text(report: Report) -> str:
 def _sections(report: Report) -> Iterator[str]:
     yield f"# {report.verdict.upper()}: {_safe(report.title)}"
     yield f"**{_safe(report.sentence)}**"
-    if report.interrupted:
-        yield "The audit was interrupted: what was not reached is unknown."
+    for said in (words.interruption(report), words.left(report)):
+        if said:
+            yield _safe(said)
     yield _facts(report)
     yield "## Questions"
     yield _table(

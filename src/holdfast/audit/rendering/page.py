@@ -110,10 +110,8 @@ def _hero(report: Report) -> Markup:
 
 
 def _interruption(report: Report) -> Markup | None:
-    if not report.interrupted:
-        return None
-    said = "This audit was interrupted. What it did not reach is unknown, and counts as that."
-    return tag("p", said, class_="interrupted", role="note")
+    said = " ".join(filter(None, (words.interruption(report), words.left(report))))
+    return tag("p", said, class_="interrupted", role="note") if said else None
 
 
 def _counts(report: Report) -> Markup:

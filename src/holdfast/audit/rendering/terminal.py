@@ -66,8 +66,9 @@ def _head(page: _Page, report: Report) -> None:
     verdict = page.paint(report.verdict.upper(), _BOLD, _COLOURS[report.verdict])
     page.add(report.title, _BOLD, first=f"{verdict}  ", indent=len(report.verdict) + 2)
     page.add(report.sentence)
-    if report.interrupted:
-        page.add("Interrupted: what was not reached is unknown.", _BOLD)
+    for warning in (words.interruption(report), words.left(report)):
+        if warning:
+            page.add(warning, _BOLD)
     page.gap()
     said = [f"{many} {verdict}" for verdict, many in words.counts(report)]
     if words.waived(report):

@@ -173,6 +173,20 @@ def growth(report: Report) -> str:
     return f"{said}. Full in {number(round(days))} days." if days > 0 else f"{said}. It is full."
 
 
+def interruption(report: Report) -> str:
+    """Why the audit is not complete, or nothing."""
+    if report.aborted:
+        return f"The audit ended itself: {line(report.aborted)}. What was not reached is unknown."
+    if report.interrupted:
+        return "The audit was interrupted: what was not reached is unknown."
+    return ""
+
+
+def left(report: Report) -> str:
+    """What the audit could not remove, or nothing."""
+    return sentence(line(report.left)) + "." if report.left else ""
+
+
 def rows(values: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """What is nested as flat rows of a name and a text."""
     if isinstance(values, dict) and values:

@@ -71,6 +71,7 @@ async def _level(stage: Stage, replicas: list[Any], threads: list[str], again: i
 
 async def doubling(stage: Stage) -> Doubling:
     """As auto-scaling does it: half-way through a load, as many replicas again join in."""
+    await stage.fleet.rest()
     conversations = max(stage.sizes.conversations)
     threads = stage.names("doubling", conversations)
     warm_ones = await stage.fleet.start(stage.sizes.replicas)
