@@ -12,7 +12,6 @@ import pytest
 from msgspec.structs import replace
 
 from audit.auditing import TODAY, answer, judged
-from holdfast.audit.comparing import compared, recommendation
 from holdfast.audit.history import (
     Conflicts,
     Costs,
@@ -315,23 +314,6 @@ def test_a_waiver_counts_until_its_day_and_never_for_what_passes() -> None:
     assert answer(found, "races").waived is None
     late = report(record, THRESHOLDS, waivers, date(2026, 1, 2))
     assert late.verdict == "fail"
-
-
-def test_the_fastest_of_those_that_hold_is_recommended() -> None:
-    slow, lossy = good(), good()
-    slow.title, lossy.title = "slow", "lossy"
-    slow.levels = [level(p95=20.0)]
-    lossy.turn_race = TurnRace(TURNS, STORED[2:], 2)
-    lossy.levels = [level(p95=1.0)]
-    records = [slow, lossy, replace(good(), title="best")]
-    found = [compared(record, judged(record), THRESHOLDS) for record in records]
-    assert [each.holds for each in found] == [True, False, True]
-    assert [each.row["races"] for each in found] == ["pass", "fail", "pass"]
-    said = recommendation(found, THRESHOLDS)
-    assert "best is the fastest here: 5 ms" in said
-    assert "slow would do as well" in said
-    assert said.endswith("Not to be used as they are: lossy.")
-    assert recommendation(found[1:2], THRESHOLDS).startswith("None of these holds")
 
 
 def test_a_question_of_which_a_part_was_not_tried_is_not_answered() -> None:

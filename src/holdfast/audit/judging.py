@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from datetime import date
 
 from holdfast.audit.history import Outage, Record
+from holdfast.audit.prices import Prices
 from holdfast.audit.questions import QUESTIONS
 from holdfast.audit.questions.asking import Finding, Question, plural
 from holdfast.audit.questions.growth import projection
+from holdfast.audit.questions.money import money
 from holdfast.audit.questions.settings import read_settings
 from holdfast.audit.report import (
     FORMAT,
@@ -28,7 +30,11 @@ BAD: tuple[Verdict, ...] = ("fail", "error", "absent")
 
 
 def report(
-    record: Record, limits: Mapping[str, float], waivers: Mapping[str, Waiver], today: date
+    record: Record,
+    limits: Mapping[str, float],
+    waivers: Mapping[str, Waiver],
+    today: date,
+    prices: Prices | None = None,
 ) -> Report:
     """The answers to all questions that were asked, and the verdict."""
     answers = tuple(
@@ -53,6 +59,7 @@ def report(
         timelines=tuple(_timelines(record)),
         curves=tuple(_curves(record)),
         growth=projection(record, limits),
+        money=money(record, limits, prices),
         settings=read_settings(record),
         environment=record.environment,
         thresholds=dict(limits),

@@ -25,6 +25,7 @@ THRESHOLDS: dict[str, float] = {
     "fewest_lookups": 50.0,  # fewer show no 95th percentile
     "fewest_turns": 20.0,  # fewer prove nothing about races
     "turns_a_day": 10_000.0,  # your own figure, for growth
+    "retention_days": 30.0,  # that a conversation is kept, for costs
     "agents": 100.0,  # for costs
     "state_fits_gb": 5.0,  # of memory, in which the state is meant to fit
 }

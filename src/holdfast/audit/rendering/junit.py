@@ -57,6 +57,8 @@ def _properties(report: Report) -> Iterator[tuple[str, str]]:
     yield "profile", report.profile
     yield "seed", str(report.seed)
     yield "command", report.command
+    if report.money is not None:
+        yield "costs", words.money(report)
     yield from words.rows(report.environment)
 
 

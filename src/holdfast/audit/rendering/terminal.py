@@ -58,6 +58,11 @@ def text(report: Report, colour: bool, width: int = 100) -> str:
     if report.growth is not None:
         page.gap()
         page.add(words.growth(report), first="growth  ", indent=8)
+    if report.money is not None:
+        page.gap()
+        page.add(words.money(report), first="costs   ", indent=8)
+        for what, much, on, off in words.bill(report.money):
+            page.add(f"{what}: {on} ({off} without persistence){much and f' for {much}'}", indent=8)
     page.gap()
     return "\n".join(page.lines)
 
