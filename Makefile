@@ -1,15 +1,21 @@
-# Needs Python 3.11 or newer, and make. Everything else is installed into .venv.
+# Needs Python 3.11 or newer, and make. Everything else is installed into .venv; what the audit
+# needs, which is far less, into .venv-audit.
 #   make test PYTHON=python3.13     another Python (.venv is remade)
 #   make soak ARGS="-k kill"        ARGS goes to pytest or to the script
+#   make audit AUDIT_EXTRAS=redis,postgres,langgraph   drivers and frameworks for the audit
 
 PYTHON ?= python3
 JOBS ?= 2
 ARGS ?=
+AUDIT_EXTRAS ?= redis,postgres
 
 VENV := .venv
 BIN := $(VENV)/bin
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])')
 STAMP := $(VENV)/.made-with-$(VERSION)
+AUDIT_VENV := .venv-audit
+comma := ,
+AUDIT_STAMP := $(AUDIT_VENV)/.made-with-$(VERSION)-$(subst $(comma),-,$(AUDIT_EXTRAS))
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTEST := $(BIN)/python -m pytest -q --no-header
 AGAIN := $(BIN)/python tools/once_more.py
@@ -26,13 +32,25 @@ help: ## list the targets
 
 venv: $(STAMP) ## make .venv, or remake it when a requirement or the Python changed
 
-$(STAMP): pyproject.toml requirements-dev.txt constraints.txt
+define check_python
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("$(PYTHON) is Python $(VERSION); 3.11 or newer is needed: make PYTHON=python3.11")'
+endef
+
+$(STAMP): pyproject.toml requirements-dev.txt constraints.txt
+	$(check_python)
 	@echo "making $(VENV) with Python $(VERSION)"
 	@rm -f $(VENV)/.made-with-*
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(PIP) install -c constraints.txt -r requirements-dev.txt
 	@$(PIP) install -c constraints.txt --no-build-isolation -e .
+	@touch $@
+
+$(AUDIT_STAMP): pyproject.toml constraints.txt
+	$(check_python)
+	@echo "making $(AUDIT_VENV) with Python $(VERSION)"
+	@rm -f $(AUDIT_VENV)/.made-with-*
+	@$(PYTHON) -m venv --clear $(AUDIT_VENV)
+	@$(AUDIT_VENV)/bin/python -m pip --disable-pip-version-check -qq install -c constraints.txt -e ".[$(AUDIT_EXTRAS)]"
 	@touch $@
 
 lint: $(STAMP) ## ruff: rules and format
@@ -68,9 +86,9 @@ bench-repeats: $(STAMP) ## how well lost context is noticed; ARGS=folder of dev.
 demo: $(STAMP) ## a support agent with three replicas on one SQLite file, offline
 	@$(BIN)/python examples/demo.py $(ARGS)
 
-audit: $(STAMP) ## audit the embedded store; leaves audit/report.html (ARGS="redis://… --yes")
-	@$(BIN)/python -m holdfast audit --output audit $(ARGS)
+audit: $(AUDIT_STAMP) ## audit the embedded store; leaves audit/report.html (ARGS="redis://… --yes")
+	@$(AUDIT_VENV)/bin/python -m holdfast audit --output audit $(ARGS)
 
-clean: ## remove .venv, caches and builds
-	@rm -rf $(VENV) audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean: ## remove .venv, .venv-audit, caches and builds
+	@rm -rf $(VENV) $(AUDIT_VENV) audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

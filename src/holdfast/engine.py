@@ -75,6 +75,8 @@ class Capabilities(Struct, frozen=True):
     page: int = 200  # most entries worth reading in one fetch
     networked: bool = False  # a server that all replicas reach, not a file or memory of one
     snapshots: bool = False  # `snapshot` shows one moment of the whole store
+    purges: bool = False  # `purge` removes a namespace at once, and leaves no marks
+    schemas: bool = False  # whole stores can be kept apart in one database: see `Schemas`
     system: str = ""  # the store's name in metrics, e.g. "postgresql"; nothing else asks for it
 
 
@@ -157,6 +159,33 @@ class SyncSnapshots(Protocol):
     """The same for blocking callers."""
 
     def snapshot(self) -> AbstractContextManager[SyncReader]: ...
+
+
+class Purges(Protocol):
+    """What an engine with `Capabilities.purges` can do besides."""
+
+    async def purge(self, namespace: str) -> int:
+        """Remove all that a listing of the namespace shows; returns how many entities that were.
+
+        Nothing remembers them afterwards: a write that was delayed until then brings an entity
+        back, and old lease tokens are forgotten. Only for a namespace that nobody uses any more.
+        """
+
+
+class Schemas(Protocol):
+    """What an engine with `Capabilities.schemas` can do besides. None of it needs `open`."""
+
+    async def found(self, note: str) -> None:
+        """Create the schema of this engine's URL, which must not exist, and put the note on it."""
+
+    async def noted(self, note: str) -> list[str]:
+        """The names of the database's schemas that carry the note."""
+
+    async def demolish(self, note: str) -> None:
+        """Remove the schema of this engine's URL with all that is in it, if it carries the note.
+
+        Raises `SchemaError` if it does not, and does nothing if it is not there.
+        """
 
 
 class SyncEngine(Protocol):

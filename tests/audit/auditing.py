@@ -20,6 +20,7 @@ SMALL: dict[str, Any] = {
     "conversations": (10,),
     "rate": 60.0,
     "duration": 1.5,
+    "repeats": 0,
     "threads": 5,
     "turns": 4,
     "race_turns": 25,

@@ -18,6 +18,7 @@ from audit.auditing import answer, judged, recorded, small
 from holdfast import InvalidInput, cli
 from holdfast.audit.commands import shell
 from holdfast.audit.history import Outage, Record
+from holdfast.audit.targets import Place
 
 KILLED = "the server is killed and restarted"
 HASTY = {
@@ -165,7 +166,7 @@ def test_a_command_that_restarts_nothing_proves_nothing(tmp_path: Path) -> None:
 
 def test_a_command_that_fails_says_so() -> None:
     with pytest.raises(InvalidInput, match="sh failed: no such server"):
-        shell("sh -c 'echo no such server >&2; exit 3'", "namespace")
+        shell("sh -c 'echo no such server >&2; exit 3'", Place("naive", "json-files", "n", "/"))
 
 
 def test_a_server_that_is_not_installed_or_does_not_start_says_what_to_do(

@@ -9,10 +9,11 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, interrupted, passing, waived
-from holdfast.audit.rendering import junit, markdown, terminal, words
+from holdfast.audit.rendering import junit, markdown, page, terminal, words
 from holdfast.audit.report import Answer, Report
 
 COLOUR = re.compile(r"\x1b\[[0-9;]+m")
@@ -65,8 +66,24 @@ def test_a_waiver_is_shown_with_its_reason_and_its_end() -> None:
 
 
 def test_an_interrupted_audit_says_so() -> None:
-    assert "Interrupted" in terminal.text(interrupted(), False, 80)
+    assert "The audit was interrupted" in terminal.text(interrupted(), False, 80)
     assert "Interrupted" not in terminal.text(passing(), False, 80)
+
+
+def test_an_audit_that_ended_itself_says_why_and_what_it_left_behind() -> None:
+    told = replace(
+        interrupted(),
+        aborted="3 lookups in a row took more than 2 s",
+        left="what it wrote could not be removed; run: holdfast audit clean redis://cache",
+    )
+    for said in (
+        " ".join(terminal.text(told, False, 80).split()),
+        markdown.text(told).replace("\\", ""),
+        page.html(told),
+    ):
+        assert "ended itself: 3 lookups in a row took more than 2 s" in said
+        assert "run: holdfast audit clean redis://cache" in said
+    assert 'type="aborted"' in junit.xml(told)
 
 
 @given(hostile.plans, st.integers(1, 120))

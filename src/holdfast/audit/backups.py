@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from holdfast import backup
+from holdfast.audit import safety
 from holdfast.audit.commands import shell
 from holdfast.audit.targets import Place
 from holdfast.audit.targets.choosing import file_url
 from holdfast.errors import InvalidInput
+from holdfast.registry import parse
 
 
 class Procedure(NamedTuple):
@@ -64,11 +66,18 @@ def by_commands(place: Place, saving: str, restoring: str, restored: str | None)
         raise InvalidInput("--restored says where --restore-command puts the copy: a URL")
 
     def save() -> str:
-        shell(saving, place.namespace)
+        shell(saving, place)
         return "entity"
 
     def put_back() -> dict[str, Any]:
-        shell(restoring, place.namespace)
-        return {"name" if place.kind == "store" else "url": restored}
+        shell(restoring, place)
+        return {"name" if place.kind == "store" else "url": _same_schema(restored, place)}
 
     return Procedure(save, put_back, "your own commands")
+
+
+def _same_schema(url: str, place: Place) -> str:
+    """A copy of the database has the audit's schema too, unless the URL names another."""
+    if "://" not in place.name or not safety.is_apart(place.name) or "schema" in parse(url).options:
+        return url
+    return safety.with_options(url, schema=parse(place.name).options["schema"])

@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 
+from holdfast.audit import safety
+from holdfast.audit.targets import Place
 from holdfast.errors import InvalidInput
+from holdfast.registry import parse
 
 
-def shell(command: str, namespace: str) -> None:
+def shell(command: str, place: Place) -> None:
     """Run it to its end; `InvalidInput` if it fails."""
+    told = {"HOLDFAST_AUDIT_NAMESPACE": place.namespace}
+    if place.kind == "store" and safety.is_apart(place.name):
+        told["HOLDFAST_AUDIT_SCHEMA"] = parse(place.name).options["schema"]
     ran = subprocess.run(
         command,
         shell=True,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        env={**os.environ, "HOLDFAST_AUDIT_NAMESPACE": namespace},
+        env=os.environ | told,
         check=False,
     )
     if ran.returncode:

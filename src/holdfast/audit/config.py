@@ -12,7 +12,7 @@ from holdfast.audit.questions import QUESTIONS
 from holdfast.audit.report import Waiver
 from holdfast.errors import InvalidInput
 
-SECTIONS = ("thresholds", "sizes", "declare", "waive")
+SECTIONS = ("thresholds", "sizes", "declare", "require", "waive")
 
 
 class Config(Struct, frozen=True):
@@ -22,6 +22,7 @@ class Config(Struct, frozen=True):
     sizes: dict[str, Any] = {}
     declare: dict[str, Any] = {}
     waive: dict[str, Waiver] = {}
+    require: dict[str, Any] = {}
 
 
 def read_config(path: str | None) -> Config:
@@ -40,7 +41,11 @@ def read_config(path: str | None) -> Config:
             raise InvalidInput(f"[{section}] is no section of {path}: use {', '.join(SECTIONS)}")
     waived = {id: _waiver(id, entry) for id, entry in said.get("waive", {}).items()}
     return Config(
-        said.get("thresholds", {}), said.get("sizes", {}), said.get("declare", {}), waived
+        said.get("thresholds", {}),
+        said.get("sizes", {}),
+        said.get("declare", {}),
+        waived,
+        said.get("require", {}),
     )
 
 

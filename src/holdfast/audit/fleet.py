@@ -160,6 +160,7 @@ class Fleet:
 
     async def _one(self, **changed: Any) -> Replica:
         self._number += 1
+        number = self._number  # others may be started meanwhile
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -170,9 +171,9 @@ class Fleet:
             limit=LIMIT,
             start_new_session=True,  # Ctrl-C is the conductor's
         )
-        replica = Replica(self._number, process)
+        replica = Replica(number, process)
         self.replicas.append(replica)
-        changed.setdefault("replica", self._number)
+        changed.setdefault("replica", number)
         await replica.begin(msgspec.structs.replace(self.place, **changed))
         return replica
 

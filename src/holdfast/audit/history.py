@@ -87,6 +87,22 @@ class Length(Struct, frozen=True):
     p99: float
 
 
+class Doubling(Struct, frozen=True):
+    """As many replicas again joined a load half-way; ms from the intended start.
+
+    `cold` are the first lookups of each that joined, `warm` those of the others meanwhile.
+    """
+
+    before: int  # replicas
+    after: int
+    lookups: int  # cold ones
+    cold_p50: float
+    cold_p95: float
+    warm_p50: float
+    warm_p95: float
+    lag: float  # p99 of how late an idle clock in the generators woke, ms
+
+
 class Tried(Struct, frozen=True):
     """One call while the store was disturbed."""
 
@@ -230,6 +246,8 @@ class Record(Struct):
     started: str = ""
     seconds: float = 0.0
     interrupted: bool = False
+    aborted: str = ""  # why it ended itself
+    left: str = ""  # what it could not remove
     sessions: Sessions | None = None
     preferences: Preferences | None = None
     workflows: list[WorkflowRun] | None = None
@@ -237,6 +255,7 @@ class Record(Struct):
     drill: Drill | None = None
     levels: list[Level] | None = None
     lengths: list[Length] | None = None
+    doubling: Doubling | None = None
     outages: list[Outage] | None = None
     monitoring: Monitoring | None = None
     turn_race: TurnRace | None = None

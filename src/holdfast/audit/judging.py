@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from datetime import date
 
 from holdfast.audit.history import Outage, Record
+from holdfast.audit.prices import Prices
 from holdfast.audit.questions import QUESTIONS
 from holdfast.audit.questions.asking import Finding, Question, plural
 from holdfast.audit.questions.growth import projection
+from holdfast.audit.questions.money import money
 from holdfast.audit.questions.settings import read_settings
 from holdfast.audit.report import (
     FORMAT,
@@ -28,7 +30,11 @@ BAD: tuple[Verdict, ...] = ("fail", "error", "absent")
 
 
 def report(
-    record: Record, limits: Mapping[str, float], waivers: Mapping[str, Waiver], today: date
+    record: Record,
+    limits: Mapping[str, float],
+    waivers: Mapping[str, Waiver],
+    today: date,
+    prices: Prices | None = None,
 ) -> Report:
     """The answers to all questions that were asked, and the verdict."""
     answers = tuple(
@@ -53,9 +59,12 @@ def report(
         timelines=tuple(_timelines(record)),
         curves=tuple(_curves(record)),
         growth=projection(record, limits),
+        money=money(record, limits, prices),
         settings=read_settings(record),
         environment=record.environment,
         thresholds=dict(limits),
+        aborted=record.aborted,
+        left=record.left,
     )
 
 
@@ -118,18 +127,27 @@ def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> 
     }
     waived = sum(answer.waived is not None for answer in answers)
     tail = f" {waived} waived." if waived else ""
-    if record.interrupted:
+    if record.aborted:
+        tail += f" The audit ended itself: {record.aborted}. This is what it had found."
+    elif record.interrupted:
         tail += " The audit was interrupted: this is what it had found."
     if verdict == "fail":
         first = counted["bad"][0]
+        fails = "fails" if len(counted["bad"]) == 1 else "fail"
         return (
-            f"Not ready for production: {len(counted['bad'])} of {len(answers)} questions fail, "
+            f"Not ready for production: {len(counted['bad'])} of "
+            f"{plural(len(answers), 'question')} {fails}, "
             f"first of all “{first.question}”: {first.summary}.{tail}"
         )
     if verdict == "unknown":
-        return f"Not proven: {len(counted['unknown'])} of {len(answers)} are unknown.{tail}"
+        are = "is" if len(counted["unknown"]) == 1 else "are"
+        many = plural(len(answers), "answer")
+        return f"Not proven: {len(counted['unknown'])} of {many} {are} unknown.{tail}"
     if verdict == "warn":
-        return f"It holds, with {len(counted['warn'])} warnings of {len(answers)} answers.{tail}"
+        warnings = plural(len(counted["warn"]), "warning")
+        return f"It holds, with {warnings} in {plural(len(answers), 'answer')}.{tail}"
+    if len(answers) == 1:
+        return f"It holds: the question passes.{tail}"
     return f"It holds: all {len(answers)} questions pass.{tail}"
 
 

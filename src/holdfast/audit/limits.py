@@ -16,6 +16,8 @@ THRESHOLDS: dict[str, float] = {
     "history_warn": 2.0,  # times slower with a long history than with a short one
     "history_fail": 10.0,
     "history_floor_ms": 2.0,  # below this, slower does not matter
+    "cold_warn": 2.0,  # times slower in a replica that has just started
+    "cold_floor_ms": 5.0,  # below this, slower does not matter
     "days_warn": 90.0,
     "days_fail": 30.0,
     "pools_warn_percent": 80.0,  # of max_connections
@@ -23,6 +25,7 @@ THRESHOLDS: dict[str, float] = {
     "fewest_lookups": 50.0,  # fewer show no 95th percentile
     "fewest_turns": 20.0,  # fewer prove nothing about races
     "turns_a_day": 10_000.0,  # your own figure, for growth
+    "retention_days": 30.0,  # that a conversation is kept, for costs
     "agents": 100.0,  # for costs
-    "state_fits_gb": 5.0,
+    "state_fits_gb": 5.0,  # of memory, in which the state is meant to fit
 }

@@ -101,6 +101,26 @@ class Growth(Struct, frozen=True):
     days_to_full: float | None
 
 
+class Price(Struct, frozen=True):
+    """One line of the bill for a month; None: the amount was not measured."""
+
+    what: str  # "state on disk"
+    amount: float | None
+    unit: str
+    on: float | None  # what it costs with persistence
+    off: float | None
+
+
+class Money(Struct, frozen=True):
+    """What a month costs by the user's own prices and figures."""
+
+    currency: str
+    agents: int
+    parts: tuple[Price, ...]
+    on: float | None  # in all, with persistence
+    off: float | None
+
+
 class Setting(Struct, frozen=True):
     """One durability setting of the store, read or declared."""
 
@@ -129,6 +149,9 @@ class Report(Struct, frozen=True):
     timelines: tuple[Timeline, ...] = ()
     curves: tuple[Curve, ...] = ()
     growth: Growth | None = None
+    money: Money | None = None
     settings: tuple[Setting, ...] = ()
     environment: dict[str, Any] = {}  # machine, versions, replicas, rates
     thresholds: dict[str, float] = {}
+    aborted: str = ""  # why the audit ended itself: it was about to do harm
+    left: str = ""  # what it could not remove from the store, and what does

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -22,6 +23,7 @@ from holdfast.audit import backups, safety
 from holdfast.audit.faults.choosing import Faults
 from holdfast.audit.fleet import Fleet
 from holdfast.audit.history import Record
+from holdfast.audit.probing import Probe, Stop
 from holdfast.audit.scraping import firing, scraped
 from holdfast.audit.servers import OwnServer, own_server
 from holdfast.audit.stage import Sizes, Stage
@@ -42,10 +44,12 @@ from holdfast.audit.workloads import (
     updating,
     workflows,
 )
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, StoreUnavailable
 from holdfast.registry import parse
 
 ALARM_SECONDS = 60.0
+CLEARING = 30.0  # seconds that a store is given to let itself be cleaned
+DISTURBING = ("outage", "monitoring")  # workloads that take the store away
 
 
 class Options(Struct, frozen=True):
@@ -68,6 +72,7 @@ class Options(Struct, frozen=True):
     restart_command: str | None = None  # ends and starts a server that is not the audit's
     faults: tuple[str, ...] = ()  # none: all
     observe: bool = False  # read settings and sizes, and write nothing
+    stop: Stop = Stop()  # what ends an audit that does harm
     declared: dict[str, Any] = {}
     command: str = "holdfast audit"
 
@@ -86,6 +91,7 @@ WORKLOADS = {
     "consistency": "threads",
     "workflows": "workflows",
     "load": "threads",
+    "scaling": "threads",
     "history": "threads",
     "outage": "threads",
     "monitoring": "metrics",
@@ -105,6 +111,7 @@ WORDS = {
     "consistency": "recording a history for the checker",
     "workflows": "killing replicas in the middle of workflows",
     "load": "open-loop load",
+    "scaling": "doubling the replicas under load",
     "history": "lengthening a conversation",
     "outage": "taking the store away",
     "monitoring": "looking at the metrics, waiting for the alarm",
@@ -129,13 +136,14 @@ class Audit:
             self.place = choose(named, self.folder, namespace, url)
             if self._server is not None and not uses_server(self.place):
                 raise InvalidInput(f"{options.target} uses no server: leave --with-server out")
+            self.place = safety.apart(self.place, options.namespace is None, options.observe)
             self._made = self._file_is_new()
         except BaseException:
             shutil.rmtree(self.folder)
             if self._server is not None:
                 self._server.remove()
             raise
-        self._faults = Faults(self.place, self._server, options.restart_command, options.faults)
+        self._faults = self._choose_faults()
         target, said = _said(options, self.place)
         self.record = Record(
             target=target,
@@ -147,7 +155,13 @@ class Audit:
             declared=options.declared,
             environment=_environment(options),
         )
+        self.sizes = options.sizes
+        self._probe: Probe | None = None
         self._places = [self.place]
+
+    def _choose_faults(self) -> Faults:
+        options = self.options
+        return Faults(self.place, self._server, options.restart_command, options.faults)
 
     def _file_is_new(self) -> str | None:
         """The path of a file that exists only because of this audit."""
@@ -165,11 +179,11 @@ class Audit:
             if self._server is not None:
                 self.show(f"starting {self.options.with_server}")
                 await self._server.start()
-            elif self.place.kind == "store" and not self.options.observe:
-                await safety.refuse_used(self.place.name, self.place.namespace)
-                await safety.note(self.place.name, self.place.namespace)
+            if self.place.kind == "store" and not self.options.observe:
+                await safety.begin(self.place.name, self.place.namespace)
                 noted = True
-            await self._all(fleet)
+                await self._fit(fleet)
+            await self._watched(fleet)
         except asyncio.CancelledError:
             self.record.interrupted = True
         finally:
@@ -187,6 +201,45 @@ class Audit:
             self.record.seconds = round(time.monotonic() - began, 1)
         return self.record
 
+    async def _fit(self, fleet: Fleet) -> None:
+        """Take no more than a fifth of the connections that the server has to spare."""
+        settings = (await safety.described(self.place.name)).settings
+        options, pools = parse(self.place.name).options, "max_connections" in settings
+        pool = int(options.get("pool", safety.POOL))
+        free = safety.free_connections(settings)
+        self.sizes, fewer = safety.fit(self.options.sizes, pool, free, pools)
+        if fewer != pool:
+            self.place = replace(
+                self.place, name=safety.with_options(self.place.name, pool=str(fewer))
+            )
+            fleet.place = self.place
+            self._faults = self._choose_faults()
+        self.record.environment["replicas"] = self.sizes.replicas
+
+    async def _watched(self, fleet: Fleet) -> None:
+        """All workloads, while a probe looks whether they do harm."""
+        if self.place.kind != "store" or self.options.observe:
+            await self._all(fleet)
+            return
+        self._probe = Probe(self.place.name, self.options.stop)
+        work = asyncio.create_task(self._all(fleet))
+        probe = asyncio.create_task(self._probe.watch())
+        try:
+            await asyncio.wait((work, probe), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                await work
+            else:
+                self.record.aborted = await probe
+                self.record.interrupted = True
+        except safety.Harm as harm:
+            self.record.aborted = str(harm)
+            self.record.interrupted = True
+        finally:
+            work.cancel()
+            probe.cancel()
+            await asyncio.gather(work, probe, return_exceptions=True)
+            await self._probe.close()
+
     async def _all(self, fleet: Fleet) -> None:
         (first,) = await fleet.start()
         provides = list(first.provides)
@@ -194,7 +247,7 @@ class Audit:
             safety.refuse_full(await first.ask("growing:describe") or {})
         await fleet.end(first)
         self.record.provides = provides
-        stage = Stage(fleet, self.options.sizes, self.options.seed, provides)
+        stage = Stage(fleet, self.sizes, self.options.seed, provides)
         wanted = self.options.workloads or tuple(WORKLOADS)
         self.record.skipped = [name for name in WORKLOADS if name not in wanted]
         for number, (name, part) in enumerate(WORKLOADS.items(), 1):
@@ -217,9 +270,13 @@ class Audit:
         return False
 
     async def _one(self, stage: Stage, name: str) -> None:
+        if self._probe is not None and (harm := await self._probe.harm()):
+            raise safety.Harm(harm)
         began = time.monotonic()
+        disturbed = self._probe is not None and name in DISTURBING
         try:
-            await self._conduct(stage, name)
+            with self._probe.disturbed() if disturbed else nullcontext():  # type: ignore[union-attr]
+                await self._conduct(stage, name)
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -230,7 +287,7 @@ class Audit:
 
     def _without_urls(self, text: str) -> str:
         """A target's own error may show how it was reached."""
-        for url in (self.place.name, self.place.url):
+        for url in (self.place.name, self.place.url, self.options.target, self.options.url):
             if url is not None and "://" in url:
                 text = text.replace(url, parse(url).safe)
         return text[:500]
@@ -250,6 +307,7 @@ class Audit:
             "consistency": ("steps", listing.conduct),
             "workflows": ("workflows", workflows.conduct),
             "load": ("levels", load.levels),
+            "scaling": ("doubling", load.doubling),
             "history": ("lengths", load.lengths),
         }
         if name in plain:
@@ -314,7 +372,8 @@ class Audit:
     def _pool(self, connections: int | None) -> int | None:
         if connections is None or self.place.kind != "store":
             return None
-        return int(parse(self.place.name).options.get("pool", "4"))
+        said = parse(self.options.target or self.place.name).options  # the audit's own is smaller
+        return int(said.get("pool", safety.POOL))
 
     # --- clearing away --------------------------------------------------------------
 
@@ -326,9 +385,25 @@ class Audit:
                 await target.call("clean")
                 await target.call("close")
         if noted:
-            await safety.drop_all(self.place.name, self.place.namespace)
-            await safety.forget(self.place.name, self.place.namespace)
+            await self._remove_from_store()
         self._remove_files()
+
+    async def _remove_from_store(self) -> None:
+        """A store that does not answer just now is given some time, and then not waited for."""
+        until = time.monotonic() + CLEARING
+        while True:
+            try:
+                await safety.end(self.place.name, self.place.namespace)
+                return
+            except StoreUnavailable as error:
+                if time.monotonic() > until:
+                    url = parse(self.place.name).safe
+                    self.record.left = (
+                        f"what it wrote could not be removed ({self._without_urls(str(error))}); "
+                        f"when the store answers again, run: holdfast audit clean {url}"
+                    )
+                    return
+                await asyncio.sleep(0.25)
 
     def _remove_files(self) -> None:
         for end in ("", "-wal", "-shm") if self._made is not None else ():
@@ -346,10 +421,10 @@ def plan(options: Options) -> str:
     calls += sizes.growth_turns + sizes.threads * sizes.turns
     megabytes = (sizes.growth_turns + calls * 0.3 + max(sizes.history)) * 0.6 / 1000
     return (
-        f"{len(wanted)} workloads with up to {sizes.replicas + 1} replicas (processes), "
+        f"{len(wanted)} workloads with up to {2 * sizes.replicas} replicas (processes), "
         f"{sizes.rate:g} calls/s for {load_seconds:g} s, about {calls:,.0f} calls and "
-        f"{max(1, round(megabytes))} MB in all, up to {4 * (sizes.replicas + 1)} connections; in a "
-        "namespace of its own, which is removed afterwards"
+        f"{max(1, round(megabytes))} MB in all, up to {_connections(options)} connections, at most "
+        "a fifth of those that are free; in a namespace of its own, which is removed afterwards"
     )
 
 
@@ -371,6 +446,13 @@ def _said(options: Options, place: Place) -> tuple[str, str]:
     if options.target is None:
         return "sqlite (embedded)", "SQLite (embedded)"
     return _safe(place), title(place)
+
+
+def _connections(options: Options) -> int:
+    url = options.target if options.target is not None and "://" in options.target else None
+    said = {} if url is None else parse(url).options
+    pool = said.get("pool", "")
+    return safety.connections(options.sizes.replicas, int(pool) if pool.isdigit() else safety.POOL)
 
 
 def _safe(place: Place) -> str:

@@ -18,6 +18,7 @@ class Sizes(Struct, frozen=True):
     conversations: tuple[int, ...] = (1, 10, 100)
     rate: float = 60.0  # calls a second, all replicas together
     duration: float = 5.0  # seconds at each number of conversations
+    repeats: int = 2  # of a load during which this machine was too busy to measure
     threads: int = 20  # conversations of the plain checks
     turns: int = 5  # in each
     race_turns: int = 60  # a replica appends to one conversation

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import random
 import shlex
@@ -23,15 +22,27 @@ from holdfast.audit.faults.choosing import NAMES as FAULTS
 from holdfast.audit.faults.choosing import named
 from holdfast.audit.history import Record
 from holdfast.audit.judging import report as judged
+from holdfast.audit.prices import TEMPLATE as PRICES
+from holdfast.audit.prices import read_prices
+from holdfast.audit.probing import Stop
 from holdfast.audit.profiles import PROFILES, sizes_of, thresholds_of
 from holdfast.audit.questions import QUESTIONS
-from holdfast.audit.rendering import baseline, junit, markdown, page, schema, terminal
+from holdfast.audit.rendering import (
+    baseline,
+    comparison,
+    junit,
+    markdown,
+    page,
+    schema,
+    terminal,
+    words,
+)
 from holdfast.audit.rendering.redaction import redact
 from holdfast.audit.report import Report
+from holdfast.audit.requirements import requirements
 from holdfast.audit.running import Audit, Options, plan
 from holdfast.audit.servers import KINDS, read_settings
 from holdfast.cli import FAILED, INTERRUPTED, OK
-from holdfast.cli.tables import table
 from holdfast.errors import InvalidInput
 from holdfast.registry import parse
 
@@ -50,6 +61,7 @@ examples:
   holdfast audit --with-server redis --server-setting appendonly=no --only outage,settings
   holdfast audit compare statefulset:3 redis://… postgresql://… --yes
   holdfast audit clean redis://…                  remove what a killed audit has left
+  holdfast audit init prices                      a file of prices, for --prices
 
 exit codes: 0 pass or warn, 1 fail, 2 wrong usage, 3 unknown, 4 interrupted"""
 
@@ -61,7 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="TARGET",
         nargs="*",
         help="a store's URL, statefulset:3, naive:…, or module:factory; "
-        "or clean URL, init FILE, compare TARGET …",
+        "or clean URL, init FILE, init prices FILE, compare TARGET …",
     )
     add("--profile", default="quick", metavar="NAME", help=f"{', '.join(PROFILES)} (quick)")
     add("--replicas", type=int, metavar="N", help="processes that use the store at once")
@@ -89,31 +101,53 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--output", metavar="FOLDER", help="write report.json and the other forms here")
     add("--save", metavar="FILE", help="keep what was recorded, to be judged again")
     add("--from", dest="saved", metavar="FILE", help="judge what was saved; attack nothing")
+    add("--prices", metavar="FILE", help="TOML: what things cost; see: holdfast audit init prices")
+    add(
+        "--require",
+        metavar="NAME=VALUE,…",
+        help="of compare: what is wanted, e.g. p95_ms=20,durability=pass",
+    )
     add("--baseline", metavar="FILE", help="a report.json to compare with")
     add("--redact", action="store_true", help="leave host names out of the report")
     add("--backup-command", metavar="CMD", help="your own backup, for question 5")
     add("--restore-command", metavar="CMD", help="and its restore")
     add("--restored", metavar="URL", help="where that puts the copy")
+    add(
+        "--abort-after-ms",
+        type=float,
+        default=2000.0,
+        metavar="MS",
+        help="end the audit when its own probe of the store is slower, three times in a row (2000)",
+    )
+    add(
+        "--abort-lag-mb",
+        type=float,
+        default=64.0,
+        metavar="MB",
+        help="end the audit when a replica of the store is further behind (64)",
+    )
     add("--metrics-url", metavar="URL", help="your own metrics page, for question 9")
     add("--alerts-url", metavar="URL", help="your own alerts, as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
-    words = options.target
-    if words and words[0] == "clean":
-        return _clean(words[1:])
-    if words and words[0] == "init":
-        return _init(words[1:])
-    if words and words[0] == "compare":
-        return _compare(options, words[1:])
-    if len(words) > 1:
-        raise InvalidInput(f"one TARGET at a time, not {len(words)}")
+    command, rest = options.target[:1], options.target[1:]
+    if command == ["clean"]:
+        return _clean(rest)
+    if command == ["init"]:
+        return _init(rest)
+    if command == ["compare"]:
+        return _compare(options, rest)
+    if rest:
+        raise InvalidInput(f"one TARGET at a time, not {len(options.target)}")
     config = read_config(options.config)
     limits = thresholds_of(config.thresholds)
+    read_prices(options.prices)  # what is wrong with them is said before anything is done
     record = _recorded(options, config)
     if record is None:
         return OK
-    report = judged(record, limits, config.waive, datetime.now(UTC).date())
+    today, prices = datetime.now(UTC).date(), read_prices(options.prices)
+    report = judged(record, limits, config.waive, today, prices)
     if options.redact:
         report = redact(report)
     _write(options, record, report)
@@ -156,6 +190,8 @@ def _asked(options: argparse.Namespace, config: Config) -> Options:
     sizes = sizes_of(options.profile, config.sizes, given)
     if not 1 <= sizes.replicas <= 64 or sizes.rate <= 0 or sizes.duration <= 0:
         raise InvalidInput("replicas are 1 to 64; rate and duration are above 0")
+    if options.abort_after_ms <= 0 or options.abort_lag_mb <= 0:
+        raise InvalidInput("--abort-after-ms and --abort-lag-mb are above 0")
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 10**6)
     target = options.target[0] if options.target else None
     return Options(
@@ -176,6 +212,7 @@ def _asked(options: argparse.Namespace, config: Config) -> Options:
         restart_command=options.restart_command,
         faults=named(options.faults),
         observe=options.observe,
+        stop=Stop(options.abort_after_ms / 1000, options.abort_lag_mb * 1e6),
         declared=config.declare,
         command=_command(options, target, seed),
     )
@@ -290,47 +327,81 @@ def _compare(options: argparse.Namespace, targets: list[str]) -> int:
         raise InvalidInput("compare takes URLs: --with-server is for one audit by itself")
     if not targets:
         raise InvalidInput("compare takes targets: holdfast audit compare statefulset:3 redis://…")
-    config = read_config(options.config)
+    config, prices = read_config(options.config), read_prices(options.prices)
     limits = thresholds_of(config.thresholds)
+    wanted = requirements(config.require, options.require, limits["lookup_p95_ms"])
     options.only = options.only or ",".join(comparing.QUESTIONS)
-    found = []
+    rows, reports = [], []
     for target in targets:
         options.target = [target]
         record = _recorded(options, config)
         if record is None:
             continue
-        report = judged(record, limits, config.waive, datetime.now(UTC).date())
-        found.append(comparing.compared(record, report, limits))
+        report = judged(record, limits, config.waive, datetime.now(UTC).date(), prices)
+        if options.redact:
+            report = redact(report)
+        rows.append(comparing.compared(record, report, wanted))
+        reports.append(report)
         if record.interrupted:
+            print(words.interruption(report), file=sys.stderr)
             return INTERRUPTED
-    rows = [each.row for each in found]
-    advice = comparing.recommendation(found, limits) if found else ""
-    if options.json:
-        print(json.dumps({"targets": rows, "recommendation": advice}))
-    elif found:
-        print(f"{table(comparing.COLUMNS, rows)}\n\n{advice}")
-    return OK if all(each.holds for each in found) else FAILED
+    if not rows:
+        return OK
+    currency = "" if prices is None else prices.currency
+    found = comparing.table(rows, wanted, int(limits["agents"]), currency)
+    _write_comparison(options, found, reports)
+    width = max(40, min(shutil.get_terminal_size((100, 24)).columns, 120))
+    as_json = msgspec.json.encode(found).decode()
+    print(as_json if options.json else comparison.text(found, width))
+    return OK if all(not row.failing for row in rows) else FAILED
 
 
-def _clean(words: list[str]) -> int:
-    if len(words) != 1 or "://" not in words[0]:
+def _write_comparison(
+    options: argparse.Namespace, found: comparing.Table, reports: list[Report]
+) -> None:
+    """The table in every form, and each target's own report, which the page leads to."""
+    if options.output is None:
+        return
+    folder = Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    links = [f"report-{number}.html" for number in range(1, len(reports) + 1)]
+    for link, report in zip(links, reports, strict=True):
+        _put(folder / link, page.html(report).encode())
+        _put((folder / link).with_suffix(".json"), schema.to_json(report))
+    _put(folder / "compare.json", msgspec.json.encode(found))
+    _put(folder / "compare.md", comparison.markdown(found).encode())
+    _put(folder / "compare.html", comparison.html(found, links).encode())
+
+
+def _clean(urls: list[str]) -> int:
+    if len(urls) != 1 or "://" not in urls[0]:
         raise InvalidInput("clean takes a store's URL: holdfast audit clean redis://…")
-    cleaned = asyncio.run(safety.clean(words[0]))
-    for namespace, count in cleaned.items():
-        print(f"{namespace}: {count} removed")
+    cleaned = asyncio.run(safety.clean(urls[0]))
+    for said in cleaned:
+        print(said)
     if not cleaned:
         print("no audit has left anything here")
     return OK
 
 
-def _init(words: list[str]) -> int:
-    path = Path(words[0] if words else "audit_target.py")
-    if path.exists():
-        raise InvalidInput(f"{path} exists already: name another file")
+def _init(names: list[str]) -> int:
+    if names[:1] == ["prices"]:
+        path = _new(names[1] if len(names) > 1 else "prices.toml")
+        path.write_text(PRICES, "utf-8")
+        print(f"wrote {path}; fill it in, then: holdfast audit --prices {path}")
+        return OK
+    path = _new(names[0] if names else "audit_target.py")
     template = Path(__file__).parent.parent / "audit" / "targets" / "template.py"
     path.write_text(template.read_text("utf-8"), "utf-8")
     print(f"wrote {path}; fill it in, then: holdfast audit {path.stem}:create")
     return OK
+
+
+def _new(name: str) -> Path:
+    path = Path(name)
+    if path.exists():
+        raise InvalidInput(f"{path} exists already: name another file")
+    return path
 
 
 # --- saying it --------------------------------------------------------------------------

@@ -57,7 +57,7 @@ class Faults:
         way = await way_to(self._place)
         if isinstance(way, str):
             raise InvalidInput(f"--restart-command cannot be used here: {way}")
-        command = partial(shell, self._command, self._place.namespace)
+        command = partial(shell, self._command, self._place)
         return Restarted(command, way.addresses)
 
     async def all(self) -> list[Any]:

@@ -11,10 +11,15 @@ def judge(record: Record, limits: Limits) -> Finding:
     drill = record.drill
     assert drill is not None
     if drill.before < limits["fewest_turns"]:
-        return Finding("unknown", f"only {drill.before} turns were there to back up")
+        said = plural(drill.before, "turn")
+        return Finding("unknown", f"there were only {said} to back up")
+    if not any(drill.written.values()):
+        return Finding("unknown", "what was written is not known, so nothing can be compared")
+    if not drill.moment or not drill.backup_seconds or not drill.restore_seconds:
+        return Finding("unknown", "how long it took, or of which moment it is, was not recorded")
     came_back = {number for numbers in drill.restored.values() for number in numbers}
     missing = [number for number in range(drill.before) if number not in came_back]
-    disordered = [t for t, n in drill.restored.items() if n != drill.written[t][: len(n)]]
+    disordered = [t for t, n in drill.restored.items() if n != drill.written.get(t, [])[: len(n)]]
     whole = came_back == set(range(len(came_back)))
     facts = (
         zero("turns acknowledged before the backup that are missing", len(missing), drill.before),
@@ -23,7 +28,7 @@ def judge(record: Record, limits: Limits) -> Finding:
         Evidence(
             "one point in time", whole if drill.moment == "store" else "each entity in itself"
         ),
-        Evidence("RPO", f"{len(missing)} acknowledged turns", limit="0"),
+        Evidence("RPO", plural(len(missing), "acknowledged turn"), limit="0"),
         Evidence("RTO", round(drill.restore_seconds, 2), "s"),
         Evidence("backup took", round(drill.backup_seconds, 2), "s"),
     )
@@ -45,7 +50,7 @@ def _example(drill: Drill, missing: list[int], disordered: list[str]) -> str:
         return f"turns {missing[:10]} were acknowledged before the backup and are not restored"
     if disordered:
         thread = disordered[0]
-        written, restored = drill.written[thread][:10], drill.restored[thread][:10]
+        written, restored = drill.written.get(thread, [])[:10], drill.restored[thread][:10]
         return f"{thread}: written {written}, restored {restored}"
     return "turns from after the backup's moment are there while earlier ones are not"
 

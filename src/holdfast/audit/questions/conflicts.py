@@ -22,10 +22,14 @@ def judge(record: Record, limits: Limits) -> Finding:
     if missed or seen.overwritten:
         said = f"{plural(missed, 'conflict')} of {seen.forced} not noticed"
         return Finding(
-            "fail", f"{said}; {seen.overwritten} states overwritten", facts, seen.example
+            "fail",
+            f"{said}; {plural(seen.overwritten, 'state')} overwritten",
+            facts,
+            seen.example,
         )
     if seen.resolved < seen.forced:
-        said = f"{seen.forced - seen.resolved} conflicts could not be resolved by reading again"
+        said = plural(seen.forced - seen.resolved, "conflict")
+        said = f"{said} could not be resolved by reading again"
         return Finding("fail", said, facts, seen.example)
     if seen.both_versions < seen.forced:
         said = "every conflict was noticed, but not told with both versions"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from holdfast.audit.history import Record, Step
-from holdfast.audit.questions.asking import Finding, Limits, Question, power, zero
+from holdfast.audit.questions.asking import Finding, Limits, Question, plural, power, zero
 from holdfast.audit.report import Evidence
 from holdfast.testing.checkers.histories import Status
 from holdfast.testing.checkers.list_append import Append, Read, Transaction, check
@@ -16,11 +16,15 @@ BROKEN = {"lost append", "duplicate", "garbage read", "incompatible order", "abo
 
 def judge(record: Record, limits: Limits) -> Finding:
     assert record.steps is not None
-    appends = [s for s in record.steps if s.what == "append" and s.status == "ok"]
-    reads = [s for s in record.steps if s.what == "read" and s.status == "ok"]
-    if len(appends) + len(reads) < FEWEST or len({s.process for s in appends}) < 2:
-        return Finding("unknown", f"only {len(appends)} appends and {len(reads)} reads succeeded")
-    anomalies = check([_transaction(step) for step in record.steps])
+    steps = [step for step in record.steps if _tells_something(step)]
+    appends = [s for s in steps if s.what == "append" and s.status == "ok"]
+    reads = [s for s in steps if s.what == "read" and s.status == "ok"]
+    if min(len(appends), len(reads)) < limits["fewest_turns"] or len(steps) < FEWEST:
+        said = f"{plural(len(appends), 'append')} and {plural(len(reads), 'read')}"
+        return Finding("unknown", f"only {said} succeeded: too few")
+    if len({s.process for s in appends}) < 2:
+        return Finding("unknown", "only one replica appended, so nothing raced")
+    anomalies = check([_transaction(step) for step in steps])
     names = Counter(anomaly.name for anomaly in anomalies)
     total = len(appends) + len(reads)
     facts = (
@@ -36,6 +40,11 @@ def judge(record: Record, limits: Limits) -> Finding:
     worst = next((a for a in anomalies if a.name in BROKEN), anomalies[0])
     level = "not even eventually" if names.keys() & BROKEN else "eventually"
     return Finding("fail", f"{level} consistent: {found}", facts, str(worst))
+
+
+def _tells_something(step: Step) -> bool:
+    """Without its times nothing is stale, and an append of nothing cannot be looked for."""
+    return step.completed > step.invoked and bool(step.values or step.what == "read")
 
 
 def _transaction(step: Step) -> Transaction:

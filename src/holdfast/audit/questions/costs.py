@@ -15,6 +15,10 @@ def judge(record: Record, limits: Limits) -> Finding:
         Evidence("resident memory a replica", _mb(seen.memory_a_replica), "MB"),
         Evidence("bytes written a turn", _rounded(seen.written_a_turn)),
     ]
+    if seen.memory_a_replica is None:
+        return Finding("unknown", "what a replica takes could not be measured here", tuple(facts))
+    if (seen.pool is None) != (seen.max_connections is None):
+        return Finding("unknown", "how many connections there may be is not known", tuple(facts))
     if seen.pool is not None:
         facts.append(Evidence(f"connections of {agents} agents", agents * seen.pool))
     if seen.pool is not None and seen.max_connections:
@@ -28,11 +32,10 @@ def judge(record: Record, limits: Limits) -> Finding:
         if part >= limits["pools_warn_percent"]:
             return Finding("warn", said, tuple(facts))
         return Finding("pass", said, tuple(facts))
-    memory = _mb(seen.memory_a_replica)
-    if memory is None and seen.written_a_turn is None:
-        return Finding("unknown", "nothing could be measured on this system", tuple(facts))
-    written = _rounded(seen.written_a_turn)
-    return Finding("pass", f"{memory} MB a replica, {written} bytes written a turn", tuple(facts))
+    said = f"{_mb(seen.memory_a_replica)} MB a replica"
+    if seen.written_a_turn is not None:
+        said += f", {round(seen.written_a_turn):,} bytes written a turn"
+    return Finding("pass", said, tuple(facts))
 
 
 def _mb(count: int | None) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.audit.history import Record
-from holdfast.audit.questions.asking import Finding, Limits, Question
+from holdfast.audit.questions.asking import Finding, Limits, Question, plural
 from holdfast.audit.report import Evidence, Growth
 
 
@@ -24,24 +24,42 @@ def judge(record: Record, limits: Limits) -> Finding:
     grown = projection(record, limits)
     if grown is None:
         return Finding("unknown", "the store does not tell its size")
-    year = grown.bytes_a_turn * grown.turns_a_day * 365
+    a_day = grown.bytes_a_turn * grown.turns_a_day
+    year, fits = a_day * 365, limits["state_fits_gb"]
+    in_memory = fits * 1e9 / a_day if a_day else None
     facts = (
         Evidence("bytes a turn", round(grown.bytes_a_turn)),
         Evidence("turns a day", grown.turns_a_day, limit="your own figure: turns_a_day"),
         Evidence("a year of turns", round(year / 1e9, 2), "GB"),
         Evidence("days to full", None if grown.days_to_full is None else round(grown.days_to_full)),
+        Evidence(
+            f"days until the state outgrows {fits:g} GB of memory",
+            None if in_memory is None else round(in_memory),
+            limit="your own figure: state_fits_gb",
+        ),
     )
     said = f"{grown.bytes_a_turn:,.0f} bytes a turn; a year is {year / 1e9:.1f} GB"
     if grown.bytes_a_turn == 0:
         return Finding("unknown", "the store did not grow, so nothing can be projected", facts)
     days = grown.days_to_full
-    if days is None:
-        return Finding("pass", f"{said}; the store tells no limit", facts)
-    if days < limits["days_fail"]:
-        return Finding("fail", f"{said}; full in {days:.0f} days", facts)
-    if days < limits["days_warn"]:
-        return Finding("warn", f"{said}; full in {days:.0f} days", facts)
-    return Finding("pass", f"{said}; full in {days:,.0f} days", facts)
+    if days is not None:
+        said += f"; full in {_days(days)}"
+        if days < limits["days_fail"]:
+            return Finding("fail", said, facts)
+        if days < limits["days_warn"]:
+            return Finding("warn", said, facts)
+    else:
+        said += "; the store tells no limit"
+    if in_memory is None:
+        return Finding("unknown", f"{said}, and turns_a_day is nought", facts)
+    said += f"; {fits:g} GB of memory hold {_days(in_memory)} of it"
+    if days is None and in_memory < limits["days_warn"]:
+        return Finding("warn", said, facts)
+    return Finding("pass", said, facts)
+
+
+def _days(days: float) -> str:
+    return plural(round(days), "day")
 
 
 QUESTION = Question(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from holdfast.audit.history import Level, Record
-from holdfast.audit.questions.asking import Finding, Limits, Question
+from holdfast.audit.questions.asking import Finding, Limits, Question, plural
 from holdfast.audit.report import Evidence
 
-SPARE = 3  # times its own lag, that a generator is given before a store is blamed
+WINDOWS = 3
 
 
 def judge(record: Record, limits: Limits) -> Finding:
@@ -18,7 +18,7 @@ def judge(record: Record, limits: Limits) -> Finding:
 
 
 def judge_level(level: Level, limits: Limits) -> Finding:
-    """One load. A store is blamed only for what its generator cannot have caused."""
+    """One load. A generator that lagged proves nothing, neither good nor bad."""
     most, calls = limits["lookup_p95_ms"], level.lookups + level.failed
     facts = (
         Evidence("p50", level.p50, "ms"),
@@ -29,28 +29,43 @@ def judge_level(level: Level, limits: Limits) -> Finding:
         Evidence("failed calls", level.failed, "", f"{limits['errors_percent']:g} %"),
         Evidence("the generator's own lag, p99", level.lag, "ms"),
     )
-    at = f"at {level.intended:g} calls/s over {level.conversations} conversations"
+    at = f"at {level.intended:g} calls/s over {plural(level.conversations, 'conversation')}"
     if level.lookups < limits["fewest_lookups"]:
-        return Finding("unknown", f"only {level.lookups} lookups were made {at}", facts)
+        said = plural(level.lookups, "lookup was", "lookups were")
+        return Finding("unknown", f"only {said} made {at}", facts)
     failed = 100 * level.failed / calls
     if failed > limits["errors_percent"]:
         said = ", ".join(f"{count} × {name}" for name, count in level.errors.items())
         return Finding("fail", f"{failed:.1f} % of calls failed {at}: {said}", facts)
+    if doubt := doubtful(level, limits):
+        return Finding("unknown", f"{doubt}, {at}", facts)
     over = [window for window in level.windows if window > most]
-    excused = limits["generator_lag_ms"] < level.lag and level.p95 - SPARE * level.lag <= most
     p95 = f"p95 {level.p95:.1f} ms {at}, measured from the intended start"
-    if level.p95 > most and excused:
-        return Finding("unknown", f"{p95}; but the generator itself lagged {level.lag:g} ms", facts)
     if len(over) >= 2:
         return Finding("fail", f"{p95}: over {most:g} ms in {len(over)} of 3 windows", facts)
-    achieved = 100 * level.achieved / level.intended if level.intended else 0.0
-    if achieved < limits["achieved_percent"] and level.p95 <= most:
-        return Finding("unknown", f"only {achieved:.0f} % of the intended rate was achieved", facts)
     if level.p95 > most:
         return Finding("warn", f"{p95}: a stall in one of 3 windows", facts)
-    if level.p99 > limits["lookup_p99_ms"] and not excused:
+    if level.p99 > limits["lookup_p99_ms"]:
         return Finding("warn", f"{p95}, but p99 {level.p99:.0f} ms", facts)
     return Finding("pass", p95, facts)
+
+
+def doubtful(level: Level, limits: Limits) -> str:
+    """Why this load says nothing about the store's latency; "" if it does."""
+    if not (level.p50 and level.p95 and level.p99 and level.conversations):
+        return "no latency was measured"
+    if len(level.windows) < WINDOWS:
+        return f"lookups in only {len(level.windows)} of {WINDOWS} windows"
+    if not level.lag:
+        return "the generator's own lag was not measured"
+    if level.lag > limits["generator_lag_ms"]:
+        return f"the generator itself lagged {level.lag:g} ms, so its figures say nothing"
+    achieved = 100 * level.achieved / level.intended if level.intended else 0.0
+    # A generator that kept time and still was held up was held up by the store.
+    held_up = level.p95 > limits["lookup_p95_ms"] and level.achieved > 0
+    if achieved < limits["achieved_percent"] and not held_up:
+        return f"only {achieved:.0f} % of the intended rate was achieved"
+    return ""
 
 
 QUESTION = Question(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.audit.history import Record
-from holdfast.audit.questions.asking import Finding, Limits, Question
+from holdfast.audit.questions.asking import Finding, Limits, Question, plural
 from holdfast.audit.report import Evidence
 
 PERCENTILES = ("p50", "p95", "p99")
@@ -27,12 +27,14 @@ def judge(record: Record, limits: Limits) -> Finding:
         why = record.notes.get("monitoring", "so the alarm is not known")
         said = f"the percentiles are there; no outage could be made: {why}"
         return Finding("unknown", said, facts)
+    if seen.suppressed < (10 if seen.alarm is None else 1):
+        said = plural(seen.suppressed, "write was", "writes were")
+        return Finding("unknown", f"only {said} suppressed: too few for an alarm", facts)
     if seen.alarm is None:
-        if seen.suppressed < 10:
-            said = f"only {seen.suppressed} writes were suppressed: too few for an alarm"
-            return Finding("unknown", said, facts)
         return Finding("fail", "an outage was made and no alarm came", facts)
-    if seen.alarm_after is not None and seen.alarm_after > limits["alarm_s"]:
+    if seen.alarm_after is None:
+        return Finding("unknown", f"when the alarm {seen.alarm!r} came is not known", facts)
+    if seen.alarm_after > limits["alarm_s"]:
         return Finding("fail", f"the alarm came only after {seen.alarm_after:.0f} s", facts)
     said = f"the percentiles are there, and the alarm {seen.alarm!r} came when the store was down"
     return Finding("pass", said, facts)

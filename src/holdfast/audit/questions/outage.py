@@ -58,19 +58,22 @@ def judge(record: Record, limits: Limits) -> Finding:
         problems.append(f"recovery took {max(recovery):.0f} s")
     if problems:
         return Finding("fail", "; ".join(problems), facts, _example(lost))
+    if unproven := _unproven(record.outages):
+        return Finding("unknown", unproven, facts)
     weak = []
     if refused:
         weak.append(
             f"{plural(len(refused), 'turn')} refused while it was down: the caller loses them"
         )
     if untyped:
-        verb = "does" if len(untyped) == 1 else "do"
-        weak.append(f"{plural(len(untyped), 'error')} {verb} not say that the store is down")
+        said = plural(len(untyped), "error does", "errors do")
+        weak.append(f"{said} not say that the store is down")
     if max(recovery) > limits["recovery_warn_s"]:
         weak.append(f"recovery took {max(recovery):.1f} s")
     if weak:
         return Finding("warn", "; ".join(weak), facts)
-    said = f"{accepted} turns accepted through {plural(len(outages), 'disturbance')}, none lost"
+    said = f"{plural(accepted, 'turn')} accepted through {plural(len(outages), 'disturbance')}"
+    said += ", none lost"
     return Finding("pass", f"{said}; back within {max(recovery):.1f} s", facts)
 
 
@@ -89,6 +92,16 @@ def _recoveries(outages: list[Outage], limits: Limits) -> list[Evidence]:
             found.append(Evidence(what, round(slowest, 2), "s", limit))
     kills = sum(o.kills for o in outages)
     return [*found, Evidence("times that the server was killed", kills)] if kills else found
+
+
+def _unproven(outages: list[Outage]) -> str:
+    """What a disturbance has not shown; "" if each of them has shown something."""
+    for outage in outages:
+        if not outage.fired:
+            return f"one disturbance did not reach the store: {outage.fault}"
+        if not outage.accepted or not any(t.what in ("read", "append") for t in outage.tried):
+            return f"nothing was read or written meanwhile: {outage.fault}"
+    return ""
 
 
 def _example(lost: list[tuple[Outage, str]]) -> str:

@@ -29,7 +29,7 @@ def judge(record: Record, limits: Limits) -> Finding:
         return Finding("fail", said, facts, example)
     if moved:
         return Finding("fail", f"{plural(len(moved), 'version')} changed by a restart", facts)
-    said = f"the preferences of all {len(written)} users were there in a new process"
+    said = f"the preferences of {plural(len(written), 'user')} were there in a new process"
     if not versioned:
         return Finding("warn", f"{said}; they carry no version", facts)
     return Finding("pass", f"{said}, with their versions", facts)

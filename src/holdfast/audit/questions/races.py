@@ -14,16 +14,21 @@ def judge(record: Record, limits: Limits) -> Finding:
     problems, facts, example = turns(record.turn_race)
     if len(record.turn_race.acknowledged) < limits["fewest_turns"] and not problems:
         return Finding("unknown", "too few turns were written to prove anything")
+    if not record.turn_race.parts and not problems:
+        return Finding("unknown", "of how many messages a turn is was not recorded")
     missing = []
     if record.task_race is not None:
         more, found = tasks(record.task_race)
         problems, facts = problems + more, facts + found
+        if _unheard(record.task_race):
+            missing.append("tasks")
     elif "tasks" in record.provides:
         missing.append("tasks")
     if record.lock_race is not None:
         more, found = locks(record.lock_race)
         problems, facts = problems + more, facts + found
-        if record.lock_race.taken_over == 0:
+        race = record.lock_race
+        if not race.rounds or not race.taken_over or not race.refused + race.accepted:
             missing.append("locks")
     elif "locks" in record.provides:
         missing.append("locks")
@@ -33,7 +38,7 @@ def judge(record: Record, limits: Limits) -> Finding:
         return Finding("unknown", f"nothing is known of {' and '.join(missing)}", tuple(facts))
     absent = [part for part in ("tasks", "locks") if part not in record.provides]
     count = len(record.turn_race.acknowledged)
-    said = f"{count} turns of racing replicas, none lost, split or doubled"
+    said = f"{count:,} turns of racing replicas, none lost, split or doubled"
     if absent:
         return Finding("fail", f"{said}; but it has no {' and no '.join(absent)}", tuple(facts))
     return Finding("pass", f"{said}; each task ran once; stale holders were refused", tuple(facts))
@@ -104,6 +109,12 @@ def _disordered(firsts: list[str]) -> list[str]:
     return found
 
 
+def _unheard(race: TaskRace) -> bool:
+    """Whether it is not known of some task how often it ran, or what came of it."""
+    told = [task for task, runs in race.runs.items() if runs and race.results.get(task)]
+    return not race.tasks or len(told) < race.tasks
+
+
 def tasks(race: TaskRace) -> tuple[list[str], list[Evidence]]:
     again = [task for task, runs in race.runs.items() if runs > 1]
     differ = [task for task, results in race.results.items() if len(set(results)) > 1]
@@ -122,9 +133,8 @@ def tasks(race: TaskRace) -> tuple[list[str], list[Evidence]]:
 def locks(race: LockRace) -> tuple[list[str], list[Evidence]]:
     facts = [zero("writes accepted from a superseded holder", race.accepted, race.rounds, "rounds")]
     if race.accepted or race.both_held:
-        return [
-            f"{race.accepted + race.both_held} writes of a superseded holder were accepted"
-        ], facts
+        said = plural(race.accepted + race.both_held, "write", "writes")
+        return [f"{said} of a superseded holder accepted"], facts
     return [], facts
 
 

@@ -11,7 +11,8 @@ def judge(record: Record, limits: Limits) -> Finding:
     written, read = record.sessions.written, record.sessions.read
     total = sum(map(len, written.values()))
     if total < limits["fewest_turns"]:
-        return Finding("unknown", f"only {total} messages were written")
+        said = plural(total, "message was", "messages were")
+        return Finding("unknown", f"only {said} written")
     lost = sum(1 for t, w in written.items() for c in set(w) if c not in read.get(t, []))
     wrong = [t for t, w in written.items() if read.get(t, []) != w]
     facts = (
@@ -19,7 +20,8 @@ def judge(record: Record, limits: Limits) -> Finding:
         zero("conversations not as written", len(wrong), len(written), "conversations"),
     )
     if not wrong:
-        said = f"all {total:,} messages of {len(written)} conversations were there in a new process"
+        said = f"all {total:,} messages of {plural(len(written), 'conversation')} were there"
+        said += " in a new process"
         return Finding("pass", said, facts)
     first = wrong[0]
     example = f"{first}\n  written: {written[first][:8]}\n  read:    {read.get(first, [])[:8]}"

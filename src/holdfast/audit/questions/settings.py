@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from holdfast.audit.history import Record
@@ -84,9 +84,30 @@ RULES: dict[str, Callable[[Any], Judged]] = {
 }
 
 
+# What decides together: of one of these, the others must be known too.
+GROUPS = (
+    ("appendonly", "appendfsync", "maxmemory_policy"),
+    ("fsync", "synchronous_commit", "full_page_writes"),
+    ("journal_mode", "synchronous"),
+)
+
+
+def _untold(known: Container[str]) -> list[str]:
+    """Settings that the store says nothing of, though it has them."""
+    return [
+        name
+        for group in GROUPS
+        if any(name in known for name in group)
+        for name in group
+        if name not in known
+    ]
+
+
 def read_settings(record: Record) -> tuple[Setting, ...]:
     """Each setting that has a rule, as read or as declared."""
     values = record.settings.values if record.settings is not None else {}
+    values = {name: value for name, value in values.items() if value not in (None, "")}
+    values |= dict.fromkeys(_untold({**values, **record.declared}), "unknown")
     found = []
     for name, rule in RULES.items():
         if name in values and str(values[name]) != "unknown":
@@ -97,7 +118,7 @@ def read_settings(record: Record) -> tuple[Setting, ...]:
             said = f"{meaning} (declared, not verified)"
             found.append(Setting(name, str(record.declared[name]), "unknown", said, "declared"))
         elif name in values:
-            said = "the server refused to tell; declare it under [declare]"
+            said = "the store does not tell it; declare it under [declare]"
             found.append(Setting(name, "", "unknown", said, "blocked"))
     if {s.name: s.value for s in found}.get("appendonly") == "no":
         found = [s for s in found if s.name != "appendfsync"]  # it has no meaning then
@@ -114,7 +135,7 @@ def judge(record: Record, limits: Limits) -> Finding:
     for verdict in order:
         bad = [s for s in settings if s.verdict == verdict]
         if bad:
-            said = "; ".join(f"{s.name} {s.value}: {s.meaning}" for s in bad)
+            said = "; ".join(f"{s.name} {s.value}".rstrip() + f": {s.meaning}" for s in bad)
             return Finding(verdict, said, facts)
     return Finding("pass", record.settings.durability or "all settings are durable", facts)
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 from holdfast.audit.history import Look, Record
 from holdfast.audit.questions.asking import Finding, Limits, Question, plural, zero
 
+FEWEST = 5  # looks
+
 
 def judge(record: Record, limits: Limits) -> Finding:
-    looks = record.sharing
-    assert looks is not None
-    if not looks:
-        return Finding("unknown", "no replica looked at what another wrote")
+    assert record.sharing is not None
+    looks = [look for look in record.sharing if look.writer != look.reader]
     unseen = [look for look in looks if not look.seen]
     turns = [look for look in looks if look.what == "turn"]
-    others = [look for look in looks if look.what != "turn"]
+    others = [look for look in looks if look.what == "preference"]
     facts = (
         zero("turns another replica did not see", _missed(turns), len(turns), "looks"),
         zero("preferences another replica did not see", _missed(others), len(others), "looks"),
     )
+    if not turns or ("users" in record.provides and not others):
+        what = "preference" if turns else "turn"
+        return Finding("unknown", f"no replica looked at a {what} that another wrote", facts)
+    if not unseen and len(looks) < FEWEST:
+        return Finding("unknown", f"only {plural(len(looks), 'look')}: too few", facts)
     if not unseen:
         said = f"every write was seen at once by every other replica ({len(looks):,} looks)"
         return Finding("pass", said, facts)

@@ -11,7 +11,10 @@ def judge(record: Record, limits: Limits) -> Finding:
     seen = record.updates
     assert seen is not None
     if seen.acknowledged < limits["fewest_turns"]:
-        return Finding("unknown", f"only {seen.acknowledged} updates succeeded: too few")
+        said = plural(seen.acknowledged, "update")
+        return Finding("unknown", f"only {said} succeeded: too few")
+    if seen.replicas < 2:
+        return Finding("unknown", "no two replicas made updates at once")
     lost = max(0, seen.acknowledged - seen.final)
     surplus = max(0, seen.final - seen.acknowledged - seen.unknown)
     facts = (
@@ -22,7 +25,7 @@ def judge(record: Record, limits: Limits) -> Finding:
         Evidence("counter at the end", seen.final),
     )
     if lost or surplus:
-        said = f"{plural(lost, 'update')} of {seen.acknowledged} acknowledged ones lost"
+        said = f"{plural(lost, 'update')} of {seen.acknowledged:,} acknowledged ones lost"
         if surplus:
             said = f"{plural(surplus, 'update')} counted twice"
         example = (

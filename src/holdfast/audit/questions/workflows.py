@@ -7,9 +7,9 @@ from holdfast.audit.questions.asking import Finding, Limits, Question, plural, z
 
 
 def judge(record: Record, limits: Limits) -> Finding:
-    runs = record.workflows
-    assert runs is not None
-    if not runs or not any(run.finished for run in runs):
+    assert record.workflows is not None
+    runs = [run for run in record.workflows if run.steps and run.finished and run.under_way]
+    if not runs:
         return Finding("unknown", "no replica was killed between two steps")
     again = [(run, step) for run in runs for step in run.finished if step in run.afterwards]
     skipped = [(run, step) for run in runs for step in run.steps if _never_ran(run, step)]

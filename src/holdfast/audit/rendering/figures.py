@@ -16,7 +16,7 @@ _P95_LIMIT: Final = "lookup_p95_ms"
 
 def measurements(report: Report) -> Markup | None:
     """What was disturbed first and wide, then the rest side by side, growth last."""
-    drawn = [*_disturbed(report), *_calm(report), *_growth(report)]
+    drawn = [*_disturbed(report), *_calm(report), *_growth(report), *_money(report)]
     return section("measured", "What was measured", *drawn) if drawn else None
 
 
@@ -95,6 +95,24 @@ def _growth(report: Report) -> Iterator[Markup]:
     if report.growth is not None:
         said = tag("p", words.growth(report), class_="said")
         yield _figure("Growth of the stored state", charts.growth(report.growth, "growth"), said)
+
+
+def _money(report: Report) -> Iterator[Markup]:
+    if report.money is None:
+        return
+    rows = [
+        tag("tr", tag("th", what, scope="row"), *(tag("td", cell) for cell in cells))
+        for what, *cells in words.bill(report.money)
+    ]
+    table = tag(
+        "table",
+        heads("A month", "How much", "With persistence", "Without"),
+        tag("tbody", *rows),
+        class_="bill",
+    )
+    title = f"What {words.number(report.money.agents)} agents cost"
+    said = tag("p", words.money(report), class_="said")
+    yield _figure(title, tag("div", table, class_="scroll", tabindex="0"), said)
 
 
 def _figure(title: str, drawn: Markup, *below: Markup | None, legend: bool = False) -> Markup:

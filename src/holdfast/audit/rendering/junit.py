@@ -25,7 +25,7 @@ def xml(report: Report) -> str:
     """The whole report as one suite."""
     cases = [_case(answer) for answer in report.answers]
     if report.interrupted:
-        cases.append(_interruption())
+        cases.append(_interruption(report))
     suite = Element(
         "testsuite",
         {
@@ -57,6 +57,8 @@ def _properties(report: Report) -> Iterator[tuple[str, str]]:
     yield "profile", report.profile
     yield "seed", str(report.seed)
     yield "command", report.command
+    if report.money is not None:
+        yield "costs", words.money(report)
     yield from words.rows(report.environment)
 
 
@@ -80,11 +82,12 @@ def _case(answer: Answer) -> Element:
     return case
 
 
-def _interruption() -> Element:
+def _interruption(report: Report) -> Element:
     name = "The audit ran to its end"
     case = Element("testcase", {"classname": f"{_SUITE}.audit", "name": name, "time": "0.000"})
-    message = "The audit was interrupted: what was not reached is unknown."
-    SubElement(case, "error", {"message": message, "type": "interrupted"}).text = message
+    message = words.interruption(report)
+    said = {"message": message, "type": "aborted" if report.aborted else "interrupted"}
+    SubElement(case, "error", said).text = message
     return case
 
 

@@ -18,16 +18,17 @@ def text(report: Report) -> str:
 
 
 def _sections(report: Report) -> Iterator[str]:
-    yield f"# {report.verdict.upper()}: {_safe(report.title)}"
-    yield f"**{_safe(report.sentence)}**"
-    if report.interrupted:
-        yield "The audit was interrupted: what was not reached is unknown."
+    yield f"# {report.verdict.upper()}: {safe(report.title)}"
+    yield f"**{safe(report.sentence)}**"
+    for said in (words.interruption(report), words.left(report)):
+        if said:
+            yield safe(said)
     yield _facts(report)
     yield "## Questions"
-    yield _table(
+    yield table(
         ("", "Verdict", "Question", "Finding"),
         [
-            ("" if a.number is None else str(a.number), _verdict(a), _safe(a.question), _finding(a))
+            ("" if a.number is None else str(a.number), _verdict(a), safe(a.question), _finding(a))
             for a in report.answers
         ],
     )
@@ -36,17 +37,24 @@ def _sections(report: Report) -> Iterator[str]:
             yield from _details(answer)
     if report.growth is not None:
         yield "## Growth"
-        yield _safe(words.growth(report))
+        yield safe(words.growth(report))
+    if report.money is not None:
+        yield "## Costs"
+        yield safe(words.money(report))
+        yield table(
+            ("a month", "how much", "with persistence", "without"),
+            [tuple(map(safe, row)) for row in words.bill(report.money)],
+        )
     if report.settings:
         yield "## Settings"
-        yield _table(
+        yield table(
             ("Verdict", "Setting", "Value", "What it means", "Source"),
             [
                 (
                     s.verdict,
                     code(s.name),
                     code(s.value),
-                    _safe(s.meaning),
+                    safe(s.meaning),
                     words.source(s),
                 )
                 for s in report.settings
@@ -54,7 +62,7 @@ def _sections(report: Report) -> Iterator[str]:
         )
     if report.environment:
         yield "## Environment"
-        yield _table(("", ""), [(_safe(n), _safe(v)) for n, v in words.rows(report.environment)])
+        yield table(("", ""), [(safe(n), safe(v)) for n, v in words.rows(report.environment)])
 
 
 def _facts(report: Report) -> str:
@@ -65,7 +73,7 @@ def _facts(report: Report) -> str:
         [
             f"- {', '.join(said) or 'no answers'}",
             f"- target {code(report.target)}, profile {code(report.profile)}, seed {report.seed}",
-            f"- {_safe(words.moment(report.started))}, {words.duration(report.seconds)}",
+            f"- {safe(words.moment(report.started))}, {words.duration(report.seconds)}",
             f"- {code(report.command)}",
         ]
     )
@@ -76,35 +84,37 @@ def _verdict(answer: Answer) -> str:
 
 
 def _finding(answer: Answer) -> str:
-    said = _safe(answer.summary)
-    return f"{said} ({_safe(words.waiver(answer))})" if answer.waived else said
+    said = safe(answer.summary)
+    return f"{said} ({safe(words.waiver(answer))})" if answer.waived else said
 
 
 def _details(answer: Answer) -> Iterator[str]:
-    yield f"### {answer.verdict}: {_safe(answer.question)}"
+    yield f"### {answer.verdict}: {safe(answer.question)}"
     yield _finding(answer)
     if answer.evidence:
-        yield _table(
+        yield table(
             ("Evidence", "Measured", "Held against", "Power"),
             [
-                (_safe(e.what), _safe(words.measured(e)), _safe(e.limit), _safe(e.power))
+                (safe(e.what), safe(words.measured(e)), safe(e.limit), safe(e.power))
                 for e in answer.evidence
             ],
         )
     if answer.counter_example:
         yield _fenced(answer.counter_example)
     if answer.remedy:
-        yield f"**What to do:** {_safe(answer.remedy)}"
+        yield f"**What to do:** {safe(answer.remedy)}"
     if answer.reproduce:
         yield _fenced(answer.reproduce, "sh")
 
 
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Of cells that are Markdown already."""
     made = [head, ["---"] * len(head), *lines]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in made)
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
+    """A text that stays text, on one line."""
     return _SPECIAL.sub(r"\\\1", words.line(text))
 
 
@@ -114,7 +124,7 @@ def code(text: str) -> str:
     if not said:
         return ""
     if "|" in said:  # a table splits at it even inside of code
-        return _safe(said)
+        return safe(said)
     fence = "`" * (_longest_run(said) + 1)
     pad = " " if said.startswith("`") or said.endswith("`") else ""
     return f"{fence}{pad}{said}{pad}{fence}"

@@ -21,10 +21,16 @@ def html(report: Report, changes: Comparison | None = None) -> str:
 
     Whatever a field holds stays text, and no code but the page's own runs.
     """
+    title = f"{report.verdict.upper()}: {words.line(report.title)}"
+    return document(title, *_body(report, changes))
+
+
+def document(title: str, *body: Markup) -> str:
+    """A whole page with the report's own style and script, and leave for no other."""
     style, script = _file("page.css"), _file("page.js")
-    return "<!doctype html>\n" + tag(
-        "html", _head(report, style, script), _body(report, changes, script), lang="en"
-    )
+    head = _head(f"{title} · Holdfast audit", style, script)
+    content = tag("body", *body, tag("script", script))
+    return "<!doctype html>\n" + tag("html", head, content, lang="en")
 
 
 @cache
@@ -32,7 +38,7 @@ def _file(name: str) -> Markup:
     return Markup((files("holdfast.audit.rendering") / name).read_text("utf-8"))
 
 
-def _head(report: Report, style: Markup, script: Markup) -> Markup:
+def _head(title: str, style: Markup, script: Markup) -> Markup:
     allowed = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -44,7 +50,7 @@ def _head(report: Report, style: Markup, script: Markup) -> Markup:
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="referrer", content="no-referrer"),
-        tag("title", f"{report.verdict.upper()}: {words.line(report.title)} · Holdfast audit"),
+        tag("title", title),
         tag("link", rel="icon", href="data:,"),
         tag("style", style),
     )
@@ -54,9 +60,8 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _body(report: Report, changes: Comparison | None, script: Markup) -> Markup:
-    return tag(
-        "body",
+def _body(report: Report, changes: Comparison | None) -> tuple[Markup, ...]:
+    return (
         tag("a", "Skip to the questions", class_="skip", href="#questions"),
         tag("header", _hero(report)),
         tag(
@@ -73,7 +78,6 @@ def _body(report: Report, changes: Comparison | None, script: Markup) -> Markup:
             _facts(report),
         ),
         _footer(report),
-        tag("script", script),
     )
 
 
@@ -110,10 +114,8 @@ def _hero(report: Report) -> Markup:
 
 
 def _interruption(report: Report) -> Markup | None:
-    if not report.interrupted:
-        return None
-    said = "This audit was interrupted. What it did not reach is unknown, and counts as that."
-    return tag("p", said, class_="interrupted", role="note")
+    said = " ".join(filter(None, (words.interruption(report), words.left(report))))
+    return tag("p", said, class_="interrupted", role="note") if said else None
 
 
 def _counts(report: Report) -> Markup:

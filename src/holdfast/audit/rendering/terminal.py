@@ -58,6 +58,11 @@ def text(report: Report, colour: bool, width: int = 100) -> str:
     if report.growth is not None:
         page.gap()
         page.add(words.growth(report), first="growth  ", indent=8)
+    if report.money is not None:
+        page.gap()
+        page.add(words.money(report), first="costs   ", indent=8)
+        for what, much, on, off in words.bill(report.money):
+            page.add(f"{what}: {on} ({off} without persistence){much and f' for {much}'}", indent=8)
     page.gap()
     return "\n".join(page.lines)
 
@@ -66,8 +71,9 @@ def _head(page: _Page, report: Report) -> None:
     verdict = page.paint(report.verdict.upper(), _BOLD, _COLOURS[report.verdict])
     page.add(report.title, _BOLD, first=f"{verdict}  ", indent=len(report.verdict) + 2)
     page.add(report.sentence)
-    if report.interrupted:
-        page.add("Interrupted: what was not reached is unknown.", _BOLD)
+    for warning in (words.interruption(report), words.left(report)):
+        if warning:
+            page.add(warning, _BOLD)
     page.gap()
     said = [f"{many} {verdict}" for verdict, many in words.counts(report)]
     if words.waived(report):

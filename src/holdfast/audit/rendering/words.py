@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any, Final
 
-from holdfast.audit.report import Answer, Evidence, Report, Setting, Verdict
+from holdfast.audit.report import Answer, Evidence, Money, Report, Setting, Verdict
 
 # Worst first: the order of counts, and which of two verdicts is worse.
 VERDICTS: Final[tuple[Verdict, ...]] = ("fail", "error", "absent", "unknown", "warn", "pass")
@@ -171,6 +171,47 @@ def growth(report: Report) -> str:
     if days is None or not math.isfinite(days):
         return f"{said}. When it is full is not known."
     return f"{said}. Full in {number(round(days))} days." if days > 0 else f"{said}. It is full."
+
+
+def money(report: Report) -> str:
+    """The bill in one sentence, or nothing."""
+    bill = report.money
+    if bill is None:
+        return ""
+    at = f"{number(bill.agents)} agents cost"
+    return (
+        f"{at} {amount(bill.on, bill.currency)} a month with persistence, "
+        f"{amount(bill.off, bill.currency)} without."
+    )
+
+
+def amount(value: float | None, currency: str) -> str:
+    """Money: 1,234.50 USD."""
+    return "an unknown sum" if value is None else f"{value:,.2f} {line(currency)}"
+
+
+def bill(money: Money) -> Iterator[tuple[str, str, str, str]]:
+    """The lines of a bill: what, how much of it, with persistence, without."""
+    for part in money.parts:
+        much = "not measured" if part.amount is None else number(float(f"{part.amount:.3g}"))
+        unit = f" {part.unit}" if part.unit and part.amount is not None else ""
+        on, off = amount(part.on, money.currency), amount(part.off, money.currency)
+        yield part.what, f"{much}{unit}", on, off
+    yield "in all", "", amount(money.on, money.currency), amount(money.off, money.currency)
+
+
+def interruption(report: Report) -> str:
+    """Why the audit is not complete, or nothing."""
+    if report.aborted:
+        return f"The audit ended itself: {line(report.aborted)}. What was not reached is unknown."
+    if report.interrupted:
+        return "The audit was interrupted: what was not reached is unknown."
+    return ""
+
+
+def left(report: Report) -> str:
+    """What the audit could not remove, or nothing."""
+    return sentence(line(report.left)) + "." if report.left else ""
 
 
 def rows(values: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -10,15 +10,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
-import holdfast
-from holdfast import Alarm, AlarmEvent, LeaseLost, StateConflictError, StoreUnavailable
+from holdfast import Alarm, AlarmEvent, LeaseLost, StateConflictError, Store, StoreUnavailable
+from holdfast.audit.expiring import DAY, Expiring
 from holdfast.audit.targets import Conflict, Kept, Place, Refused
 from holdfast.catalogue import LOOKUP_LATENCY
+from holdfast.registry import create_engine, parse
 from holdfast.routing import route
 from holdfast.state.locks import acquire
 from holdfast.world import World
 
-DAY = 86_400.0
 Step = tuple[str, Callable[[], Any]]
 
 
@@ -44,13 +44,15 @@ class StoreTarget:
         self.kept: list[float] = []
         spill = os.path.join(place.folder, f"spill-{place.replica}")
         os.makedirs(spill, exist_ok=True)
-        self.store = holdfast.open(
-            place.name,
+        world, url = World(), parse(place.name)
+        self.store = Store(
+            Expiring(create_engine(url, world)),
             namespace=place.namespace,
             retain=DAY,
             spill=spill,
             alarm=Alarm(hook=self._alarm),
-            world=World(),
+            place=url.place,
+            world=world,
         )
 
     def _alarm(self, event: AlarmEvent) -> None:

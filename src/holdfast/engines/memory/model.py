@@ -72,6 +72,15 @@ class Model:
             other._cells = deepcopy(self._cells)
         return other
 
+    def purge(self, namespace: str) -> int:
+        """Remove all of a namespace without a trace; returns how many entities that were."""
+        with self._changed:
+            gone = [entity for entity in self._cells if entity.namespace == namespace]
+            for entity in gone:
+                del self._cells[entity]
+            self._changed.notify_all()
+        return len(gone)
+
     def passed(self, cursors: dict[Entity, int], now: float) -> bool:
         """Whether any of these logs has left its cursor (also backwards: a new life)."""
         for entity, cursor in cursors.items():

@@ -9,7 +9,8 @@ from holdfast.engine import Description
 
 def describe(row: tuple[Any, ...], about: dict[str, str]) -> Description:
     """From the row of the query `describe`."""
-    version, fsync, commit, pages, standbys, connections, standby, size, rows = row
+    version, fsync, commit, pages, standbys, connections, standby, *more, size, rows = row
+    reserved, used, lag = more
     return Description(
         engine="postgresql",
         version=version,
@@ -23,6 +24,9 @@ def describe(row: tuple[Any, ...], about: dict[str, str]) -> Description:
             "full_page_writes": pages,
             "synchronous_standby_names": standbys,
             "max_connections": connections,
+            "reserved_connections": reserved,
+            "used_connections": used,
+            "replication_lag_bytes": lag,  # of the standby that is furthest behind, if any
             "in_recovery": standby,
         },
     )

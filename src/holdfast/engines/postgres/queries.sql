@@ -273,8 +273,35 @@ SELECT current_setting('server_version'), current_setting('fsync'),
        current_setting('synchronous_commit'), current_setting('full_page_writes'),
        current_setting('synchronous_standby_names'), current_setting('max_connections')::int,
        pg_is_in_recovery(),
+       (SELECT sum(current_setting(s.name)::int)::int FROM pg_settings s
+        WHERE s.name IN ('superuser_reserved_connections', 'reserved_connections')),
+       (SELECT sum(d.numbackends)::int FROM pg_stat_database d),
+       CASE WHEN pg_is_in_recovery() THEN NULL ELSE
+         (SELECT max(pg_wal_lsn_diff(pg_current_wal_lsn(), r.replay_lsn))::bigint
+          FROM pg_stat_replication r) END,
        (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
         WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r'),
        (SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint FROM pg_class c
         WHERE c.relnamespace = 'holdfast'::regnamespace
           AND c.relname IN ('entities', 'log', 'documents'));
+
+-- name: purge
+-- Entities of a namespace with all their rows, of every life; how many there were.
+WITH gone AS (
+    DELETE FROM holdfast.entities WHERE id IN
+        (SELECT id FROM holdfast.entities WHERE namespace = %s LIMIT %s)
+    RETURNING id),
+log AS (DELETE FROM holdfast.log WHERE entity IN (SELECT id FROM gone)),
+documents AS (DELETE FROM holdfast.documents WHERE entity IN (SELECT id FROM gone)),
+ops AS (DELETE FROM holdfast.ops WHERE entity IN (SELECT id FROM gone))
+SELECT count(*)::int FROM gone;
+
+-- name: put_note
+COMMENT ON SCHEMA holdfast IS {note};
+
+-- name: noted
+SELECT n.nspname FROM pg_catalog.pg_namespace n
+WHERE obj_description(n.oid, 'pg_namespace') = %s ORDER BY n.nspname;
+
+-- name: drop_schema
+DROP SCHEMA holdfast CASCADE;

@@ -45,6 +45,10 @@ class Queries(SimpleNamespace):
     create_schema: str
     note_about: str
     describe: str
+    purge: str
+    put_note: str
+    noted: str
+    drop_schema: str
 
     def adapted(self, query: str) -> str:
         """A query written for the schema `holdfast`."""
@@ -54,6 +58,12 @@ class Queries(SimpleNamespace):
 @cache
 def _blocks() -> SimpleNamespace:
     return load(PACKAGE, "queries.sql")
+
+
+def quoted(text: str) -> str:
+    """A text as SQL, for statements that take no parameters."""
+    escaped = text.replace("\\", "\\\\").replace("'", "''")
+    return f"E'{escaped}'"
 
 
 @cache

@@ -42,6 +42,9 @@ def description_of(
         "maxmemory": int(info.get("maxmemory", 0)),
         "maxmemory_policy": info.get("maxmemory_policy", "unknown"),
         "used_memory": sum(int(each.get("used_memory", 0)) for each in infos),
+        "maxclients": _fewest(infos, config),
+        "connected_clients": max(int(each.get("connected_clients", 0)) for each in infos),
+        "replication_lag_bytes": max((_lag(each) for each in infos), default=0),
         "evicted_keys": sum(int(each.get("evicted_keys", 0)) for each in infos),
     }
     return Description(
@@ -53,6 +56,26 @@ def description_of(
         settings=settings,
         capacity=sum(int(each.get("maxmemory", 0)) for each in infos) or None,
     )
+
+
+def _fewest(infos: Sequence[Mapping[str, str]], config: Mapping[str, str]) -> int | str:
+    """Connections that the server takes, or that of a cluster which takes the fewest."""
+    told = [int(each["maxclients"]) for each in infos if each.get("maxclients")]
+    if not told and config.get("maxclients"):
+        told = [int(config["maxclients"])]
+    return min(told) if told else "unknown"
+
+
+def _lag(info: Mapping[str, str]) -> int:
+    """Bytes by which the replica that is furthest behind is."""
+    offset = int(info.get("master_repl_offset", 0))
+    replicas = [
+        info[f"slave{n}"]
+        for n in range(int(info.get("connected_slaves", 0)))
+        if f"slave{n}" in info
+    ]
+    fields = [dict(part.partition("=")[::2] for part in told.split(",")) for told in replicas]
+    return max((offset - int(each.get("offset", offset)) for each in fields), default=0)
 
 
 def _durability(settings: Mapping[str, Any]) -> str:

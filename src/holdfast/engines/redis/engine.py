@@ -20,6 +20,7 @@ from holdfast.engines.redis.flights import Flight, Round
 from holdfast.engines.redis.keys import places
 from holdfast.engines.redis.link import Link
 from holdfast.engines.redis.pool import Pool
+from holdfast.engines.redis.purging import purge
 from holdfast.engines.redis.replies import head_of
 from holdfast.engines.redis.server import Server
 from holdfast.engines.redis.servers import ClusterServers, OneServer, SentinelServer
@@ -31,7 +32,13 @@ from holdfast.ops import Entity, Op, Outcome
 T = TypeVar("T")
 
 CAPABILITIES = Capabilities(
-    durable=True, shared=True, native_notify=True, flights=2, networked=True, system="redis"
+    durable=True,
+    shared=True,
+    native_notify=True,
+    flights=2,
+    networked=True,
+    purges=True,
+    system="redis",
 )
 
 
@@ -197,9 +204,22 @@ class RedisEngine:
     async def migrate(self) -> Sequence[str]:
         return ()
 
+    async def purge(self, namespace: str) -> int:
+        course = purge(namespace)
+        steps = next(course)
+        while True:
+            answers = await self._servers.trip(steps) if steps else []
+            try:
+                steps = course.send(answers)
+            except StopIteration as ended:
+                return int(ended.value)
+
     async def describe(self) -> Description:
         told = await self._servers.ask_each(
-            ("INFO",), ("CONFIG", "GET", "appendonly"), ("CONFIG", "GET", "appendfsync")
+            ("INFO",),
+            ("CONFIG", "GET", "appendonly"),
+            ("CONFIG", "GET", "appendfsync"),
+            ("CONFIG", "GET", "maxclients"),
         )
         infos: list[dict[str, str]] = []
         config: dict[str, str] = {}

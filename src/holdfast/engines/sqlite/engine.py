@@ -32,7 +32,12 @@ class SqliteEngine:
     """The contract over one file."""
 
     capabilities = Capabilities(
-        durable=True, shared=True, inline_reads=True, snapshots=True, system="sqlite"
+        durable=True,
+        shared=True,
+        inline_reads=True,
+        snapshots=True,
+        purges=True,
+        system="sqlite",
     )
 
     def __init__(self, file: File) -> None:
@@ -123,6 +128,9 @@ class SqliteEngine:
 
     def sibling(self) -> SyncEngine:
         return BlockingEngine(self._file)
+
+    async def purge(self, namespace: str) -> int:
+        return await asyncio.to_thread(self._file.purge, namespace)
 
     async def migrate(self) -> Sequence[str]:
         return await asyncio.to_thread(self._file.migrate)

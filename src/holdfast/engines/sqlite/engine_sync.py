@@ -27,7 +27,12 @@ class SqliteEngine:
     """The contract over one file."""
 
     capabilities = Capabilities(
-        durable=True, shared=True, inline_reads=True, snapshots=True, system="sqlite"
+        durable=True,
+        shared=True,
+        inline_reads=True,
+        snapshots=True,
+        purges=True,
+        system="sqlite",
     )
 
     def __init__(self, file: File) -> None:
@@ -114,6 +119,9 @@ class SqliteEngine:
 
     def sibling(self) -> SyncEngine:
         return SqliteEngine(self._file)
+
+    def purge(self, namespace: str) -> int:
+        return self._file.purge(namespace)
 
     def migrate(self) -> Sequence[str]:
         return self._file.migrate()

@@ -31,11 +31,14 @@ READ_BUSY_SECONDS = 0.05  # a read waits only while another process recovers the
 RETRY = 0.0014  # seconds, jittered: the steps of busy_timeout are unfair
 CHECKPOINT_AT_ONCE = 8_000  # WAL pages at which the writer itself makes room
 EMPTY_WAL_SECONDS = 1.0  # how long emptying it after a sweep waits for readers
+PURGED_TOGETHER = 100  # entities in one transaction
 STATEMENTS = 200  # prepared statements kept a connection
 
 # Counting would read a whole table; the span of its row ids is two steps down a tree.
 _ROWS = "SELECT coalesce((SELECT max(id) FROM {0}) - (SELECT min(id) FROM {0}) + 1, 0)"
 _TABLES = ("entities", "log", "documents")
+_OF_NAMESPACE = "SELECT id FROM entities WHERE namespace = ? LIMIT ?"
+_OF_ENTITY = (("log", "entity"), ("documents", "entity"), ("ops", "entity"), ("entities", "id"))
 
 Applied = Literal["no", "unknown"]
 
@@ -92,6 +95,25 @@ class File:
         with self._schema() as schema:
             schema.check_identity()
             return schema.apply_pending()
+
+    def purge(self, namespace: str) -> int:
+        """Remove all rows of a namespace, in steps that hold up no writer; how many entities."""
+        connection, count = self.connect(OPENING_SECONDS), 0
+        try:
+            while True:
+                connection.execute("BEGIN IMMEDIATE")
+                ids = connection.execute(_OF_NAMESPACE, (namespace, PURGED_TOGETHER)).fetchall()
+                for table, column in _OF_ENTITY:
+                    connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", ids)
+                connection.execute("COMMIT")
+                count += len(ids)
+                if len(ids) < PURGED_TOGETHER:
+                    checkpoint(connection, apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                    return count
+        except apsw.Error as error:
+            raise self.explain(error, "unknown", connection.system_errno) from error
+        finally:
+            connection.close(True)
 
     def pending_sql(self) -> str:
         """The SQL that `migrate` would run, for people who run it themselves."""

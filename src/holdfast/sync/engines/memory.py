@@ -18,7 +18,12 @@ class MemoryEngine:
     """The contract over a `Model`. Two engines over one model are two replicas."""
 
     capabilities = Capabilities(
-        durable=False, shared=False, inline_reads=True, snapshots=True, system="memory"
+        durable=False,
+        shared=False,
+        inline_reads=True,
+        snapshots=True,
+        purges=True,
+        system="memory",
     )
 
     def __init__(self, model: Model, world: World) -> None:
@@ -45,6 +50,9 @@ class MemoryEngine:
         from holdfast.sync.engines.memory import MemoryEngine as Sibling
 
         return Sibling(self._model, self._world)
+
+    def purge(self, namespace: str) -> int:
+        return self._model.purge(namespace)
 
     def migrate(self) -> Sequence[str]:
         return ()

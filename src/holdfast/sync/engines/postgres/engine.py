@@ -19,13 +19,14 @@ from holdfast.engine import Capabilities, Description, SyncEngine, SyncReader
 from holdfast.engines.postgres.description import describe
 from holdfast.engines.postgres.failures import RETRIED, explain
 from holdfast.engines.postgres.listener_sync import Listener, Waiter
-from holdfast.engines.postgres.schema import Queries, pending, script
+from holdfast.engines.postgres.schema import Queries, pending, quoted, script
 from holdfast.engines.postgres.settings import Settings
 from holdfast.engines.postgres.statements import Batch, versions
 from holdfast.errors import SchemaError
 from holdfast.ops import Entity, Op, Outcome
 from holdfast.sync.engines.postgres.connections import Cut, Link, Pool, Snapshot, connect
 
+PURGED_TOGETHER = 200  # entities in one transaction
 RETRIES = 5  # of a batch that the database gave up to resolve a deadlock
 FIRST_POLL, LONGEST_POLL = 0.02, 0.25  # seconds between looks while waiting for a change
 LONGEST_LISTEN = 2.0  # the same while listening
@@ -62,6 +63,8 @@ class PostgresEngine:
             native_notify=self._settings.listens,
             snapshots=True,
             networked=True,
+            purges=True,
+            schemas=True,
             system="postgresql",
         )
 
@@ -256,6 +259,65 @@ class PostgresEngine:
             if not opened:
                 self.close()
         return script(pending(about, self._settings.schema), self._settings.schema)
+
+    def purge(self, namespace: str) -> int:
+        count = 0
+        while True:
+            query = (self._queries.purge, (namespace, PURGED_TOGETHER))
+            (((gone,),),) = self._ask([query], writes=True)
+            count += int(gone)
+            if int(gone) < PURGED_TOGETHER:
+                return count
+
+    # --- whole stores apart -------------------------------------------------------------
+
+    def found(self, note: str) -> None:
+        with self._alone() as cursor:
+            cursor.execute(self._queries.has_schema)
+            ((_, _, there, _),) = cursor.fetchall()
+            if there:
+                raise SchemaError(
+                    f"{self._settings.safe}: the schema {self._settings.schema!r} is there already"
+                )
+            cursor.execute(self._queries.create_schema)
+            cursor.execute(self._queries.put_note.replace("{note}", quoted(note)))
+
+    def noted(self, note: str) -> list[str]:
+        with self._alone() as cursor:
+            cursor.execute(self._queries.noted, (note,))
+            return [str(name) for (name,) in cursor.fetchall()]
+
+    def demolish(self, note: str) -> None:
+        with self._alone() as cursor:
+            cursor.execute(self._queries.has_schema)
+            ((_, _, there, _),) = cursor.fetchall()
+            if not there:
+                return
+            cursor.execute(self._queries.noted, (note,))
+            if (self._settings.schema,) not in cursor.fetchall():
+                raise SchemaError(
+                    f"{self._settings.safe}: the schema {self._settings.schema!r} does not carry "
+                    f"the note {note!r}, so it is not removed"
+                )
+            cursor.execute(self._queries.drop_schema)
+
+    @contextmanager
+    def _alone(self) -> Iterator[Any]:
+        """A transaction on a connection of its own."""
+        link = None
+        try:
+            link = connect(self._settings)
+            with link.transaction():
+                cursor = link.cursor()
+                cursor.execute(self._queries.be_patient)
+                cursor.execute(self._queries.lock_migrations)
+                yield cursor
+        except psycopg.Error as error:
+            safe, schema = self._settings.safe, self._settings.schema
+            raise explain(error, "no", safe, schema) from error
+        finally:
+            if link is not None:
+                link.close()
 
     def describe(self) -> Description:
         (rows, about) = self._ask([(self._queries.describe, ()), (self._queries.about, ())])

@@ -18,6 +18,7 @@ from holdfast.engines.redis.describing import description_of, info_of
 from holdfast.engines.redis.failures import refused
 from holdfast.engines.redis.flights import Flight
 from holdfast.engines.redis.keys import places
+from holdfast.engines.redis.purging import purge
 from holdfast.engines.redis.replies import head_of
 from holdfast.engines.redis.server import Server
 from holdfast.engines.redis.steps import Step
@@ -29,7 +30,13 @@ from holdfast.sync.engines.redis.servers import ClusterServers, OneServer, Senti
 T = TypeVar("T")
 
 CAPABILITIES = Capabilities(
-    durable=True, shared=True, native_notify=True, flights=2, networked=True, system="redis"
+    durable=True,
+    shared=True,
+    native_notify=True,
+    flights=2,
+    networked=True,
+    purges=True,
+    system="redis",
 )
 
 
@@ -108,9 +115,22 @@ class RedisEngine:
     def migrate(self) -> Sequence[str]:
         return ()
 
+    def purge(self, namespace: str) -> int:
+        course = purge(namespace)
+        steps = next(course)
+        while True:
+            answers = self._servers.trip(steps) if steps else []
+            try:
+                steps = course.send(answers)
+            except StopIteration as ended:
+                return int(ended.value)
+
     def describe(self) -> Description:
         told = self._servers.ask_each(
-            ("INFO",), ("CONFIG", "GET", "appendonly"), ("CONFIG", "GET", "appendfsync")
+            ("INFO",),
+            ("CONFIG", "GET", "appendonly"),
+            ("CONFIG", "GET", "appendfsync"),
+            ("CONFIG", "GET", "maxclients"),
         )
         infos: list[dict[str, str]] = []
         config: dict[str, str] = {}

@@ -1,0 +1,89 @@
+"""A light look at the store beside an audit's load: it ends an audit that does harm."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+import holdfast
+from holdfast.audit.safety import REGISTRY, too_full
+from holdfast.errors import HoldfastError
+
+EVERY = 0.25  # seconds between two looks
+IN_A_ROW = 3  # slow ones that end an audit
+SETTINGS_EVERY = 8  # looks between two questions for memory and replication lag
+
+
+class Stop(Struct, frozen=True):
+    """What ends an audit."""
+
+    seconds: float = 2.0  # that the store takes for the probe, several times in a row
+    lag_bytes: float = 64e6  # by which a replica of the store is behind
+
+
+class Probe:
+    """One small read again and again, on a connection of its own."""
+
+    def __init__(self, url: str, stop: Stop) -> None:
+        self._stop = stop
+        self._disturbed = False
+        # Its own deadline, and no breaker: each look finds out for itself.
+        policy = holdfast.Policy(read_timeout=stop.seconds, breaker_failures=1_000_000)
+        self._store = holdfast.open(
+            url, namespace=REGISTRY, spill=False, metrics=False, policy=policy
+        )
+
+    @contextlib.contextmanager
+    def disturbed(self) -> Iterator[None]:
+        """Meanwhile the store is slow because the audit makes it so."""
+        self._disturbed = True
+        try:
+            yield
+        finally:
+            self._disturbed = False
+
+    async def watch(self) -> str:
+        """Why the audit has to end; returns when it has to, and not before."""
+        slow, looks = 0, 0
+        while True:
+            await asyncio.sleep(EVERY)
+            looks += 1
+            took = await self._look()
+            slow = slow + 1 if took > self._stop.seconds and not self._disturbed else 0
+            if slow >= IN_A_ROW:
+                return (
+                    f"{slow} lookups in a row of the audit's own probe took more than "
+                    f"{self._stop.seconds:g} s, or failed"
+                )
+            if looks % SETTINGS_EVERY == 0 and not self._disturbed and (harm := await self.harm()):
+                return harm
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    async def _look(self) -> float:
+        began = time.monotonic()
+        try:
+            await self._store.user("probe").get()
+        except HoldfastError:
+            return float("inf")
+        return time.monotonic() - began
+
+    async def harm(self) -> str:
+        """Why the store must not be loaded just now, or nothing."""
+        try:
+            async with asyncio.timeout(self._stop.seconds):
+                settings = (await self._store.describe()).settings
+        except (HoldfastError, TimeoutError):
+            return ""  # the looks tell whether it answers
+        lag = settings.get("replication_lag_bytes") or 0
+        if lag > self._stop.lag_bytes:
+            return (
+                f"a replica of the store is {lag / 1e6:,.0f} MB behind, more than "
+                f"{self._stop.lag_bytes / 1e6:,.0f} MB"
+            )
+        return too_full(settings)

@@ -1,0 +1,320 @@
+"""An audit does no harm to the store it looks at, and leaves nothing in it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from servers.postgres import PostgresServer
+from servers.redis import running
+
+import holdfast
+import holdfast.sync
+from audit.auditing import SMALL, answer, judged, recorded, small
+from holdfast import cli
+from holdfast.audit import safety
+from holdfast.audit.probing import Probe, Stop
+from holdfast.audit.profiles import sizes_of
+from holdfast.audit.running import Audit
+from holdfast.audit.stage import Sizes
+from holdfast.audit.targets import Place
+from holdfast.audit.targets.stores import StoreTarget
+from holdfast.errors import InvalidInput
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    server = PostgresServer().start()
+    yield server
+    server.remove()
+
+
+def schemas(server: PostgresServer) -> list[str]:
+    rows = server.run_sql("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'holdfast%'")
+    return [name for (name,) in rows]
+
+
+# --- nothing is left --------------------------------------------------------------------
+
+
+def test_a_database_has_the_same_schemas_and_rows_after_an_audit(postgres: PostgresServer) -> None:
+    with holdfast.sync.open(postgres.url) as store:
+        store.user("u-1").put({"name": "Noor"})
+    rows = "SELECT namespace, kind, name FROM holdfast.entities"
+    before = postgres.run_sql(rows)
+    seen: list[str] = []
+
+    def watch(_: str) -> None:
+        seen.extend(name for name in schemas(postgres) if name != "holdfast")
+
+    record = asyncio.run(Audit(small(postgres.url, "sessions"), watch).run())
+    assert {a.verdict for a in judged(record).answers} == {"pass"}
+    (own,) = set(seen)
+    assert own.startswith("holdfast_audit_")
+    assert schemas(postgres) == ["holdfast"]
+    assert postgres.run_sql(rows) == before
+    assert own not in json.dumps(record.environment)
+
+
+def test_a_schema_that_a_killed_audit_left_is_removed_by_clean_and_no_other(
+    postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Place("store", postgres.url, "holdfast-audit-0123456789ab", "")
+    left = safety.apart(place, own=True, observing=False)
+    asyncio.run(safety.begin(left.name, left.namespace))
+    with holdfast.sync.open(left.name, namespace=left.namespace) as store:
+        store.user("u-1").put({"name": "Noor"})
+    postgres.run_sql("CREATE SCHEMA holdfast_audit_of_mine")  # without the note
+    try:
+        assert "holdfast_audit_0123456789ab" in schemas(postgres)
+        assert cli.main(["audit", "clean", postgres.url]) == 0
+        assert "schema holdfast_audit_0123456789ab: removed" in capsys.readouterr().out
+        assert "holdfast_audit_0123456789ab" not in schemas(postgres)
+        assert "holdfast_audit_of_mine" in schemas(postgres)
+    finally:
+        postgres.run_sql("DROP SCHEMA holdfast_audit_of_mine")
+
+
+def test_a_role_that_may_make_no_schema_is_told_what_to_do(postgres: PostgresServer) -> None:
+    postgres.run_sql("CREATE ROLE weak LOGIN")
+    url = postgres.url.replace("postgres@", "weak@")
+    with pytest.raises(InvalidInput, match="GRANT CREATE ON DATABASE"):
+        recorded(small(url, "sessions"))
+
+
+def test_in_a_namespace_that_was_named_no_table_is_made_or_changed(tmp_path: Path) -> None:
+    server = PostgresServer().start()
+    try:
+        with pytest.raises(holdfast.SchemaError, match="holdfast migrate"):
+            recorded(small(server.url, "sessions", namespace="empty"))
+        with pytest.raises(holdfast.HoldfastError, match="holdfast migrate"):
+            recorded(small(server.url, "settings", observe=True))
+        assert schemas(server) == []
+        with holdfast.sync.open(server.url) as store:
+            store.user("u-1").put({"name": "Noor"})
+        record = recorded(small(server.url, "sessions", namespace="empty"))
+        assert answer(judged(record), "sessions").verdict == "pass"
+        assert server.run_sql("SELECT namespace FROM holdfast.entities") == [("default",)]
+    finally:
+        server.remove()
+
+
+def test_a_redis_has_as_many_keys_after_an_audit_as_before(tmp_path: Path) -> None:
+    with running(tmp_path, "valkey") as server:
+        with holdfast.sync.open(server.url) as store:
+            store.user("u-1").put({"name": "Noor"})
+        before = server.ask("DBSIZE")
+        record = recorded(small(server.url, "sessions", "workflows"))
+        assert {a.verdict for a in judged(record).answers} == {"pass"}
+        assert server.ask("DBSIZE") == before
+
+
+def test_a_file_has_no_row_of_an_audit_left(tmp_path: Path) -> None:
+    path = tmp_path / "agents.db"
+    with holdfast.sync.open(f"sqlite:///{path}") as store:
+        store.user("u-1").put({"name": "Noor"})
+    recorded(small(f"sqlite:///{path}", "sessions", "workflows"))
+    connection = apsw.Connection(str(path))
+    rows = connection.execute("SELECT namespace, kind, name FROM entities").fetchall()
+    assert rows == [("default", "user", "u-1")]
+    for table in ("log", "documents", "ops"):
+        theirs = f"SELECT count(*) FROM {table} WHERE entity NOT IN (SELECT id FROM entities)"
+        assert connection.execute(theirs).get == 0
+    connection.close()
+
+
+def test_cleaning_a_file_that_is_not_there_makes_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["audit", "clean", f"sqlite:///{tmp_path}/none.db"]) == 0
+    assert "no audit has left anything" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_whatever_an_audit_writes_into_redis_expires_by_itself(tmp_path: Path) -> None:
+    with running(tmp_path, "valkey") as server:
+        await safety.note(server.url, "ours")
+        target = StoreTarget(Place("store", server.url, "ours", str(tmp_path)))
+        await target.open()
+
+        async def done() -> str:
+            return "done"
+
+        await target.append("t", [{"role": "user", "content": "hello"}], "k")
+        await target.put_user("u", {"name": "Noor"})
+        await target.run_once("task", done)
+        await target.run_workflow("w", [("one", done)])
+        async with target.lock("locked", 5.0):
+            pass
+        await target.close()
+        keys = [word for word in server.ask("KEYS", "holdfast:{*").split() if b"{" in word]
+        assert len({key.partition(b"}")[0] for key in keys}) >= 6
+        for key in keys:
+            left = int(server.ask("TTL", key.decode())[1:])
+            assert 0 < left <= 9 * 86_400, key
+
+
+# --- no more than a fifth of what is free -----------------------------------------------
+
+
+def sizes(**changed: Any) -> Sizes:
+    return sizes_of("quick", SMALL, changed)
+
+
+def test_an_audit_takes_smaller_pools_then_fewer_replicas_then_nothing_at_all() -> None:
+    def fitted(free: int | None, pools: bool = True) -> tuple[int, int]:
+        found, pool = safety.fit(sizes(replicas=4), 4, free, pools)
+        return found.replicas, pool
+
+    assert fitted(None) == (4, 4)
+    assert fitted(1000) == (4, 4)
+    assert safety.connections(4, 4) == 35
+    assert fitted(174) == (4, 3)
+    assert fitted(100) == (4, 2)
+    assert fitted(94) == (3, 2)
+    assert fitted(174, pools=False) == (3, 4)
+    with pytest.raises(InvalidInput, match=r"has 50 free connections.*at most a fifth.*needs 11"):
+        fitted(50)
+
+
+def test_free_connections_are_what_the_server_leaves_to_others() -> None:
+    told = {"max_connections": 100, "reserved_connections": 3, "used_connections": 7}
+    assert safety.free_connections(told) == 90
+    assert safety.free_connections({"maxclients": 50, "connected_clients": 60}) == 0
+    assert safety.free_connections({"maxclients": "unknown", "connected_clients": 1}) is None
+
+
+def test_a_server_with_few_connections_is_never_asked_for_more_than_a_fifth(
+    tmp_path: Path,
+) -> None:
+    server = PostgresServer(max_connections="70").start()
+    most = 0
+
+    def watch(_: str) -> None:
+        nonlocal most
+        query = "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'holdfast'"
+        most = max(most, server.run_sql(query)[0][0])
+
+    try:
+        options = small(server.url, "sharing", "updates", replicas=4)
+        record = asyncio.run(Audit(options, watch).run())
+    finally:
+        server.remove()
+    assert record.environment["replicas"] == 2
+    assert 0 < most <= 13
+    assert {a.verdict for a in judged(record).answers} == {"pass"}
+
+
+def test_a_server_without_enough_connections_is_refused(tmp_path: Path) -> None:
+    with running(tmp_path, "valkey", "--maxclients", "40") as server:
+        with pytest.raises(InvalidInput, match="free connections"):
+            recorded(small(server.url, "sessions"))
+        assert server.ask("DBSIZE") == b":0\r\n"
+
+
+# --- it ends itself before it does harm -------------------------------------------------
+
+
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not come about"
+        await asyncio.sleep(0.02)
+
+
+async def test_a_server_that_stops_answering_ends_the_audit_which_then_cleans_up(
+    tmp_path: Path,
+) -> None:
+    with running(tmp_path, "valkey") as server:
+        begun = asyncio.Event()
+        options = small(server.url, "latency", duration=60.0, stop=Stop(seconds=0.5))
+        audit = Audit(options, lambda said: begun.set() if "at once" in said else None)
+        task = asyncio.create_task(audit.run())
+        await begun.wait()
+        server.pause()
+        try:
+            await until(lambda: bool(audit.record.aborted))
+        finally:
+            server.resume()
+        record = await task
+        assert server.ask("DBSIZE") == b":0\r\n"
+    report = judged(record)
+    assert "3 lookups in a row of the audit's own probe took more than 0.5 s" in report.sentence
+    assert report.interrupted
+    assert answer(report, "latency").verdict == "unknown"
+    assert record.left == ""
+
+
+async def test_what_a_dead_server_keeps_is_said_with_the_command_that_removes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.audit.running.CLEARING", 0.5)
+    with running(tmp_path, "valkey") as server:
+        begun = asyncio.Event()
+        options = small(server.url, "latency", duration=60.0, stop=Stop(seconds=0.3))
+        audit = Audit(options, lambda said: begun.set() if "at once" in said else None)
+        task = asyncio.create_task(audit.run())
+        await begun.wait()
+        server.kill()
+        record = await task
+        server.start()
+        assert f"run: holdfast audit clean {server.url}" in judged(record).left
+        assert server.ask("DBSIZE") != b":0\r\n"
+        assert await safety.clean(server.url) != []
+        assert server.ask("DBSIZE") == b":0\r\n"
+
+
+async def test_a_probe_forgives_what_the_audit_itself_does(tmp_path: Path) -> None:
+    with running(tmp_path, "valkey") as server:
+        probe = Probe(server.url, Stop(seconds=0.2))
+        assert await probe.harm() == ""
+        watching = asyncio.create_task(probe.watch())
+        with probe.disturbed():
+            server.pause()
+            await asyncio.sleep(1.5)  # more than would end it
+            assert not watching.done()
+            server.resume()
+        server.pause()
+        try:
+            assert "in a row" in await asyncio.wait_for(watching, 30)
+        finally:
+            server.resume()
+            await probe.close()
+
+
+async def test_a_replica_that_falls_behind_ends_an_audit(tmp_path: Path) -> None:
+    with (
+        running(tmp_path / "one", "valkey") as primary,
+        running(tmp_path / "two", "valkey", "--replicaof", f"127.0.0.1 {primary.port}") as replica,
+    ):
+        await until(lambda: b"slave0" in primary.ask("INFO", "replication"))
+        await until(lambda: b"state=online" in primary.ask("INFO", "replication"))
+        probe = Probe(primary.url, Stop(lag_bytes=100_000.0))
+        replica.pause()
+        try:
+            primary.ask("SET", "large", "x" * 200_000)
+            assert "behind, more than" in await probe.harm()
+        finally:
+            replica.resume()
+            await probe.close()
+
+
+async def test_a_server_whose_memory_fills_up_ends_an_audit(tmp_path: Path) -> None:
+    with running(tmp_path, "valkey", "--maxmemory", "20mb") as server:
+        probe = Probe(server.url, Stop())
+        assert await probe.harm() == ""
+        for number in range(16):
+            server.ask("SET", f"large-{number}", "x" * 1_000_000)
+        assert "of its maxmemory" in await probe.harm()
+        await probe.close()
+
+
+def test_the_limits_of_the_probe_are_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["audit", "--abort-after-ms", "0"]) == 2
+    assert "--abort-after-ms" in capsys.readouterr().err
