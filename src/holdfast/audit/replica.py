@@ -36,8 +36,9 @@ class Replica:
 
     async def run(self, lines: asyncio.StreamReader) -> None:
         place = msgspec.json.decode(await lines.readline(), type=Place)
-        target = create(place)
+        target: Target | None = None
         try:
+            target = create(place)
             await target.call("open")
         except BaseException as error:
             self.tell(id=0, **failure(error, target))
@@ -64,12 +65,12 @@ class Replica:
             self.tell(id=command["id"], value=value)
 
 
-def failure(error: BaseException, target: Target) -> dict[str, Any]:
+def failure(error: BaseException, target: Target | None) -> dict[str, Any]:
     where = traceback.extract_tb(error.__traceback__)[-1:]
     return {
         "error": type(error).__name__,
         "message": f"{error} ({where[0].filename}:{where[0].lineno})" if where else str(error),
-        "typed": isinstance(error, target.unavailable),
+        "typed": target is not None and isinstance(error, target.unavailable),
     }
 
 

@@ -27,8 +27,9 @@ from holdfast.audit.fleet import Fleet
 from holdfast.audit.history import Record
 from holdfast.audit.scraping import firing, scraped
 from holdfast.audit.stage import Sizes, Stage
-from holdfast.audit.targets import Place
+from holdfast.audit.targets import Place, frameworks
 from holdfast.audit.targets.choosing import choose, create, file_url, title
+from holdfast.audit.targets.frameworks import rooms
 from holdfast.audit.workloads import (
     drilling,
     growing,
@@ -134,8 +135,11 @@ class Audit:
             declared=options.declared,
             environment=_environment(options),
         )
+        if self.place.kind == "framework":
+            self.record.environment |= frameworks.versions(self.place.name)
         self._proxy: Proxy | None = None
         self._places = [self.place]
+        self._roomed = False
 
     def _file_is_new(self) -> str | None:
         """The path of a file that exists only because of this audit."""
@@ -150,6 +154,8 @@ class Audit:
         fleet = Fleet(self.place)
         noted = False
         try:
+            if self.place.kind == "framework" and not self.options.observe:
+                self._roomed = await rooms.prepare(self.place)
             if self.place.kind == "store" and not self.options.observe:
                 await safety.refuse_used(self.place.name, self.place.namespace)
                 await safety.note(self.place.name, self.place.namespace)
@@ -255,10 +261,9 @@ class Audit:
         found: list[Any] = []
         if can_fill() and self._on_files():
             found.append(self._full_disk())
-        if self.place.kind == "store":
-            path = safety.file_of(parse(self.place.name))
-            if path is not None:
-                found.append(Locked(path))
+        path = self._file()
+        if path is not None:
+            found.append(Locked(path))
         return found
 
     async def _link(self) -> tuple[Proxy, dict[str, Any]] | None:
@@ -274,14 +279,22 @@ class Audit:
         return self._proxy, {field: through(url, self._proxy.port)}
 
     def _full_disk(self) -> DiskFull:
-        return DiskFull() if self.place.kind != "naive" else DiskFull(room=256)
+        small = self.place.kind == "naive" or rooms.is_folder(self.place)
+        return DiskFull(room=256) if small else DiskFull()
 
     def _on_files(self) -> bool:
-        if self.place.kind == "store":
-            return safety.file_of(parse(self.place.name)) is not None
-        return self.place.kind == "statefulset" or (
-            self.place.kind == "naive" and self.place.name == "json-files"
+        return (
+            self._file() is not None
+            or rooms.is_folder(self.place)
+            or self.place.kind == "statefulset"
+            or (self.place.kind == "naive" and self.place.name == "json-files")
         )
+
+    def _file(self) -> str | None:
+        """The path of a target that is one file."""
+        if self.place.kind == "store":
+            return safety.file_of(parse(self.place.name))
+        return rooms.file_of(self.place)
 
     # --- questions with parts of the user's own -------------------------------------
 
@@ -359,6 +372,8 @@ class Audit:
         self.record.drill = await drilling.conduct(stage, save, put_back, said)
 
     def _pool(self, connections: int | None) -> int | None:
+        if connections is not None and self.place.kind == "framework":
+            return frameworks.POOL
         if connections is None or self.place.kind != "store":
             return None
         return int(parse(self.place.name).options.get("pool", "4"))
@@ -377,6 +392,8 @@ class Audit:
         if noted:
             await safety.drop_all(self.place.name, self.place.namespace)
             await safety.forget(self.place.name, self.place.namespace)
+        if self._roomed:
+            await rooms.clear(self.place)
         self._remove_files()
 
     def _remove_files(self) -> None:
