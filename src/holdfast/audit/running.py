@@ -121,6 +121,11 @@ class Audit:
         namespace = options.namespace or f"{safety.PREFIX}{uuid4().hex[:12]}"
         try:
             self.place = choose(options.target, self.folder, namespace, options.url)
+            if options.observe and self.place.kind == "framework":
+                raise InvalidInput(
+                    "--observe reads what a store says of itself: name its URL instead of the "
+                    "framework, e.g. holdfast audit postgresql://… --observe"
+                )
             self._made = self._file_is_new()
         except BaseException:
             shutil.rmtree(self.folder)
@@ -154,7 +159,7 @@ class Audit:
         fleet = Fleet(self.place)
         noted = False
         try:
-            if self.place.kind == "framework" and not self.options.observe:
+            if self.place.kind == "framework":
                 self._roomed = await rooms.prepare(self.place)
             if self.place.kind == "store" and not self.options.observe:
                 await safety.refuse_used(self.place.name, self.place.namespace)

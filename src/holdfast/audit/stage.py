@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from holdfast.audit.fleet import Fleet
 
-
 SYLLABLES = [first + second for first in "bdfghklmnprstvw" for second in "aeiou"]
 
 

@@ -27,6 +27,8 @@ from holdfast.audit.rendering import baseline, junit, markdown, page, schema, te
 from holdfast.audit.rendering.redaction import redact
 from holdfast.audit.report import Report
 from holdfast.audit.running import Audit, Options, plan
+from holdfast.audit.targets import frameworks
+from holdfast.audit.targets.frameworks import rooms
 from holdfast.cli import FAILED, INTERRUPTED, OK
 from holdfast.cli.tables import table
 from holdfast.errors import InvalidInput
@@ -41,10 +43,14 @@ takes the store away, backs up and restores, in a namespace of its own, which it
 examples:
   holdfast audit                                  an embedded SQLite store in a temporary folder
   holdfast audit sqlite:///agents.db --profile full --output audit
+  holdfast audit langgraph:postgres --url postgresql://…      a framework's own store
+  holdfast audit openai-agents:sqlite             another one, in a temporary folder
   holdfast audit naive:json-files                 see what fails
   holdfast audit memory_of_mine:create            your own class; see: holdfast audit init
   holdfast audit compare statefulset:3 redis://… postgresql://… --yes
+  holdfast audit compare langgraph:postgres postgresql://… --url postgresql://… --yes
   holdfast audit clean redis://…                  remove what a killed audit has left
+  holdfast audit clean langgraph:postgres --url postgresql://…
 
 exit codes: 0 pass or warn, 1 fail, 2 wrong usage, 3 unknown, 4 interrupted"""
 
@@ -55,8 +61,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "target",
         metavar="TARGET",
         nargs="*",
-        help="a store's URL, statefulset:3, naive:…, or module:factory; "
-        "or clean URL, init FILE, compare TARGET …",
+        help="a store's URL, statefulset:3, naive:…, module:factory, or a framework's store: "
+        f"{', '.join(frameworks.FRAMEWORKS)}; or clean URL, init FILE, compare TARGET …",
     )
     add("--profile", default="quick", metavar="NAME", help=f"{', '.join(PROFILES)} (quick)")
     add("--replicas", type=int, metavar="N", help="processes that use the store at once")
@@ -66,7 +72,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--config", metavar="FILE", help="TOML: [thresholds], [sizes], [declare], [waive.ID]")
     add("--only", metavar="ID,ID", help="these questions alone, by id or number")
     add("--seed", type=int, metavar="N", help="repeat an audit's choices")
-    add("--url", metavar="URL", help="the server of a naive: or module:factory target")
+    add(
+        "--url",
+        metavar="URL",
+        action="append",
+        help="where a naive:, framework's or module:factory target keeps its state; with compare, "
+        "once for each that needs one",
+    )
     add("--namespace", metavar="NAME", help="an empty one to work in (default: a new one)")
     add("--yes", action="store_true", help="do not ask before it begins")
     add("--dry-run", action="store_true", help="say what would be done, and do nothing")
@@ -84,15 +96,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    words = options.target
+    words, urls = options.target, options.url or []
     if words and words[0] == "clean":
-        return _clean(words[1:])
+        return _clean(words[1:], urls)
     if words and words[0] == "init":
         return _init(words[1:])
     if words and words[0] == "compare":
         return _compare(options, words[1:])
     if len(words) > 1:
         raise InvalidInput(f"one TARGET at a time, not {len(words)}")
+    if len(urls) > 1:
+        raise InvalidInput("one --url for one TARGET; several are for holdfast audit compare")
+    options.url = urls[0] if urls else None
     config = read_config(options.config)
     limits = thresholds_of(config.thresholds)
     record = _recorded(options, config)
@@ -251,9 +266,9 @@ def _compare(options: argparse.Namespace, targets: list[str]) -> int:
     config = read_config(options.config)
     limits = thresholds_of(config.thresholds)
     options.only = options.only or ",".join(comparing.QUESTIONS)
-    found = []
+    found, urls = [], options.url or []
     for target in targets:
-        options.target = [target]
+        options.target, options.url = [target], _url_for(target, urls)
         record = _recorded(options, config)
         if record is None:
             continue
@@ -270,7 +285,20 @@ def _compare(options: argparse.Namespace, targets: list[str]) -> int:
     return OK if all(each.holds for each in found) else FAILED
 
 
-def _clean(words: list[str]) -> int:
+def _url_for(target: str, urls: list[str]) -> str | None:
+    """The first of several that this target can use."""
+    fitting = [
+        url
+        for url in urls
+        if target not in frameworks.FRAMEWORKS
+        or frameworks.kind_of(url) in frameworks.FRAMEWORKS[target].kept_in
+    ]
+    return None if not fitting or "://" in target else fitting[0]
+
+
+def _clean(words: list[str], urls: list[str]) -> int:
+    if len(words) == 1 and words[0] in frameworks.FRAMEWORKS:
+        return _clean_framework(words[0], urls)
     if len(words) != 1 or "://" not in words[0]:
         raise InvalidInput("clean takes a store's URL: holdfast audit clean redis://…")
     cleaned = asyncio.run(safety.clean(words[0]))
@@ -278,6 +306,14 @@ def _clean(words: list[str]) -> int:
         print(f"{namespace}: {count} removed")
     if not cleaned:
         print("no audit has left anything here")
+    return OK
+
+
+def _clean_framework(target: str, urls: list[str]) -> int:
+    if len(urls) != 1:
+        raise InvalidInput(f"say where: holdfast audit clean {target} --url postgresql://…")
+    cleaned = asyncio.run(rooms.clear_all(urls[0]))
+    print("\n".join(f"{name}: removed" for name in cleaned) or "no audit has left anything here")
     return OK
 
 

@@ -60,9 +60,7 @@ async def conduct(stage: Stage) -> tuple[Growing, Costs]:
     )
 
 
-async def _measured(
-    stage: Stage, replica: Replica, sized: bool
-) -> tuple[Replica, dict[str, Any]]:
+async def _measured(stage: Stage, replica: Replica, sized: bool) -> tuple[Replica, dict[str, Any]]:
     """What the store says, and a replica to go on with."""
     if not sized:
         return replica, {}

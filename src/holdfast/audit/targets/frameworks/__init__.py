@@ -68,9 +68,7 @@ FRAMEWORKS: dict[str, Framework] = {
         ("openai-agents", "redis"),
         "audit-openai-agents",
     ),
-    "strands:file": Framework(
-        "strands", "FileSessions", (FOLDER,), ("strands-agents",), "strands"
-    ),
+    "strands:file": Framework("strands", "FileSessions", (FOLDER,), ("strands-agents",), "strands"),
     "adk:database": Framework(
         "adk",
         "DatabaseSessions",

@@ -57,6 +57,7 @@ class DatabaseSessions:
             session = await self._store(session, event)
 
     async def _store(self, session: Session, event: Event) -> Session:
+        refused: ValueError | None = None
         for _ in range(TRIES):
             try:
                 await self._service.append_event(session, event)
@@ -69,6 +70,7 @@ class DatabaseSessions:
                     raise
                 refused = error
                 session = await self._session(session.user_id, session.id)
+        assert refused is not None
         raise refused
 
     async def _session(self, user: str, id: str) -> Session:

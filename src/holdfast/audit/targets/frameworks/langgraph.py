@@ -80,14 +80,18 @@ class Graph:
 class PostgresGraph(Graph):
     """AsyncPostgresSaver and AsyncPostgresStore on one pool, as their documentation sets it up."""
 
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        from psycopg import OperationalError
+
+        self.unavailable = (OperationalError, *UNAVAILABLE)
+
     async def connect(self) -> tuple[Any, Any]:
         from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
         from langgraph.store.postgres import AsyncPostgresStore
-        from psycopg import OperationalError
         from psycopg.rows import dict_row
         from psycopg_pool import AsyncConnectionPool
 
-        self.unavailable = (OperationalError, *UNAVAILABLE)
         url = rooms.within(self.place.url or "", rooms.schema_of(self.place))
         pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
             url,

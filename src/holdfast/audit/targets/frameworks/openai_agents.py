@@ -59,7 +59,8 @@ class SqliteSessions(Sessions):
 class SqlalchemySessions(Sessions):
     """SQLAlchemySession over one engine a replica."""
 
-    async def open(self) -> None:
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
         from agents.extensions.memory import SQLAlchemySession
         from sqlalchemy.exc import DBAPIError
         from sqlalchemy.ext.asyncio import create_async_engine
@@ -68,6 +69,8 @@ class SqlalchemySessions(Sessions):
         self._kind = SQLAlchemySession
         url, options = databases.url_of(self.place), databases.options_of(self.place)
         self._engine = create_async_engine(url, **options)
+
+    async def open(self) -> None:
         await self._kind("tables", engine=self._engine, create_tables=True).get_items(limit=1)
 
     async def close(self) -> None:
@@ -81,7 +84,8 @@ class SqlalchemySessions(Sessions):
 class RedisSessions(Sessions):
     """RedisSession over one client a replica; everything it writes expires within an hour."""
 
-    async def open(self) -> None:
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
         from agents.extensions.memory import RedisSession
         from redis.asyncio import Redis
         from redis.exceptions import ConnectionError, TimeoutError

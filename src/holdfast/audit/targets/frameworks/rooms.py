@@ -40,11 +40,8 @@ async def prepare(place: Place) -> bool:
             raise InvalidInput(
                 f"the namespace {place.namespace!r} holds data ({key!r}): leave --namespace out"
             )
-    elif os.path.exists(path_of(url)) and (kind == SQLITE or os.listdir(path_of(url))):
-        raise InvalidInput(
-            f"{path_of(url)} is there already: an audit works in a place of its own; name one that "
-            "does not exist yet, or leave --url out"
-        )
+    else:
+        _refuse_existing(path_of(url))
     return True
 
 
@@ -56,11 +53,8 @@ async def clear(place: Place) -> None:
         await _drop_schemas(url, [schema_of(place)])
     elif kind == REDIS:
         await _drop_keys(url, place.namespace)
-    elif kind == FOLDER:
-        shutil.rmtree(path_of(url), ignore_errors=True)
     else:
-        for end in SIDES:
-            Path(f"{path_of(url)}{end}").unlink(missing_ok=True)
+        _remove(path_of(url))
 
 
 async def clear_all(url: str) -> list[str]:
@@ -125,9 +119,7 @@ async def _connected(url: str) -> AsyncIterator[Any]:
     import psycopg
 
     try:
-        connection = await psycopg.AsyncConnection.connect(
-            url, autocommit=True, connect_timeout=10
-        )
+        connection = await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=10)
     except psycopg.OperationalError as error:
         raise InvalidInput(f"the database cannot be reached: {error}") from error
     async with connection:
@@ -233,7 +225,6 @@ async def _describe_redis(url: str, prefix: str) -> dict[str, Any]:
     return {
         "engine": said.engine,
         "version": said.version,
-        "durability": said.durability,
         "bytes": taken,
         "capacity": said.capacity,
         "settings": dict(said.settings),
@@ -241,6 +232,23 @@ async def _describe_redis(url: str, prefix: str) -> dict[str, Any]:
 
 
 # --- files ------------------------------------------------------------------------------
+
+
+def _refuse_existing(path: str) -> None:
+    if os.path.isfile(path) or (os.path.isdir(path) and os.listdir(path)):
+        raise InvalidInput(
+            f"{path} is there already: an audit works in a place of its own; name one that does "
+            "not exist yet, or leave --url out"
+        )
+
+
+def _remove(path: str) -> None:
+    """A file with those that SQLite keeps beside it, or a folder."""
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+    for end in SIDES:
+        if os.path.exists(path + end):
+            os.remove(path + end)
 
 
 def _describe_file(url: str) -> dict[str, Any]:
