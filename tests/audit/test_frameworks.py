@@ -16,13 +16,14 @@ from msgspec.structs import replace
 from servers.postgres import PostgresServer
 from servers.redis import running
 
-from audit.auditing import answer, audited, small
+from audit.auditing import answer, audited, recorded, small
 from holdfast import InvalidInput, cli
 from holdfast.audit.report import Report
 from holdfast.audit.running import Audit
 from holdfast.audit.targets import Place
 from holdfast.audit.targets.choosing import choose
 from holdfast.audit.targets.frameworks import FRAMEWORKS, rooms
+from holdfast.cli.audit import _url_for
 
 SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'holdfast%'"
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
@@ -193,3 +194,55 @@ def test_a_framework_that_is_not_installed_is_named_with_its_extra(
     said = rf"not-installed-here: pip install 'holdfast\[{framework.extra}\]'"
     with pytest.raises(InvalidInput, match=said):
         choose(target, "/tmp", "n", None)
+
+
+def test_each_target_of_a_comparison_takes_the_first_url_that_it_can_use(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    urls = ["postgresql://127.0.0.1/a", "redis://127.0.0.1", "sqlite:///a.db"]
+    assert _url_for("langgraph:postgres", urls) == urls[0]
+    assert _url_for("openai-agents:redis", urls) == urls[1]
+    assert _url_for("strands:file", urls) is None
+    assert _url_for("naive:redis-document", urls[1:]) == urls[1]
+    assert _url_for("sqlite:///b.db", urls) is None
+    both = ["audit", "strands:file", "--url", "file:///x", "--url", "file:///y"]
+    assert cli.main(both) == 2
+    assert "holdfast audit compare" in capsys.readouterr().err
+
+
+def test_a_comparison_puts_a_frameworks_store_beside_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sizes = ["--replicas", "2", "--duration", "1", "--conversations", "10", "--seed", "5"]
+    targets = ["strands:file", "naive:process-dict"]
+    assert cli.main(["audit", "compare", *targets, *sizes, "--only", "sharing"]) == 0
+    shown = capsys.readouterr().out
+    assert "strands:file (strands-agents " in shown
+    assert "naive:process-dict" in shown
+
+
+@pytest.mark.soak
+def test_faults_reach_a_frameworks_server_through_the_proxy(postgres: PostgresServer) -> None:
+    record = recorded(small("langgraph:postgres", "outage", url=postgres.url))
+    assert record.outages is not None
+    assert len(record.outages) >= 4
+    assert all(outage.fired for outage in record.outages)
+    assert postgres.run_sql(SCHEMAS) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("target", FRAMEWORKS)
+def test_the_verdicts_are_the_same_again_and_again(
+    target: str, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with running(tmp_path, "valkey") as redis:
+        urls = {"langgraph:postgres": postgres.url, "openai-agents:redis": redis.url}
+        asked = ("races", "growth", "sharing", "sessions", "workflows")
+        seen = {
+            tuple((a.id, a.verdict) for a in report.answers)
+            for report in (
+                audited(target, *asked, url=urls.get(target), race_turns=40, history=(10, 1000))
+                for _ in range(5)
+            )
+        }
+    assert len(seen) == 1

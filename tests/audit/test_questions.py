@@ -212,6 +212,12 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("consistency", "unknown", "only", changes(steps=STEPS[:10])),
     ("growth", "fail", "full in 1 days", changes(growing=Growing(100, 0, 100_000, 10_100_000))),
     ("growth", "warn", "full in 50 days", changes(growing=Growing(100, 0, 100_000, 500_100_000))),
+    ("growth", "fail", "12.0 times the room with 1,000 messages", changes(
+        growing=Growing(100, 0, 100_000, None, 30, 1000, 20, 100_000 + 20 * 12_000))),
+    ("growth", "warn", "6.0 times the room", changes(
+        growing=Growing(100, 0, 100_000, None, 30, 1000, 20, 100_000 + 20 * 6_000))),
+    ("growth", "fail", "full in 1 days", changes(
+        growing=Growing(100, 0, 100_000, 10_100_000, 30, 1000, 20, 100_000 + 20 * 6_000))),
     ("growth", "unknown", "size", changes(growing=Growing(100, None, None, None))),
     ("growth", "unknown", "did not grow", changes(growing=Growing(100, 5, 5, None))),
     ("costs", "warn", "pooler", changes(costs=Costs(3, 4, 100, 30_000_000, 10, 900.0))),
@@ -243,6 +249,15 @@ def test_what_was_recorded_decides_the_verdict(
     found = answer(judged(record), id)
     assert (found.verdict, said in found.summary) == (verdict, True), found.summary
     assert found.remedy
+
+
+def test_a_turn_that_takes_little_more_room_in_a_long_conversation_is_no_finding() -> None:
+    record = good()
+    record.growing = Growing(100, 0, 100_000, None, 30, 1000, 20, 100_000 + 20 * 3_000)
+    found = answer(judged(record), "growth")
+    assert found.verdict == "pass"
+    assert "times" not in found.summary
+    assert {e.what: e.value for e in found.evidence}["more with a long history"] == 3.0
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda q: q.id)
