@@ -126,6 +126,8 @@ EVIDENCE: dict[str, dict[str, str]] = {
         "growing.turns": "unknown",
         "growing.bytes_before": "unknown",
         "growing.bytes_after": "unknown",
+        "growing.long_turns": "unknown",
+        "growing.bytes_long": "unknown",
     },
     "costs": {
         "costs.pool": "unknown",
@@ -175,6 +177,8 @@ OTHERWISE: dict[str, str] = {
     "conflicts.overwritten": "nought is good",
     "conflicts.example": "words",
     "steps.*.key": "a name",
+    "growing.usual": "words",
+    "growing.long": "words",
     "growing.capacity": "the user's own figure, state_fits_gb, counts then",
     "costs.replicas": "shown",
     "costs.conversations": "shown",

@@ -90,7 +90,7 @@ def good() -> Record:
         updates=Updates(100, 0, 100, 3),
         conflicts=Conflicts(20, 20, 20, 0, 20),
         steps=list(STEPS),
-        growing=Growing(100, 1000, 101_000, 10**12),
+        growing=Growing(100, 1000, 101_000, 10**12, 30, 1000, 20, 121_000),
         costs=Costs(3, 4, 1000, 30_000_000, 10, 900.0),
         settings=Read("x", "1", "durable", dict(DURABLE)),
     )
@@ -241,11 +241,20 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
                Step(3, 502.0, 503.0, "ok", "read", "t", [f"v{n}" for n in range(100)])])),
     ("consistency", "unknown", "only", changes(steps=STEPS[:10])),
     ("growth", "fail", "full in 1 day", changes(growing=Growing(100, 0, 100_000, 10_100_000))),
-    ("growth", "warn", "full in 50 days", changes(growing=Growing(100, 0, 100_000, 500_100_000))),
+    ("growth", "warn", "full in 50 days", changes(
+        growing=Growing(100, 0, 100_000, 500_100_000, 30, 1000, 20, 120_000))),
     ("growth", "pass", "5 GB of memory hold 500 days of it", changes(
-        growing=Growing(100, 0, 100_000, None))),
+        growing=Growing(100, 0, 100_000, None, 30, 1000, 20, 120_000))),
     ("growth", "warn", "tells no limit; 5 GB of memory hold 50 days of it", changes(
-        growing=Growing(100, 0, 1_000_000, None))),
+        growing=Growing(100, 0, 1_000_000, None, 30, 1000, 20, 1_200_000))),
+    ("growth", "unknown", "in a long conversation was not measured", changes(
+        growing=Growing(100, 0, 100_000, None))),
+    ("growth", "fail", "12.0 times the room with 1,000 messages", changes(
+        growing=Growing(100, 0, 100_000, None, 30, 1000, 20, 100_000 + 20 * 12_000))),
+    ("growth", "warn", "6.0 times the room", changes(
+        growing=Growing(100, 0, 100_000, None, 30, 1000, 20, 100_000 + 20 * 6_000))),
+    ("growth", "fail", "full in 1 day", changes(
+        growing=Growing(100, 0, 100_000, 10_100_000, 30, 1000, 20, 100_000 + 20 * 6_000))),
     ("growth", "unknown", "size", changes(growing=Growing(100, None, None, None))),
     ("growth", "unknown", "did not grow", changes(growing=Growing(100, 5, 5, None))),
     ("costs", "warn", "pooler", changes(costs=Costs(3, 4, 100, 30_000_000, 10, 900.0))),
@@ -277,6 +286,15 @@ def test_what_was_recorded_decides_the_verdict(
     found = answer(judged(record), id)
     assert (found.verdict, said in found.summary) == (verdict, True), found.summary
     assert bool(found.remedy) == (verdict != "pass")
+
+
+def test_a_turn_that_takes_little_more_room_in_a_long_conversation_is_no_finding() -> None:
+    record = good()
+    record.growing = Growing(100, 0, 100_000, None, 30, 1000, 20, 100_000 + 20 * 3_000)
+    found = answer(judged(record), "growth")
+    assert found.verdict == "pass"
+    assert "times" not in found.summary
+    assert {e.what: e.value for e in found.evidence}["more with a long history"] == 3.0
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda q: q.id)

@@ -362,3 +362,15 @@ def test_every_marked_block_has_a_mark_that_is_known() -> None:
     for page in all_markdown():
         for block in blocks(page, "python", "text", "sh", ""):
             assert block.mark in ("", NOT_RUN, IN_PYTEST, OUTPUT), f"{name_of(page)}:{block.line}"
+
+
+def test_the_finding_on_a_framework_names_the_versions_that_the_tests_use() -> None:
+    """Another version may do better: tools/framework_finding.py has to be run again."""
+    (finding,) = [b.text for b in blocks(README, "text") if "holdfast audit langgraph" in b.text]
+    pinned = dict(
+        line.split("==") for line in read(ROOT / "constraints.txt").splitlines() if "==" in line
+    )
+    for package in ("langgraph", "langgraph-checkpoint-postgres"):
+        assert f"{package} {pinned[package]}," in finding
+    assert re.search(r"fail  races +\d+ lost turns of \d+\n", finding)
+    assert re.search(r"fail  growth +a turn takes [\d.]+ times the room", finding)

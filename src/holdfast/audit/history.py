@@ -210,6 +210,10 @@ class Growing(Struct, frozen=True):
     bytes_before: int | None
     bytes_after: int | None
     capacity: int | None
+    usual: int = 0  # messages that the conversations had on average
+    long: int = 0  # messages of one that was long already
+    long_turns: int = 0  # turns added to that
+    bytes_long: int | None = None  # and the store's size after those
 
 
 class Costs(Struct, frozen=True):

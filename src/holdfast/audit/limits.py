@@ -13,11 +13,12 @@ THRESHOLDS: dict[str, float] = {
     "recovery_warn_s": 5.0,
     "recovery_fail_s": 30.0,
     "alarm_s": 60.0,  # after the tenth suppressed write
-    "history_warn": 2.0,  # times slower with a long history than with a short one
+    "history_warn": 2.0,  # times slower, or larger a turn, with a long history
     "history_fail": 10.0,
     "history_floor_ms": 2.0,  # below this, slower does not matter
     "cold_warn": 2.0,  # times slower in a replica that has just started
     "cold_floor_ms": 5.0,  # below this, slower does not matter
+    "history_floor_bytes": 4096.0,  # below this, more bytes a turn do not matter
     "days_warn": 90.0,
     "days_fail": 30.0,
     "pools_warn_percent": 80.0,  # of max_connections

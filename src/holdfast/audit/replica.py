@@ -39,8 +39,9 @@ class Replica:
         place = msgspec.json.decode(await lines.readline(), type=Place)
         if place.routes:
             routing.take(place.routes)
-        target = create(place)
+        target: Target | None = None
         try:
+            target = create(place)
             await target.call("open")
         except BaseException as error:
             self.tell(id=0, **failure(error, target))
@@ -67,12 +68,12 @@ class Replica:
             self.tell(id=command["id"], value=value)
 
 
-def failure(error: BaseException, target: Target) -> dict[str, Any]:
+def failure(error: BaseException, target: Target | None) -> dict[str, Any]:
     where = traceback.extract_tb(error.__traceback__)[-1:]
     return {
         "error": type(error).__name__,
         "message": f"{error} ({where[0].filename}:{where[0].lineno})" if where else str(error),
-        "typed": isinstance(error, target.unavailable),
+        "typed": target is not None and isinstance(error, target.unavailable),
     }
 
 

@@ -27,8 +27,9 @@ from holdfast.audit.probing import Probe, Stop
 from holdfast.audit.scraping import firing, scraped
 from holdfast.audit.servers import OwnServer, own_server
 from holdfast.audit.stage import Sizes, Stage
-from holdfast.audit.targets import Place
+from holdfast.audit.targets import Place, frameworks
 from holdfast.audit.targets.choosing import choose, create, title, uses_server
+from holdfast.audit.targets.frameworks import rooms
 from holdfast.audit.workloads import (
     crashing,
     drilling,
@@ -137,6 +138,11 @@ class Audit:
             if self._server is not None and not uses_server(self.place):
                 raise InvalidInput(f"{options.target} uses no server: leave --with-server out")
             self.place = safety.apart(self.place, options.namespace is None, options.observe)
+            if options.observe and self.place.kind == "framework":
+                raise InvalidInput(
+                    "--observe reads what a store says of itself: name its URL instead of the "
+                    "framework, e.g. holdfast audit postgresql://… --observe"
+                )
             self._made = self._file_is_new()
         except BaseException:
             shutil.rmtree(self.folder)
@@ -155,9 +161,12 @@ class Audit:
             declared=options.declared,
             environment=_environment(options),
         )
+        if self.place.kind == "framework":
+            self.record.environment |= frameworks.versions(self.place.name)
         self.sizes = options.sizes
         self._probe: Probe | None = None
         self._places = [self.place]
+        self._roomed = False
 
     def _choose_faults(self) -> Faults:
         options = self.options
@@ -179,6 +188,8 @@ class Audit:
             if self._server is not None:
                 self.show(f"starting {self.options.with_server}")
                 await self._server.start()
+            if self.place.kind == "framework":
+                self._roomed = await rooms.prepare(self.place)
             if self.place.kind == "store" and not self.options.observe:
                 await safety.begin(self.place.name, self.place.namespace)
                 noted = True
@@ -370,6 +381,8 @@ class Audit:
         return None
 
     def _pool(self, connections: int | None) -> int | None:
+        if connections is not None and self.place.kind == "framework":
+            return frameworks.POOL
         if connections is None or self.place.kind != "store":
             return None
         said = parse(self.options.target or self.place.name).options  # the audit's own is smaller
@@ -386,6 +399,8 @@ class Audit:
                 await target.call("close")
         if noted:
             await self._remove_from_store()
+        if self._roomed:
+            await rooms.clear(self.place)
         self._remove_files()
 
     async def _remove_from_store(self) -> None:

@@ -10,6 +10,8 @@ from msgspec import Struct
 
 from holdfast.audit.fleet import Fleet
 
+SYLLABLES = [first + second for first in "bdfghklmnprstvw" for second in "aeiou"]
+
 
 class Sizes(Struct, frozen=True):
     """How much an audit does. Every figure can be set in the config file."""
@@ -53,6 +55,16 @@ class Stage:
 
 def message(role: str, content: str, **more: Any) -> dict[str, Any]:
     return {"role": role, "content": content, **more}
+
+
+def varied_turn(name: str) -> list[dict[str, Any]]:
+    """The same in words that differ: storage that compresses must not look better than it is."""
+    chance = random.Random(name)
+    words = ["".join(chance.choices(SYLLABLES, k=chance.randint(1, 4))) for _ in range(70)]
+    return [
+        message("user", name, part=0, text=" ".join(words[:17])),
+        message("assistant", name, part=1, text=" ".join(words[17:])),
+    ]
 
 
 def turn(name: str) -> list[dict[str, Any]]:

@@ -42,6 +42,8 @@ from holdfast.audit.report import Report
 from holdfast.audit.requirements import requirements
 from holdfast.audit.running import Audit, Options, plan
 from holdfast.audit.servers import KINDS, read_settings
+from holdfast.audit.targets import frameworks
+from holdfast.audit.targets.frameworks import rooms
 from holdfast.cli import FAILED, INTERRUPTED, OK
 from holdfast.errors import InvalidInput
 from holdfast.registry import parse
@@ -55,13 +57,17 @@ takes the store away, backs up and restores, in a namespace of its own, which it
 examples:
   holdfast audit                                  an embedded SQLite store in a temporary folder
   holdfast audit sqlite:///agents.db --profile full --output audit
+  holdfast audit langgraph:postgres --url postgresql://…      a framework's own store
+  holdfast audit openai-agents:sqlite             another one, in a temporary folder
   holdfast audit naive:json-files                 see what fails
   holdfast audit memory_of_mine:create            your own class; see: holdfast audit init
   holdfast audit --with-server postgres           one that is started for this, and killed
   holdfast audit --with-server redis --server-setting appendonly=no --only outage,settings
   holdfast audit compare statefulset:3 redis://… postgresql://… --yes
+  holdfast audit compare langgraph:postgres postgresql://… --url postgresql://… --yes
   holdfast audit clean redis://…                  remove what a killed audit has left
   holdfast audit init prices                      a file of prices, for --prices
+  holdfast audit clean langgraph:postgres --url postgresql://…
 
 exit codes: 0 pass or warn, 1 fail, 2 wrong usage, 3 unknown, 4 interrupted"""
 
@@ -72,7 +78,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "target",
         metavar="TARGET",
         nargs="*",
-        help="a store's URL, statefulset:3, naive:…, or module:factory; "
+        help="a store's URL, statefulset:3, naive:…, module:factory, or a framework's store: "
+        f"{', '.join(frameworks.FRAMEWORKS)}; "
         "or clean URL, init FILE, init prices FILE, compare TARGET …",
     )
     add("--profile", default="quick", metavar="NAME", help=f"{', '.join(PROFILES)} (quick)")
@@ -83,7 +90,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--config", metavar="FILE", help="TOML: [thresholds], [sizes], [declare], [waive.ID]")
     add("--only", metavar="ID,ID", help="these questions alone, by id or number")
     add("--seed", type=int, metavar="N", help="repeat an audit's choices")
-    add("--url", metavar="URL", help="the server of a naive: or module:factory target")
+    add(
+        "--url",
+        metavar="URL",
+        action="append",
+        help="where a naive:, framework's or module:factory target keeps its state; with compare, "
+        "once for each that needs one",
+    )
     add("--namespace", metavar="NAME", help="an empty one to work in (default: a new one)")
     add("--with-server", metavar="KIND", help=f"start one and audit it: {', '.join(KINDS)}")
     add(
@@ -131,15 +144,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    command, rest = options.target[:1], options.target[1:]
+    command, rest, urls = options.target[:1], options.target[1:], options.url or []
     if command == ["clean"]:
-        return _clean(rest)
+        return _clean(rest, urls)
     if command == ["init"]:
         return _init(rest)
     if command == ["compare"]:
         return _compare(options, rest)
     if rest:
         raise InvalidInput(f"one TARGET at a time, not {len(options.target)}")
+    if len(urls) > 1:
+        raise InvalidInput("one --url for one TARGET; several are for holdfast audit compare")
+    options.url = urls[0] if urls else None
     config = read_config(options.config)
     limits = thresholds_of(config.thresholds)
     read_prices(options.prices)  # what is wrong with them is said before anything is done
@@ -331,9 +347,9 @@ def _compare(options: argparse.Namespace, targets: list[str]) -> int:
     limits = thresholds_of(config.thresholds)
     wanted = requirements(config.require, options.require, limits["lookup_p95_ms"])
     options.only = options.only or ",".join(comparing.QUESTIONS)
-    rows, reports = [], []
+    rows, reports, urls = [], [], options.url or []
     for target in targets:
-        options.target = [target]
+        options.target, options.url = [target], _url_for(target, urls)
         record = _recorded(options, config)
         if record is None:
             continue
@@ -373,14 +389,35 @@ def _write_comparison(
     _put(folder / "compare.html", comparison.html(found, links).encode())
 
 
-def _clean(urls: list[str]) -> int:
-    if len(urls) != 1 or "://" not in urls[0]:
+def _url_for(target: str, urls: list[str]) -> str | None:
+    """The first of several that this target can use."""
+    fitting = [
+        url
+        for url in urls
+        if target not in frameworks.FRAMEWORKS
+        or frameworks.kind_of(url) in frameworks.FRAMEWORKS[target].kept_in
+    ]
+    return None if not fitting or "://" in target else fitting[0]
+
+
+def _clean(targets: list[str], urls: list[str]) -> int:
+    if len(targets) == 1 and targets[0] in frameworks.FRAMEWORKS:
+        return _clean_framework(targets[0], urls)
+    if len(targets) != 1 or "://" not in targets[0]:
         raise InvalidInput("clean takes a store's URL: holdfast audit clean redis://…")
-    cleaned = asyncio.run(safety.clean(urls[0]))
+    cleaned = asyncio.run(safety.clean(targets[0]))
     for said in cleaned:
         print(said)
     if not cleaned:
         print("no audit has left anything here")
+    return OK
+
+
+def _clean_framework(target: str, urls: list[str]) -> int:
+    if len(urls) != 1:
+        raise InvalidInput(f"say where: holdfast audit clean {target} --url postgresql://…")
+    cleaned = asyncio.run(rooms.clear_all(urls[0]))
+    print("\n".join(f"{name}: removed" for name in cleaned) or "no audit has left anything here")
     return OK
 
 

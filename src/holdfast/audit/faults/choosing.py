@@ -13,6 +13,7 @@ from holdfast.audit.faults.link import LABELS, LinkFault, Proxy
 from holdfast.audit.faults.ways import way_to
 from holdfast.audit.servers import OwnServer
 from holdfast.audit.targets import Place
+from holdfast.audit.targets.frameworks import rooms
 from holdfast.errors import InvalidInput
 from holdfast.registry import parse
 
@@ -99,13 +100,19 @@ class Faults:
         return self._proxy
 
     def _full_disk(self) -> DiskFull:
-        return DiskFull() if self._place.kind != "naive" else DiskFull(room=256)
+        small = self._place.kind == "naive" or rooms.is_folder(self._place)
+        return DiskFull(room=256) if small else DiskFull()
 
     def _file(self) -> str | None:
-        return safety.file_of(parse(self._place.name)) if self._place.kind == "store" else None
+        """The path of a target that is one file."""
+        if self._place.kind == "store":
+            return safety.file_of(parse(self._place.name))
+        return rooms.file_of(self._place)
 
     def _is_on_files(self) -> bool:
         place = self._place
         if place.kind == "naive":
             return place.name == "json-files"
-        return place.kind == "statefulset" or self._file() is not None
+        if place.kind == "statefulset" or rooms.is_folder(place):
+            return True
+        return self._file() is not None

@@ -21,6 +21,48 @@ def projection(record: Record, limits: Limits) -> Growth | None:
 
 
 def judge(record: Record, limits: Limits) -> Finding:
+    lasting, lengthening = capacity(record, limits), history(record, limits)
+    if lasting.verdict == "unknown" or (lengthening is None and lasting.verdict == "fail"):
+        return lasting
+    if lengthening is None:
+        unseen = "how much room a turn takes in a long conversation was not measured"
+        return Finding("unknown", unseen, lasting.evidence)
+    order = ("fail", "warn", "pass")
+    worst = min((lasting, lengthening), key=lambda each: order.index(each.verdict))
+    said = [each.summary for each in (lengthening, lasting) if each.summary]
+    facts = (*lasting.evidence, *lengthening.evidence)
+    return Finding(worst.verdict, "; ".join(said), facts, "", lengthening.remedy)
+
+
+def history(record: Record, limits: Limits) -> Finding | None:
+    """Whether a turn takes more room the longer its conversation is; None if nobody looked."""
+    seen, grown = record.growing, projection(record, limits)
+    if seen is None or grown is None or not grown.bytes_a_turn:
+        return None
+    if seen.bytes_after is None or seen.bytes_long is None or not seen.long_turns:
+        return None
+    long = (seen.bytes_long - seen.bytes_after) / seen.long_turns
+    times = long / grown.bytes_a_turn
+    facts = (
+        Evidence(f"bytes a turn at about {seen.usual:,} messages", round(grown.bytes_a_turn)),
+        Evidence(f"bytes a turn at {seen.long:,} messages", round(long)),
+        Evidence("more with a long history", round(times, 1), "times"),
+    )
+    said = (
+        f"a turn takes {times:.1f} times the room with {seen.long:,} messages "
+        f"({long:,.0f} bytes) as with about {seen.usual:,}"
+    )
+    remedy = "Store each message once, not the whole conversation again with every turn."
+    if long - grown.bytes_a_turn > limits["history_floor_bytes"]:
+        if times > limits["history_fail"]:
+            return Finding("fail", said, facts, remedy=remedy)
+        if times > limits["history_warn"]:
+            return Finding("warn", said, facts, remedy=remedy)
+    return Finding("pass", "", facts)
+
+
+def capacity(record: Record, limits: Limits) -> Finding:
+    """How long the store lasts."""
     grown = projection(record, limits)
     if grown is None:
         return Finding("unknown", "the store does not tell its size")

@@ -46,12 +46,12 @@ UNAVAILABLE: tuple[type[BaseException], ...] = (OSError, TimeoutError)
 class Place(Struct, frozen=True):
     """Where a target is, as the conductor tells every replica."""
 
-    kind: str  # "store", "statefulset", "naive", "factory"
+    kind: str  # "store", "statefulset", "naive", "framework", "factory"
     name: str  # a URL, "process-dict", "module:factory"
     namespace: str
     folder: str  # a folder of the audit's own
     replica: int = 0
-    url: str | None = None  # for naive and factory targets that need one
+    url: str | None = None  # for naive, framework and factory targets that need one
     routes: dict[str, int] = {}  # "host:port" → the port of this machine that leads there
 
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import quote
 
-from holdfast.audit.targets import Place, Target
+from holdfast.audit.targets import Place, Target, frameworks
 from holdfast.audit.targets.naive import NAIVE
 from holdfast.errors import InvalidInput
 from holdfast.registry import parse
@@ -32,12 +32,16 @@ def choose(named: str | None, folder: str, namespace: str, url: str | None) -> P
         if NAIVE[rest].needs_url and url is None:
             raise InvalidInput(f"naive:{rest} needs a server: --url redis://127.0.0.1:6379")
         return Place("naive", rest, namespace, folder, url=url)
+    if named in frameworks.FRAMEWORKS:
+        return frameworks.place_of(named, folder, namespace, url)
+    if kind in {name.partition(":")[0] for name in frameworks.FRAMEWORKS}:
+        raise InvalidInput(f"no {named}; there are: {', '.join(frameworks.FRAMEWORKS)}")
     if colon and rest.isidentifier():
         return Place("factory", named, namespace, folder, url=url)
     shown = repr(named) if "@" not in named else "this"  # it may hold a password
     raise InvalidInput(
         f"{shown} is no target: pass a store's URL (sqlite:///agents.db), module:factory, "
-        f"statefulset:3, or naive:{', naive:'.join(NAIVE)}"
+        f"statefulset:3, {', '.join(frameworks.FRAMEWORKS)}, or naive:{', naive:'.join(NAIVE)}"
     )
 
 
@@ -50,6 +54,8 @@ def create(place: Place) -> Target:
     """The target in this process; it connects when it is opened."""
     if place.kind == "naive":
         return Target(NAIVE[place.name](place))
+    if place.kind == "framework":
+        return Target(frameworks.memory(place))
     if place.kind == "factory":
         return Target(_factory(place))
     from holdfast.audit.targets.stores import Division, StoreTarget
@@ -70,6 +76,10 @@ def title(place: Place) -> str:
         return parse(place.name).safe
     if place.kind == "statefulset":
         return f"{place.name} volumes with routing"
+    if place.kind == "framework":
+        versions = frameworks.versions(place.name)
+        first = next(iter(versions))  # the framework itself; the others are in the environment
+        return f"{place.name} ({first} {versions[first]})"
     return f"{place.kind}:{place.name}" if place.kind == "naive" else place.name
 
 

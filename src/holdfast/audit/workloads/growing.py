@@ -6,36 +6,48 @@ import os
 from pathlib import Path
 from typing import Any
 
+from holdfast.audit.fleet import Replica
 from holdfast.audit.history import Costs, Growing, Read
-from holdfast.audit.stage import Stage, turn
+from holdfast.audit.stage import Stage, varied_turn
 from holdfast.audit.targets import Target
 
 THREADS = 10
+FEWEST = 20  # turns that show what one takes
+AT_ONCE = 100  # messages a call, when a history is made
 
 
 async def conduct(stage: Stage) -> tuple[Growing, Costs]:
-    threads = stage.names("growing", THREADS)
+    threads, (one,) = stage.names("growing", THREADS), stage.names("grown", 1)
+    long = max(stage.sizes.history)
     sized = "sizes" in stage.provides
-    # A file is as large as it will be when the last one has closed it.
     await stage.fleet.rest()
-    (first,) = await stage.fleet.start(fresh=True)
-    await first.ask("growing:write", threads=threads, count=THREADS)
-    await stage.fleet.end(first)
     (replica,) = await stage.fleet.start(fresh=True)
-    before = await replica.ask("growing:describe") if sized else {}
+    await replica.ask("growing:write", threads=threads, count=THREADS)
+    await replica.ask("growing:lengthen", thread=one, messages=long, patience=300.0)
+    replica, before = await _measured(stage, replica, sized)
     out = await replica.ask("growing:written")
     count = stage.sizes.growth_turns
     await replica.ask("growing:write", threads=threads, count=count, patience=300.0)
     written = await replica.ask("growing:written")
     memory = await replica.ask("growing:memory")
+    replica, after = await _measured(stage, replica, sized)
+    more = max(FEWEST, count // 3)
+    await replica.ask("growing:write", threads=[one], count=more, patience=300.0)
+    replica, at_last = await _measured(stage, replica, sized)
     await stage.fleet.end(replica)
-    (last,) = await stage.fleet.start()
-    after = await last.ask("growing:describe") if sized else {}
-    await stage.fleet.end(last)
     settings = after.get("settings", {})
     told = settings.get("max_connections")
     return (
-        Growing(count, before.get("bytes"), after.get("bytes"), after.get("capacity")),
+        Growing(
+            count,
+            before.get("bytes"),
+            after.get("bytes"),
+            after.get("capacity"),
+            usual=count // THREADS,
+            long=long,
+            long_turns=more,
+            bytes_long=at_last.get("bytes"),
+        ),
         Costs(
             stage.sizes.replicas,
             None,
@@ -46,6 +58,19 @@ async def conduct(stage: Stage) -> tuple[Growing, Costs]:
             None if out is None or not (written or 0) - out else (written - out) / count,
         ),
     )
+
+
+async def _measured(stage: Stage, replica: Replica, sized: bool) -> tuple[Replica, dict[str, Any]]:
+    """What the store says, and a replica to go on with."""
+    if not sized:
+        return replica, {}
+    said: dict[str, Any] = await replica.ask("growing:describe")
+    if "journal_mode" not in said.get("settings", {}):
+        return replica, said
+    # A file is as large as it will be when the last one has closed it.
+    await stage.fleet.end(replica)
+    (another,) = await stage.fleet.start(fresh=True)
+    return another, await another.ask("growing:describe")
 
 
 async def settings(stage: Stage) -> Read:
@@ -66,7 +91,15 @@ async def describe(target: Target, tell: Any) -> Any:
 async def write(target: Target, tell: Any, threads: list[str], count: int) -> None:
     for first in range(0, count, len(threads)):
         for thread in threads:
-            await target.append(thread, turn(f"{first}/{count}"), f"{first}/{count}")
+            name = f"{first}/{count}"
+            await target.append(thread, varied_turn(f"{thread}/{name}"), name)
+
+
+async def lengthen(target: Target, tell: Any, thread: str, messages: int) -> None:
+    for first in range(0, messages, AT_ONCE):
+        count = min(AT_ONCE, messages - first)
+        given = [m for n in range(first, first + count, 2) for m in varied_turn(f"{n}")]
+        await target.append(thread, given, f"long/{first}")
 
 
 async def written(target: Target, tell: Any) -> int | None:

@@ -18,7 +18,7 @@ TTL = 1.0
 
 
 async def turns(stage: Stage) -> TurnRace:
-    replicas = await stage.fleet.start(max(2, stage.sizes.replicas))
+    reader, *replicas = await stage.fleet.start(1 + max(2, stage.sizes.replicas))
     (thread,) = stage.names("race", 1)
     begin = time.monotonic() + 0.2
     said = await asyncio.gather(
@@ -34,7 +34,6 @@ async def turns(stage: Stage) -> TurnRace:
             for number, replica in enumerate(replicas)
         )
     )
-    (reader,) = await stage.fleet.start()
     failed = Counter(e["error"] for replica in replicas for e in replica.events if "failed" in e)
     order, unreadable = [], ""
     try:

@@ -1,0 +1,248 @@
+"""The stores of agent frameworks under audit: what is true of each is found, and nothing is left.
+
+What they are said to do here was found by running them, in the versions of constraints.txt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from msgspec.structs import replace
+from servers.postgres import PostgresServer
+from servers.redis import running
+
+from audit.auditing import answer, audited, recorded, small
+from holdfast import InvalidInput, cli
+from holdfast.audit.report import Report
+from holdfast.audit.running import Audit
+from holdfast.audit.targets import Place
+from holdfast.audit.targets.choosing import choose
+from holdfast.audit.targets.frameworks import FRAMEWORKS, rooms
+from holdfast.cli.audit import _url_for
+
+SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'holdfast%'"
+TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    server = PostgresServer().start()
+    yield server
+    server.remove()
+
+
+def lost(report: Report, what: str) -> int:
+    """How many turns of the race were lost, doubled or split."""
+    found = re.search(rf"(\d+) {what} turns? of \d+", answer(report, "races").summary)
+    return int(found[1]) if found else 0
+
+
+def test_langgraph_on_postgresql_loses_turns_that_race_and_grows_with_every_turn(
+    postgres: PostgresServer,
+) -> None:
+    report = audited(
+        "langgraph:postgres",
+        *("races", "growth"),
+        url=postgres.url,
+        race_turns=40,
+        growth_turns=30,
+        history=(10, 1000),
+        command="holdfast audit langgraph:postgres --seed 7",
+    )
+    races, growth = answer(report, "races"), answer(report, "growth")
+    assert (races.verdict, growth.verdict, report.verdict) == ("fail", "fail", "fail")
+    assert lost(report, "lost") > 0
+    assert lost(report, "doubled") == 0  # add_messages knows a message by its id
+    assert re.search(r"[1-9]\d\.\d times the room with 1,000 messages", growth.summary)
+    assert report.seed == 7
+    assert "--seed 7" in races.reproduce
+    assert "--seed 7" in growth.reproduce
+    assert report.environment["langgraph-checkpoint-postgres"]
+    assert postgres.run_sql(SCHEMAS) == []
+    assert postgres.run_sql(TABLES) == []
+
+
+def test_langgraph_on_sqlite_loses_turns_that_race() -> None:
+    report = audited("langgraph:sqlite", "races", race_turns=40)
+    assert lost(report, "lost") > 0
+    assert lost(report, "doubled") == 0
+
+
+def test_a_file_of_strands_is_written_by_two_at_once_and_one_of_them_is_lost() -> None:
+    report = audited("strands:file", "races", "preferences", "outage", race_turns=60)
+    assert lost(report, "lost") > 0
+    assert "refused while it was down" in answer(report, "outage").summary  # the disk was full
+    assert answer(report, "preferences").verdict == "absent"
+
+
+@pytest.mark.parametrize("target", ["openai-agents:sqlite", "openai-agents:sqlalchemy"])
+def test_sessions_of_openai_agents_lose_nothing_but_know_no_repeat(target: str) -> None:
+    assert_repeats_are_stored_twice(audited(target, "races", "workflows"))
+
+
+def test_openai_agents_on_redis_know_no_repeat_either(tmp_path: Path) -> None:
+    with running(tmp_path, "valkey") as server:
+        report = audited("openai-agents:redis", "races", "workflows", url=server.url)
+        assert server.ask("DBSIZE") == b":0\r\n"
+    assert_repeats_are_stored_twice(report)
+
+
+def assert_repeats_are_stored_twice(report: Report) -> None:
+    assert answer(report, "races").verdict == "fail"
+    assert (lost(report, "lost"), lost(report, "split")) == (0, 0)
+    assert lost(report, "doubled") == 5  # one turn in five is delivered by both replicas
+    assert answer(report, "workflows").verdict == "absent"
+
+
+def test_a_turn_of_adk_is_two_events_and_another_replica_may_come_between(
+    postgres: PostgresServer,
+) -> None:
+    report = audited("adk:database", "races", url=postgres.url, race_turns=40)
+    assert lost(report, "split") > 0
+    assert (lost(report, "lost"), lost(report, "doubled")) == (0, 0)
+    assert postgres.run_sql(SCHEMAS) == []
+
+
+def test_an_audit_that_is_interrupted_removes_its_schema(postgres: PostgresServer) -> None:
+    async def interrupted() -> bool:
+        begun = asyncio.Event()
+        said: list[str] = []
+
+        def show(what: str) -> None:
+            said.append(what)
+            begun.set()
+
+        options = small("langgraph:postgres", "sessions", url=postgres.url)
+        auditing = asyncio.create_task(Audit(options, show).run())
+        await begun.wait()
+        assert len(await asyncio.to_thread(postgres.run_sql, SCHEMAS)) == 1
+        auditing.cancel()
+        return (await auditing).interrupted
+
+    assert asyncio.run(interrupted())
+    assert postgres.run_sql(SCHEMAS) == []
+
+
+def test_what_a_killed_audit_left_in_a_database_is_removed_by_clean(
+    postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    namespace = f"holdfast-audit-{uuid4().hex[:12]}"
+    place = Place("framework", "langgraph:postgres", namespace, "", url=postgres.url)
+    asyncio.run(rooms.prepare(place))
+    postgres.run_sql("CREATE SCHEMA holdfast_of_somebody")
+    clean = ["audit", "clean", "langgraph:postgres", "--url", postgres.url]
+    assert cli.main(clean) == 0
+    assert rooms.schema_of(place) in capsys.readouterr().out
+    assert postgres.run_sql(SCHEMAS) == [("holdfast_of_somebody",)]
+    postgres.run_sql("DROP SCHEMA holdfast_of_somebody")
+    assert cli.main(clean) == 0
+    assert "no audit has left anything" in capsys.readouterr().out
+
+
+def test_a_place_that_holds_data_is_refused(postgres: PostgresServer, tmp_path: Path) -> None:
+    postgres.run_sql("CREATE SCHEMA mine")
+    try:
+        with pytest.raises(InvalidInput, match="is there already"):
+            audited("langgraph:postgres", "races", url=postgres.url, namespace="mine")
+        assert postgres.run_sql("SELECT 1 FROM pg_namespace WHERE nspname = 'mine'") == [(1,)]
+    finally:
+        postgres.run_sql("DROP SCHEMA mine")
+    (tmp_path / "mine.db").write_bytes(b"mine")
+    for target, url in [
+        ("openai-agents:sqlite", f"sqlite:///{tmp_path}/mine.db"),
+        ("strands:file", f"file:///{tmp_path}"),
+    ]:
+        with pytest.raises(InvalidInput, match="is there already"):
+            audited(target, "races", url=url)
+    assert (tmp_path / "mine.db").read_bytes() == b"mine"
+
+
+def test_a_redis_namespace_that_holds_keys_is_refused(tmp_path: Path) -> None:
+    with running(tmp_path, "valkey") as server:
+        server.ask("SET", "mine:1", "kept")
+        with pytest.raises(InvalidInput, match="holds data"):
+            audited("openai-agents:redis", "races", url=server.url, namespace="mine")
+        assert server.ask("DBSIZE") == b":1\r\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "url", "said"),
+    [
+        ("langgraph:postgres", None, "--url postgresql://"),
+        ("openai-agents:redis", None, "--url redis://"),
+        ("langgraph:sqlite", "redis://127.0.0.1", "sqlite:///agents.db"),
+        ("adk:database", "file:///x", "sqlite:///agents.db or postgresql://"),
+        ("langgraph:mysql", None, "langgraph:postgres"),
+    ],
+)
+def test_what_cannot_be_audited_says_why(target: str, url: str | None, said: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(said)):
+        choose(target, "/tmp", "n", url)
+
+
+@pytest.mark.parametrize("target", FRAMEWORKS)
+def test_a_framework_that_is_not_installed_is_named_with_its_extra(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    framework = replace(FRAMEWORKS[target], packages=("not-installed-here",))
+    monkeypatch.setitem(FRAMEWORKS, target, framework)
+    said = rf"not-installed-here: pip install 'holdfast\[{framework.extra}\]'"
+    with pytest.raises(InvalidInput, match=said):
+        choose(target, "/tmp", "n", None)
+
+
+def test_each_target_of_a_comparison_takes_the_first_url_that_it_can_use(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    urls = ["postgresql://127.0.0.1/a", "redis://127.0.0.1", "sqlite:///a.db"]
+    assert _url_for("langgraph:postgres", urls) == urls[0]
+    assert _url_for("openai-agents:redis", urls) == urls[1]
+    assert _url_for("strands:file", urls) is None
+    assert _url_for("naive:redis-document", urls[1:]) == urls[1]
+    assert _url_for("sqlite:///b.db", urls) is None
+    both = ["audit", "strands:file", "--url", "file:///x", "--url", "file:///y"]
+    assert cli.main(both) == 2
+    assert "holdfast audit compare" in capsys.readouterr().err
+
+
+def test_a_comparison_puts_a_frameworks_store_beside_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sizes = ["--replicas", "2", "--duration", "1", "--conversations", "10", "--seed", "5"]
+    targets = ["strands:file", "naive:process-dict"]
+    assert cli.main(["audit", "compare", *targets, *sizes, "--only", "sharing"]) == 0
+    shown = capsys.readouterr().out
+    assert "strands:file (strands-agents " in shown
+    assert "naive:process-dict" in shown
+
+
+@pytest.mark.soak
+def test_faults_reach_a_frameworks_server_through_the_proxy(postgres: PostgresServer) -> None:
+    record = recorded(small("langgraph:postgres", "outage", url=postgres.url))
+    assert record.outages is not None
+    assert len(record.outages) >= 4
+    assert all(outage.fired for outage in record.outages)
+    assert postgres.run_sql(SCHEMAS) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("target", FRAMEWORKS)
+def test_the_verdicts_are_the_same_again_and_again(
+    target: str, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with running(tmp_path, "valkey") as redis:
+        urls = {"langgraph:postgres": postgres.url, "openai-agents:redis": redis.url}
+        asked = ("races", "growth", "sharing", "sessions", "workflows")
+        seen = {
+            tuple((a.id, a.verdict) for a in report.answers)
+            for report in (
+                audited(target, *asked, url=urls.get(target), race_turns=40, history=(10, 1000))
+                for _ in range(5)
+            )
+        }
+    assert len(seen) == 1
