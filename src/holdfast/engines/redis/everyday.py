@@ -1,0 +1,215 @@
+"""The everyday operations, the short way: one request for all of a batch, packed at once.
+
+Appends to entities that were written before, and reads of plain parts. What comes back settles
+nearly all of it. Whatever it does not settle (a refusal, a repetition, a new entity, an error) was
+not done, and goes the ordinary way, by its course. No I/O here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from hiredis import ReplyError
+
+from holdfast.engines.redis.commits import MOST_AT_ONCE, append_command
+from holdfast.engines.redis.courses import Setting, plain_commands, plain_outcome, plain_tail
+from holdfast.engines.redis.failures import NOT_RUN, code_of, refused
+from holdfast.engines.redis.flights import BLOCK
+from holdfast.engines.redis.keys import places
+from holdfast.engines.redis.scripts import APPEND
+from holdfast.engines.redis.wire import pack
+from holdfast.ops import Append, Applied, Commit, Entity, Fetch, Op, Outcome
+
+BEGIN = pack([("MULTI",), ("TIME",)])
+END = pack([("EXEC",)])
+
+
+def everyday(ops: Sequence[Op], setting: Setting) -> Everyday | None:
+    """The request for these operations, if there is nothing unusual about any of them."""
+    if setting.replicas:  # which are waited for after each round
+        return None
+    if type(ops[0]) is Commit:
+        return Appends.of(ops, setting)
+    if type(ops[0]) is Fetch:
+        return Reads.of(ops, setting)
+    return None
+
+
+class Everyday:
+    """A request, and what became of each operation: None is not settled."""
+
+    writes = False
+
+    def __init__(self, ops: Sequence[Op], setting: Setting, packed: bytes, replies: int) -> None:
+        self.ops = ops
+        self.packed = packed
+        self.replies = replies  # how many will come
+        self.outcomes: list[Any] = []
+        self._setting = setting
+
+    @property
+    def keys(self) -> list[str]:
+        """One of each operation: they tell which server has it."""
+        return [places(op.entity).keys[0] for op in self.ops]  # type: ignore[union-attr]
+
+    def land(self, replies: Sequence[Any], server: str) -> bool:
+        """Whether the replies have settled everything."""
+        raise NotImplementedError
+
+    def unsettled(self) -> list[Op]:
+        """What must go the ordinary way."""
+        pairs = zip(self.ops, self.outcomes, strict=True)
+        return [op for op, outcome in pairs if outcome is None]
+
+    def settle(self, rest: Sequence[Outcome]) -> list[Outcome]:
+        """All outcomes, with those that came the ordinary way."""
+        others = iter(rest)
+        return [next(others) if outcome is None else outcome for outcome in self.outcomes]
+
+    @property
+    def wrote(self) -> bool:
+        """Whether anything has been written."""
+        return self.writes and any(outcome is not None for outcome in self.outcomes)
+
+
+class Appends(Everyday):
+    """Commits that only append."""
+
+    writes = True
+
+    @classmethod
+    def of(cls, ops: Sequence[Op], setting: Setting) -> Appends | None:
+        known, clock = setting.known, setting.at()
+        parts: list[bytes] = []
+        for op in ops:
+            if type(op) is not Commit or op.entity not in known:
+                return None
+            packed = _packed_append(op, clock)
+            if packed is None:
+                return None
+            parts.append(packed)
+        return cls(ops, setting, b"".join(parts), len(ops))
+
+    def land(self, replies: Sequence[Any], server: str) -> bool:
+        whole = True
+        outcomes = self.outcomes
+        for op, reply in zip(self.ops, replies, strict=True):
+            if type(reply) is bytes:
+                version, at, _ = reply.split(b" ")
+                outcomes.append(Applied(int(version), op.op, float(at)))  # type: ignore[union-attr]
+                continue
+            whole = False
+            outcomes.append(None)
+            if type(reply) is not ReplyError:
+                self._setting.known.discard(op.entity)  # type: ignore[union-attr]
+            elif code_of(reply) not in NOT_RUN:
+                raise refused(reply, server) from reply
+        return whole
+
+
+def _packed_append(op: Commit, clock: str) -> bytes | None:
+    """The command for `append.lua`; None if the commit does, or asks, anything else."""
+    if op.checks or clock or len(op.writes) != 1 or op.reading:
+        return _pack_slowly(op, clock)
+    append = op.writes[0]
+    if type(append) is not Append or append.key is not None:
+        return _pack_slowly(op, clock)
+    bodies = append.bodies
+    if not 0 < len(bodies) <= MOST_AT_ONCE:
+        return None
+    name = op.op.encode()
+    owner = b"" if op.owner is None else b"=" + op.owner.encode()
+    parts = [
+        b"*%d\r\n%b$%d\r\n%b\r\n$%d\r\n%b\r\n$0\r\n\r\n"
+        % (11 + len(bodies), _script_and_keys(op.entity), len(name), name, len(owner), owner)
+    ]
+    for body in bodies:
+        text = body.encode()
+        parts.append(b"$%d\r\n%b\r\n" % (len(text), text))
+    return b"".join(parts)
+
+
+def _pack_slowly(op: Commit, clock: str) -> bytes | None:
+    """With checks or a key, whose words differ from call to call."""
+    command = append_command(op, places(op.entity), clock)
+    return None if command is None else pack([command])
+
+
+@lru_cache(maxsize=4096)
+def _script_and_keys(entity: Entity) -> bytes:
+    """What the command for an entity begins with, after the number of its words."""
+    keys = places(entity).keys
+    packed = pack([("EVALSHA", APPEND.sha, 5, *keys[:3], *keys[5:7])])
+    return packed[packed.index(b"\r\n") + 2 :]
+
+
+class Reads(Everyday):
+    """Fetches of the last entries and of documents: each sees one moment."""
+
+    _blocks: list[tuple[int, int]]  # for each block: its first operation, and where its reply is
+
+    @classmethod
+    def of(cls, ops: Sequence[Op], setting: Setting) -> Reads | None:
+        most = BLOCK if setting.inline else 1  # a transaction holds keys of one slot
+        parts: list[bytes] = []
+        blocks: list[tuple[int, int]] = []
+        replies = 0
+        for number, op in enumerate(ops):
+            if type(op) is not Fetch:
+                return None
+            tail = plain_tail(op.log)
+            if tail is None and op.log is not None:
+                return None
+            if number % most == 0:
+                if parts:
+                    parts.append(END)
+                    replies += 1
+                    blocks.append((number, replies - 1))
+                parts.append(BEGIN)
+                replies += 2
+            packed, count = _read(op.entity, tail, op.documents, op.all_documents)
+            parts.append(packed)
+            replies += count
+        parts.append(END)
+        blocks.append((len(ops), replies))
+        request = cls(ops, setting, b"".join(parts), replies + 1)
+        request._blocks = blocks
+        return request
+
+    def land(self, replies: Sequence[Any], server: str) -> bool:
+        ops, outcomes, setting = self.ops, self.outcomes, self._setting
+        first = 0
+        for end, place in self._blocks:
+            inside = replies[place]
+            if type(inside) is not list:  # it was not run: the ordinary way will tell why
+                outcomes += [None] * (end - first)
+                first = end
+                continue
+            now = setting.now(inside[0])
+            at = 1
+            for op in ops[first:end]:
+                assert type(op) is Fetch
+                tail = plain_tail(op.log)
+                count = 1 + bool(tail) + bool(op.all_documents or op.documents)
+                outcomes.append(_outcome(op, tail, inside[at : at + count], now))
+                at += count
+            first = end
+        return None not in outcomes
+
+
+def _outcome(op: Fetch, tail: int | None, replies: Sequence[Any], now: float) -> Outcome | None:
+    for reply in replies:
+        if type(reply) is ReplyError:
+            return None
+    return plain_outcome(op, tail, replies, now)
+
+
+@lru_cache(maxsize=4096)
+def _read(
+    entity: Entity, tail: int | None, documents: tuple[str, ...], everything: bool
+) -> tuple[bytes, int]:
+    """The commands for one fetch, and how many they are."""
+    commands = plain_commands(entity, tail, documents, everything)
+    return pack(commands), len(commands)
