@@ -7,6 +7,7 @@ one; most take one round. Engines of both colours fly the courses of a batch sid
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from holdfast.engines.redis.commits import (
@@ -31,6 +32,7 @@ from holdfast.engines.redis.replies import (
 )
 from holdfast.engines.redis.scripts import FETCH
 from holdfast.engines.redis.steps import Step
+from holdfast.engines.redis.wire import pack
 from holdfast.errors import SchemaError
 from holdfast.ops import (
     Append,
@@ -82,15 +84,20 @@ class Listed:
     def __init__(self, most: int = 5_000, longest: int = 8) -> None:
         self._most = most
         self._longest = longest
-        self._members: dict[Command, list[bytes]] = {}
+        self._members: dict[Command, list[bytes] | None] = {}  # None: too many to guess them
 
     def guess(self, asked: Command) -> list[bytes]:
-        return self._members.get(asked, [])
+        return self._members.get(asked) or []
 
-    def learn(self, asked: Command, members: list[bytes]) -> None:
-        if not members or len(members) > self._longest:
+    def is_long(self, asked: Command) -> bool:
+        """Whether a guess would be wrong."""
+        return self._members.get(asked, ()) is None
+
+    def learn(self, asked: Command, found: list[bytes]) -> None:
+        if not found:
             self._members.pop(asked, None)
             return
+        members = None if len(found) > self._longest else found
         self._members[asked] = members
         if len(self._members) > self._most:
             try:
@@ -194,6 +201,15 @@ def plain_commands(
     elif documents:
         commands.append(("HMGET", docs_key, *fields_of(documents)))
     return commands
+
+
+@lru_cache(maxsize=4096)
+def packed_read(
+    entity: Entity, tail: int | None, documents: tuple[str, ...], everything: bool
+) -> tuple[bytes, int]:
+    """The same as a part of a request, and how many replies it gets."""
+    commands = plain_commands(entity, tail, documents, everything)
+    return pack(commands), len(commands)
 
 
 def plain_outcome(

@@ -32,7 +32,13 @@ from holdfast.ops import Entity, Op, Outcome
 T = TypeVar("T")
 
 CAPABILITIES = Capabilities(
-    durable=True, shared=True, native_notify=True, flights=2, networked=True, system="redis"
+    durable=True,
+    shared=True,
+    native_notify=True,
+    flights=2,
+    batch=50,  # so that two flights share 100 callers: one is packed while the server has the other
+    networked=True,
+    system="redis",
 )
 
 

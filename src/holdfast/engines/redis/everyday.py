@@ -1,26 +1,27 @@
 """The everyday operations, the short way: one request for all of a batch, packed at once.
 
-Appends to entities that were written before, and reads of plain parts. What comes back settles
-nearly all of it. Whatever it does not settle (a refusal, a repetition, a new entity, an error) was
-not done, and goes the ordinary way, by its course. No I/O here.
+Appends to entities that were written before, reads of plain parts, and short listings. What comes
+back settles nearly all of it. Whatever it does not settle (a refusal, a repetition, a new entity,
+an error) was not done, and goes the ordinary way, by its course. No I/O here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from hiredis import ReplyError
 
 from holdfast.engines.redis.commits import MOST_AT_ONCE, append_command
-from holdfast.engines.redis.courses import Setting, plain_commands, plain_outcome, plain_tail
+from holdfast.engines.redis.courses import Setting, packed_read, plain_outcome, plain_tail
 from holdfast.engines.redis.failures import NOT_RUN, code_of, refused
 from holdfast.engines.redis.flights import BLOCK
 from holdfast.engines.redis.keys import places
+from holdfast.engines.redis.pages import GuessedPage, guessed_page
 from holdfast.engines.redis.scripts import APPEND
 from holdfast.engines.redis.wire import pack
-from holdfast.ops import Append, Applied, Commit, Entity, Fetch, Op, Outcome
+from holdfast.ops import Append, Applied, Commit, Entity, Fetch, List, Op, Outcome
 
 BEGIN = pack([("MULTI",), ("TIME",)])
 END = pack([("EXEC",)])
@@ -32,9 +33,7 @@ def everyday(ops: Sequence[Op], setting: Setting) -> Everyday | None:
         return None
     if type(ops[0]) is Commit:
         return Appends.of(ops, setting)
-    if type(ops[0]) is Fetch:
-        return Reads.of(ops, setting)
-    return None
+    return Reads.of(ops, setting)
 
 
 class Everyday:
@@ -146,70 +145,71 @@ def _script_and_keys(entity: Entity) -> bytes:
 
 
 class Reads(Everyday):
-    """Fetches of the last entries and of documents: each sees one moment."""
+    """Fetches of the last entries and of documents, and short listings: each sees one moment."""
 
-    _blocks: list[tuple[int, int]]  # for each block: its first operation, and where its reply is
+    def __init__(self, ops: Sequence[Op], setting: Setting, asked: Sequence[Asked]) -> None:
+        parts: list[bytes] = []
+        self._blocks: list[tuple[int, int]] = []  # each block's last operation, and its reply
+        replies = 0
+        most = BLOCK if setting.inline else 1  # a transaction holds keys of one slot
+        for first in range(0, len(asked), most):
+            block = asked[first : first + most]
+            parts.append(BEGIN)
+            for packed, count, _ in block:
+                parts.append(packed)
+                replies += count
+            parts.append(END)
+            replies += 3
+            self._blocks.append((first + len(block), replies - 1))
+        super().__init__(ops, setting, b"".join(parts), replies)
+        self._asked = asked
 
     @classmethod
     def of(cls, ops: Sequence[Op], setting: Setting) -> Reads | None:
-        most = BLOCK if setting.inline else 1  # a transaction holds keys of one slot
-        parts: list[bytes] = []
-        blocks: list[tuple[int, int]] = []
-        replies = 0
-        for number, op in enumerate(ops):
-            if type(op) is not Fetch:
-                return None
-            tail = plain_tail(op.log)
-            if tail is None and op.log is not None:
-                return None
-            if number % most == 0:
-                if parts:
-                    parts.append(END)
-                    replies += 1
-                    blocks.append((number, replies - 1))
-                parts.append(BEGIN)
-                replies += 2
-            packed, count = _read(op.entity, tail, op.documents, op.all_documents)
-            parts.append(packed)
-            replies += count
-        parts.append(END)
-        blocks.append((len(ops), replies))
-        request = cls(ops, setting, b"".join(parts), replies + 1)
-        request._blocks = blocks
-        return request
+        asked: list[Asked] = []
+        for op in ops:
+            if type(op) is Fetch:
+                tail = plain_tail(op.log)
+                if tail is None and op.log is not None:
+                    return None
+                packed, count = packed_read(op.entity, tail, op.documents, op.all_documents)
+                asked.append(Asked(packed, count))
+            else:
+                page = guessed_page(op, setting) if type(op) is List else None
+                if page is None:
+                    return None
+                asked.append(Asked(page.packed, page.replies, page))
+        return cls(ops, setting, asked)
 
     def land(self, replies: Sequence[Any], server: str) -> bool:
-        ops, outcomes, setting = self.ops, self.outcomes, self._setting
-        first = 0
+        outcomes = self.outcomes
         for end, place in self._blocks:
             inside = replies[place]
             if type(inside) is not list:  # it was not run: the ordinary way will tell why
-                outcomes += [None] * (end - first)
-                first = end
+                outcomes += [None] * (end - len(outcomes))
                 continue
-            now = setting.now(inside[0])
             at = 1
-            for op in ops[first:end]:
-                assert type(op) is Fetch
-                tail = plain_tail(op.log)
-                count = 1 + bool(tail) + bool(op.all_documents or op.documents)
-                outcomes.append(_outcome(op, tail, inside[at : at + count], now))
+            while len(outcomes) < end:
+                number = len(outcomes)
+                count = self._asked[number].replies
+                outcomes.append(self._outcome(number, inside[0], inside[at : at + count]))
                 at += count
-            first = end
         return None not in outcomes
 
+    def _outcome(self, number: int, time: Any, replies: Sequence[Any]) -> Outcome | None:
+        for reply in replies:
+            if type(reply) is ReplyError:
+                return None
+        op, page = self.ops[number], self._asked[number].page
+        if page is not None:
+            return page.outcome(time, replies)
+        assert type(op) is Fetch
+        return plain_outcome(op, plain_tail(op.log), replies, self._setting.now(time))
 
-def _outcome(op: Fetch, tail: int | None, replies: Sequence[Any], now: float) -> Outcome | None:
-    for reply in replies:
-        if type(reply) is ReplyError:
-            return None
-    return plain_outcome(op, tail, replies, now)
 
+class Asked(NamedTuple):
+    """What is asked for one operation, and how many replies that gets."""
 
-@lru_cache(maxsize=4096)
-def _read(
-    entity: Entity, tail: int | None, documents: tuple[str, ...], everything: bool
-) -> tuple[bytes, int]:
-    """The commands for one fetch, and how many they are."""
-    commands = plain_commands(entity, tail, documents, everything)
-    return pack(commands), len(commands)
+    packed: bytes
+    replies: int
+    page: GuessedPage | None = None

@@ -32,7 +32,8 @@ if at == '' then
   at = time[1] .. '.' .. sub('000000' .. time[2], -6)
 end
 local now = tonumber(at)
-if expires ~= '' and now >= tonumber(expires) then return 0 end
+local ends = expires ~= '' and tonumber(expires)
+if ends and now >= ends then return 0 end
 if now > tonumber(h[6]) then return 0 end
 if owner ~= '' and sub(owner, 2) ~= (h[2] or '') then return 0 end
 local count = commits - ops_from
@@ -42,7 +43,7 @@ if ops_from ~= '0' and call('HEXISTS', KEYS[5], op) == 1 then return 0 end
 if h[5] and h[5] ~= '' then
   local kept = now + h[5]
   -- Shorter than it was: a lease has moved the end, or the clock was set back.
-  if kept < tonumber(expires) then return 0 end
+  if kept < ends then return 0 end
   expires = string.format('%.6f', kept)
 end
 
@@ -62,6 +63,7 @@ if key ~= '' then
 end
 local outcome = version .. ' ' .. at .. ' 0'
 if call('HSETNX', KEYS[4], op, outcome) == 0 then return 0 end
+if count == 64 then call('HSET', KEYS[4], '\255', string.rep(' ', 80)) end -- see commit_index.lua
 
 -- From here on nothing is out of the ordinary.
 if key ~= '' then call('HSET', KEYS[6], key[1], key[2]) end
