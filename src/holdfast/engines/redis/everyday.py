@@ -104,7 +104,9 @@ class Appends(Everyday):
             if type(reply) is not ReplyError:
                 self._setting.known.discard(op.entity)  # type: ignore[union-attr]
             elif code_of(reply) not in NOT_RUN:
-                raise refused(reply, server) from reply
+                failure = refused(reply, server)
+                failure.applied = "unknown"  # of this one, and others may have been written
+                raise failure from reply
         return whole
 
 

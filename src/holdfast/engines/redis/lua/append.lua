@@ -37,8 +37,9 @@ if ends and now >= ends then return 0 end
 if now > tonumber(h[6]) then return 0 end
 if owner ~= '' and sub(owner, 2) ~= (h[2] or '') then return 0 end
 local count = commits - ops_from
--- Perhaps it is time to put the remembered ops aside.
-if count >= 64 and (count >= 1024 or now - h[8] >= 600) then return 0 end
+if count >= 64 then -- perhaps it is time to put the remembered ops aside
+  if count >= 1024 or now - h[8] >= 600 then return 0 end
+end
 if ops_from ~= '0' and call('HEXISTS', KEYS[5], op) == 1 then return 0 end
 if h[5] and h[5] ~= '' then
   local kept = now + h[5]
