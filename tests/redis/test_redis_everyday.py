@@ -1,4 +1,4 @@
-"""The short way of everyday operations: whatever is unusual must end as it would the ordinary way."""
+"""The short way of everyday operations: what is unusual must end as it would the ordinary way."""
 
 from __future__ import annotations
 
