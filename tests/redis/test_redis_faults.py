@@ -470,7 +470,7 @@ async def test_no_connection_is_lost_by_failures_and_cancellations(valkey: Redis
         proxy.cut_replies = False
         await until(lambda: not engine._tasks)
         pool = engine._servers._pool
-        assert pool._places.qsize() == MOST
+        assert pool._leaves.qsize() == MOST
         lent = [await pool.borrow() for _ in range(MOST)]
         for link in lent:
             assert await link.trip([("PING",)]) == [b"PONG"]

@@ -56,7 +56,7 @@ def append_command(commit: Commit, places: Places, clock: str) -> Command | None
     if len(commit.writes) != 1 or commit.reading:
         return None
     append = commit.writes[0]
-    if type(append) is not Append or len(append.bodies) > MOST_AT_ONCE:
+    if type(append) is not Append or not 0 < len(append.bodies) <= MOST_AT_ONCE:
         return None
     version = stamp = token = nonce = ""
     for check in commit.checks:
@@ -66,8 +66,12 @@ def append_command(commit: Commit, places: Places, clock: str) -> Command | None
             token, nonce = str(check.token), check.nonce
         else:
             return None
-    keys = places.keys
     key = append.key
+    unusual: tuple[str, ...] = ("",)
+    if clock or version or token or key is not None:
+        mark = "" if key is None else digest(append.bodies) + key
+        unusual = ("+", clock, version, stamp, token, nonce, mark)
+    keys = places.keys
     return (
         "EVALSHA",
         APPEND.sha,
@@ -75,13 +79,8 @@ def append_command(commit: Commit, places: Places, clock: str) -> Command | None
         *keys[:3],
         *keys[5 : 7 if key is None else 9],
         commit.op,
-        clock,
         "" if commit.owner is None else f"={commit.owner}",
-        version,
-        stamp,
-        token,
-        nonce,
-        "" if key is None else digest(append.bodies) + key,
+        *unusual,
         *append.bodies,
     )
 

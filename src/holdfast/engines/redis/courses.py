@@ -7,6 +7,7 @@ one; most take one round. Engines of both colours fly the courses of a batch sid
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from holdfast.engines.redis.commits import (
@@ -31,6 +32,7 @@ from holdfast.engines.redis.replies import (
 )
 from holdfast.engines.redis.scripts import FETCH
 from holdfast.engines.redis.steps import Step
+from holdfast.engines.redis.wire import pack
 from holdfast.errors import SchemaError
 from holdfast.ops import (
     Append,
@@ -64,6 +66,9 @@ class Known:
     def __contains__(self, entity: Entity) -> bool:
         return entity in self._entities
 
+    def discard(self, entity: Entity) -> None:
+        self._entities.pop(entity, None)
+
     def add(self, entity: Entity) -> None:
         self._entities[entity] = None
         if len(self._entities) > self._most:
@@ -79,15 +84,20 @@ class Listed:
     def __init__(self, most: int = 5_000, longest: int = 8) -> None:
         self._most = most
         self._longest = longest
-        self._members: dict[Command, list[bytes]] = {}
+        self._members: dict[Command, list[bytes] | None] = {}  # None: too many to guess them
 
     def guess(self, asked: Command) -> list[bytes]:
-        return self._members.get(asked, [])
+        return self._members.get(asked) or []
 
-    def learn(self, asked: Command, members: list[bytes]) -> None:
-        if not members or len(members) > self._longest:
+    def is_long(self, asked: Command) -> bool:
+        """Whether a guess would be wrong."""
+        return self._members.get(asked, ()) is None
+
+    def learn(self, asked: Command, found: list[bytes]) -> None:
+        if not found:
             self._members.pop(asked, None)
             return
+        members = None if len(found) > self._longest else found
         self._members[asked] = members
         if len(self._members) > self._most:
             try:
@@ -156,48 +166,70 @@ def commit(op: Commit, setting: Setting) -> Generator[Sequence[Step], Any, Commi
 
 def fetch(op: Fetch, setting: Setting) -> Generator[Sequence[Step], Any, Fetched | NotYours]:
     where = places(op.entity)
-    head_key, log_key, _, docs_key = where.keys[:4]
     log = op.log
-    tail = _plain_tail(log)
-    commands: list[Command] = []
+    tail = plain_tail(log)
+    head_key = where.keys[0]
+    commands = plain_commands(op.entity, tail, op.documents, op.all_documents)
     if log is None or tail is not None:
-        commands.append(("HGETALL", head_key))
-        if tail:
-            commands.append(("LRANGE", log_key, -tail, -1))
-    else:
-        commands.append(_fetch_command(log, where.keys, setting.at()))
-    if op.all_documents:
-        commands.append(("HGETALL", docs_key))
-    elif op.documents:
-        commands.append(("HMGET", docs_key, *fields_of(op.documents)))
+        replies = (yield (Step(head_key, commands, False, True, True),))[0]
+        outcome = plain_outcome(op, tail, replies[1:], setting.now(replies[0]))
+        if outcome is not None:
+            return outcome
+    assert log is not None
+    commands[: 2 if tail else 1] = [_fetch_command(log, where.keys, setting.at())]
     replies = (yield (Step(head_key, commands, False, True, True),))[0]
-    now = setting.now(replies[0])
-    by_script = log is not None and tail is None
-    head, exists = head_of(replies[1][0] if by_script else replies[1], now)
+    head, exists = head_of(replies[1][0], setting.now(replies[0]))
+    if not exists:
+        return Fetched(head, reset=log.stamp is not None)
+    if op.owner is not None and op.owner != head.owner:
+        return NotYours()
+    if replies[1][1] == 2:
+        raise lost_entries(op.entity.kind, op.entity.id)
+    return _with_script_log(head, log, replies[1], *_documents(op, replies))
+
+
+def plain_commands(
+    entity: Entity, tail: int | None, documents: tuple[str, ...], everything: bool
+) -> list[Command]:
+    """What shows the head, the last entries (None, 0: none of them) and documents."""
+    head_key, log_key, _, docs_key = places(entity).keys[:4]
+    commands: list[Command] = [("HGETALL", head_key)]
+    if tail:
+        commands.append(("LRANGE", log_key, -tail, -1))
+    if everything:
+        commands.append(("HGETALL", docs_key))
+    elif documents:
+        commands.append(("HMGET", docs_key, *fields_of(documents)))
+    return commands
+
+
+@lru_cache(maxsize=4096)
+def packed_read(
+    entity: Entity, tail: int | None, documents: tuple[str, ...], everything: bool
+) -> tuple[bytes, int]:
+    """The same as a part of a request, and how many replies it gets."""
+    commands = plain_commands(entity, tail, documents, everything)
+    return pack(commands), len(commands)
+
+
+def plain_outcome(
+    op: Fetch, tail: int | None, replies: Sequence[Any], now: float
+) -> Fetched | NotYours | None:
+    """What the replies to plain commands say; None if entries were removed: then a script looks."""
+    head, exists = head_of(replies[0], now)
+    log = op.log
     if not exists:
         return Fetched(head, reset=log is not None and log.stamp is not None)
     if op.owner is not None and op.owner != head.owner:
         return NotYours()
-    if tail and head.live != head.version - head.base:  # some were removed: look for older ones
-        assert log is not None
-        commands[:2] = [_fetch_command(log, where.keys, setting.at())]
-        replies = (yield (Step(head_key, commands, False, True, True),))[0]
-        now = setting.now(replies[0])
-        by_script = True
-        head, exists = head_of(replies[1][0], now)
-        if not exists:
-            return Fetched(head, reset=log.stamp is not None)
-        if op.owner is not None and op.owner != head.owner:
-            return NotYours()
     documents, unchanged = _documents(op, replies)
     if log is None:
         return Fetched(head, documents=documents, unchanged=unchanged)
-    if by_script:
-        if replies[1][1] == 2:
-            raise lost_entries(op.entity.kind, op.entity.id)
-        return _with_script_log(head, log, replies[1], documents, unchanged)
-    bodies: list[bytes] = replies[2] if tail else []
-    count = min(tail or 0, head.version - head.base)
+    stored = head.version - head.base
+    if tail and head.live != stored:  # look for older ones
+        return None
+    bodies: list[bytes] = replies[1] if tail else []
+    count = min(tail or 0, stored)
     if len(bodies) != count:
         raise lost_entries(op.entity.kind, op.entity.id)
     return Fetched(
@@ -211,7 +243,7 @@ def fetch(op: Fetch, setting: Setting) -> Generator[Sequence[Step], Any, Fetched
     )
 
 
-def _plain_tail(log: Log | None) -> int | None:
+def plain_tail(log: Log | None) -> int | None:
     """How many entries from the end, if that is all that is asked."""
     if log is None or log.last is None or log.after or log.details or log.whole:
         return None

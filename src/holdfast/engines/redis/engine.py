@@ -15,6 +15,7 @@ from hiredis import ReplyError
 from holdfast.engine import Capabilities, Description, SyncEngine
 from holdfast.engines.redis.courses import Clock, Known, Listed, Setting
 from holdfast.engines.redis.describing import description_of, info_of
+from holdfast.engines.redis.everyday import Everyday, everyday
 from holdfast.engines.redis.failures import refused
 from holdfast.engines.redis.flights import Flight, Round
 from holdfast.engines.redis.keys import places
@@ -36,6 +37,7 @@ CAPABILITIES = Capabilities(
     shared=True,
     native_notify=True,
     flights=2,
+    batch=50,  # so that two flights share 100 callers: one is packed while the server has the other
     networked=True,
     purges=True,
     system="redis",
@@ -83,9 +85,53 @@ class RedisEngine:
     async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
         if not ops:
             return []
+        short = everyday(ops, self._setting)
+        ready = None if short is None else self._servers.idle(short)
+        if short is None or ready is None:
+            return await self._execute(ops)
+        pool, link = ready
+        # async only: begin
+        answer = link.hand_over(short.packed, short.replies)
+        try:
+            replies = await answer
+        except asyncio.CancelledError:
+            self._keep(self._land_later(short, pool, link, link.taken_over(answer)))
+            raise
+        except StoreUnavailable:
+            pool.give_back(link)
+            self._servers.doubt()
+            raise
+        pool.give_back(link)
+        if short.land(replies, self._servers.name):
+            return short.outcomes
+        return await self._own(self._settle(short))
+        # async only: end
+        # sync only: try:
+        # sync only:     link.hand_over(short.packed, short.replies)
+        # sync only:     replies = link.answer()
+        # sync only: except StoreUnavailable:
+        # sync only:     self._servers.doubt()
+        # sync only:     raise
+        # sync only: finally:
+        # sync only:     pool.give_back(link)
+        # sync only: if short.land(replies, self._servers.name):
+        # sync only:     return short.outcomes
+        # sync only: return self._settle(short)
+
+    async def _settle(self, short: Everyday) -> list[Outcome]:
+        """The ordinary way, for what the short one did not settle."""
+        try:
+            return short.settle(await self._fly(Flight(short.unsettled(), self._setting)))
+        except StoreUnavailable as error:
+            if short.wrote:
+                error.applied = "unknown"
+            raise
+
+    async def _execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        """By their courses."""
         flight = Flight(ops, self._setting)
         # async only: begin
-        ready = self._servers.idle(flight.steps)
+        ready = self._servers.idle(flight)
         if ready is None:
             return await self._own(self._fly(flight))
         pool, link = ready
@@ -96,9 +142,9 @@ class RedisEngine:
             pool.give_back(link)
             raise
         try:
-            replies = await asyncio.shield(answer)
+            replies = await answer
         except asyncio.CancelledError:
-            self._keep(self._fly_on(flight, trip, pool, link, answer))
+            self._keep(self._fly_on(flight, trip, pool, link, link.taken_over(answer)))
             raise
         except StoreUnavailable:
             pool.give_back(link)
@@ -128,6 +174,20 @@ class RedisEngine:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # whoever waited was told; if nobody waits, nobody is to be told
+
+    async def _land_later(
+        self, short: Everyday, pool: Pool, link: Link, answer: asyncio.Future[list[Any]]
+    ) -> None:
+        """The rest of a request whose caller does not wait any more."""
+        try:
+            replies = await answer
+        except StoreUnavailable:
+            self._servers.doubt()
+            raise
+        finally:
+            pool.give_back(link)
+        if not short.land(replies, self._servers.name):
+            await self._settle(short)
 
     async def _fly_on(
         self,

@@ -47,6 +47,11 @@ class Flight:
             self._courses.append((number, course, next(course)))
         self.steps = self._asked()
 
+    @property
+    def keys(self) -> list[str]:
+        """One of each step: they tell which server it is for."""
+        return [step.key for step in self.steps]
+
     def _asked(self) -> list[Step]:
         return [step for _, _, asked in self._courses for step in asked]
 

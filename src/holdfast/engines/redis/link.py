@@ -33,6 +33,7 @@ class Link(asyncio.Protocol):
         self._expected = 0
         self._sent: asyncio.Future[list[Any]] | None = None
         self._answer: asyncio.Future[list[Any]] | None = None  # the same, until it is answered
+        self._unheard: asyncio.Future[list[Any]] | None = None  # its caller was just cancelled
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._closed: asyncio.Future[None] | None = None
@@ -68,21 +69,37 @@ class Link(asyncio.Protocol):
         return self.broken
 
     def send(self, commands: Sequence[Command]) -> asyncio.Future[list[Any]]:
-        """Hand a request over; the future gets its replies, error replies among them."""
+        """Hand commands over; the future gets their replies, error replies among them."""
+        return self.hand_over(pack(commands), len(commands))
+
+    def hand_over(self, packed: bytes, replies: int) -> asyncio.Future[list[Any]]:
+        """Send a request that will get so many replies.
+
+        Whoever waits for the future may be cancelled, and the future with it: see `taken_over`.
+        """
         assert self._answer is None, "one round trip at a time"
-        packed = pack(commands)
         answer = self._sent = self._loop.create_future()
         if self.broken or self._transport is None:
             answer.set_exception(lost(ConnectionError("it is closed"), str(self._address), "no"))
             return answer
         self._answer = answer
-        self._expected = len(commands)
+        self._expected = replies
         self._replies = []
         self._deadline = self._loop.time() + self._server.timeout
         if self._timer is None:
             self._timer = self._loop.call_at(self._deadline, self._look_at_the_time)
         self._transport.write(packed)
         return answer
+
+    def taken_over(self, answer: asyncio.Future[list[Any]]) -> asyncio.Future[list[Any]]:
+        """The replies, or the failure, that a caller who was cancelled will not hear of."""
+        if not answer.cancelled():
+            return answer
+        if self._answer is answer:  # still to come
+            self._answer = self._sent = self._loop.create_future()
+            return self._answer
+        assert self._unheard is not None, "the future was answered by this link"
+        return self._unheard
 
     async def answer(self) -> list[Any]:
         """The replies to what was sent; an error reply is one of them."""
@@ -124,8 +141,8 @@ class Link(asyncio.Protocol):
         answer, self._answer = self._answer, None
         if answer is None or len(self._replies) > self._expected:
             self.drop()  # it said something that nobody asked for
-        if answer is not None and not answer.done():
-            answer.set_result(self._replies[: self._expected])
+        if answer is not None:
+            self._heard_by(answer).set_result(self._replies[: self._expected])
 
     def connection_lost(self, error: Exception | None) -> None:
         self._fail(error or ConnectionError("end of the connection"))
@@ -135,10 +152,20 @@ class Link(asyncio.Protocol):
     def _fail(self, error: BaseException) -> None:
         answer, self._answer = self._answer, None
         self.drop()
-        if answer is not None and not answer.done():
+        if answer is not None:
             failure = lost(error, str(self._address))
             failure.__cause__ = error
-            answer.set_exception(failure)
+            heard_by = self._heard_by(answer)
+            heard_by.set_exception(failure)
+            if heard_by is not answer:
+                heard_by.exception()  # perhaps nobody takes it over
+
+    def _heard_by(self, answer: asyncio.Future[list[Any]]) -> asyncio.Future[list[Any]]:
+        """The future itself, or another one if its caller was cancelled a moment ago."""
+        if not answer.done():
+            return answer
+        self._unheard = self._loop.create_future()
+        return self._unheard
 
     # --- ending ---------------------------------------------------------------------
 

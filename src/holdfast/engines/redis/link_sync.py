@@ -79,10 +79,13 @@ class Link:
         return self._idle is not None and bool(self._idle.poll(0))
 
     def send(self, commands: Sequence[Command]) -> None:
-        """Hand a request over; `answer` waits for its replies."""
-        packed = pack(commands)
+        """Hand commands over; `answer` waits for their replies."""
+        self.hand_over(pack(commands), len(commands))
+
+    def hand_over(self, packed: bytes, replies: int) -> None:
+        """Send a request that will get so many replies."""
         assert self._socket is not None, "connect() comes first"
-        self._expected = len(commands)
+        self._expected = replies
         try:
             self._socket.settimeout(at_most(self._server.timeout))
             self._socket.sendall(packed)

@@ -94,13 +94,13 @@ def _bounds(prefix: bytes, after: bytes | None, reverse: bool) -> tuple[bytes, b
 def list_entities(op: List, setting: Setting) -> Rounds:
     """Entities by owner, kind, status or due time, in the order the contract states."""
     if op.due and op.kind is not None and not op.owner:
-        return (yield from _Page(op, setting).soonest(op.kind))
+        return (yield from Page(op, setting).soonest(op.kind))
     if op.due:
-        return (yield from _Page(op, setting).sorted_by_due())
-    return (yield from _Page(op, setting).in_order())
+        return (yield from Page(op, setting).sorted_by_due())
+    return (yield from Page(op, setting).in_order())
 
 
-class _Page:
+class Page:
     """One page in the making."""
 
     def __init__(self, op: List, setting: Setting) -> None:
@@ -193,11 +193,7 @@ class _Page:
             index = owner_index(op.namespace, op.owner)
             if op.kind is None:
                 return [Range(index, b"", None, op.owner)]
-            start = sortable(op.kind)
-            if op.status:
-                start += sortable(op.status) + prefix
-                return [Range(f"{index}:status", start, op.kind, op.owner, op.status)]
-            return [Range(index, start + prefix, op.kind, op.owner)]
+            return [owned(op.namespace, op.kind, op.owner, op.status or "", op.prefix)]
         kinds = [op.kind] if op.kind is not None else (yield from self._kinds())
         ranges = []
         for kind in kinds:
@@ -220,31 +216,27 @@ class _Page:
         op = self._op
         size = LARGEST if enough is None else min(enough, LARGEST)
         while enough is None or len(self._found) < enough:
-            low, high = _bounds(part.prefix, after, op.reverse)
-            if op.reverse:
-                asked: Command = ("ZREVRANGEBYLEX", part.key, high, low, "LIMIT", 0, size)
-            else:
-                asked = ("ZRANGEBYLEX", part.key, low, high, "LIMIT", 0, size)
+            asked = asked_of(part, after, size, op.reverse)
             guess = self._setting.listed.guess(asked)
             index = Step(part.key, (asked,), together=True, timed=True)
             # Heads are looked at after the index: what it names is there, or has gone since.
-            expected = [self._candidate(part, member) for member in guess]
+            expected = [self.candidate(part, member) for member in guess]
             replies = yield (index, *self._looks(expected))
             members: list[bytes] = replies[0][1]
             if members == guess:
                 candidates, looks = expected, replies[1:]
             else:
-                candidates = [self._candidate(part, member) for member in members]
+                candidates = [self.candidate(part, member) for member in members]
                 looks = (yield self._looks(candidates)) if candidates else ()
                 self._setting.listed.learn(asked, members)
             for candidate, seen in zip(candidates, looks, strict=True):
-                self._judge(candidate, seen, part)
+                self.judge(candidate, seen, part)
             if len(members) < size:
                 return
             after = members[-1]
             size = min(2 * size, LARGEST)
 
-    def _candidate(self, part: Range, member: bytes) -> Candidate:
+    def candidate(self, part: Range, member: bytes) -> Candidate:
         op = self._op
         rest = member
         kind = part.kind
@@ -260,7 +252,7 @@ class _Page:
         if candidates:
             looks = yield self._looks(candidates)
             for candidate, seen in zip(candidates, looks, strict=True):
-                self._judge(candidate, seen, part)
+                self.judge(candidate, seen, part)
 
     def _looks(self, candidates: Sequence[Candidate]) -> list[Step]:
         """What shows the heads of these, and the documents that are asked for."""
@@ -275,7 +267,7 @@ class _Page:
             steps.append(Step(keys[0], commands, together=True, timed=True))
         return steps
 
-    def _judge(self, candidate: Candidate, seen: Sequence[Any], part: Range) -> None:
+    def judge(self, candidate: Candidate, seen: Sequence[Any], part: Range) -> None:
         """Keep it if its head says that it belongs on this page."""
         op = self._op
         time, flat, *rest = seen
@@ -301,6 +293,12 @@ class _Page:
             and (not op.due or (bool(due) and float(due or 0) <= self._now))
         )
 
+    def whole(self) -> Listed | None:
+        """All that was found, if it is one page and the index was right; otherwise None."""
+        if self._wrong or len(self._found) > self._op.limit:
+            return None
+        return Listed(tuple(self._found))
+
     def _finish(self) -> Rounds:
         op = self._op
         if self._wrong and self._setting.inline:
@@ -314,6 +312,24 @@ class _Page:
         last = page[-1].entity
         due = self._dues[len(page) - 1] if op.due else 0.0
         return Listed(page, next=encode([due, last.kind, last.id], "a cursor"))
+
+
+def owned(namespace: str, kind: str, owner: str, status: str, prefix: str) -> Range:
+    """Where to find what an owner has of one kind; "" is any status."""
+    index = owner_index(namespace, owner)
+    start = sortable(kind)
+    if not status:
+        return Range(index, start + prefix.encode(), kind, owner)
+    start += sortable(status) + prefix.encode()
+    return Range(f"{index}:status", start, kind, owner, status)
+
+
+def asked_of(part: Range, after: bytes | None, size: int, reverse: bool) -> Command:
+    """The command for so many members of a part of an index."""
+    low, high = _bounds(part.prefix, after, reverse)
+    if reverse:
+        return ("ZREVRANGEBYLEX", part.key, high, low, "LIMIT", 0, size)
+    return ("ZRANGEBYLEX", part.key, low, high, "LIMIT", 0, size)
 
 
 def _place(part: Range, kind: str, id: str) -> bytes | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from asyncio import LifoQueue, QueueEmpty  # async only
+from asyncio import Queue, QueueEmpty  # async only
 
-# sync only: from queue import Empty as QueueEmpty, LifoQueue
+# sync only: from queue import Empty as QueueEmpty, SimpleQueue as Queue
 from holdfast.engines.redis.link import Link
 from holdfast.engines.redis.server import Address, Server
 
@@ -12,57 +12,68 @@ MOST = 16  # connections to one server; whoever wants another one waits
 
 
 class Pool:
-    """Connections that are idle, the last used on top; below them the room for new ones."""
+    """Connections that are idle, and a leave for each that may be lent.
+
+    Whoever has a leave takes an idle connection or makes one; a connection is put back before its
+    leave is, so there are never more connections than leaves.
+    """
 
     def __init__(self, server: Server, address: Address) -> None:
         self._server = server
         self.address = address
         self._closed = False
-        self._places: LifoQueue[Link | None] = LifoQueue()
+        self._idle: list[Link] = []  # the last used on top
+        self._leaves: Queue[None] = Queue()
         for _ in range(MOST):
-            self._places.put_nowait(None)
+            self._leaves.put_nowait(None)
 
     def idle(self) -> Link | None:
         """One that waits here, if there is any."""
         try:
-            link = self._places.get_nowait()
+            self._leaves.get_nowait()
         except QueueEmpty:
             return None
-        if link is not None and not link.is_stale():
-            return link
-        if link is not None:
-            link.drop()
-        self._places.put_nowait(None)
-        return None
+        link = self._top()
+        if link is None:
+            self._leaves.put_nowait(None)
+        return link
 
     async def borrow(self) -> Link:
         """One that waits here, or a new one."""
-        link = await self._places.get()
+        await self._leaves.get()
+        link = self._top()
         if link is not None:
-            if not link.is_stale():
-                return link
-            link.drop()
+            return link
         try:
             link = Link(self._server, self.address)
             await link.connect()
         except BaseException:
-            self._places.put_nowait(None)
+            self._leaves.put_nowait(None)
             raise
         return link
 
+    def _top(self) -> Link | None:
+        """The one that was used last, unless the server has ended it since."""
+        try:
+            link = self._idle.pop()
+        except IndexError:
+            return None
+        if not link.is_stale():
+            return link
+        link.drop()
+        return None
+
     def give_back(self, link: Link) -> None:
-        """Every one that was borrowed comes back, broken or not: its place can be used again."""
+        """Every one that was borrowed comes back, broken or not: its leave can be used again."""
         if self._closed:
             link.drop()
-        self._places.put_nowait(None if link.broken else link)
+        if not link.broken:
+            self._idle.append(link)
+        self._leaves.put_nowait(None)
 
     def idle_links(self) -> list[Link]:
         """Those that wait here, for whoever wants to look at them."""
-        # async only: begin
-        waiting = self._places._queue  # type: ignore[attr-defined]
-        return [link for link in waiting if link is not None]
-        # async only: end
-        # sync only: return [link for link in self._places.queue if link is not None]
+        return list(self._idle)
 
     async def close(self) -> None:
         """End those that wait here, and each that is still lent when it comes back."""

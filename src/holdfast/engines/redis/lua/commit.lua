@@ -19,7 +19,7 @@
 --                                    "<at> - <op>" or, with a key, "<at> <length of op> <op><key>"
 --   4 holdfast:{<tag>}:docs    hash  =<name>: the value; @<name>: "<version> <updated> <log> <stamp>"
 --   5 holdfast:{<tag>}:names   zset  the documents' names, all with score 0: sorted by bytes
---   6 holdfast:{<tag>}:ops     hash  <op>: its outcome. As many again are kept in
+--   6 holdfast:{<tag>}:ops     hash  <op>: its outcome; FF: filling, see commit_index.lua. As many are in
 --   7 holdfast:{<tag>}:ops2    hash  which is what :ops was before it was last put aside
 --   8 holdfast:{<tag>}:keys    hash  <key>: "<version> <at> <digest of the bodies> <op>"
 --   9 holdfast:{<tag>}:keys2   hash  what :keys was before it was last put aside

@@ -49,6 +49,7 @@ if not exists then
 end
 
 local documents, leased, plain = {}, false, true
+local filed = false -- whether documents and names may have been created
 local write = {}
 
 function write.A()
@@ -102,8 +103,11 @@ function write.P()
     its_version = tonumber(string.match(meta, '^%d+')) + 1
   else
     call('ZADD', names, 0, name)
-    fresh[#fresh + 1] = docs
-    fresh[#fresh + 1] = names
+    if not filed then
+      filed = true
+      fresh[#fresh + 1] = docs
+      fresh[#fresh + 1] = names
+    end
   end
   call('HSET', docs, '=' .. name, value,
     '@' .. name, whole(its_version) .. ' ' .. at .. ' ' .. whole(version) .. ' ' .. op)
@@ -309,7 +313,13 @@ end
 save('easy', text(easy))
 call('HSET', head, unpack(fields))
 
-if stretch then
+if stretch and not exists then -- there is nothing under the other keys
+  every = {head, KEYS[6], ops_from > 0 and KEYS[7] or nil}
+  for _, key in ipairs(fresh) do
+    if key ~= KEYS[6] then every[#every + 1] = key end
+  end
+  keep_for(stretch, every)
+elseif stretch then
   keep_for(stretch, every)
 elseif loose then
   for _, key in ipairs(every) do call('PERSIST', key) end

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from queue import Empty as QueueEmpty
-from queue import LifoQueue
+from queue import SimpleQueue as Queue
 
 from holdfast.engines.redis.link_sync import Link
 from holdfast.engines.redis.server import Address, Server
@@ -13,53 +13,68 @@ MOST = 16  # connections to one server; whoever wants another one waits
 
 
 class Pool:
-    """Connections that are idle, the last used on top; below them the room for new ones."""
+    """Connections that are idle, and a leave for each that may be lent.
+
+    Whoever has a leave takes an idle connection or makes one; a connection is put back before its
+    leave is, so there are never more connections than leaves.
+    """
 
     def __init__(self, server: Server, address: Address) -> None:
         self._server = server
         self.address = address
         self._closed = False
-        self._places: LifoQueue[Link | None] = LifoQueue()
+        self._idle: list[Link] = []  # the last used on top
+        self._leaves: Queue[None] = Queue()
         for _ in range(MOST):
-            self._places.put_nowait(None)
+            self._leaves.put_nowait(None)
 
     def idle(self) -> Link | None:
         """One that waits here, if there is any."""
         try:
-            link = self._places.get_nowait()
+            self._leaves.get_nowait()
         except QueueEmpty:
             return None
-        if link is not None and not link.is_stale():
-            return link
-        if link is not None:
-            link.drop()
-        self._places.put_nowait(None)
-        return None
+        link = self._top()
+        if link is None:
+            self._leaves.put_nowait(None)
+        return link
 
     def borrow(self) -> Link:
         """One that waits here, or a new one."""
-        link = self._places.get()
+        self._leaves.get()
+        link = self._top()
         if link is not None:
-            if not link.is_stale():
-                return link
-            link.drop()
+            return link
         try:
             link = Link(self._server, self.address)
             link.connect()
         except BaseException:
-            self._places.put_nowait(None)
+            self._leaves.put_nowait(None)
             raise
         return link
 
+    def _top(self) -> Link | None:
+        """The one that was used last, unless the server has ended it since."""
+        try:
+            link = self._idle.pop()
+        except IndexError:
+            return None
+        if not link.is_stale():
+            return link
+        link.drop()
+        return None
+
     def give_back(self, link: Link) -> None:
-        """Every one that was borrowed comes back, broken or not: its place can be used again."""
+        """Every one that was borrowed comes back, broken or not: its leave can be used again."""
         if self._closed:
             link.drop()
-        self._places.put_nowait(None if link.broken else link)
+        if not link.broken:
+            self._idle.append(link)
+        self._leaves.put_nowait(None)
 
     def idle_links(self) -> list[Link]:
         """Those that wait here, for whoever wants to look at them."""
-        return [link for link in self._places.queue if link is not None]
+        return list(self._idle)
 
     def close(self) -> None:
         """End those that wait here, and each that is still lent when it comes back."""

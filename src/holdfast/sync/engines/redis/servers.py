@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from hiredis import ReplyError
 
@@ -25,6 +25,13 @@ LOAD: list[Command] = [("SCRIPT", "LOAD", script.text) for script in ALL]
 REDIRECTIONS = 8  # times that a step may be sent elsewhere before it is given up
 TRYING = 0.05  # seconds before a step is tried again that the cluster is about to move
 DEMOTED = ("READONLY", "MASTERDOWN", "LOADING", "UNBLOCKED")
+
+
+class Request(Protocol):
+    """What is asked in one round."""
+
+    @property
+    def keys(self) -> list[str]: ...
 
 
 class OneServer:
@@ -51,8 +58,8 @@ class OneServer:
         """A server that can be listened to."""
         return self._pool.address
 
-    def idle(self, steps: Sequence[Step]) -> tuple[Pool, Link] | None:
-        """A connection for all of these steps, if one waits."""
+    def idle(self, request: Request) -> tuple[Pool, Link] | None:
+        """A connection for all that is asked, if one waits."""
         link = self._pool.idle()
         return None if link is None else (self._pool, link)
 
@@ -129,8 +136,8 @@ class SentinelServer(OneServer):
         self._find()
         return self._pool.address
 
-    def idle(self, steps: Sequence[Step]) -> tuple[Pool, Link] | None:
-        return super().idle(steps) if self._sure else None
+    def idle(self, request: Request) -> tuple[Pool, Link] | None:
+        return super().idle(request) if self._sure else None
 
     def trip(self, steps: Sequence[Step]) -> list[list[Any]]:
         self._find()
@@ -231,15 +238,16 @@ class ClusterServers(OneServer):
         self._find()
         return [self._ask_node(node, *commands) for node in self._topology.primaries()]
 
-    def idle(self, steps: Sequence[Step]) -> tuple[Pool, Link] | None:
+    def idle(self, request: Request) -> tuple[Pool, Link] | None:
         """Only if one node holds all of it: a lone caller's everyday."""
         if not self._sure:
             return None
-        address = self._topology.primary_of(steps[0].key)
+        first, *others = request.keys
+        address = self._topology.primary_of(first)
         if address is None:
             return None
-        for step in steps[1:]:
-            if self._topology.primary_of(step.key) != address:
+        for key in others:
+            if self._topology.primary_of(key) != address:
                 return None
         pool = self._pool_of(address)
         link = pool.idle()

@@ -1,0 +1,268 @@
+"""The short way of everyday operations: what is unusual must end as it would the ordinary way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from servers.redis import RedisServer
+
+from holdfast.engines.redis.engine import RedisEngine
+from holdfast.engines.redis.everyday import everyday
+from holdfast.engines.redis.keys import places
+from holdfast.engines.redis.server import parse_server
+from holdfast.errors import StoreUnavailable
+from holdfast.ops import (
+    Append,
+    Applied,
+    Commit,
+    Conflict,
+    Drop,
+    Duplicate,
+    Entity,
+    Fetch,
+    Fetched,
+    KeyReused,
+    List,
+    Listed,
+    Log,
+    LogAt,
+    NotYours,
+    Op,
+    Outcome,
+    Put,
+    Replace,
+    SetHead,
+)
+from holdfast.registry import parse
+from holdfast.world import World
+
+WORLD = World()
+MONTH = 30 * 86_400.0
+
+
+def new_entity(kind: str = "thread") -> Entity:
+    return Entity("everyday", kind, WORLD.new_id())
+
+
+def append_to(
+    entity: Entity, *bodies: str, key: str | None = None, owner: str = "u", **more: Any
+) -> Commit:
+    append = Append(bodies or ("1",), key)
+    return Commit(entity, WORLD.new_id(), (append,), owner=owner, retain=MONTH, **more)
+
+
+@asynccontextmanager
+async def opened(server: RedisServer) -> AsyncIterator[RedisEngine]:
+    engine = RedisEngine(parse_server(parse(server.url), WORLD))
+    await engine.open()
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+async def only(engine: RedisEngine, op: Op) -> Outcome:
+    return (await engine.execute((op,)))[0]
+
+
+async def lines_of(engine: RedisEngine, entity: Entity) -> str:
+    fetched = await only(engine, Fetch(entity, log=Log(last=1000)))
+    assert isinstance(fetched, Fetched)
+    return fetched.lines
+
+
+def is_everyday(engine: RedisEngine, *ops: Op) -> bool:
+    """Whether these are asked the short way, so that a test is about what it says."""
+    return everyday(ops, engine._setting) is not None
+
+
+async def test_each_of_a_batch_of_appends_gets_its_own_answer(valkey: RedisServer) -> None:
+    """Those that are refused go the ordinary way; the others were stored, and once."""
+    async with opened(valkey) as engine:
+        entities = [new_entity() for _ in range(7)]
+        first = [append_to(entity, '"first"', key="k") for entity in entities]
+        await engine.execute(first)
+        await only(engine, Commit(entities[5], WORLD.new_id(), (Drop(),), owner="u"))
+        batch = [
+            append_to(entities[0], '"é"', '"2"'),
+            append_to(entities[1], checks=(LogAt(7),)),
+            append_to(entities[2], owner="somebody else"),
+            first[3],
+            append_to(entities[4], '"another"', key="k"),
+            append_to(entities[5], '"a new life"'),
+            append_to(entities[6], '"last"', key="k2", checks=(LogAt(1, first[6].op),)),
+        ]
+        assert is_everyday(engine, *batch)
+        outcomes = await engine.execute(batch)
+        expected = [Applied, Conflict, NotYours, Duplicate, KeyReused, Applied, Applied]
+        assert [type(outcome) for outcome in outcomes] == expected
+        assert [o.version for o in outcomes if isinstance(o, Applied)] == [3, 1, 2]
+        assert [o.stamp for o in outcomes if isinstance(o, Applied)] == [
+            batch[0].op,
+            batch[5].op,
+            batch[6].op,
+        ]
+        lines = [(await lines_of(engine, entity)).split("\n") for entity in entities]
+        assert lines == [
+            ['"first"', '"é"', '"2"'],
+            ['"first"'],
+            ['"first"'],
+            ['"first"'],
+            ['"first"'],
+            ['"a new life"'],
+            ['"first"', '"last"'],
+        ]
+
+
+async def test_each_of_many_reads_gets_its_own_answer(valkey: RedisServer) -> None:
+    """More than share a transaction; one has lost entries, one never was, one is another's."""
+    async with opened(valkey) as engine:
+        entities = [new_entity() for _ in range(70)]
+        await engine.execute([append_to(e, f"{n}", f"{n}") for n, e in enumerate(entities)])
+        await only(engine, Commit(entities[40], WORLD.new_id(), (Replace({2: None}),), owner="u"))
+        asked: list[Op] = [Fetch(entity, "u", Log(last=1)) for entity in entities]
+        asked[50] = Fetch(new_entity(), "u", Log(last=1))
+        asked[60] = Fetch(entities[60], "somebody else", Log(last=1))
+        assert is_everyday(engine, *asked)
+        outcomes = await engine.execute(asked)
+        assert isinstance(outcomes[60], NotYours)
+        fetched = [outcome for outcome in outcomes if isinstance(outcome, Fetched)]
+        wanted = [str(number) for number in range(70)]
+        wanted[50] = ""
+        del wanted[60]
+        assert [each.lines for each in fetched] == wanted
+        assert fetched[40].first == 1
+
+
+async def test_a_server_that_forgot_its_scripts_gets_them_again(valkey: RedisServer) -> None:
+    async with opened(valkey) as engine:
+        entities = [new_entity() for _ in range(3)]
+        await engine.execute([append_to(entity) for entity in entities])
+        assert valkey.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
+        batch = [append_to(entity, "2") for entity in entities]
+        assert is_everyday(engine, *batch)
+        outcomes = await engine.execute(batch)
+        assert [o.version for o in outcomes if isinstance(o, Applied)] == [2, 2, 2]
+
+
+async def test_an_append_that_failed_halfway_is_unknown(valkey: RedisServer) -> None:
+    """A key that somebody else has overwritten: the script stops at it."""
+    async with opened(valkey) as engine:
+        entities = [new_entity() for _ in range(3)]
+        await engine.execute([append_to(entity) for entity in entities])
+        log = places(entities[1]).keys[1]
+        assert valkey.ask("SET", log, "no list") == b"+OK\r\n"
+        batch = [append_to(entity, "2") for entity in entities]
+        assert is_everyday(engine, *batch)
+        with pytest.raises(StoreUnavailable, match="WRONGTYPE") as caught:
+            await engine.execute(batch)
+        assert caught.value.applied == "unknown"
+        assert await lines_of(engine, entities[0]) == "1\n2"
+        assert await lines_of(engine, entities[2]) == "1\n2"
+
+
+@pytest.mark.parametrize("short", [True, False])
+async def test_a_reply_that_meets_a_cancelled_caller_is_nobody_elses(
+    valkey: RedisServer, short: bool
+) -> None:
+    """The caller is cancelled after its reply has arrived, and before it has heard of it."""
+    async with opened(valkey) as engine:
+        entity, other = new_entity(), new_entity()
+        await engine.execute([append_to(entity), append_to(other, '"other"')])
+        (link,) = engine._servers._pool.idle_links()
+        op = append_to(entity, "2")
+        if not short:
+            op = Commit(entity, WORLD.new_id(), (Append(("2",)), Put("d", "1")), owner="u")
+        assert is_everyday(engine, op) == short
+        received = link.data_received
+
+        def cancel_first(data: bytes) -> None:
+            caller.cancel()
+            received(data)
+
+        link.data_received = cancel_first  # type: ignore[method-assign]
+        caller = asyncio.create_task(only(engine, op))
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        link.data_received = received  # type: ignore[method-assign]
+        assert await lines_of(engine, other) == '"other"'
+        while engine._tasks:
+            await asyncio.wait(engine._tasks)
+        assert not link.broken
+        assert link in engine._servers._pool.idle_links()
+        assert await lines_of(engine, entity) == "1\n2"
+
+
+@pytest.mark.parametrize("name", ["valkey", "redis8"])
+async def test_a_busy_conversation_finds_its_ops_in_a_table(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    """And each of them is still known, also after they were put aside."""
+    server: RedisServer = request.getfixturevalue(name)
+    async with opened(server) as engine:
+        entity = new_entity()
+        commits = [append_to(entity) for _ in range(70)]
+        for commit in commits[:60]:
+            assert isinstance(await only(engine, commit), Applied)
+        ops = places(entity).keys[5]
+        assert b"listpack" in server.ask("OBJECT", "ENCODING", ops)
+        for commit in commits[60:]:
+            assert isinstance(await only(engine, commit), Applied)
+        assert b"hashtable" in server.ask("OBJECT", "ENCODING", ops)
+        for commit in commits:
+            outcome = await only(engine, commit)
+            assert isinstance(outcome, Duplicate)
+            assert outcome.own
+
+
+async def test_a_listing_is_right_whatever_was_guessed(valkey: RedisServer) -> None:
+    """Also when there are more than are guessed, and when they have gone again."""
+    async with opened(valkey) as engine:
+        owner = WORLD.new_id()
+        asked = List("everyday", "workflow", owner, status="active", documents=("d",))
+        running: list[Entity] = []
+
+        async def listed() -> list[Entity]:
+            assert is_everyday(engine, asked) == (engine._setting.inline and not long())
+            found = await only(engine, asked)
+            assert isinstance(found, Listed)
+            for each in found.entities:
+                assert each.documents["d"].json == f'"{each.entity.id}"'
+            return [each.entity for each in found.entities]
+
+        def long() -> bool:
+            return any(members is None for members in engine._setting.listed._members.values())
+
+        def write(entity: Entity, status: str) -> Commit:
+            writes = (SetHead(status=status), Put("d", f'"{entity.id}"'))
+            return Commit(entity, WORLD.new_id(), writes, owner=owner)
+
+        for _ in range(12):
+            assert await listed() == await listed() == sorted(running)
+            running.append(new_entity("workflow"))
+            await only(engine, write(running[-1], "active"))
+        assert await listed() == sorted(running)
+        assert long()
+        while running:
+            await only(engine, write(running.pop(), "completed"))
+            assert await listed() == await listed() == sorted(running)
+        assert not long()
+
+
+async def test_every_key_of_a_new_entity_has_a_time_to_live(valkey: RedisServer) -> None:
+    """In each of its lives, with all that an entity can have."""
+    async with opened(valkey) as engine:
+        entity = new_entity()
+        for _ in range(3):
+            writes = (Append(("1", "2"), "k"), Put("a", "1"), Put("b", "2"))
+            commit = Commit(entity, WORLD.new_id(), writes, owner="u", retain=MONTH)
+            assert isinstance(await only(engine, commit), Applied)
+            left = [int(valkey.ask("PTTL", key)[1:]) for key in places(entity).keys]
+            there = [ms for ms in left if ms != -2]
+            assert len(there) == 7  # all but those that hold what was put aside
+            assert min(there) > MONTH * 1000
+            await only(engine, Commit(entity, WORLD.new_id(), (Drop(),), owner="u"))
