@@ -6,7 +6,6 @@ and its reply, is never lent again.
 
 from __future__ import annotations
 
-import asyncio
 import select
 
 # sync only: import threading
@@ -14,20 +13,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, AsyncCursor
+from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
 
 from holdfast.engines.postgres.arrays import register
 from holdfast.engines.postgres.failures import is_from_pooler, logger
 from holdfast.engines.postgres.settings import Settings
-from holdfast.engines.postgres.waiting import driven  # async only
+from holdfast.engines.postgres.waiting import Drive, Places, driven  # async only
+from holdfast.engines.postgres.wire import PREPARE_AFTER, Rows, Wire
 from holdfast.patience import at_most
 
 # sync only: from holdfast.engines.postgres.waiting import bounded
 
-Rows = list[tuple[Any, ...]]
+Statement = tuple[str, Sequence[Any]]
 
-PREPARE_AFTER = 2  # uses of a statement on a connection before it is prepared
 ANSWER_SECONDS = 4.5  # a round trip takes less, or its connection is given up
 SNAPSHOT_SECONDS = 60.0  # the same for a page of a backup, which nobody waits for
 
@@ -37,9 +36,8 @@ class Link(AsyncConnection[tuple[Any, ...]]):
 
     answer_by = 0.0  # by this clock; 0: whenever it comes
     clock: Callable[[], float]
-    asker: AsyncCursor[
-        tuple[Any, ...]
-    ]  # for single statements: making one takes longer than asking
+    wire: Wire  # for single statements
+    news: Callable[[], bool]  # whether the server has said something unasked
 
     async def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
         if self.answer_by:
@@ -64,10 +62,11 @@ class Pool:
 
     def __init__(self, settings: Settings, size: int) -> None:
         self._settings = settings
-        self._free = asyncio.Semaphore(size)
+        self._free = Places(size)  # async only
+        # sync only: self._free = threading.Semaphore(size)
         self._idle: list[Link] = []
 
-    async def run(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:
+    async def run(self, statements: Sequence[Statement]) -> list[Rows]:
         """The rows of each statement, in one round trip. All of them are one transaction.
 
         Raises the driver's error, or `Cut` if the server may have acted all the same.
@@ -83,18 +82,46 @@ class Pool:
                 raise
             raise Cut(error) from error
         finally:
-            if link is not None:
-                if _is_well(link):
-                    self._idle.append(link)
-                else:
-                    await link.close()
+            self._take_back(link)
+
+    # async only: begin
+    def depart(
+        self, statement: Statement, landed: Callable[[Rows, BaseException | None], None]
+    ) -> bool:
+        """The same for one statement, at once and without a task, if a connection is idle.
+
+        `landed` is called when it has ended. No caller's cancellation reaches it.
+        """
+        if not self._free.take():
+            return False
+        link = self._pop()
+        if link is None:
             self._free.release()
+            return False
+
+        def ended(rows: Rows, error: BaseException | None) -> None:
+            if isinstance(error, psycopg.Error) and not _is_well(link):
+                error = Cut(error)
+            self._take_back(link)
+            landed(rows, error)
+
+        Drive(link.wire.ask(*statement), link.pgconn.socket, ANSWER_SECONDS, ended)
+        return True
+
+    # async only: end
+    def _take_back(self, link: Link | None) -> None:
+        if link is not None:
+            if _is_well(link):
+                self._idle.append(link)
+            else:
+                link.pgconn.finish()
+        self._free.release()
 
     def _pop(self) -> Link | None:
         """One that is well, as far as can be told without asking the server."""
         while self._idle:
             link = self._idle.pop()
-            if not _has_news(link):
+            if not (link.closed or link.news()):
                 return link
             link.pgconn.finish()  # ended by the server while nobody used it
         return None
@@ -114,7 +141,7 @@ class Snapshot:
         await self._link.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         await self._link.execute("SELECT 1")  # the moment is that of the first look
 
-    async def run(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:
+    async def run(self, statements: Sequence[Statement]) -> list[Rows]:
         self._link.answer_by = self._link.clock() + SNAPSHOT_SECONDS
         return await _ask(self._link, statements)
 
@@ -138,7 +165,8 @@ async def connect(settings: Settings) -> Link:
         link = await _connect(settings)
     link.clock = settings.world.monotonic
     register(link)
-    link.asker = link.cursor(binary=True)
+    link.wire = Wire(link)
+    link.news = _news_of(link)
     return link
 
 
@@ -150,11 +178,9 @@ async def _connect(settings: Settings) -> Link:
     )
 
 
-async def _ask(link: Link, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:
+async def _ask(link: Link, statements: Sequence[Statement]) -> list[Rows]:
     if len(statements) == 1:
-        query, params = statements[0]
-        await link.asker.execute(query, params)
-        return [await link.asker.fetchall()]
+        return [await link.wait(link.wire.ask(*statements[0]))]
     cursors = [link.cursor(binary=True) for _ in statements]
     async with link.pipeline():
         for cursor, (query, params) in zip(cursors, statements, strict=True):
@@ -166,12 +192,11 @@ def _is_well(link: Link) -> bool:
     return not link.closed and link.pgconn.transaction_status == TransactionStatus.IDLE
 
 
-def _has_news(link: Link) -> bool:
+def _news_of(link: Link) -> Callable[[], bool]:
     """Whether the server has said something unasked: mostly that it has ended the connection."""
-    if link.closed:
-        return True
+    fileno = link.pgconn.socket
     if not hasattr(select, "poll"):  # Windows
-        return bool(select.select([link.pgconn.socket], [], [], 0)[0])
+        return lambda: bool(select.select([fileno], [], [], 0)[0])
     poll = select.poll()
-    poll.register(link.pgconn.socket, select.POLLIN)
-    return bool(poll.poll(0))
+    poll.register(fileno, select.POLLIN)
+    return lambda: bool(poll.poll(0))

@@ -10,29 +10,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import psycopg
 from psycopg import errors
 
 from holdfast.engine import Capabilities, Description, Reader, SyncEngine
-from holdfast.engines.postgres.connections import Cut, Link, Pool, Snapshot, connect
+from holdfast.engines.postgres.connections import (
+    Cut,
+    Link,
+    Pool,
+    Snapshot,
+    Statement,
+    connect,
+)
 from holdfast.engines.postgres.description import describe
 from holdfast.engines.postgres.failures import RETRIED, explain
 from holdfast.engines.postgres.listener import Listener, Waiter
 from holdfast.engines.postgres.schema import Queries, pending, quoted, script
 from holdfast.engines.postgres.settings import Settings
 from holdfast.engines.postgres.statements import Batch, versions
-from holdfast.errors import SchemaError
+from holdfast.engines.postgres.wire import Rows
+from holdfast.errors import HoldfastError, SchemaError
 from holdfast.ops import Entity, Op, Outcome
 
 PURGED_TOGETHER = 200  # entities in one transaction
 RETRIES = 5  # of a batch that the database gave up to resolve a deadlock
 FIRST_POLL, LONGEST_POLL = 0.02, 0.25  # seconds between looks while waiting for a change
 LONGEST_LISTEN = 2.0  # the same while listening
-
-Statement = tuple[str, Sequence[Any]]
-Rows = list[tuple[Any, ...]]
 
 
 class PostgresEngine:
@@ -44,7 +48,7 @@ class PostgresEngine:
         self._pool: Pool | None = None
         self._listener: Listener | None = None
         self.capabilities = self._capabilities()
-        self._under_way: set[asyncio.Task[None]] = set()  # async only
+        self._under_way: set[asyncio.Future[None]] = set()  # async only
 
     async def open(self) -> None:
         self._pool = Pool(self._settings, self._settings.queriers)
@@ -109,14 +113,47 @@ class PostgresEngine:
         # async only: begin
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[list[Rows]] = loop.create_future()
-        task = loop.create_task(self._deliver(reply, statements, writes))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        if len(statements) > 1 or not self._depart(reply, statements, writes):
+            self._send(reply, statements, writes)
         return await reply
         # async only: end
         # sync only: return self._round_trip(statements, writes)
 
     # async only: begin
+    def _depart(
+        self, reply: asyncio.Future[list[Rows]], statements: Sequence[Statement], writes: bool
+    ) -> bool:
+        """The everyday way, which needs no task: whether there was a connection for it."""
+        assert self._pool is not None, "open() comes first"
+        landing: asyncio.Future[None] = reply.get_loop().create_future()
+
+        def landed(rows: Rows, error: BaseException | None) -> None:
+            self._under_way.discard(landing)
+            landing.set_result(None)
+            if isinstance(error, RETRIED):
+                self._send(reply, statements, writes)
+            elif reply.done():
+                return
+            elif error is None:
+                reply.set_result([rows])
+            elif isinstance(error, Cut | psycopg.Error):
+                reply.set_exception(self._failure(error, writes))
+            else:
+                reply.set_exception(error)
+
+        self._under_way.add(landing)
+        if self._pool.depart(statements[0], landed):
+            return True
+        self._under_way.discard(landing)
+        return False
+
+    def _send(
+        self, reply: asyncio.Future[list[Rows]], statements: Sequence[Statement], writes: bool
+    ) -> None:
+        task = reply.get_loop().create_task(self._deliver(reply, statements, writes))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
     async def _deliver(
         self, reply: asyncio.Future[list[Rows]], statements: Sequence[Statement], writes: bool
     ) -> None:
@@ -137,20 +174,23 @@ class PostgresEngine:
     async def _round_trip(self, statements: Sequence[Statement], writes: bool) -> list[Rows]:
         """With every failure as one of our errors."""
         assert self._pool is not None, "open() comes first"
-        safe, schema = self._settings.safe, self._settings.schema
         retries = 0
         while True:
             try:
                 return await self._pool.run(statements)
-            except Cut as cut:
-                applied = "unknown" if writes else "no"
-                raise explain(cut.error, applied, safe, schema) from cut.error  # type: ignore[arg-type]
-            except RETRIED as error:
+            except (Cut, psycopg.Error) as error:
                 retries += 1
-                if retries > RETRIES:
-                    raise explain(error, "no", safe, schema) from error
-            except psycopg.Error as error:
-                raise explain(error, "no", safe, schema) from error
+                if not isinstance(error, RETRIED) or retries > RETRIES:
+                    failure = self._failure(error, writes)
+                    raise failure from failure.__cause__
+
+    def _failure(self, error: Cut | psycopg.Error, writes: bool) -> HoldfastError:
+        """One of our errors: what became of the batch, and why."""
+        cause, applied = (error.error, writes) if isinstance(error, Cut) else (error, False)
+        safe, schema = self._settings.safe, self._settings.schema
+        failure = explain(cause, "unknown" if applied else "no", safe, schema)
+        failure.__cause__ = cause
+        return failure
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reader]:

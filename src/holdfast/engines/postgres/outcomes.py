@@ -51,6 +51,7 @@ Columns = tuple[
     float,  # until
 ]
 HEAD_COLUMNS = 20
+_HEAD = slice(2, 2 + HEAD_COLUMNS)  # in a row that begins with the clock and the entity
 _EXPIRES, _VERSION, _STAMP, _BASE, _COMMITS, _LIFE, _DROPPED, _TOKEN, _NONCE = (
     5, 8, 9, 10, 12, 13, 14, 15, 16,
 )  # fmt: skip
@@ -165,8 +166,11 @@ def _first(first: First) -> Applied:
 # --- reading ----------------------------------------------------------------------------
 
 
-def read_fetch(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
-    """The outcome of one fetch from its row of the query `fetch`."""
+def read_fetch(fetch: Fetch, row: Sequence[Any], newest_first: bool) -> Fetched | NotYours:
+    """The outcome of one fetch from its row of the query `fetch`, or of a part in its columns.
+
+    `newest_first`: the lines that were counted from the end come in that order.
+    """
     _, now, id_, *rest = row
     columns = rest[:HEAD_COLUMNS]
     stamp, lines, count, first, entries, documents = rest[HEAD_COLUMNS:]
@@ -182,7 +186,7 @@ def read_fetch(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
         return Fetched(head, documents=values, unchanged=unchanged)
     return Fetched(
         head,
-        _oldest_first(lines) if log.last is not None else lines or "",
+        _oldest_first(lines) if newest_first and log.last is not None else lines or "",
         count,
         first or 0,
         _entries(entries, log),
@@ -225,20 +229,19 @@ def read_whole(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
 
 def read_tail(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
     """The outcome of one fetch from its row of the query `fetch_tail`."""
-    now, id_, *rest = row
-    columns = rest[:HEAD_COLUMNS]
-    refusal = _missing(fetch, now, id_, columns)
+    columns = row[_HEAD]
+    refusal = _missing(fetch, row[0], row[1], columns)
     if refusal is not None:
         return refusal
-    lines, count, first = rest[HEAD_COLUMNS:]
     head = head_of(columns)
-    return Fetched(head, _oldest_first(lines), count, first or 0, truncated=head.base > 0)
+    lines, count, first = row[_HEAD.stop : _HEAD.stop + 3]
+    return Fetched(head, lines or "", count, first or 0, truncated=head.base > 0)
 
 
 def read_head(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
     """The outcome of one fetch from its row of the query `fetch_head`."""
-    now, id_, *columns = row
-    refusal = _missing(fetch, now, id_, columns)
+    columns = row[_HEAD]
+    refusal = _missing(fetch, row[0], row[1], columns)
     return Fetched(head_of(columns)) if refusal is None else refusal
 
 

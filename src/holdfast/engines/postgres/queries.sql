@@ -110,19 +110,29 @@ FROM (SELECT %s::bigint AS after, %s::bigint AS upto, %s::bigint AS first, %s::t
 JOIN holdfast.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
 
 -- name: fetch_tail
--- A conversation's head and its newest entries, newest first: the everyday load.
+-- A conversation's head and its newest entries, oldest first: the everyday load. Where nothing
+-- was removed from the log their numbers are known beforehand, and they are read in that order;
+-- otherwise where to begin is looked up from the end.
 SELECT holdfast.clock(), e.id,
        e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
        e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
        e.token, e.nonce, e.holder, e.granted, e.until,
        page.lines, page.count, page.first
-FROM holdfast.entities e, LATERAL (
+FROM (SELECT %s::bigint AS last) u
+JOIN holdfast.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s,
+LATERAL (
     SELECT string_agg(l.body, E'\n') AS lines, count(*) AS count,
            min(l.seq) AS first
     FROM (SELECT n.seq, n.body FROM holdfast.log n
-          WHERE n.entity = e.id AND n.life = e.life AND n.seq > e.base AND n.body IS NOT NULL
-          ORDER BY n.seq DESC LIMIT %s) l) page
-WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
+          WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
+            AND n.seq > CASE WHEN e.live = e.version - e.base
+                             THEN greatest(e.base, e.version - u.last)
+                             ELSE (SELECT min(g.seq) - 1 FROM (
+                                       SELECT m.seq FROM holdfast.log m
+                                       WHERE m.entity = e.id AND m.life = e.life
+                                         AND m.seq > e.base AND m.body IS NOT NULL
+                                       ORDER BY m.seq DESC LIMIT u.last) g) END
+          ORDER BY n.seq LIMIT u.last) l) page;
 
 -- name: fetch_head
 -- A head alone: how a cache asks whether anything has changed.
@@ -135,10 +145,10 @@ WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
 
 -- name: fetch_heads
 -- The same for several.
-SELECT u.place, holdfast.clock(), e.id,
+SELECT holdfast.clock(), e.id,
        e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
        e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
-       e.token, e.nonce, e.holder, e.granted, e.until
+       e.token, e.nonce, e.holder, e.granted, e.until, u.place
 FROM unnest(%b, %b, %b) WITH ORDINALITY AS u(namespace, kind, name, place)
 JOIN holdfast.entities e ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name;
 
@@ -168,34 +178,49 @@ JOIN holdfast.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
 
 -- name: fetch_tails
 -- The same for several conversations.
-SELECT u.place, holdfast.clock(), e.id,
+SELECT holdfast.clock(), e.id,
        e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
        e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
        e.token, e.nonce, e.holder, e.granted, e.until,
-       page.lines, page.count, page.first
+       page.lines, page.count, page.first, u.place
 FROM unnest(%b, %b, %b, %b) WITH ORDINALITY AS u(namespace, kind, name, last, place)
 JOIN holdfast.entities e ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name,
 LATERAL (
     SELECT string_agg(l.body, E'\n') AS lines, count(*) AS count,
            min(l.seq) AS first
     FROM (SELECT n.seq, n.body FROM holdfast.log n
-          WHERE n.entity = e.id AND n.life = e.life AND n.seq > e.base AND n.body IS NOT NULL
-          ORDER BY n.seq DESC LIMIT u.last) l) page;
+          WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
+            AND n.seq > CASE WHEN e.live = e.version - e.base
+                             THEN greatest(e.base, e.version - u.last)
+                             ELSE (SELECT min(g.seq) - 1 FROM (
+                                       SELECT m.seq FROM holdfast.log m
+                                       WHERE m.entity = e.id AND m.life = e.life
+                                         AND m.seq > e.base AND m.body IS NOT NULL
+                                       ORDER BY m.seq DESC LIMIT u.last) g) END
+          ORDER BY n.seq LIMIT u.last) l) page;
 
 -- name: part_tail
 -- The same as a part of a larger statement, in the columns of `fetch`.
-SELECT %s::bigint, holdfast.clock(), e.id,
+SELECT u.place, holdfast.clock(), e.id,
        e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
        e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
        e.token, e.nonce, e.holder, e.granted, e.until,
        NULL::text, page.lines, page.count, page.first, NULL::text, NULL::text
-FROM holdfast.entities e, LATERAL (
+FROM (SELECT %s::bigint AS place, %s::bigint AS last) u
+JOIN holdfast.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s,
+LATERAL (
     SELECT string_agg(l.body, E'\n') AS lines, count(*) AS count,
            min(l.seq) AS first
     FROM (SELECT n.seq, n.body FROM holdfast.log n
-          WHERE n.entity = e.id AND n.life = e.life AND n.seq > e.base AND n.body IS NOT NULL
-          ORDER BY n.seq DESC LIMIT %s) l) page
-WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
+          WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
+            AND n.seq > CASE WHEN e.live = e.version - e.base
+                             THEN greatest(e.base, e.version - u.last)
+                             ELSE (SELECT min(g.seq) - 1 FROM (
+                                       SELECT m.seq FROM holdfast.log m
+                                       WHERE m.entity = e.id AND m.life = e.life
+                                         AND m.seq > e.base AND m.body IS NOT NULL
+                                       ORDER BY m.seq DESC LIMIT u.last) g) END
+          ORDER BY n.seq LIMIT u.last) l) page;
 
 -- name: part_documents
 -- All documents of one entity, in the columns of `fetch`.

@@ -263,7 +263,11 @@ def _reads(
     fetches: list[tuple[int, Fetch]], listings: list[tuple[int, List]], queries: Queries
 ) -> Statement:
     """All fetches and all listings: an agent's whole context is one statement."""
-    parts, params = _parts([op for _, op in fetches], queries)
+    plain = len(fetches) <= MOST_PARTS and all(_is_plain(op) for _, op in fetches)
+    if plain:
+        parts, params = _parts([op for _, op in fetches], queries)
+    else:
+        parts, params = [queries.fetch], _fetch_params([op for _, op in fetches])
     for number, (_, op) in enumerate(listings, 1):
         query, args = entities_query(op, -number)
         parts.append(f"({queries.adapted(query)})")
@@ -277,7 +281,7 @@ def _reads(
             number = row[0]
             if number > 0:
                 place, op = fetches[number - 1]
-                found[place] = read_fetch(op, row)
+                found[place] = read_fetch(op, row, newest_first=not plain)
             else:
                 pages[-number - 1].append(row)
         for (place, listing), page in zip(listings, pages, strict=True):
@@ -287,11 +291,7 @@ def _reads(
 
 
 def _parts(ops: Sequence[Fetch], queries: Queries) -> tuple[list[str], list[Any]]:
-    """The fetches as parts of a statement: a few everyday ones as plain as each can be said."""
-    if not ops:
-        return [], []
-    if len(ops) > MOST_PARTS or not all(_is_tail(op) or _is_documents(op) for op in ops):
-        return [queries.fetch], _fetch_params(ops)
+    """A few everyday fetches as parts of a statement, as plain as each can be said."""
     parts: list[str] = []
     params: list[Any] = []
     for number, op in enumerate(ops, 1):
@@ -375,9 +375,11 @@ def _is_tail(op: Fetch) -> bool:
     )
 
 
-def _is_documents(op: Fetch) -> bool:
-    """Documents and nothing else, of which nothing is known."""
-    return op.log is None and not op.known and bool(op.all_documents or op.documents)
+def _is_plain(op: Fetch) -> bool:
+    """A tail, or documents and nothing else, of which nothing is known."""
+    return _is_tail(op) or (
+        op.log is None and not op.known and bool(op.all_documents or op.documents)
+    )
 
 
 def _is_head(op: Fetch) -> bool:
@@ -398,8 +400,8 @@ def _heads(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
     def read(rows: Rows, found: list[Any]) -> None:
         for place, _ in fetches:
             found[place] = Fetched(Head())
-        for number, *row in rows:
-            place, op = fetches[number - 1]
+        for row in rows:
+            place, op = fetches[row[-1] - 1]
             found[place] = read_head(op, row)
 
     return Statement(queries.fetch_heads, _addresses([op.entity for _, op in fetches]), read)
@@ -447,8 +449,8 @@ def _tails(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
     def read(rows: Rows, found: list[Any]) -> None:
         for place, _ in fetches:
             found[place] = Fetched(Head())
-        for number, *row in rows:
-            place, op = fetches[number - 1]
+        for row in rows:
+            place, op = fetches[row[-1] - 1]
             found[place] = read_tail(op, row)
 
     params = (*_addresses([op.entity for op in ops]), lasts)

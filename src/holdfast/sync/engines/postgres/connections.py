@@ -13,18 +13,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
-from psycopg import Connection, Cursor
+from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
 from holdfast.engines.postgres.arrays import register
 from holdfast.engines.postgres.failures import is_from_pooler, logger
 from holdfast.engines.postgres.settings import Settings
 from holdfast.engines.postgres.waiting import bounded
+from holdfast.engines.postgres.wire import PREPARE_AFTER, Rows, Wire
 from holdfast.patience import at_most
 
-Rows = list[tuple[Any, ...]]
+Statement = tuple[str, Sequence[Any]]
 
-PREPARE_AFTER = 2  # uses of a statement on a connection before it is prepared
 ANSWER_SECONDS = 4.5  # a round trip takes less, or its connection is given up
 SNAPSHOT_SECONDS = 60.0  # the same for a page of a backup, which nobody waits for
 
@@ -34,7 +34,8 @@ class Link(Connection[tuple[Any, ...]]):
 
     answer_by = 0.0  # by this clock; 0: whenever it comes
     clock: Callable[[], float]
-    asker: Cursor[tuple[Any, ...]]  # for single statements: making one takes longer than asking
+    wire: Wire  # for single statements
+    news: Callable[[], bool]  # whether the server has said something unasked
 
     def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
         if self.answer_by:
@@ -58,7 +59,7 @@ class Pool:
         self._free = threading.Semaphore(size)
         self._idle: list[Link] = []
 
-    def run(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:
+    def run(self, statements: Sequence[Statement]) -> list[Rows]:
         """The rows of each statement, in one round trip. All of them are one transaction.
 
         Raises the driver's error, or `Cut` if the server may have acted all the same.
@@ -74,18 +75,21 @@ class Pool:
                 raise
             raise Cut(error) from error
         finally:
-            if link is not None:
-                if _is_well(link):
-                    self._idle.append(link)
-                else:
-                    link.close()
-            self._free.release()
+            self._take_back(link)
+
+    def _take_back(self, link: Link | None) -> None:
+        if link is not None:
+            if _is_well(link):
+                self._idle.append(link)
+            else:
+                link.pgconn.finish()
+        self._free.release()
 
     def _pop(self) -> Link | None:
         """One that is well, as far as can be told without asking the server."""
         while self._idle:
             link = self._idle.pop()
-            if not _has_news(link):
+            if not (link.closed or link.news()):
                 return link
             link.pgconn.finish()  # ended by the server while nobody used it
         return None
@@ -105,7 +109,7 @@ class Snapshot:
         self._link.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         self._link.execute("SELECT 1")  # the moment is that of the first look
 
-    def run(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:
+    def run(self, statements: Sequence[Statement]) -> list[Rows]:
         self._link.answer_by = self._link.clock() + SNAPSHOT_SECONDS
         return _ask(self._link, statements)
 
@@ -129,7 +133,8 @@ def connect(settings: Settings) -> Link:
         link = _connect(settings)
     link.clock = settings.world.monotonic
     register(link)
-    link.asker = link.cursor(binary=True)
+    link.wire = Wire(link)
+    link.news = _news_of(link)
     return link
 
 
@@ -141,11 +146,9 @@ def _connect(settings: Settings) -> Link:
     )
 
 
-def _ask(link: Link, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[Rows]:
+def _ask(link: Link, statements: Sequence[Statement]) -> list[Rows]:
     if len(statements) == 1:
-        query, params = statements[0]
-        link.asker.execute(query, params)
-        return [link.asker.fetchall()]
+        return [link.wait(link.wire.ask(*statements[0]))]
     cursors = [link.cursor(binary=True) for _ in statements]
     with link.pipeline():
         for cursor, (query, params) in zip(cursors, statements, strict=True):
@@ -157,12 +160,11 @@ def _is_well(link: Link) -> bool:
     return not link.closed and link.pgconn.transaction_status == TransactionStatus.IDLE
 
 
-def _has_news(link: Link) -> bool:
+def _news_of(link: Link) -> Callable[[], bool]:
     """Whether the server has said something unasked: mostly that it has ended the connection."""
-    if link.closed:
-        return True
+    fileno = link.pgconn.socket
     if not hasattr(select, "poll"):  # Windows
-        return bool(select.select([link.pgconn.socket], [], [], 0)[0])
+        return lambda: bool(select.select([fileno], [], [], 0)[0])
     poll = select.poll()
-    poll.register(link.pgconn.socket, select.POLLIN)
-    return bool(poll.poll(0))
+    poll.register(fileno, select.POLLIN)
+    return lambda: bool(poll.poll(0))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import psycopg
 from psycopg import errors
@@ -22,17 +21,22 @@ from holdfast.engines.postgres.listener_sync import Listener, Waiter
 from holdfast.engines.postgres.schema import Queries, pending, quoted, script
 from holdfast.engines.postgres.settings import Settings
 from holdfast.engines.postgres.statements import Batch, versions
-from holdfast.errors import SchemaError
+from holdfast.engines.postgres.wire import Rows
+from holdfast.errors import HoldfastError, SchemaError
 from holdfast.ops import Entity, Op, Outcome
-from holdfast.sync.engines.postgres.connections import Cut, Link, Pool, Snapshot, connect
+from holdfast.sync.engines.postgres.connections import (
+    Cut,
+    Link,
+    Pool,
+    Snapshot,
+    Statement,
+    connect,
+)
 
 PURGED_TOGETHER = 200  # entities in one transaction
 RETRIES = 5  # of a batch that the database gave up to resolve a deadlock
 FIRST_POLL, LONGEST_POLL = 0.02, 0.25  # seconds between looks while waiting for a change
 LONGEST_LISTEN = 2.0  # the same while listening
-
-Statement = tuple[str, Sequence[Any]]
-Rows = list[tuple[Any, ...]]
 
 
 class PostgresEngine:
@@ -103,20 +107,23 @@ class PostgresEngine:
     def _round_trip(self, statements: Sequence[Statement], writes: bool) -> list[Rows]:
         """With every failure as one of our errors."""
         assert self._pool is not None, "open() comes first"
-        safe, schema = self._settings.safe, self._settings.schema
         retries = 0
         while True:
             try:
                 return self._pool.run(statements)
-            except Cut as cut:
-                applied = "unknown" if writes else "no"
-                raise explain(cut.error, applied, safe, schema) from cut.error  # type: ignore[arg-type]
-            except RETRIED as error:
+            except (Cut, psycopg.Error) as error:
                 retries += 1
-                if retries > RETRIES:
-                    raise explain(error, "no", safe, schema) from error
-            except psycopg.Error as error:
-                raise explain(error, "no", safe, schema) from error
+                if not isinstance(error, RETRIED) or retries > RETRIES:
+                    failure = self._failure(error, writes)
+                    raise failure from failure.__cause__
+
+    def _failure(self, error: Cut | psycopg.Error, writes: bool) -> HoldfastError:
+        """One of our errors: what became of the batch, and why."""
+        cause, applied = (error.error, writes) if isinstance(error, Cut) else (error, False)
+        safe, schema = self._settings.safe, self._settings.schema
+        failure = explain(cause, "unknown" if applied else "no", safe, schema)
+        failure.__cause__ = cause
+        return failure
 
     @contextmanager
     def snapshot(self) -> Iterator[SyncReader]:
