@@ -4,7 +4,7 @@
 -- name: head
 -- One entity's row; `Row` in session.py has the same columns in the same order.
 SELECT id, owner, status, label, due, sweep_at, stale, life, retain, expires, created, updated, version,
-       stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until
+       stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until, restored
 FROM entities WHERE namespace = ? AND kind = ? AND name = ?;
 
 -- name: head_and_tail
@@ -46,13 +46,16 @@ WHERE id = ?;
 -- All other columns: no index is touched.
 UPDATE entities SET life = ?, retain = ?, expires = ?, created = ?, updated = ?, version = ?,
     stamp = ?, base = ?, base_stamp = ?, live = ?, commits = ?, dropped = ?, token = ?, nonce = ?,
-    holder = ?, granted = ?, until = ?
+    holder = ?, granted = ?, until = ?, restored = ?
 WHERE id = ?;
 
 -- name: head_to_append
--- What a plain append needs to know.
-SELECT id, owner, sweep_at, life, retain, expires, version, live, commits, until
-FROM entities WHERE namespace = ? AND kind = ? AND name = ?;
+-- What a plain append needs to know; the last column says whether its op may be known already.
+-- The + keeps the planner from walking through the whole conversation instead.
+SELECT id, owner, sweep_at, life, retain, expires, version, live, commits, until,
+       EXISTS (SELECT 1 FROM log l WHERE l.op = ?1 AND +l.entity = e.id)
+       OR EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op = ?1)
+FROM entities e WHERE namespace = ?2 AND kind = ?3 AND name = ?4;
 
 -- name: save_appended
 -- What a plain append changes.
@@ -159,14 +162,30 @@ RETURNING version;
 DELETE FROM documents WHERE entity = ? AND life = ? AND name = ?;
 
 -- name: known_op
-SELECT version, at, rest FROM ops WHERE entity = ? AND op = ?;
+-- What is known of an op: its own row, or the last entry of the append it was.
+SELECT version, at, rest FROM ops WHERE entity = ?1 AND op = ?2
+UNION ALL
+SELECT seq, at, NULL FROM log WHERE op = ?2 AND +entity = ?1 AND life = ?3 AND seq > ?4;
 
 -- name: remember_op
-INSERT INTO ops (entity, op, n, at, version, rest) VALUES (?, ?, ?, ?, ?, ?);
+-- Replaces what a trim in the same commit has kept of it.
+INSERT OR REPLACE INTO ops (entity, op, n, at, version, rest) VALUES (?, ?, ?, ?, ?, ?);
 
--- name: claim_op
--- Remembers an op, or does nothing because it is known.
-INSERT OR IGNORE INTO ops (entity, op, n, at, version) VALUES (?, ?, ?, ?, ?);
+-- name: keep_last_ops
+-- Entries are about to go: their ops stay, at least so many of the newest …
+INSERT OR IGNORE INTO ops (entity, op, n, at, version)
+SELECT entity, op, ?, at, seq FROM log
+WHERE entity = ? AND life = ? AND seq > ? AND seq <= ? AND op IS NOT NULL
+ORDER BY seq DESC LIMIT ?;
+
+-- name: keep_recent_ops
+-- … and, of more of them, those after a time.
+INSERT OR IGNORE INTO ops (entity, op, n, at, version)
+SELECT entity, op, n, at, seq FROM
+    (SELECT entity, op, ? AS n, at, seq FROM log
+     WHERE entity = ? AND life = ? AND seq > ? AND seq <= ? AND op IS NOT NULL
+     ORDER BY seq DESC LIMIT ?)
+WHERE at > ?;
 
 -- name: forget_ops
 DELETE FROM ops WHERE entity = ? AND n <= ? AND (at <= ? OR n <= ?);

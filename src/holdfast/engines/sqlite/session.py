@@ -103,6 +103,7 @@ class Row(msgspec.Struct):
     holder: str = ""
     granted: float = 0.0
     until: float = 0.0
+    restored: int = 0
 
     def exists(self, now: float) -> bool:
         return self.expires is None or now < self.expires
@@ -148,7 +149,7 @@ class Row(msgspec.Struct):
             self.holder
         ) = ""
         self.due = self.retain = None
-        self.version = self.base = self.live = 0
+        self.version = self.base = self.live = self.restored = 0
         self.until = 0.0
 
     def restart_retention(self, now: float) -> None:
@@ -173,7 +174,6 @@ class Session:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._run = connection.cursor().execute
-        self._changes = connection.changes
 
     def _rows(self, query: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         return self._run(query, args).fetchall()  # to the end: an open cursor pins the WAL
@@ -232,36 +232,36 @@ class Session:
     # --- commit ---------------------------------------------------------------------
 
     def _append_plain(self, commit: Commit, now: float) -> CommitOutcome | None:
-        """A turn added to a conversation that exists: four statements instead of six.
+        """Messages added to a conversation that exists: three statements.
 
         None: it is something else, and nothing was written.
         """
         write = commit.writes[0]
-        if type(write) is not Append or write.key is not None or len(write.bodies) != 2:
+        if type(write) is not Append or write.key is not None:
             return None
         if len(commit.writes) > 1 or commit.checks or commit.reading:
             return None
-        rows = self._rows(sql.head_to_append, commit.entity)
+        op = commit.op
+        rows = self._rows(sql.head_to_append, (op, *commit.entity))
         if not rows:
             return None
-        id_, owner, sweep_at, life, retain, expires, version, live, commits, until = rows[0]
+        id_, owner, sweep_at, life, retain, expires, version, live, commits, until, known = rows[0]
         if expires is not None and expires <= now:
             return None
         if commit.owner is not None and commit.owner != owner:
             return NotYours()
+        if known:
+            return None
         if retain is not None:
             expires = max(now + retain, until)
             if sweep_at is None or not 0 <= expires + GRACE - sweep_at <= GRACE / 10:
                 return None
-        n, seq, op = commits + 1, version + 2, commit.op
+        n, count = commits + 1, len(write.bodies)
         if n % FORGET_EVERY == 0:
             return None
-        self._run(sql.claim_op, (id_, op, n, now, seq))
-        if not self._changes():
-            return None
-        first = (id_, life, seq - 1, now, write.bodies[0])
-        self._run(sql.append_two, (*first, id_, life, seq, now, op, None, None, write.bodies[1]))
-        self._run(sql.save_appended, (expires, now, seq, op, live + 2, n, id_))
+        self._insert_entries(id_, life, version, write, op, now)
+        seq = version + count
+        self._run(sql.save_appended, (expires, now, seq, op, live + count, n, id_))
         return Applied(seq, op, now)
 
     def _commit(self, commit: Commit, now: float) -> CommitOutcome:
@@ -294,11 +294,11 @@ class Session:
             ((id_,),) = self._rows(sql.insert_head + " RETURNING id", args)
             row = Row(id_)
         elif not exists:
-            row.begin_life()
+            self._begin_life(row, now)
         first = commit.writes[0]
         if type(first) is Drop:
             if exists:
-                row.begin_life()
+                self._begin_life(row, now)
             return self._drop(row, commit, before, now)
         if type(first) is Restore:
             return self._restore(row, exists, first, before, now)
@@ -307,7 +307,7 @@ class Session:
     def _known(
         self, row: Row, exists: bool, commit: Commit, before: dict[str, Value], now: float
     ) -> Duplicate | KeyReused | None:
-        rows = self._rows(sql.known_op, (row.id, commit.op))
+        rows = self._rows(sql.known_op, (row.id, commit.op, row.life, row.restored))
         if rows:
             version, at, rest = rows[0]
             first = Applied(version, commit.op, at) if rest is None else _decode_applied(rest)
@@ -366,6 +366,7 @@ class Session:
             setattr(row, name, getattr(head, name))
         row.stamp, row.base, row.base_stamp = head.stamp, head.base, head.base_stamp
         row.commits, row.dropped = head.commits, max(row.dropped, head.dropped)
+        row.restored = head.version
         row.set_lease(Lease(max(row.token, head.token), "", "", 0.0, 0.0))
         row.set_expiry(head.expires)
         row.live += restore(self._run, sql, row.id, row.life, write)
@@ -441,26 +442,41 @@ class Session:
             _set_head(row, write, now)
 
     def _append(self, row: Row, write: Append, op: str, now: float) -> None:
-        bodies, key = write.bodies, write.key
-        digest = None if key is None else digest_of(bodies)
-        id_, life, seq = row.id, row.life, row.version
-        if len(bodies) == 2:
-            first = (id_, life, seq + 1, now, bodies[0])
-            self._run(sql.append_two, (*first, id_, life, seq + 2, now, op, key, digest, bodies[1]))
-        else:
-            for number, body in enumerate(bodies[:-1], seq + 1):
-                self._run(sql.append_one, (id_, life, number, now, None, None, None, body))
-            last = seq + len(bodies)
-            self._run(sql.append_one, (id_, life, last, now, op, key, digest, bodies[-1]))
-        row.version = seq + len(bodies)
-        row.live += len(bodies)
+        self._insert_entries(row.id, row.life, row.version, write, op, now)
+        row.version += len(write.bodies)
+        row.live += len(write.bodies)
         row.stamp = op
         row.restart_retention(now)
+
+    def _insert_entries(
+        self, id_: int, life: int, version: int, write: Append, op: str, now: float
+    ) -> None:
+        bodies, key = write.bodies, write.key
+        digest = None if key is None else digest_of(bodies)
+        last = version + len(bodies)
+        if len(bodies) == 2:
+            first = (id_, life, last - 1, now, bodies[0])
+            self._run(sql.append_two, (*first, id_, life, last, now, op, key, digest, bodies[1]))
+            return
+        for number, body in enumerate(bodies[:-1], version + 1):
+            self._run(sql.append_one, (id_, life, number, now, None, None, None, body))
+        self._run(sql.append_one, (id_, life, last, now, op, key, digest, bodies[-1]))
+
+    def _begin_life(self, row: Row, now: float) -> None:
+        self._keep_ops(row, row.version, now)
+        row.begin_life()
+
+    def _keep_ops(self, row: Row, upto: int, now: float) -> None:
+        """Remember appends apart from their entries up to here, which are about to go."""
+        entries = (row.commits, row.id, row.life, max(row.base, row.restored), upto)
+        self._run(sql.keep_last_ops, (*entries, OPS_KEPT))
+        self._run(sql.keep_recent_ops, (*entries, OPS_MOST, now - OPS_SECONDS))
 
     def _trim(self, row: Row, upto: int, now: float) -> None:
         if upto <= row.base:
             return
         stamp = self._stamp_at(row, upto) or ""
+        self._keep_ops(row, upto, now)
         ((removed,),) = self._rows(sql.count_upto, (row.id, row.life, upto))
         self._run(sql.trim_rows, (row.id, row.life, upto, now - KEY_SECONDS))
         self._run(sql.trim_bodies, (row.id, row.life, upto))
@@ -468,11 +484,12 @@ class Session:
         row.live -= removed
 
     def _remember(self, row: Row, op: str, outcome: Applied | None, now: float) -> None:
-        """Keep the op; `None` stands for a plain append, which its version says all about."""
+        """Keep the op. `None` stands for a plain append, of which the log says all."""
         row.commits += 1
         n = row.commits
-        rest = None if outcome is None else _encode(outcome).decode()
-        self._run(sql.remember_op, (row.id, op, n, now, row.version, rest))
+        if outcome is not None:
+            rest = _encode(outcome).decode()
+            self._run(sql.remember_op, (row.id, op, n, now, row.version, rest))
         if n % FORGET_EVERY == 0:
             self._run(sql.forget_ops, (row.id, n - OPS_KEPT, now - OPS_SECONDS, n - OPS_MOST))
 
