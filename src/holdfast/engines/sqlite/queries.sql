@@ -2,7 +2,7 @@
 -- from fixed clauses. Values are always bound.
 
 -- name: head
--- One entity's row; `Row` in session.py has the same columns in the same order.
+-- One entity's row; `Row` in rows.py has the same columns in the same order.
 SELECT id, owner, status, label, due, sweep_at, stale, life, retain, expires, created, updated, version,
        stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until, restored
 FROM entities WHERE namespace = ? AND kind = ? AND name = ?;
@@ -10,8 +10,9 @@ FROM entities WHERE namespace = ? AND kind = ? AND name = ?;
 -- name: head_and_tail
 -- A conversation's head and its newest entries as newline-joined text, in one statement: half the
 -- time of reading row by row. Right only if no entry was removed; the caller checks `live`.
-SELECT id, owner, status, label, due, sweep_at, stale, life, retain, expires, created, updated, version,
-       stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until,
+-- The columns of the head are those that `head_of` in rows.py takes.
+SELECT owner, status, label, due, retain, expires, created, updated, version, stamp, base, live,
+       commits, life, dropped, token, nonce, holder, granted, until,
        (SELECT group_concat(body, char(10)) FROM
            (SELECT body FROM log
             WHERE entity = e.id AND life = e.life AND seq > max(e.version - ?, e.base)
@@ -20,19 +21,11 @@ FROM entities e WHERE namespace = ? AND kind = ? AND name = ?;
 
 -- name: head_and_document
 -- An entity's head with one of its documents, in one statement (NULLs where it is missing).
-SELECT e.id, owner, status, label, due, sweep_at, stale, e.life, retain, expires, created, e.updated,
-       e.version, e.stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted,
-       until, d.name, d.value, d.version, d.stamp, d.updated, d.log
+SELECT owner, status, label, due, retain, expires, created, e.updated, e.version, e.stamp, base, live,
+       commits, e.life, dropped, token, nonce, holder, granted, until,
+       d.name, d.value, d.version, d.stamp, d.updated, d.log
 FROM entities e LEFT JOIN documents d ON d.entity = e.id AND d.life = e.life AND d.name = ?
 WHERE namespace = ? AND kind = ? AND e.name = ?;
-
--- name: head_and_documents
--- The same with all of them.
-SELECT e.id, owner, status, label, due, sweep_at, stale, e.life, retain, expires, created, e.updated,
-       e.version, e.stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted,
-       until, d.name, d.value, d.version, d.stamp, d.updated, d.log
-FROM entities e LEFT JOIN documents d ON d.entity = e.id AND d.life = e.life
-WHERE namespace = ? AND kind = ? AND e.name = ? ORDER BY d.name;
 
 -- name: insert_head
 INSERT INTO entities (namespace, kind, name, owner, created, updated) VALUES (?, ?, ?, ?, ?, ?);
@@ -66,8 +59,9 @@ WHERE id = ?;
 INSERT INTO log (entity, life, seq, at, op, key, digest, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: append_two
--- A turn is mostly a question and an answer: one statement for both.
-INSERT INTO log (entity, life, seq, at, op, key, digest, body)
+-- A turn is mostly a question and an answer: one statement for both. A failure undoes the whole
+-- batch anyway: OR FAIL spares SQLite the copies of pages that undoing this statement would need.
+INSERT OR FAIL INTO log (entity, life, seq, at, op, key, digest, body)
 VALUES (?, ?, ?, ?, NULL, NULL, NULL, ?), (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: by_key
@@ -144,7 +138,8 @@ UPDATE log SET body = NULL WHERE entity = ? AND life = ? AND seq <= ? AND body I
 UPDATE log SET body = ? WHERE entity = ? AND life = ? AND seq = ? AND seq > ? AND body IS NOT NULL;
 
 -- name: document
-SELECT value, version, stamp, updated, log FROM documents WHERE entity = ? AND life = ? AND name = ?;
+-- The documents of an entity; the caller adds the name.
+SELECT name, value, version, stamp, updated, log FROM documents WHERE entity = ?1 AND life = ?2;
 
 -- name: all_documents
 SELECT name, value, version, stamp, updated, log FROM documents
