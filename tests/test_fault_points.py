@@ -42,6 +42,9 @@ class VirtualWorld(World):
         self._ids += 1
         return f"id-{self._ids}"
 
+    def new_op(self) -> str:
+        return self.new_id()
+
     async def pause(self, seconds: float) -> None:
         self._passed += seconds
         await asyncio.sleep(0)

@@ -512,8 +512,10 @@ WRITES = (Commit, Sweep)  # operations that change the store; the others only re
 
 def check_shape(commit: Commit) -> None:
     """Refuse a commit that no engine could give a clear meaning: a mistake in the caller."""
-    if len(commit.writes) == 1 and type(commit.writes[0]) is not Append:
-        return
+    if len(commit.writes) == 1:
+        only = commit.writes[0]
+        if type(only) is not Append or only.bodies:
+            return
     seen: set[object] = set()
     for write in commit.writes:
         what: object = type(write)

@@ -13,10 +13,18 @@ import random
 import socket
 import threading
 import time
+from binascii import b2a_base64
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+# The digits of base 64 in the order of their values, so that text sorts as the bytes do.
+_IN_ORDER = bytes.maketrans(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
+    b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz",
+)
+_48_BITS = (1 << 48) - 1
 
 
 class Ticker:
@@ -74,6 +82,16 @@ class World:
     def new_id(self) -> str:
         """A fresh id of 96 random bits, as 16 characters."""
         return base64.urlsafe_b64encode(os.urandom(12)).decode("ascii")
+
+    def new_op(self) -> str:
+        """A fresh id for a commit: the time in milliseconds, then 48 random bits.
+
+        Later ones sort after earlier ones, so that an index of them grows at one end. Nothing
+        but that relies on the time.
+        """
+        moment = int(self.now() * 1000) & _48_BITS
+        digits = b2a_base64(moment.to_bytes(6, "big") + os.urandom(6), newline=False)
+        return digits.translate(_IN_ORDER).decode("ascii")
 
     def ticker(self, step: Callable[[], float | None], name: str) -> Ticker:
         """Something that happens again and again beside everything else."""

@@ -31,7 +31,7 @@ class Ties(NamedTuple):
 
 
 NO_TIES = Ties()
-TALKING = frozenset({"user", "assistant", "system", "developer"})
+TALKING = ("user", "assistant", "system", "developer")  # no set: a role may be anything
 TYING = frozenset({"type", "tool_calls", "tool_call_id", "function_call"})
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from math import inf
 from typing import Protocol
 
 from holdfast.engine import SyncEngine
@@ -46,6 +47,7 @@ class Renewals:
         self._world = world
         self._lock = threading.Lock()
         self._next: dict[Renewable, float] = {}  # when to renew, by the monotonic clock
+        self._looks_at = inf  # when the ticker looks next, unless woken: for nothing, perhaps
         self._ticker: Ticker | None = None
         self._open = False
         self.leases_lost = 0
@@ -53,11 +55,15 @@ class Renewals:
 
     def add(self, lease: Renewable, asked: float) -> None:
         """Renew this one every third of its ttl; it was asked for at this monotonic time."""
+        at = asked + lease.ttl / 3  # in the past, if the answer took that long
         with self._lock:
-            self._next[lease] = asked + lease.ttl / 3  # at once, if the answer took that long
+            self._next[lease] = at
             if self._ticker is None:
                 self._ticker = self._world.ticker(self._step, "holdfast-leases")
-        self._ticker.wake()
+            # Waking a thread costs more than the rest of a short task: only if it would be late.
+            late, self._looks_at = at < self._looks_at, min(at, self._looks_at)
+        if late:
+            self._ticker.wake()
 
     def remove(self, lease: Renewable) -> None:
         """Stop renewing this one; nothing happens if it is not renewed any more."""
@@ -68,6 +74,7 @@ class Renewals:
         with self._lock:
             ticker, self._ticker = self._ticker, None
             self._next.clear()
+            self._looks_at = inf
         if ticker is not None:
             ticker.stop()
         if self._open:
@@ -86,9 +93,10 @@ class Renewals:
         if due:
             self._renew(list(due.values()), now)
         with self._lock:
+            self._looks_at = min(self._next.values(), default=inf)
             if not self._next:
                 return None
-            return max(0.0, min(self._next.values()) - self._world.monotonic())
+            return max(0.0, self._looks_at - self._world.monotonic())
 
     def _renew(self, due: list[Renewable], now: float) -> None:
         try:

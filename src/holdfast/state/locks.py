@@ -117,7 +117,7 @@ async def acquire(
     while True:
         asked = world.monotonic()
         take = (Acquire(nonce, ttl, scope.holder), *writes)
-        outcome = await ask(scope, Commit(entity, world.new_id(), take, checks, owner, retain))
+        outcome = await ask(scope, Commit(entity, world.new_op(), take, checks, owner, retain))
         if not isinstance(outcome, Held):
             lease = stored(outcome, entity).lease
             assert lease is not None

@@ -138,7 +138,7 @@ class Scope:
 
         One that gives a lease back must not be forgotten: everybody would wait for the ttl.
         """
-        commit = Commit(entity, self.world.new_id(), writes, checks)
+        commit = Commit(entity, self.world.new_op(), writes, checks)
         # async only: begin
         return (await asyncio.shield(self.behind(self._execute_though_open((commit,)))))[0]
         # async only: end
@@ -206,7 +206,7 @@ class Scope:
             writes: tuple[Write, ...] = (Release(holding.token, holding.nonce),)
             if holding.keeps_due:
                 writes = (*writes, SetHead(due_in=0))
-            commits[holding.entity] = Commit(holding.entity, self.world.new_id(), writes)
+            commits[holding.entity] = Commit(holding.entity, self.world.new_op(), writes)
         if not commits:
             return
         try:
@@ -249,7 +249,7 @@ class Scope:
         op: str | None = None,
     ) -> Outcome:
         """One commit, with a fresh op unless given one, as the engine answered it."""
-        op = op or self.world.new_id()
+        op = op or self.world.new_op()
         commit = Commit(entity, op, writes, checks, owner, retain, reading)
         return (await self.execute((commit,)))[0]
 

@@ -106,7 +106,7 @@ class Thread:
             messages = tuple(map(scope.redact, messages))
         commit = Commit(
             self._entity,
-            scope.world.new_id(),
+            scope.world.new_op(),
             (Append(encode_messages(messages, scope.limits), key),),
             () if expect is None and fence is None else self._checks(expect, fence),
             self._user,

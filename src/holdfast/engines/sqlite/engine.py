@@ -12,6 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from queue import SimpleQueue
+from typing import TypeGuard
 
 import apsw
 
@@ -21,11 +22,19 @@ from holdfast.engines.sqlite.engine_sync import SqliteEngine as BlockingEngine
 from holdfast.engines.sqlite.file import READ_BUSY_SECONDS, File, Writer
 from holdfast.engines.sqlite.session import Session
 from holdfast.engines.sqlite.snapshots import Snapshot
-from holdfast.ops import WRITES, Entity, Op, Outcome
+from holdfast.ops import WRITES, Append, Commit, Entity, Op, Outcome
 
 POLL = 0.01  # seconds between looks at the file's change counter while waiting
 
-Job = tuple[Sequence[Op], asyncio.AbstractEventLoop, "asyncio.Future[list[Outcome]]"]
+INLINE = 256 << 10  # characters of messages that are worth staging on the event loop
+
+# What to do (operations, or the outcomes of what was staged), and whom to tell.
+Job = tuple[
+    Sequence[Op] | None,
+    list[Outcome] | None,
+    asyncio.AbstractEventLoop,
+    "asyncio.Future[list[Outcome]]",
+]
 
 
 class SqliteEngine:
@@ -56,7 +65,7 @@ class SqliteEngine:
         thread, self._thread = self._thread, None
         reader, self._reader = self._reader, None
         if thread is not None:
-            thread.jobs.put(None)
+            thread.stop()
             await asyncio.to_thread(thread.join)
         if reader is not None:
             reader.close(True)
@@ -85,7 +94,7 @@ class SqliteEngine:
         assert self._thread is not None, "open() comes first"
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Outcome]] = loop.create_future()
-        self._thread.jobs.put((ops, loop, future))
+        self._thread.hand_over(ops, loop, future)
         return await future
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
@@ -155,15 +164,46 @@ class _WriterThread(threading.Thread):
 
     def __init__(self, file: File) -> None:
         super().__init__(name="holdfast-sqlite-writer", daemon=True)
-        self.jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._given = 0  # jobs; counted by the loop
+        self._done = 0  # counted by the thread
         self._writer = Writer(file)
         self._checkpoints = Checkpoints(file)
 
-    def run(self) -> None:
-        while (job := self.jobs.get()) is not None:
-            ops, loop, future = job
+    def hand_over(
+        self,
+        ops: Sequence[Op],
+        loop: asyncio.AbstractEventLoop,
+        future: asyncio.Future[list[Outcome]],
+    ) -> None:
+        """Called on the loop. A batch of appends is staged here while the thread has nothing to do.
+
+        Each statement takes some microseconds, but on the thread it would wait for the loop to let
+        go of the interpreter before and after. What the thread then does, the COMMIT, needs no
+        interpreter: meanwhile the loop serves the callers of the batch before.
+        """
+        staged = None
+        if self._given == self._done and len(ops) > 1 and are_small_appends(ops):
             try:
-                outcomes = self._writer.write(ops)  # type: ignore[arg-type]
+                staged = self._writer.stage_at_once(ops)
+            except Exception as error:
+                future.set_exception(error)
+                return
+        self._given += 1
+        self._jobs.put((None if staged is not None else ops, staged, loop, future))
+
+    def stop(self) -> None:
+        """No further job; those that were handed over are done first."""
+        self._jobs.put(None)
+
+    def run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            ops, staged, loop, future = job
+            try:
+                if staged is not None:
+                    outcomes = self._writer.commit(staged)
+                else:
+                    outcomes = self._writer.write(ops)  # type: ignore[arg-type]
             except BaseException as error:
                 _call(loop, _fail, future, error)
             else:
@@ -171,8 +211,23 @@ class _WriterThread(threading.Thread):
             self._checkpoints.consider(self._writer.wal_pages)
             if self._checkpoints.end_is_due():
                 self._writer.end_checkpoint()
+            self._done += 1
         self._writer.close()
         self._checkpoints.close()
+
+
+def are_small_appends(ops: Sequence[Op]) -> TypeGuard[Sequence[Commit]]:
+    """Whether these are plain appends, and not so much that the loop would be held up."""
+    size = 0
+    for op in ops:
+        if type(op) is not Commit or len(op.writes) != 1:
+            return False
+        write = op.writes[0]
+        if type(write) is not Append:
+            return False
+        for body in write.bodies:
+            size += len(body)
+    return size <= INLINE
 
 
 def _call(

@@ -213,9 +213,29 @@ class Writer:
                 check_shape(op)
         connection = self._connection or self._connect()
         self._begin(connection)
+        return self.commit(self._stage(connection, ops))
+
+    def stage_at_once(self, ops: Sequence[CommitOp]) -> list[Outcome] | None:
+        """The outcomes that the batch will have once `commit` was called, without waiting.
+
+        None: it has to be written the other way, and nothing was begun.
+        """
+        connection = self._connection
+        if connection is None:
+            return None
+        for op in ops:
+            check_shape(op)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except apsw.Error:
+            return None  # another process writes, or what is wrong will show again
+        return self._stage(connection, ops)
+
+    def _stage(self, connection: apsw.Connection, ops: Sequence[CommitOp | Sweep]) -> list[Outcome]:
+        """Everything but the COMMIT. A failure rolls back."""
         now = self._file.world.now()
         try:
-            outcomes = [self._session.write(op, now) for op in ops]
+            return [self._session.write(op, now) for op in ops]
         except BaseException as error:
             number = connection.system_errno
             # After SQLITE_FULL the transaction may already be gone.
@@ -227,6 +247,11 @@ class Writer:
                 what = f"{type(error).__name__}: {error}"
                 raise StoreUnavailable(f"{self._file.path}: {what}", applied="no") from error
             raise
+
+    def commit(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Make what was staged durable; gives the outcomes back when it is."""
+        connection = self._connection
+        assert connection is not None, "staged before"
         try:
             connection.execute("COMMIT")
         except apsw.Error as error:

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from holdfast.codec import decode, encode
-from holdfast.engines.leases import masked
-from holdfast.ops import Entity, Found, Head, Lease, List, Listed, Value
+from holdfast.engines.sqlite.rows import head_of
+from holdfast.ops import Entity, Found, Head, List, Listed, Value
 
 Rows = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
 Documents = Callable[[int, int, Sequence[str]], dict[str, Value]]
@@ -90,9 +90,8 @@ def _select(
 
 
 def _found(row: tuple[Any, ...], op: List, now: float, documents: Documents) -> Found:
-    id_, kind, name, *head_columns, token, nonce, holder, granted, until = row
-    lease = masked(Lease(token, nonce, holder, granted, until)) if nonce else None
-    head = Head(True, *head_columns, lease)  # type: ignore[call-arg]  # columns of Head, in order
+    id_, kind, name = row[:3]
+    head = head_of(row[3:])
     if head.expires is not None and head.expires <= now:
         head = Head(commits=head.commits, life=head.life, dropped=head.dropped)
     values = documents(id_, head.life, op.documents) if op.documents else {}

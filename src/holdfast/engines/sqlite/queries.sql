@@ -2,16 +2,17 @@
 -- from fixed clauses. Values are always bound.
 
 -- name: head
--- One entity's row; `Row` in session.py has the same columns in the same order.
+-- One entity's row; `Row` in rows.py has the same columns in the same order.
 SELECT id, owner, status, label, due, sweep_at, stale, life, retain, expires, created, updated, version,
-       stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until
+       stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until, restored
 FROM entities WHERE namespace = ? AND kind = ? AND name = ?;
 
 -- name: head_and_tail
 -- A conversation's head and its newest entries as newline-joined text, in one statement: half the
 -- time of reading row by row. Right only if no entry was removed; the caller checks `live`.
-SELECT id, owner, status, label, due, sweep_at, stale, life, retain, expires, created, updated, version,
-       stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until,
+-- The columns of the head are those that `head_of` in rows.py takes.
+SELECT owner, status, label, due, retain, expires, created, updated, version, stamp, base, live,
+       commits, life, dropped, token, nonce, holder, granted, until,
        (SELECT group_concat(body, char(10)) FROM
            (SELECT body FROM log
             WHERE entity = e.id AND life = e.life AND seq > max(e.version - ?, e.base)
@@ -20,19 +21,11 @@ FROM entities e WHERE namespace = ? AND kind = ? AND name = ?;
 
 -- name: head_and_document
 -- An entity's head with one of its documents, in one statement (NULLs where it is missing).
-SELECT e.id, owner, status, label, due, sweep_at, stale, e.life, retain, expires, created, e.updated,
-       e.version, e.stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted,
-       until, d.name, d.value, d.version, d.stamp, d.updated, d.log
+SELECT owner, status, label, due, retain, expires, created, e.updated, e.version, e.stamp, base, live,
+       commits, e.life, dropped, token, nonce, holder, granted, until,
+       d.name, d.value, d.version, d.stamp, d.updated, d.log
 FROM entities e LEFT JOIN documents d ON d.entity = e.id AND d.life = e.life AND d.name = ?
 WHERE namespace = ? AND kind = ? AND e.name = ?;
-
--- name: head_and_documents
--- The same with all of them.
-SELECT e.id, owner, status, label, due, sweep_at, stale, e.life, retain, expires, created, e.updated,
-       e.version, e.stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted,
-       until, d.name, d.value, d.version, d.stamp, d.updated, d.log
-FROM entities e LEFT JOIN documents d ON d.entity = e.id AND d.life = e.life
-WHERE namespace = ? AND kind = ? AND e.name = ? ORDER BY d.name;
 
 -- name: insert_head
 INSERT INTO entities (namespace, kind, name, owner, created, updated) VALUES (?, ?, ?, ?, ?, ?);
@@ -46,13 +39,16 @@ WHERE id = ?;
 -- All other columns: no index is touched.
 UPDATE entities SET life = ?, retain = ?, expires = ?, created = ?, updated = ?, version = ?,
     stamp = ?, base = ?, base_stamp = ?, live = ?, commits = ?, dropped = ?, token = ?, nonce = ?,
-    holder = ?, granted = ?, until = ?
+    holder = ?, granted = ?, until = ?, restored = ?
 WHERE id = ?;
 
 -- name: head_to_append
--- What a plain append needs to know.
-SELECT id, owner, sweep_at, life, retain, expires, version, live, commits, until
-FROM entities WHERE namespace = ? AND kind = ? AND name = ?;
+-- What a plain append needs to know; the last column says whether its op may be known already.
+-- The + keeps the planner from walking through the whole conversation instead.
+SELECT id, owner, sweep_at, life, retain, expires, version, live, commits, until,
+       EXISTS (SELECT 1 FROM log l WHERE l.op = ?1 AND +l.entity = e.id)
+       OR EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op = ?1)
+FROM entities e WHERE namespace = ?2 AND kind = ?3 AND name = ?4;
 
 -- name: save_appended
 -- What a plain append changes.
@@ -63,8 +59,9 @@ WHERE id = ?;
 INSERT INTO log (entity, life, seq, at, op, key, digest, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: append_two
--- A turn is mostly a question and an answer: one statement for both.
-INSERT INTO log (entity, life, seq, at, op, key, digest, body)
+-- A turn is mostly a question and an answer: one statement for both. A failure undoes the whole
+-- batch anyway: OR FAIL spares SQLite the copies of pages that undoing this statement would need.
+INSERT OR FAIL INTO log (entity, life, seq, at, op, key, digest, body)
 VALUES (?, ?, ?, ?, NULL, NULL, NULL, ?), (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: by_key
@@ -141,7 +138,8 @@ UPDATE log SET body = NULL WHERE entity = ? AND life = ? AND seq <= ? AND body I
 UPDATE log SET body = ? WHERE entity = ? AND life = ? AND seq = ? AND seq > ? AND body IS NOT NULL;
 
 -- name: document
-SELECT value, version, stamp, updated, log FROM documents WHERE entity = ? AND life = ? AND name = ?;
+-- The documents of an entity; the caller adds the name.
+SELECT name, value, version, stamp, updated, log FROM documents WHERE entity = ?1 AND life = ?2;
 
 -- name: all_documents
 SELECT name, value, version, stamp, updated, log FROM documents
@@ -159,14 +157,30 @@ RETURNING version;
 DELETE FROM documents WHERE entity = ? AND life = ? AND name = ?;
 
 -- name: known_op
-SELECT version, at, rest FROM ops WHERE entity = ? AND op = ?;
+-- What is known of an op: its own row, or the last entry of the append it was.
+SELECT version, at, rest FROM ops WHERE entity = ?1 AND op = ?2
+UNION ALL
+SELECT seq, at, NULL FROM log WHERE op = ?2 AND +entity = ?1 AND life = ?3 AND seq > ?4;
 
 -- name: remember_op
-INSERT INTO ops (entity, op, n, at, version, rest) VALUES (?, ?, ?, ?, ?, ?);
+-- Replaces what a trim in the same commit has kept of it.
+INSERT OR REPLACE INTO ops (entity, op, n, at, version, rest) VALUES (?, ?, ?, ?, ?, ?);
 
--- name: claim_op
--- Remembers an op, or does nothing because it is known.
-INSERT OR IGNORE INTO ops (entity, op, n, at, version) VALUES (?, ?, ?, ?, ?);
+-- name: keep_last_ops
+-- Entries are about to go: their ops stay, at least so many of the newest …
+INSERT OR IGNORE INTO ops (entity, op, n, at, version)
+SELECT entity, op, ?, at, seq FROM log
+WHERE entity = ? AND life = ? AND seq > ? AND seq <= ? AND op IS NOT NULL
+ORDER BY seq DESC LIMIT ?;
+
+-- name: keep_recent_ops
+-- … and, of more of them, those after a time.
+INSERT OR IGNORE INTO ops (entity, op, n, at, version)
+SELECT entity, op, n, at, seq FROM
+    (SELECT entity, op, ? AS n, at, seq FROM log
+     WHERE entity = ? AND life = ? AND seq > ? AND seq <= ? AND op IS NOT NULL
+     ORDER BY seq DESC LIMIT ?)
+WHERE at > ?;
 
 -- name: forget_ops
 DELETE FROM ops WHERE entity = ? AND n <= ? AND (at <= ? OR n <= ?);

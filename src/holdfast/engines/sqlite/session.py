@@ -6,17 +6,15 @@ any number of sessions, in any number of processes, may work on one file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-import apsw
 import msgspec
 
 from holdfast.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
-from holdfast.engines.leases import blocks, extend, grant, is_fenced, is_held, masked, released
-from holdfast.engines.sql import load
-from holdfast.engines.sqlite.listing import list_documents, list_entities
+from holdfast.engines.leases import blocks, extend, grant, is_fenced, is_held, released
+from holdfast.engines.sqlite.reading import Reading, sql
 from holdfast.engines.sqlite.restoring import restore
+from holdfast.engines.sqlite.rows import Row
 from holdfast.engines.sqlite.sweeping import sweep
 from holdfast.ops import (
     Absent,
@@ -32,22 +30,15 @@ from holdfast.ops import (
     DocumentAt,
     Drop,
     Duplicate,
-    Entry,
     Fence,
     Fenced,
-    Fetch,
-    Fetched,
     Head,
     Held,
     KeyReused,
     Lease,
-    List,
-    Listed,
-    Log,
     LogAt,
     NotDroppedSince,
     NotYours,
-    Op,
     Outcome,
     Put,
     Release,
@@ -64,119 +55,14 @@ from holdfast.ops import (
     digest_of,
 )
 
-sql = load("holdfast.engines.sqlite", "queries.sql")
-
 FORGET_EVERY = 256  # commits of an entity between two looks at its remembered ops
-NO_LIMIT = -1
-COLUMNS = 24  # of `Row`
-
-R = TypeVar("R")
 
 _encode = msgspec.json.Encoder().encode
 _decode_applied = msgspec.json.Decoder(Applied).decode
 
 
-class Row(msgspec.Struct):
-    """One row of `entities`, in the order of the `head` query."""
-
-    id: int
-    owner: str = ""
-    status: str = ""
-    label: str = ""
-    due: float | None = None
-    sweep_at: float | None = None
-    stale: int = 0
-    life: int = 0
-    retain: float | None = None
-    expires: float | None = None
-    created: float = 0.0
-    updated: float = 0.0
-    version: int = 0
-    stamp: str = ""
-    base: int = 0
-    base_stamp: str = ""
-    live: int = 0
-    commits: int = 0
-    dropped: float = 0.0
-    token: int = 0
-    nonce: str = ""
-    holder: str = ""
-    granted: float = 0.0
-    until: float = 0.0
-
-    def exists(self, now: float) -> bool:
-        return self.expires is None or now < self.expires
-
-    def lease(self) -> Lease | None:
-        """The last grant, released or not; None if there never was one."""
-        if not self.token:
-            return None
-        return Lease(self.token, self.nonce, self.holder, self.granted, self.until)
-
-    def set_lease(self, lease: Lease) -> None:
-        self.token, self.nonce, self.holder = lease.token, lease.nonce, lease.holder
-        self.granted, self.until = lease.granted, lease.until
-
-    def head(self, exists: bool = True) -> Head:
-        if not exists:
-            return Head(commits=self.commits, life=self.life, dropped=self.dropped)
-        return Head(
-            True,
-            self.owner,
-            self.status,
-            self.label,
-            self.due,
-            self.retain,
-            self.expires,
-            self.created,
-            self.updated,
-            self.version,
-            self.stamp,
-            self.base,
-            self.live,
-            self.commits,
-            self.life,
-            self.dropped,
-            masked(self.lease()) if self.nonce else None,
-        )
-
-    def begin_life(self) -> None:
-        """Only the remembered ops, the counters and the last token carry over."""
-        self.life += 1
-        self.stale = 1
-        self.owner = self.status = self.label = self.stamp = self.base_stamp = self.nonce = (
-            self.holder
-        ) = ""
-        self.due = self.retain = None
-        self.version = self.base = self.live = 0
-        self.until = 0.0
-
-    def restart_retention(self, now: float) -> None:
-        """It counts from now, but what somebody holds does not expire in their hands."""
-        if self.retain is not None:
-            self.set_expiry(max(now + self.retain, self.until))
-
-    def set_expiry(self, expires: float | None) -> None:
-        """`sweep_at` is indexed: it follows within a tenth of the grace, not at every append."""
-        self.expires = expires
-        if expires is None:
-            self.sweep_at = None
-        elif self.sweep_at is None or not 0 <= expires + GRACE - self.sweep_at <= GRACE / 10:
-            self.sweep_at = expires + GRACE
-
-    def indexed(self) -> tuple[Any, ...]:
-        return (self.owner, self.status, self.label, self.due, self.sweep_at, self.stale)
-
-
-class Session:
-    """Executes operations on a connection. Transactions are the caller's (`file.py`)."""
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._run = connection.cursor().execute
-        self._changes = connection.changes
-
-    def _rows(self, query: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        return self._run(query, args).fetchall()  # to the end: an open cursor pins the WAL
+class Session(Reading):
+    """Reads and writes on a connection. Transactions of writes are the caller's (`file.py`)."""
 
     def write(self, op: Commit | Sweep, now: float) -> Outcome:
         """One commit or sweep, inside a transaction."""
@@ -185,83 +71,37 @@ class Session:
         assert isinstance(op, Sweep)
         return sweep(self._rows, sql, op, now)
 
-    def read(self, op: Op, now: float) -> Outcome:
-        """One fetch or listing."""
-        outcome = self._read_at_once(op, now)
-        return self._snapshot(lambda: self._read(op, now)) if outcome is None else outcome
-
-    def read_all(self, ops: Sequence[Op], now: float) -> list[Outcome]:
-        """Several, which see one moment."""
-        if len(ops) == 1:
-            return [self.read(ops[0], now)]
-        return self._snapshot(lambda: self.read_in_transaction(ops, now))
-
-    def read_in_transaction(self, ops: Sequence[Op], now: float) -> list[Outcome]:
-        """Several, inside a transaction of the caller's."""
-        return [self._read_at_once(op, now) or self._read(op, now) for op in ops]
-
-    def _read_at_once(self, op: Op, now: float) -> Outcome | None:
-        """What takes one statement: the everyday load, the everyday get, a user's state."""
-        if type(op) is not Fetch:
-            return None
-        log = op.log
-        if log is None:
-            one = op.all_documents or len(op.documents) == 1
-            return self._fetch_documents(op, now) if one else None
-        simple = not (log.after or log.details or log.whole or op.documents or op.all_documents)
-        if simple and log.last is not None and log.upto is None:
-            return self._fetch_tail(op, log, log.last, now)
-        return None
-
-    def _read(self, op: Op, now: float) -> Outcome:
-        if type(op) is Fetch:
-            return self._fetch(op, now)
-        assert isinstance(op, List)
-        if op.within is None:
-            return list_entities(self._rows, op, now, self._documents)
-        return self._list_documents(op, now)
-
-    def _snapshot(self, read: Callable[[], R]) -> R:
-        """Several statements that see one moment."""
-        self._run("BEGIN")
-        try:
-            return read()
-        finally:
-            self._run("ROLLBACK")
-
-    # --- commit ---------------------------------------------------------------------
-
     def _append_plain(self, commit: Commit, now: float) -> CommitOutcome | None:
-        """A turn added to a conversation that exists: four statements instead of six.
+        """Messages added to a conversation that exists: three statements.
 
         None: it is something else, and nothing was written.
         """
         write = commit.writes[0]
-        if type(write) is not Append or write.key is not None or len(write.bodies) != 2:
+        if type(write) is not Append or write.key is not None:
             return None
         if len(commit.writes) > 1 or commit.checks or commit.reading:
             return None
-        rows = self._rows(sql.head_to_append, commit.entity)
+        op = commit.op
+        rows = self._rows(sql.head_to_append, (op, *commit.entity))
         if not rows:
             return None
-        id_, owner, sweep_at, life, retain, expires, version, live, commits, until = rows[0]
+        id_, owner, sweep_at, life, retain, expires, version, live, commits, until, known = rows[0]
         if expires is not None and expires <= now:
             return None
         if commit.owner is not None and commit.owner != owner:
             return NotYours()
+        if known:
+            return None
         if retain is not None:
             expires = max(now + retain, until)
             if sweep_at is None or not 0 <= expires + GRACE - sweep_at <= GRACE / 10:
                 return None
-        n, seq, op = commits + 1, version + 2, commit.op
+        n, count = commits + 1, len(write.bodies)
         if n % FORGET_EVERY == 0:
             return None
-        self._run(sql.claim_op, (id_, op, n, now, seq))
-        if not self._changes():
-            return None
-        first = (id_, life, seq - 1, now, write.bodies[0])
-        self._run(sql.append_two, (*first, id_, life, seq, now, op, None, None, write.bodies[1]))
-        self._run(sql.save_appended, (expires, now, seq, op, live + 2, n, id_))
+        self._insert_entries(id_, life, version, write, op, now)
+        seq = version + count
+        self._run(sql.save_appended, (expires, now, seq, op, live + count, n, id_))
         return Applied(seq, op, now)
 
     def _commit(self, commit: Commit, now: float) -> CommitOutcome:
@@ -294,11 +134,11 @@ class Session:
             ((id_,),) = self._rows(sql.insert_head + " RETURNING id", args)
             row = Row(id_)
         elif not exists:
-            row.begin_life()
+            self._begin_life(row, now)
         first = commit.writes[0]
         if type(first) is Drop:
             if exists:
-                row.begin_life()
+                self._begin_life(row, now)
             return self._drop(row, commit, before, now)
         if type(first) is Restore:
             return self._restore(row, exists, first, before, now)
@@ -307,7 +147,7 @@ class Session:
     def _known(
         self, row: Row, exists: bool, commit: Commit, before: dict[str, Value], now: float
     ) -> Duplicate | KeyReused | None:
-        rows = self._rows(sql.known_op, (row.id, commit.op))
+        rows = self._rows(sql.known_op, (row.id, commit.op, row.life, row.restored))
         if rows:
             version, at, rest = rows[0]
             first = Applied(version, commit.op, at) if rest is None else _decode_applied(rest)
@@ -366,6 +206,7 @@ class Session:
             setattr(row, name, getattr(head, name))
         row.stamp, row.base, row.base_stamp = head.stamp, head.base, head.base_stamp
         row.commits, row.dropped = head.commits, max(row.dropped, head.dropped)
+        row.restored = head.version
         row.set_lease(Lease(max(row.token, head.token), "", "", 0.0, 0.0))
         row.set_expiry(head.expires)
         row.live += restore(self._run, sql, row.id, row.life, write)
@@ -441,26 +282,41 @@ class Session:
             _set_head(row, write, now)
 
     def _append(self, row: Row, write: Append, op: str, now: float) -> None:
-        bodies, key = write.bodies, write.key
-        digest = None if key is None else digest_of(bodies)
-        id_, life, seq = row.id, row.life, row.version
-        if len(bodies) == 2:
-            first = (id_, life, seq + 1, now, bodies[0])
-            self._run(sql.append_two, (*first, id_, life, seq + 2, now, op, key, digest, bodies[1]))
-        else:
-            for number, body in enumerate(bodies[:-1], seq + 1):
-                self._run(sql.append_one, (id_, life, number, now, None, None, None, body))
-            last = seq + len(bodies)
-            self._run(sql.append_one, (id_, life, last, now, op, key, digest, bodies[-1]))
-        row.version = seq + len(bodies)
-        row.live += len(bodies)
+        self._insert_entries(row.id, row.life, row.version, write, op, now)
+        row.version += len(write.bodies)
+        row.live += len(write.bodies)
         row.stamp = op
         row.restart_retention(now)
+
+    def _insert_entries(
+        self, id_: int, life: int, version: int, write: Append, op: str, now: float
+    ) -> None:
+        bodies, key = write.bodies, write.key
+        digest = None if key is None else digest_of(bodies)
+        last = version + len(bodies)
+        if len(bodies) == 2:
+            first = (id_, life, last - 1, now, bodies[0])
+            self._run(sql.append_two, (*first, id_, life, last, now, op, key, digest, bodies[1]))
+            return
+        for number, body in enumerate(bodies[:-1], version + 1):
+            self._run(sql.append_one, (id_, life, number, now, None, None, None, body))
+        self._run(sql.append_one, (id_, life, last, now, op, key, digest, bodies[-1]))
+
+    def _begin_life(self, row: Row, now: float) -> None:
+        self._keep_ops(row, row.version, now)
+        row.begin_life()
+
+    def _keep_ops(self, row: Row, upto: int, now: float) -> None:
+        """Remember appends apart from their entries up to here, which are about to go."""
+        entries = (row.commits, row.id, row.life, max(row.base, row.restored), upto)
+        self._run(sql.keep_last_ops, (*entries, OPS_KEPT))
+        self._run(sql.keep_recent_ops, (*entries, OPS_MOST, now - OPS_SECONDS))
 
     def _trim(self, row: Row, upto: int, now: float) -> None:
         if upto <= row.base:
             return
         stamp = self._stamp_at(row, upto) or ""
+        self._keep_ops(row, upto, now)
         ((removed,),) = self._rows(sql.count_upto, (row.id, row.life, upto))
         self._run(sql.trim_rows, (row.id, row.life, upto, now - KEY_SECONDS))
         self._run(sql.trim_bodies, (row.id, row.life, upto))
@@ -468,11 +324,12 @@ class Session:
         row.live -= removed
 
     def _remember(self, row: Row, op: str, outcome: Applied | None, now: float) -> None:
-        """Keep the op; `None` stands for a plain append, which its version says all about."""
+        """Keep the op. `None` stands for a plain append, of which the log says all."""
         row.commits += 1
         n = row.commits
-        rest = None if outcome is None else _encode(outcome).decode()
-        self._run(sql.remember_op, (row.id, op, n, now, row.version, rest))
+        if outcome is not None:
+            rest = _encode(outcome).decode()
+            self._run(sql.remember_op, (row.id, op, n, now, row.version, rest))
         if n % FORGET_EVERY == 0:
             self._run(sql.forget_ops, (row.id, n - OPS_KEPT, now - OPS_SECONDS, n - OPS_MOST))
 
@@ -481,153 +338,10 @@ class Session:
             self._run(sql.save_indexed, (*row.indexed(), row.id))
         self._run(sql.save_head, (*msgspec.structs.astuple(row)[7:], row.id))
 
-    # --- reading --------------------------------------------------------------------
-
-    def _fetch_tail(self, op: Fetch, log: Log, last: int, now: float) -> Fetched | NotYours | None:
-        """The newest entries; None if one statement cannot tell them."""
-        rows = self._rows(sql.head_and_tail, (last, *op.entity))
-        if not rows:
-            return _absent(None, log)
-        row = Row(*rows[0][:COLUMNS])
-        if not row.exists(now):
-            return _absent(row, log)
-        if op.owner is not None and op.owner != row.owner:
-            return NotYours()
-        if log.stamp is not None or row.live != row.version - row.base:
-            return None
-        lines = rows[0][COLUMNS]
-        if not lines:
-            return Fetched(row.head(), truncated=row.base > 0)
-        count = min(last, row.live)  # none was removed: no need to count them
-        return Fetched(row.head(), lines, count, row.version - count + 1, truncated=row.base > 0)
-
-    def _fetch_documents(self, op: Fetch, now: float) -> Fetched | NotYours:
-        """The everyday get, and a user's state as a whole: one statement each."""
-        if op.all_documents:
-            rows = self._rows(sql.head_and_documents, op.entity)
-        else:
-            rows = self._rows(sql.head_and_document, (op.documents[0], *op.entity))
-        if not rows:
-            return _absent(None, None)
-        row = Row(*rows[0][:COLUMNS])
-        if not row.exists(now):
-            return _absent(row, None)
-        if op.owner is not None and op.owner != row.owner:
-            return NotYours()
-        stored = {r[COLUMNS]: Value(*r[COLUMNS + 1 :]) for r in rows if r[COLUMNS] is not None}
-        stored, unchanged = _changed_since(op, stored)
-        return Fetched(row.head(), documents=stored, unchanged=unchanged)
-
-    def _fetch(self, op: Fetch, now: float) -> Fetched | NotYours:
-        rows = self._rows(sql.head, op.entity)
-        row = Row(*rows[0]) if rows else None
-        if row is None or not row.exists(now):
-            return _absent(row, op.log)
-        if op.owner is not None and op.owner != row.owner:
-            return NotYours()
-        if op.all_documents:
-            rows = self._rows(sql.all_documents, (row.id, row.life))
-            stored = {name: Value(*value) for name, *value in rows}
-        else:
-            stored = self._documents(row.id, row.life, op.documents)
-        stored, unchanged = _changed_since(op, stored)
-        head = row.head()
-        log = op.log
-        if log is None:
-            return Fetched(head, documents=stored, unchanged=unchanged)
-        if self._is_reset(row, log):
-            return Fetched(head, reset=True)
-        if log.whole:
-            head = msgspec.structs.replace(head, base_stamp=row.base_stamp, token=row.token)
-            rows = self._whole(row, log, now)
-        else:
-            rows = self._entries(row, log)
-        return Fetched(
-            head,
-            "" if log.details or log.whole else "\n".join([body for _, body in rows]),
-            len(rows),
-            rows[0][0] if rows else 0,
-            tuple([Entry(*entry) for entry in rows]) if log.details or log.whole else (),
-            stored,
-            unchanged,
-            truncated=log.after < row.base,
-        )
-
-    def _entries(self, row: Row, log: Log) -> list[tuple[Any, ...]]:
-        after = max(log.after, row.base)
-        upto = row.version if log.upto is None else min(log.upto, row.version)
-        where = (row.id, row.life, after, upto)
-        if log.last is not None:
-            query = sql.newest_detailed if log.details else sql.newest
-            return self._rows(query, (*where, log.last))[::-1]
-        query = sql.oldest_detailed if log.details else sql.oldest
-        return self._rows(query, (*where, NO_LIMIT if log.first is None else log.first))
-
-    def _whole(self, row: Row, log: Log, now: float) -> list[tuple[Any, ...]]:
-        upto = row.version if log.upto is None else min(log.upto, row.version)
-        remembered = (now - KEY_SECONDS, row.version - KEYS_KEPT)
-        limit = NO_LIMIT if log.first is None else log.first
-        return self._rows(
-            sql.whole, (row.id, row.life, log.after, upto, row.base, *remembered, limit)
-        )
-
-    def _is_reset(self, row: Row, log: Log) -> bool:
-        if log.after > row.version:
-            return True
-        if log.stamp is None or log.after < row.base:
-            return False
-        return log.stamp != self._stamp_at(row, log.after)
-
-    def _stamp_at(self, row: Row, seq: int) -> str | None:
-        if seq == row.version:
-            return row.stamp
-        if seq == row.base:
-            return row.base_stamp
-        rows = self._rows(sql.stamp_at, (row.id, row.life, seq))
-        return rows[0][0] if rows else None
-
-    def _documents(self, id_: int, life: int, names: Sequence[str]) -> dict[str, Value]:
-        found: dict[str, Value] = {}
-        for name in names:
-            for row in self._rows(sql.document, (id_, life, name)):
-                found[name] = Value(*row)
-        return found
-
-    def _list_documents(self, op: List, now: float) -> Listed:
-        assert op.within is not None
-        rows = self._rows(sql.head, op.within)
-        row = Row(*rows[0]) if rows else None
-        if row is None or not row.exists(now) or op.owner not in (None, row.owner):
-            return Listed()
-        return list_documents(self._rows, op, row.id, row.life)
-
-    def versions(self, entities: Sequence[Any], now: float) -> list[int]:
-        """The log versions of these entities; 0 where absent."""
-        found = []
-        for entity in entities:
-            rows = self._rows(sql.head, entity)
-            row = Row(*rows[0]) if rows else None
-            found.append(row.version if row is not None and row.exists(now) else 0)
-        return found
-
 
 # --- the rules that need no SQL ---------------------------------------------------------
 
 _LEASE_WRITES = frozenset({Acquire, Renew, Release})
-
-
-def _absent(row: Row | None, log: Log | None) -> Fetched:
-    head = Head() if row is None else row.head(exists=False)
-    return Fetched(head, reset=log is not None and log.stamp is not None)
-
-
-def _changed_since(op: Fetch, stored: dict[str, Value]) -> tuple[dict[str, Value], tuple[str, ...]]:
-    """What the caller does not have yet, and the names of what it has."""
-    if not op.known:
-        return stored, ()
-    known = op.known
-    same = tuple(n for n, v in stored.items() if known.get(n) == (v.version, v.stamp))
-    return {n: v for n, v in stored.items() if n not in same}, same
 
 
 def _holds(check: Check, head: Head, values: dict[str, Value]) -> bool:

@@ -252,7 +252,7 @@ class HoldfastStore(BaseStore):
         commits = [
             Commit(
                 found.entity,
-                self._backing.world.new_id(),
+                self._backing.world.new_op(),
                 (SetHead(retain=found.head.retain),),
                 (DocumentAt(ITEM, item.version, item.stamp),),
             )
@@ -269,7 +269,7 @@ class HoldfastStore(BaseStore):
         commits = [
             Commit(
                 entity,
-                self._backing.world.new_id(),
+                self._backing.world.new_op(),
                 self._writes(op, vectors),
                 owner=self._owner(op.namespace),
             )

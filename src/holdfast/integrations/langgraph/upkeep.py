@@ -206,7 +206,7 @@ def thin_out(place: Place, keep: Keep, world: World) -> Plan[None]:
             part = tuple(writes[start : start + CHUNK])
             (outcome,) = yield (
                 Commit(
-                    place.entity, world.new_id(), part, (CommitsAt(commits),), owner=place.owner
+                    place.entity, world.new_op(), part, (CommitsAt(commits),), owner=place.owner
                 ),
             )
             if isinstance(outcome, Conflict):
@@ -274,7 +274,7 @@ def copy(place: Place, target: Entity, world: World) -> Plan[None]:
     puts.sort(key=lambda put: ("lrvwch".index(put.name[0]), put.name))
     for start in range(0, len(puts), CHUNK):
         part = tuple(puts[start : start + CHUNK])
-        commit = Commit(target, world.new_id(), part, owner=head.owner, retain=head.retain)
+        commit = Commit(target, world.new_op(), part, owner=head.owner, retain=head.retain)
         (outcome,) = yield (commit,)
         stored(outcome, target)
 

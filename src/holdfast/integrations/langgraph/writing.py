@@ -217,7 +217,7 @@ def _commit(
         writes.append(SetHead(retain=writer.retain))
     commit = Commit(
         place.entity,
-        writer.world.new_id(),
+        writer.world.new_op(),
         tuple(writes),
         _checks(writer, place, record, known, metadata),
         owner=place.owner,
@@ -304,7 +304,7 @@ def put_writes(
     check_commit(size, writer.limits)
     while puts:
         checks = tuple(DocumentAt(name, 0) for name in firsts)
-        op = writer.world.new_id()
+        op = writer.world.new_op()
         commit = Commit(
             place.entity,
             op,

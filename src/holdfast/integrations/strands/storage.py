@@ -83,7 +83,7 @@ class HoldfastStorage(OnStore, Storage):
         check_commit(len(text), self._scope.limits)
         at = self._read.get(key) if self._conflict == "raise" else None
         checks = () if at is None else (at,)
-        op = self._scope.world.new_id()
+        op = self._scope.world.new_op()
         outcome = self._scope.commit(entity, (Put(DATA, text),), checks, owner=self._user, op=op)
         applied = stored(outcome, entity)
         if at is not None:

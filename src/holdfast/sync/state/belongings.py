@@ -100,7 +100,7 @@ def _erase(scope: Scope, user: str) -> Receipt:
         for start in range(0, len(found), scope.capabilities.page):
             page = found[start : start + scope.capabilities.page]
             drops = [
-                Commit(item.entity, scope.world.new_id(), (Drop(),), owner=user) for item in page
+                Commit(item.entity, scope.world.new_op(), (Drop(),), owner=user) for item in page
             ]
             for item, dropped in zip(page, scope.execute_here(drops), strict=True):
                 stored(dropped, item.entity)

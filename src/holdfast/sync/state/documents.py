@@ -83,7 +83,7 @@ class DocumentHandle:
         Raises `StateConflictError` if it is not; then nothing was written.
         """
         checks = () if expect is None else (self._at(expect),)
-        op = self._scope.world.new_id()
+        op = self._scope.world.new_op()
         put = Put(self._name, encode_document(value, self._scope.limits))
         return self._written(op, self._commit((put,), checks, op), value)
 
@@ -169,7 +169,7 @@ class DocumentHandle:
         self, base: Document, value: Json, turn: Lease | None
     ) -> Document | Conflict | Held | Fenced:
         """Put `value` if the document still is `base` and it is nobody else's turn."""
-        op = self._scope.world.new_id()
+        op = self._scope.world.new_op()
         writes: tuple[Write, ...] = (Put(self._name, encode_document(value, self._scope.limits)),)
         checks: tuple[Check, ...] = (DocumentAt(self._name, base.version, base.stamp),)
         if turn is not None:

@@ -115,7 +115,7 @@ def acquire(
     while True:
         asked = world.monotonic()
         take = (Acquire(nonce, ttl, scope.holder), *writes)
-        outcome = ask(scope, Commit(entity, world.new_id(), take, checks, owner, retain))
+        outcome = ask(scope, Commit(entity, world.new_op(), take, checks, owner, retain))
         if not isinstance(outcome, Held):
             lease = stored(outcome, entity).lease
             assert lease is not None

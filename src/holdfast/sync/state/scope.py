@@ -136,7 +136,7 @@ class Scope:
 
         One that gives a lease back must not be forgotten: everybody would wait for the ttl.
         """
-        commit = Commit(entity, self.world.new_id(), writes, checks)
+        commit = Commit(entity, self.world.new_op(), writes, checks)
         return self._execute_though_open((commit,))[0]
 
     def aside(self, work: Callable[[], Any], name: Any) -> None:
@@ -178,7 +178,7 @@ class Scope:
             writes: tuple[Write, ...] = (Release(holding.token, holding.nonce),)
             if holding.keeps_due:
                 writes = (*writes, SetHead(due_in=0))
-            commits[holding.entity] = Commit(holding.entity, self.world.new_id(), writes)
+            commits[holding.entity] = Commit(holding.entity, self.world.new_op(), writes)
         if not commits:
             return
         try:
@@ -221,7 +221,7 @@ class Scope:
         op: str | None = None,
     ) -> Outcome:
         """One commit, with a fresh op unless given one, as the engine answered it."""
-        op = op or self.world.new_id()
+        op = op or self.world.new_op()
         commit = Commit(entity, op, writes, checks, owner, retain, reading)
         return self.execute((commit,))[0]
 

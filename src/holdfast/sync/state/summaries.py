@@ -136,7 +136,7 @@ class Making:
         """Make the document ours, if the thread is still what it was; its stamp, or None."""
         version, stamp = (0, None) if before is None else (before.version, before.stamp)
         claim = msgspec.structs.replace(summary, making=head.version)
-        op = self._scope.world.new_id()
+        op = self._scope.world.new_op()
         outcome = self._scope.commit(
             self._entity,
             (Put(SUMMARY, claim.json()),),

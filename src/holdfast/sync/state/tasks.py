@@ -203,7 +203,7 @@ class Task:
         )
         claim = Commit(
             self._entity,
-            self._scope.world.new_id(),
+            self._scope.world.new_op(),
             (*take, Put(CALL, self._call)) if new else take,
             checks,
             options.user,

@@ -212,7 +212,7 @@ class Workflow:
                 writes.append(Put(STEP, encode(first, "the step")))
         take = Commit(
             self._entity,
-            self._scope.world.new_id(),
+            self._scope.world.new_op(),
             tuple(writes),
             (Absent(),) if new else (StatusIn((ACTIVE,)),),
             self._user,

@@ -88,6 +88,9 @@ class SimulatedWorld(World):
         self._ids += 1
         return f"{self._name}-{self._ids:04}"
 
+    def new_op(self) -> str:
+        return self.new_id()
+
     def ticker(self, step: Callable[[], float | None], name: str) -> Ticker:
         return SimulatedTicker(step, self._loop, self._beside, self._chance)
 
