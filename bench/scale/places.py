@@ -1,0 +1,136 @@
+"""Stores to fill: a file, a server of its own, or a database, each under a name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+from bench.homes import EVERYSEC, TESTS, start_server
+from holdfast.engine import Engine
+from holdfast.registry import create_engine, parse
+from holdfast.testing.clock import SteppableWorld
+
+TITLES = {"sqlite": "SQLite", "redis": "Valkey", "postgres": "PostgreSQL"}
+
+
+class Place(Protocol):
+    """Where one engine keeps its stores."""
+
+    def url(self, name: str) -> str:
+        """The store of that name; made when it is first asked for."""
+
+    def size(self, name: str) -> dict[str, int]:
+        """Bytes that it takes, by where it takes them."""
+
+    def engine_later(self, name: str, days: float) -> Engine:
+        """An engine over the store for which so many days have passed."""
+
+    def close(self) -> None: ...
+
+
+class Files:
+    """SQLite: a file each."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def url(self, name: str) -> str:
+        return f"sqlite:///{self._folder}/{name}.db"
+
+    def size(self, name: str) -> dict[str, int]:
+        paths = (self._folder / f"{name}.db{end}" for end in ("", "-wal"))
+        return {"disk": sum(path.stat().st_size for path in paths if path.exists())}
+
+    def engine_later(self, name: str, days: float) -> Engine:
+        engine: Engine = create_engine(parse(self.url(name)), _later(days))
+        return engine
+
+    def close(self) -> None:
+        """The folder is removed by whoever made it."""
+
+
+class Servers:
+    """Valkey: a process each, which writes to its disk every second."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: dict[str, Any] = {}
+
+    def url(self, name: str) -> str:
+        if name not in self._running:
+            self._running[name] = start_server(self._folder / f"valkey-{name}", *EVERYSEC)
+        return str(self._running[name].url)
+
+    def size(self, name: str) -> dict[str, int]:
+        said = self._running[name].ask("INFO", "memory").decode()
+        fields = dict(line.partition(":")[::2] for line in said.splitlines())
+        files = (self._folder / f"valkey-{name}").rglob("*.aof")
+        return {
+            "memory": int(fields["used_memory_dataset"]),
+            "disk": sum(file.stat().st_size for file in files),
+        }
+
+    def engine_later(self, name: str, days: float) -> Engine:
+        from holdfast.engines.redis.engine import RedisEngine
+        from holdfast.engines.redis.server import parse_server
+
+        world = _later(days)
+        return RedisEngine(parse_server(parse(self.url(name)), world), world.now)
+
+    def close(self) -> None:
+        for server in self._running.values():
+            server.stop()
+
+
+class Databases:
+    """PostgreSQL: one server, a database each. As it is by default, but for its memory."""
+
+    def __init__(self, _folder: Path) -> None:
+        if str(TESTS) not in sys.path:
+            sys.path.append(str(TESTS))
+        from servers.postgres import PostgresServer
+
+        settings = {"shared_buffers": "256MB", "max_connections": "200", "max_wal_size": "2GB"}
+        self._server = PostgresServer(**settings).start()
+        self._made: set[str] = set()
+
+    def url(self, name: str) -> str:
+        if name not in self._made:
+            self._made.add(name)
+            self._server.run_sql(f"CREATE DATABASE {name}")
+        return self._server.database(name)
+
+    def size(self, name: str) -> dict[str, int]:
+        ((size,),) = self._server.run_sql(f"SELECT pg_database_size('{name}')")
+        ((empty,),) = self._server.run_sql("SELECT pg_database_size('template0')")
+        return {"disk": int(size) - int(empty)}
+
+    def engine_later(self, name: str, days: float) -> Engine:
+        clock = (
+            "CREATE OR REPLACE FUNCTION holdfast.clock() RETURNS float8 LANGUAGE sql VOLATILE AS "
+            f"'SELECT extract(epoch FROM clock_timestamp())::float8 + {days * 86_400:.0f}'"
+        )
+        with self._server.connect_to(name) as connection:
+            connection.execute(clock)  # type: ignore[call-overload]
+        engine: Engine = create_engine(parse(self.url(name)), _later(days))
+        return engine
+
+    def close(self) -> None:
+        self._server.remove()
+
+
+PLACES: dict[str, Any] = {"sqlite": Files, "redis": Servers, "postgres": Databases}
+
+
+def _later(days: float) -> SteppableWorld:
+    world = SteppableWorld()
+    world.advance(days=days)
+    return world
+
+
+def resident() -> int:
+    """Bytes of memory that this process has now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
