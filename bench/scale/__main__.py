@@ -114,7 +114,10 @@ def _kept(path: Path | None) -> dict[str, Any]:
 
 
 def _setting() -> str:
-    return f"Python {platform.python_version()}, {os.cpu_count()} cores shared by client and server"
+    return (
+        f"Python {platform.python_version()}, {os.cpu_count()} cores shared by client and server, "
+        f"load average {os.getloadavg()[2]:.1f} of the last quarter of an hour"
+    )
 
 
 def _say(what: str) -> None:

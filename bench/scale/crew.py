@@ -19,6 +19,7 @@ import holdfast
 from bench.conversations import message
 from bench.rounds import quantile
 from bench.scale.places import Place
+from bench.scale.turns import PATIENT
 
 COMMON = "common"  # a conversation that all processes write to
 
@@ -77,7 +78,7 @@ def measure(place: Place, processes: int, *, conversations: int, turns: int) -> 
 
 
 async def _migrate(url: str) -> None:
-    async with holdfast.open(url) as store:
+    async with holdfast.open(url, policy=PATIENT, spill=False) as store:
         await store.health()
 
 
@@ -96,7 +97,7 @@ async def _read_back(url: str, processes: int, own: int, turns: int) -> tuple[in
         for c in range(own)
     }
     lost = repeated = split = 0
-    async with holdfast.open(url) as store:
+    async with holdfast.open(url, policy=PATIENT, spill=False) as store:
         for name, told in expected.items():
             kept = (await store.thread(name).load(last=10 * len(told))).messages
             ids = [each["turn"] for each in kept]
@@ -108,7 +109,7 @@ async def _read_back(url: str, processes: int, own: int, turns: int) -> tuple[in
 
 
 async def _one(url: str, number: int, conversations: int, turns: int) -> None:
-    async with holdfast.open(url) as store:
+    async with holdfast.open(url, policy=PATIENT, spill=False) as store:
         await store.health()
         print("ready", flush=True)
         sys.stdin.readline()

@@ -20,7 +20,7 @@ import holdfast
 from bench.conversations import turn
 from bench.rounds import quantile
 from bench.scale.places import Place, resident
-from bench.scale.turns import fill
+from bench.scale.turns import PATIENT, fill
 
 LAST = 20
 SETTLED = 50  # conversations that talk before anything is measured
@@ -54,7 +54,7 @@ def measure(place: Place, conversations: int, *, rate: float, seconds: float) ->
 
 
 async def _crowd(url: str, conversations: int, rate: float, seconds: float) -> Crowd:
-    async with holdfast.open(url) as store:
+    async with holdfast.open(url, policy=PATIENT, spill=False) as store:
         handles = [store.thread(f"c-{n}") for n in range(SETTLED)]
         await asyncio.gather(*(_turn(each, 0) for each in handles))
         before = _settled()
@@ -90,7 +90,7 @@ async def _crowd(url: str, conversations: int, rate: float, seconds: float) -> C
 async def _cached(url: str, conversations: int) -> float:
     """What the cache itself says it holds, for each conversation."""
     cache = holdfast.Cache(size=1 << 30)
-    async with holdfast.open(url, cache=cache) as store:
+    async with holdfast.open(url, cache=cache, policy=PATIENT, spill=False) as store:
         loads = (store.thread(f"c-{n}").load(last=LAST) for n in range(conversations))
         await asyncio.gather(*loads)
         return cache.counters.bytes / conversations

@@ -16,7 +16,7 @@ import holdfast
 from bench.conversations import turn
 from bench.rounds import quantile
 from bench.scale.places import Place
-from bench.scale.turns import fill
+from bench.scale.turns import PATIENT, fill
 from holdfast.backup import backup, restore
 from holdfast.store import Store
 
@@ -33,16 +33,15 @@ class Million:
     filled_per_second: float  # turns
     bytes: dict[str, int]  # by where they are
     payload: int  # bytes of JSON in it
-    last_p50_ms: float
-    last_growth: float  # × the same in a store of 1,000 messages, in the same run
-    append_p50_ms: float
-    append_growth: float
+    last: dict[str, float]  # see `_compare`
+    append: dict[str, float]
     backup_seconds: float
     backup_bytes: int
     restore_seconds: float
     idle_sweep_ms: float  # with nothing to remove
     sweep_seconds: float  # with everything to remove
-    sweep_step_ms: float  # the longest that anyone waits for a step of it
+    sweep_step_p50_ms: float  # of the steps of 1,000 rows in which it goes
+    sweep_step_p99_ms: float
 
 
 def measure(place: Place, folder: Path, messages: int, say: Callable[[str], None]) -> Million:
@@ -58,6 +57,7 @@ def measure(place: Place, folder: Path, messages: int, say: Callable[[str], None
 
     asyncio.run(fill(large, conversations, LENGTH, told))
     filled = messages / 2 / (perf_counter() - start)
+    place.settle("large")
     size = place.size("large")
     say("reading and appending")
     calls = asyncio.run(_compare(small, large, conversations))
@@ -74,41 +74,53 @@ def measure(place: Place, folder: Path, messages: int, say: Callable[[str], None
     restore(file, copy)
     restore_seconds = perf_counter() - start
     say("sweeping everything")
-    sweep_seconds, longest = asyncio.run(_sweep_all(place, conversations))
+    sweep_seconds, steps = asyncio.run(_sweep_all(place, conversations))
     one = sum(len(msgspec.json.encode(m)) for n in range(LENGTH // 2) for m in turn(n))
     return Million(
         messages,
         filled,
         size,
         one * conversations,
-        *calls["last"],
-        *calls["append"],
+        calls["last"],
+        calls["append"],
         backup_seconds,
         saved.bytes,
         restore_seconds,
         idle,
         sweep_seconds,
-        longest,
+        quantile(steps, 0.5) * 1000,
+        quantile(steps, 0.99) * 1000,
     )
 
 
-async def _compare(small: str, large: str, conversations: int) -> dict[str, tuple[float, float]]:
-    """p50 in the large store, and its ratio to the small one, taken round by round."""
+async def _compare(small: str, large: str, conversations: int) -> dict[str, dict[str, float]]:
+    """p50 in the large store and its ratio to the small one, taken round by round.
+
+    `few` are as many conversations as the small store has: what differs is the size of the store.
+    `any` are conversations from all over the large one: besides, no cache knows them.
+    """
     order = Random(0)
     few = SMALL // LENGTH
-    found: dict[str, tuple[float, float]] = {}
+    found: dict[str, dict[str, float]] = {}
     async with holdfast.open(small) as little, holdfast.open(large) as big:
         for name in ("last", "append"):
-            above, below = [], []
+            seen: dict[str, list[float]] = {"small": [], "few": [], "any": []}
             for number in range(-1, ROUNDS):  # the first warms up
-                picked = [order.randrange(conversations) for _ in range(CALLS)]
-                one = await _timed(little, name, [n % few for n in picked])
-                other = await _timed(big, name, picked)
-                if number >= 0:
-                    below.append(quantile(one, 0.5))
-                    above.append(quantile(other, 0.5))
-            ratios = [a / b for a, b in zip(above, below, strict=True)]
-            found[name] = (median(above) * 1000, median(ratios))
+                near = [order.randrange(few) for _ in range(CALLS)]
+                places = {
+                    "small": (little, near),
+                    "few": (big, [n * (conversations // few) for n in near]),
+                    "any": (big, [order.randrange(conversations) for _ in range(CALLS)]),
+                }
+                for where, (store, picked) in places.items():
+                    took = await _timed(store, name, picked)
+                    if number >= 0:
+                        seen[where].append(quantile(took, 0.5))
+            found[name] = {"small_ms": median(seen["small"]) * 1000}
+            for where in ("few", "any"):
+                ratios = [a / b for a, b in zip(seen[where], seen["small"], strict=True)]
+                found[name][f"{where}_ms"] = median(seen[where]) * 1000
+                found[name][f"{where}_growth"] = median(ratios)
     return found
 
 
@@ -135,15 +147,15 @@ async def _idle_sweep(url: str) -> float:
         return took * 1000
 
 
-async def _sweep_all(place: Place, conversations: int) -> tuple[float, float]:
-    """All of the restored copy, long after its last message."""
-    longest, removed, more, begun = 0.0, 0, True, perf_counter()
-    async with Store(place.engine_later("copy", LATER), spill=False) as store:
+async def _sweep_all(place: Place, conversations: int) -> tuple[float, list[float]]:
+    """All of the restored copy, long after its last message: seconds in all, and of each step."""
+    steps, removed, more, begun = [], 0, True, perf_counter()
+    async with Store(place.engine_later("copy", LATER), policy=PATIENT, spill=False) as store:
         while more:
             start = perf_counter()
             swept = await store.sweep(STEP)
-            longest = max(longest, perf_counter() - start)
+            steps.append(perf_counter() - start)
             removed, more = removed + swept.entities, swept.more
     if removed < conversations:
         raise SystemExit(f"the sweep removed {removed:,} of {conversations:,} conversations")
-    return perf_counter() - begun, longest * 1000
+    return perf_counter() - begun, steps

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from time import sleep
 from typing import Any, Protocol
 
 from bench.homes import EVERYSEC, TESTS, start_server
@@ -13,6 +14,7 @@ from holdfast.registry import create_engine, parse
 from holdfast.testing.clock import SteppableWorld
 
 TITLES = {"sqlite": "SQLite", "redis": "Valkey", "postgres": "PostgreSQL"}
+UNDER_WAY = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress")
 
 
 class Place(Protocol):
@@ -23,6 +25,9 @@ class Place(Protocol):
 
     def size(self, name: str) -> dict[str, int]:
         """Bytes that it takes, by where it takes them."""
+
+    def settle(self, name: str) -> None:
+        """Wait for what the store still does because it was filled so fast."""
 
     def engine_later(self, name: str, days: float) -> Engine:
         """An engine over the store for which so many days have passed."""
@@ -42,6 +47,9 @@ class Files:
     def size(self, name: str) -> dict[str, int]:
         paths = (self._folder / f"{name}.db{end}" for end in ("", "-wal"))
         return {"disk": sum(path.stat().st_size for path in paths if path.exists())}
+
+    def settle(self, name: str) -> None:
+        """Everything is in the file when its last user has closed it."""
 
     def engine_later(self, name: str, days: float) -> Engine:
         engine: Engine = create_engine(parse(self.url(name)), _later(days))
@@ -63,9 +71,17 @@ class Servers:
             self._running[name] = start_server(self._folder / f"valkey-{name}", *EVERYSEC)
         return str(self._running[name].url)
 
+    def settle(self, name: str) -> None:
+        """Until the file of its log is not being rewritten any more."""
+        while any(int(self._said(name, "persistence")[field]) for field in UNDER_WAY):
+            sleep(0.2)
+
+    def _said(self, name: str, section: str) -> dict[str, str]:
+        said = self._running[name].ask("INFO", section).decode()
+        return dict(line.partition(":")[::2] for line in said.splitlines())
+
     def size(self, name: str) -> dict[str, int]:
-        said = self._running[name].ask("INFO", "memory").decode()
-        fields = dict(line.partition(":")[::2] for line in said.splitlines())
+        fields = self._said(name, "memory")
         files = (self._folder / f"valkey-{name}").rglob("*.aof")
         return {
             "memory": int(fields["used_memory_dataset"]),
@@ -101,6 +117,12 @@ class Databases:
             self._made.add(name)
             self._server.run_sql(f"CREATE DATABASE {name}")
         return self._server.database(name)
+
+    def settle(self, name: str) -> None:
+        """What its own housekeeping would do a little later."""
+        with self._server.connect_to(name) as connection:
+            connection.execute("VACUUM ANALYZE")
+            connection.execute("CHECKPOINT")
 
     def size(self, name: str) -> dict[str, int]:
         ((size,),) = self._server.run_sql(f"SELECT pg_database_size('{name}')")
