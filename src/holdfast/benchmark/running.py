@@ -59,15 +59,12 @@ class Plan(Struct, frozen=True):
 
     def cells(self) -> list[Cell]:
         """Reads first: appends make histories longer."""
-        ordered = sorted(self.operations, key=lambda name: name == "append")
-        found = [Cell(name, many, self.base) for name in ordered for many in self.conversations]
+        names = self.operations
+        found = [Cell(name, many, self.base) for name in names for many in self.conversations]
         found += [
-            Cell(name, 1, length)
-            for name in ordered
-            if name in BY_HISTORY
-            for length in self.history
+            Cell(name, 1, length) for name in names if name in BY_HISTORY for length in self.history
         ]
-        return list(dict.fromkeys(found))
+        return sorted(dict.fromkeys(found), key=lambda cell: cell.operation == "append")
 
     def lengths(self) -> dict[int, int]:
         """How many conversations of each length are needed."""
