@@ -20,11 +20,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from bench.scale import crew, crowd, million
+from bench.scale import crew, crowd, million, slots
 from bench.scale.places import PLACES, TITLES, Place
 from bench.scale.tables import markdown
 
-SECTIONS = ("open", "processes", "million")
+SECTIONS = ("open", "processes", "million", "slots")
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 
@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.kept is None:
         for engine in options.engine:
             for section in options.only:
+                if not _applies(engine, section):
+                    continue
                 rows = _measured(engine, section, options)
                 found.setdefault(section, {})[engine] = rows
                 found["setting"] = _setting()
@@ -44,6 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         before, rest = options.page.read_text("utf-8").split(BEGIN)
         after = rest.split(END)[1]
         options.page.write_text(f"{before}{BEGIN}\n\n{markdown(found)}\n\n{END}{after}", "utf-8")
+
+
+def _applies(engine: str, section: str) -> bool:
+    """Slots are a cluster's; partitions make a difference where there is much to divide."""
+    return (
+        engine == "redis" if section == "slots" else engine != "partitioned" or section == "million"
+    )
 
 
 def _measured(engine: str, section: str, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -62,6 +71,8 @@ def _measured(engine: str, section: str, options: argparse.Namespace) -> list[di
         ],
     }
     _say(f"{TITLES[engine]}: {section}")
+    if section == "slots":
+        return [asdict(row) for row in slots.measure()]
     with tempfile.TemporaryDirectory(prefix="holdfast-scale-", dir=options.folder) as name:
         place: Place = PLACES[engine](Path(name))
         try:

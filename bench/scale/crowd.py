@@ -14,7 +14,7 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, process_time
 
 import holdfast
 from bench.conversations import turn
@@ -35,6 +35,7 @@ class Crowd:
     at_once: float  # turns a second when all talk at the same time
     at_once_p50_ms: float
     at_once_p99_ms: float
+    cpu_us: float  # processor time of this process for a turn, when all talk at the same time
     paced: float  # turns a second when they talk one after the other, at a given rate
     paced_p50_ms: float  # from when a turn was meant to begin
     paced_p99_ms: float
@@ -63,10 +64,11 @@ async def _crowd(url: str, conversations: int, rate: float, seconds: float) -> C
         waiting = [asyncio.create_task(_when(begin, each)) for each in threads]
         await asyncio.sleep(0)  # all of them wait now
         idle = _settled()
-        start = perf_counter()
+        start, cpu = perf_counter(), process_time()
         begin.set()
         took = await asyncio.gather(*waiting)
         at_once = conversations / (perf_counter() - start)
+        cpu = (process_time() - cpu) / conversations
         paced, late = await _paced(threads, rate, seconds)
         before_windows = _settled()
         windows = await asyncio.gather(*(each.load(last=LAST) for each in threads))
@@ -81,6 +83,7 @@ async def _crowd(url: str, conversations: int, rate: float, seconds: float) -> C
         at_once,
         quantile(took, 0.5) * 1000,
         quantile(took, 0.99) * 1000,
+        cpu * 1e6,
         paced,
         quantile(late, 0.5) * 1000,
         quantile(late, 0.99) * 1000,

@@ -10,10 +10,16 @@ from typing import Any, Protocol
 
 from bench.homes import EVERYSEC, TESTS, start_server
 from holdfast.engine import Engine
-from holdfast.registry import create_engine, parse
+from holdfast.registry import create_engine, create_sync_engine, parse
 from holdfast.testing.clock import SteppableWorld
+from holdfast.world import World
 
-TITLES = {"sqlite": "SQLite", "redis": "Valkey", "postgres": "PostgreSQL"}
+TITLES = {
+    "sqlite": "SQLite",
+    "redis": "Valkey",
+    "postgres": "PostgreSQL",
+    "partitioned": "PostgreSQL, 16 partitions",
+}
 UNDER_WAY = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress")
 
 
@@ -143,7 +149,40 @@ class Databases:
         self._server.remove()
 
 
-PLACES: dict[str, Any] = {"sqlite": Files, "redis": Servers, "postgres": Databases}
+class Partitions(Databases):
+    """The same with the messages of all conversations in so many tables, by their entity."""
+
+    def url(self, name: str) -> str:
+        is_new = name not in self._made
+        url = super().url(name)
+        if is_new:
+            create_sync_engine(parse(url), World()).migrate()
+            with self._server.connect_to(name) as connection:
+                for statement in PARTITIONED.split(";"):
+                    connection.execute(statement)  # type: ignore[call-overload]
+        return url
+
+
+PARTS = 16
+# No data is there yet. The primary key begins with the entity, as the key of a partition must.
+PARTITIONED = """
+CREATE TABLE holdfast.parted (LIKE holdfast.log INCLUDING DEFAULTS) PARTITION BY HASH (entity);
+DROP TABLE holdfast.log CASCADE;
+ALTER TABLE holdfast.parted RENAME TO log;
+ALTER TABLE holdfast.log ADD PRIMARY KEY (entity, life, seq);
+CREATE INDEX log_by_key ON holdfast.log (entity, life, key, seq) WHERE key IS NOT NULL
+""" + "".join(
+    f";CREATE TABLE holdfast.log_{n} PARTITION OF holdfast.log "
+    f"FOR VALUES WITH (MODULUS {PARTS}, REMAINDER {n})"
+    for n in range(PARTS)
+)
+
+PLACES: dict[str, Any] = {
+    "sqlite": Files,
+    "redis": Servers,
+    "postgres": Databases,
+    "partitioned": Partitions,
+}
 
 
 def _later(days: float) -> SteppableWorld:

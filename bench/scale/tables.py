@@ -58,6 +58,7 @@ SECTIONS: dict[str, tuple[str, Columns]] = {
             "in the cache": lambda row: _kb(row["cached_bytes"]),
             "all at once": lambda row: f"{row['at_once']:,.0f} turns/s",
             "p99 of that": lambda row: _ms(row["at_once_p99_ms"]),
+            "client CPU a turn": lambda row: f"{row['cpu_us']:,.0f} µs",
             "at a steady rate": lambda row: f"{row['paced']:,.0f} turns/s",
             "p50 / p99 of that": lambda row: (
                 f"{_ms(row['paced_p50_ms'])} / {_ms(row['paced_p99_ms'])}"
@@ -96,6 +97,15 @@ SECTIONS: dict[str, tuple[str, Columns]] = {
                 f"{row['sweep_seconds']:,.0f} s; "
                 f"{_ms(row['sweep_step_p50_ms'])}, {_ms(row['sweep_step_p99_ms'])}"
             ),
+        },
+    ),
+    "slots": (
+        "What a call asks of a cluster of three primaries",
+        {
+            "call": lambda row: row["call"],
+            "nodes asked": lambda row: f"{row['nodes']:.1f}",
+            "round trips": lambda row: f"{row['round_trips']:.1f}",
+            "commands run": lambda row: f"{row['commands']:.0f}",
         },
     ),
 }
