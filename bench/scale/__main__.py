@@ -67,7 +67,14 @@ def _measured(engine: str, section: str, options: argparse.Namespace) -> list[di
             for many in options.processes
         ],
         "million": lambda place, folder: [
-            million.measure(place, folder, options.messages, lambda text: _say(f"  {text}"))
+            million.measure(
+                place,
+                folder,
+                options.messages,
+                rounds=options.rounds,
+                calls=options.calls,
+                say=lambda text: _say(f"  {text}"),
+            )
         ],
     }
     _say(f"{TITLES[engine]}: {section}")
@@ -97,6 +104,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--each", type=int, default=10, help="conversations of each process")
     add("--turns", type=int, default=100, help="in each of its conversations")
     add("--messages", type=int, default=1_000_000, help="in one store")
+    add("--rounds", type=int, default=9, help="in a large store and a small one, in turns")
+    add("--calls", type=int, default=200, help="in each of these rounds")
     add("--folder", help="where the files go; it must be on a real disk")
     add("--json", type=Path, metavar="FILE", help="add the figures to this file")
     add("--from", dest="kept", type=Path, metavar="FILE", help="measure nothing: show these")

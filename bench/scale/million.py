@@ -22,7 +22,6 @@ from holdfast.store import Store
 
 LENGTH = 100  # messages of a conversation
 SMALL = 1_000  # messages in the store it is compared with
-ROUNDS, CALLS = 9, 200
 LATER = 40.0  # days: everything has expired then, and its grace is over
 STEP = 1_000  # rows that a sweep removes in one go
 
@@ -44,7 +43,15 @@ class Million:
     sweep_step_p99_ms: float
 
 
-def measure(place: Place, folder: Path, messages: int, say: Callable[[str], None]) -> Million:
+def measure(
+    place: Place,
+    folder: Path,
+    messages: int,
+    *,
+    rounds: int = 9,
+    calls: int = 200,
+    say: Callable[[str], None] = print,
+) -> Million:
     small, large = place.url("small"), place.url("large")
     asyncio.run(fill(small, SMALL // LENGTH, LENGTH))
     conversations = messages // LENGTH
@@ -60,7 +67,7 @@ def measure(place: Place, folder: Path, messages: int, say: Callable[[str], None
     place.settle("large")
     size = place.size("large")
     say("reading and appending")
-    calls = asyncio.run(_compare(small, large, conversations))
+    compared = asyncio.run(_compare(small, large, conversations, rounds, calls))
     say("sweeping nothing")
     idle = asyncio.run(_idle_sweep(large))
     say("backup")
@@ -81,8 +88,8 @@ def measure(place: Place, folder: Path, messages: int, say: Callable[[str], None
         filled,
         size,
         one * conversations,
-        calls["last"],
-        calls["append"],
+        compared["last"],
+        compared["append"],
         backup_seconds,
         saved.bytes,
         restore_seconds,
@@ -93,7 +100,9 @@ def measure(place: Place, folder: Path, messages: int, say: Callable[[str], None
     )
 
 
-async def _compare(small: str, large: str, conversations: int) -> dict[str, dict[str, float]]:
+async def _compare(
+    small: str, large: str, conversations: int, rounds: int, calls: int
+) -> dict[str, dict[str, float]]:
     """p50 in the large store and its ratio to the small one, taken round by round.
 
     `few` are as many conversations as the small store has: what differs is the size of the store.
@@ -105,12 +114,12 @@ async def _compare(small: str, large: str, conversations: int) -> dict[str, dict
     async with holdfast.open(small) as little, holdfast.open(large) as big:
         for name in ("last", "append"):
             seen: dict[str, list[float]] = {"small": [], "few": [], "any": []}
-            for number in range(-1, ROUNDS):  # the first warms up
-                near = [order.randrange(few) for _ in range(CALLS)]
+            for number in range(-1, rounds):  # the first warms up
+                near = [order.randrange(few) for _ in range(calls)]
                 places = {
                     "small": (little, near),
                     "few": (big, [n * (conversations // few) for n in near]),
-                    "any": (big, [order.randrange(conversations) for _ in range(CALLS)]),
+                    "any": (big, [order.randrange(conversations) for _ in range(calls)]),
                 }
                 for where, (store, picked) in places.items():
                     took = await _timed(store, name, picked)
