@@ -20,11 +20,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from bench.scale import crew, crowd, million, slots
+from bench.scale import calls, crew, crowd, million, slots
 from bench.scale.places import PLACES, TITLES, Place
 from bench.scale.tables import markdown
 
-SECTIONS = ("open", "processes", "million", "slots")
+SECTIONS = ("calls", "open", "processes", "million", "slots")
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 
@@ -58,6 +58,7 @@ def _applies(engine: str, section: str) -> bool:
 def _measured(engine: str, section: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """A place of its own for each section: what one left must not slow the next."""
     measure: dict[str, Callable[[Place, Path], list[Any]]] = {
+        "calls": lambda place, _: calls.measure(place, 50 * options.calls),
         "open": lambda place, _: [
             crowd.measure(place, many, rate=options.rate, seconds=options.seconds)
             for many in options.conversations

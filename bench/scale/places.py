@@ -20,6 +20,7 @@ TITLES = {
     "postgres": "PostgreSQL",
     "partitioned": "PostgreSQL, 16 partitions",
 }
+TICK = os.sysconf("SC_CLK_TCK")
 UNDER_WAY = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress")
 
 
@@ -31,6 +32,12 @@ class Place(Protocol):
 
     def size(self, name: str) -> dict[str, int]:
         """Bytes that it takes, by where it takes them."""
+
+    def cpu(self) -> float | None:
+        """Seconds of processor time that servers took; None if there is none."""
+
+    def network(self, name: str) -> tuple[float | None, float | None]:
+        """Bytes that the server has read and sent, where it counts them."""
 
     def settle(self, name: str) -> None:
         """Wait for what the store still does because it was filled so fast."""
@@ -54,6 +61,12 @@ class Files:
         paths = (self._folder / f"{name}.db{end}" for end in ("", "-wal"))
         return {"disk": sum(path.stat().st_size for path in paths if path.exists())}
 
+    def cpu(self) -> float | None:
+        return None
+
+    def network(self, name: str) -> tuple[float | None, float | None]:
+        return None, None
+
     def settle(self, name: str) -> None:
         """Everything is in the file when its last user has closed it."""
 
@@ -76,6 +89,13 @@ class Servers:
         if name not in self._running:
             self._running[name] = start_server(self._folder / f"valkey-{name}", *EVERYSEC)
         return str(self._running[name].url)
+
+    def cpu(self) -> float | None:
+        return sum(cpu_of(server.pid) for server in self._running.values())
+
+    def network(self, name: str) -> tuple[float | None, float | None]:
+        said = self._said(name, "stats")
+        return int(said["total_net_input_bytes"]), int(said["total_net_output_bytes"])
 
     def settle(self, name: str) -> None:
         """Until the file of its log is not being rewritten any more."""
@@ -124,6 +144,12 @@ class Databases:
             self._server.run_sql(f"CREATE DATABASE {name}")
         return self._server.database(name)
 
+    def cpu(self) -> float | None:
+        return cpu_of(self._server.pid)
+
+    def network(self, name: str) -> tuple[float | None, float | None]:
+        return None, None
+
     def settle(self, name: str) -> None:
         """What its own housekeeping would do a little later."""
         with self._server.connect_to(name) as connection:
@@ -133,7 +159,9 @@ class Databases:
     def size(self, name: str) -> dict[str, int]:
         ((size,),) = self._server.run_sql(f"SELECT pg_database_size('{name}')")
         ((empty,),) = self._server.run_sql("SELECT pg_database_size('template0')")
-        return {"disk": int(size) - int(empty)}
+        with self._server.connect_to(name) as connection:
+            ((indexes,),) = connection.execute(INDEXES).fetchall()
+        return {"disk": int(size) - int(empty), "of it indexes": int(indexes)}
 
     def engine_later(self, name: str, days: float) -> Engine:
         clock = (
@@ -147,6 +175,12 @@ class Databases:
 
     def close(self) -> None:
         self._server.remove()
+
+
+INDEXES = """
+SELECT sum(pg_relation_size(indexrelid)) FROM pg_index
+JOIN pg_class ON pg_class.oid = indrelid WHERE relnamespace = 'holdfast'::regnamespace
+"""
 
 
 class Partitions(Databases):
@@ -195,3 +229,20 @@ def resident() -> int:
     """Bytes of memory that this process has now."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of processor time of a process, its children, and those that have ended."""
+    return sum(_ticks(each) for each in (pid, *_children(pid))) / TICK
+
+
+def _ticks(pid: int) -> int:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:  # it has ended meanwhile, and is counted by its parent
+        return 0
+    return sum(int(field) for field in fields[11:15])  # own and waited-for, user and system
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

@@ -48,7 +48,25 @@ def _grown(calls: dict[str, float]) -> str:
     )
 
 
+def _us(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f} µs"
+
+
+def _bytes(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
+
+
 SECTIONS: dict[str, tuple[str, Columns]] = {
+    "calls": (
+        "Processor time of a call, a hundred under way at once",
+        {
+            "call": lambda row: row["call"],
+            "client": lambda row: _us(row["client_us"]),
+            "server": lambda row: _us(row["server_us"]),
+            "bytes sent": lambda row: _bytes(row["sent"]),
+            "bytes received": lambda row: _bytes(row["received"]),
+        },
+    ),
     "open": (
         "Open conversations in one process",
         {

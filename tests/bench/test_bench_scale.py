@@ -31,7 +31,7 @@ def test_a_small_run_fills_the_page_and_loses_nothing(tmp_path: Path) -> None:
     figures, page = tmp_path / "scale.json", tmp_path / "page.md"
     page.write_text("before\n<!-- figures: begin --><!-- figures: end -->\nafter\n", "utf-8")
     on = ("--engine", "sqlite", "--folder", str(tmp_path), "--json", str(figures))
-    done = scale(*SMALL, *on, "--only", "open,million")
+    done = scale(*SMALL, *on, "--only", "calls,open,million")
     assert done.returncode == 0, done.stderr
     # Another run adds to the file.
     done = scale(*SMALL, *on, "--only", "processes", "--page", str(page))
@@ -40,6 +40,9 @@ def test_a_small_run_fills_the_page_and_loses_nothing(tmp_path: Path) -> None:
     (talking,), (together,), (large,) = (
         found[section]["sqlite"] for section in ("open", "processes", "million")
     )
+    costs = {cost["call"]: cost for cost in found["calls"]["sqlite"]}
+    assert costs["append"]["client_us"] > 0
+    assert costs["append"]["server_us"] is None
     assert talking["conversations"] == 40
     assert talking["cpu_us"] > 0
     assert (together["turns"], together["processes"]) == (2 * 3 * 5, 2)
@@ -57,7 +60,7 @@ def test_a_small_run_fills_the_page_and_loses_nothing(tmp_path: Path) -> None:
 def test_a_wrong_word_is_refused_with_the_right_ones() -> None:
     done = scale("--only", "opened")
     assert done.returncode == 2
-    assert "open, processes, million, slots" in done.stderr
+    assert "calls, open, processes, million, slots" in done.stderr
 
 
 # --- at full size -----------------------------------------------------------------------
