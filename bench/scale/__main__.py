@@ -49,10 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _applies(engine: str, section: str) -> bool:
-    """Slots are a cluster's; partitions make a difference where there is much to divide."""
-    return (
-        engine == "redis" if section == "slots" else engine != "partitioned" or section == "million"
-    )
+    """Slots are a cluster's; partitions are looked at where they could make a difference."""
+    if section == "slots":
+        return engine == "redis"
+    return engine != "partitioned" or section in ("calls", "million")
 
 
 def _measured(engine: str, section: str, options: argparse.Namespace) -> list[dict[str, Any]]:

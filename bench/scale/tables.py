@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from bench.scale.model import rows
 from bench.scale.places import TITLES
 
 Row = dict[str, Any]
@@ -17,6 +18,7 @@ def markdown(found: dict[str, Any]) -> str:
     for section, (title, columns) in SECTIONS.items():
         if found.get(section):
             parts += [f"### {title}", "", *_table(columns, found[section]), ""]
+    parts += ["### What follows by arithmetic", "", *rows(found), ""]
     return "\n".join([*parts, f"{found.get('setting', '')}."])
 
 
