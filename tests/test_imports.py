@@ -98,7 +98,8 @@ def test_engines_import_neither_state_nor_layers() -> None:
 
 
 def test_the_core_knows_no_command_and_no_test_tool() -> None:
-    above = ("holdfast.cli", "holdfast.audit", "holdfast.testing", "holdfast.sync.testing")
+    above = ("holdfast.cli", "holdfast.audit", "holdfast.benchmark")
+    above = (*above, "holdfast.testing", "holdfast.sync.testing")
     found = [i for i in imports() if within(i.target, *above) and not within(i.module, *above)]
     assert [i for i in found if i.module != "holdfast.__main__"] == []
 

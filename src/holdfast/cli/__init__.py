@@ -20,6 +20,7 @@ from holdfast.errors import HoldfastError, InvalidInput
 COMMANDS = {
     "audit": "attack a memory architecture before production does",
     "backup": "write all of a namespace into one file",
+    "bench": "measure what agents get on a store",
     "copy": "put all of a namespace into another store",
     "health": "say whether a store answers, and how it is set up",
     "inspect": "show what a store holds, and how it does",

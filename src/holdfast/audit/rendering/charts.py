@@ -74,6 +74,11 @@ def curve(found: Curve, limit: float | None, name: str, alone: bool) -> Markup:
     return _both(lambda canvas: _curve(found, limit, canvas, f"{name}-{canvas.name}"), wide)
 
 
+def rates(title: str, x: str, points: Sequence[tuple[float, float]], name: str) -> Markup:
+    """Calls a second against something that is counted."""
+    return _both(lambda canvas: _rate(title, x, points, canvas, f"{name}-{canvas.name}"), HALF)
+
+
 def growth(found: Growth, name: str) -> Markup:
     return _both(lambda canvas: _growth(found, canvas, f"{name}-{canvas.name}"), LOW)
 
@@ -222,6 +227,31 @@ def _curve(found: Curve, limit: float | None, canvas: Canvas, name: str) -> Mark
     ]
     what = f"{found.title}. Latency percentiles in milliseconds against {found.x}."
     return _svg(canvas, name, what, drawn, said)
+
+
+def _rate(
+    title: str, x: str, points: Sequence[tuple[float, float]], canvas: Canvas, name: str
+) -> Markup:
+    drawable = sorted(point for point in points if usable(point[0]) and usable(point[1]))
+    across = doubling((at for at, _ in drawable), canvas.left + 12, canvas.end - 16)
+    up = flat(0.0, max((r for _, r in drawable), default=1.0) * 1.08, canvas.floor, canvas.top)
+    line = [(across.place(at), up.place(rate)) for at, rate in drawable]
+    drawn = [
+        *_grid_across(up, canvas, unit=""),
+        *_grid_up(across, canvas, x, [at for at, _ in drawable]),
+        tag("polygon", class_="area", points=_places([*line, *_down(line, canvas)])),
+        _path("stored", [line]),
+        *(tag("circle", class_="dot p95", cx=left, cy=top, r=3.5) for left, top in line),
+    ]
+    said = [
+        Readout(across.place(at), f"{words.number(at)} {words.line(x)}: {_a_second(rate)}")
+        for at, rate in drawable
+    ]
+    return _svg(canvas, name, f"{title}. Calls a second against {x}.", drawn, said)
+
+
+def _a_second(rate: float) -> str:
+    return f"{words.number(float(f'{rate:.3g}'))} a second"
 
 
 # --- growth -----------------------------------------------------------------------------

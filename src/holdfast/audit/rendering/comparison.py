@@ -12,8 +12,8 @@ from holdfast.audit.rendering import words
 from holdfast.audit.rendering.markdown import safe
 from holdfast.audit.rendering.markdown import table as markdown_table
 from holdfast.audit.rendering.markup import Markup, tag
-from holdfast.audit.rendering.page import document
 from holdfast.audit.rendering.parts import chip, heads, pair, section, shape
+from holdfast.audit.rendering.shell import document
 from holdfast.audit.rendering.terminal import fold
 from holdfast.audit.report import Verdict
 
@@ -164,7 +164,7 @@ def html(found: Table, links: Sequence[str] = ()) -> str:
         for at, row in enumerate(found.targets)
     ]
     return document(
-        title,
+        f"{title} · Holdfast audit",
         tag("header", hero),
         tag(
             "main",

@@ -45,11 +45,11 @@ def _calm_timelines(report: Report) -> Iterator[tuple[int, Timeline]]:
 
 
 def _timeline(report: Report, found: Timeline, name: str, *, alone: bool) -> Markup:
-    return _figure(
+    return figure(
         found.title,
         charts.timeline(found, _limit(report), name, alone),
         _faults(found),
-        _table(("second", *charts.SERIES, "intended", "achieved", "failed"), _seconds(found)),
+        table(("second", *charts.SERIES, "intended", "achieved", "failed"), _seconds(found)),
         legend=True,
     )
 
@@ -78,10 +78,10 @@ def _seconds(found: Timeline) -> Iterator[tuple[float, ...]]:
 
 
 def _curve(report: Report, found: Curve, name: str, *, alone: bool) -> Markup:
-    return _figure(
+    return figure(
         found.title,
         charts.curve(found, _limit(report), name, alone),
-        _table((found.x, *charts.SERIES), _points(found)),
+        table((found.x, *charts.SERIES), _points(found)),
         legend=True,
     )
 
@@ -94,7 +94,7 @@ def _points(found: Curve) -> Iterator[tuple[float, ...]]:
 def _growth(report: Report) -> Iterator[Markup]:
     if report.growth is not None:
         said = tag("p", words.growth(report), class_="said")
-        yield _figure("Growth of the stored state", charts.growth(report.growth, "growth"), said)
+        yield figure("Growth of the stored state", charts.growth(report.growth, "growth"), said)
 
 
 def _money(report: Report) -> Iterator[Markup]:
@@ -112,14 +112,15 @@ def _money(report: Report) -> Iterator[Markup]:
     )
     title = f"What {words.number(report.money.agents)} agents cost"
     said = tag("p", words.money(report), class_="said")
-    yield _figure(title, tag("div", table, class_="scroll", tabindex="0"), said)
+    yield figure(title, tag("div", table, class_="scroll", tabindex="0"), said)
 
 
-def _figure(title: str, drawn: Markup, *below: Markup | None, legend: bool = False) -> Markup:
-    return tag("figure", tag("figcaption", title), _legend() if legend else None, drawn, *below)
+def figure(title: str, drawn: Markup, *below: Markup | None, legend: bool = False) -> Markup:
+    """A chart below its title, with the key of its lines if it shows percentiles."""
+    return tag("figure", tag("figcaption", title), _keys() if legend else None, drawn, *below)
 
 
-def _legend() -> Markup:
+def _keys() -> Markup:
     keys = [
         tag("span", tag("i", class_=f"key {series}"), f"{series} · {meaning}")
         for series, meaning in zip(
@@ -129,7 +130,7 @@ def _legend() -> Markup:
     return tag("div", *keys, class_="legend")
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[float]]) -> Markup:
+def table(names: Sequence[str], rows: Iterable[Sequence[float]]) -> Markup:
     """The chart's figures for those who do not see it, or want to know exactly."""
     lines = [tag("tr", *(tag("td", words.number(value)) for value in row)) for row in rows]
     return tag(

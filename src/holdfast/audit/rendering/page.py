@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
 
 from holdfast.audit.rendering import words
 from holdfast.audit.rendering.baseline import Comparison
 from holdfast.audit.rendering.figures import measurements
 from holdfast.audit.rendering.markup import Markup, tag
 from holdfast.audit.rendering.parts import chip, heads, pair, section, shape
+from holdfast.audit.rendering.shell import document
 from holdfast.audit.report import Answer, Evidence, Report
 
 
@@ -21,43 +18,8 @@ def html(report: Report, changes: Comparison | None = None) -> str:
 
     Whatever a field holds stays text, and no code but the page's own runs.
     """
-    title = f"{report.verdict.upper()}: {words.line(report.title)}"
+    title = f"{report.verdict.upper()}: {words.line(report.title)} · Holdfast audit"
     return document(title, *_body(report, changes))
-
-
-def document(title: str, *body: Markup) -> str:
-    """A whole page with the report's own style and script, and leave for no other."""
-    style, script = _file("page.css"), _file("page.js")
-    head = _head(f"{title} · Holdfast audit", style, script)
-    content = tag("body", *body, tag("script", script))
-    return "<!doctype html>\n" + tag("html", head, content, lang="en")
-
-
-@cache
-def _file(name: str) -> Markup:
-    return Markup((files("holdfast.audit.rendering") / name).read_text("utf-8"))
-
-
-def _head(title: str, style: Markup, script: Markup) -> Markup:
-    allowed = (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    return tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{allowed}">'),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("title", title),
-        tag("link", rel="icon", href="data:,"),
-        tag("style", style),
-    )
-
-
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _body(report: Report, changes: Comparison | None) -> tuple[Markup, ...]:

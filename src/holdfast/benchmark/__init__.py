@@ -1,0 +1,1 @@
+"""`holdfast bench`: what a user gets on their own store."""

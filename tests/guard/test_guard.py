@@ -1,0 +1,195 @@
+"""The hot path stays as short as it is: counts against budgets, and none grows with a history.
+
+Nothing here measures time. `make budgets` writes the budgets anew, after a change that is worth
+what it costs.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from servers.redis import RedisServer, running
+
+import holdfast
+from holdfast.ops import Op, Outcome
+from holdfast.registry import create_engine, parse
+from holdfast.world import World
+
+HERE = Path(__file__).parent
+MORE = 1.15  # a budget may be exceeded by this much
+LESS = 0.5  # and must not be twice as large as what is needed: it would guard nothing
+TURN = ({"role": "user", "content": "q" * 480}, {"role": "assistant", "content": "a" * 480})
+SHORT, LONG = 20, 10_000
+
+
+@pytest.fixture(scope="module")
+def counted() -> dict[str, Any]:
+    """Counted in a process of its own: whoever traces must be alone."""
+    done = subprocess.run(
+        [sys.executable, HERE / "counting.py"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def budgets() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((HERE / "budgets.json").read_text("utf-8"))
+    return found
+
+
+def complaints(budget: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    """Where what was counted is beyond its budget, or the budget beyond what is needed."""
+    said = []
+    for engine, operations in budget.items():
+        for operation, figures in operations.items():
+            for unit, most in figures.items():
+                now = found[engine][operation][unit]
+                if not LESS * most <= now <= MORE * most:
+                    said.append(f"{operation} on {engine}: {now} {unit}, the budget is {most}")
+    return said
+
+
+def test_no_operation_takes_more_lines_or_calls_than_its_budget(counted: dict[str, Any]) -> None:
+    budget = budgets()["costs"]
+    assert {engine: list(each) for engine, each in budget.items()} == {
+        engine: list(each) for engine, each in counted["costs"].items()
+    }, "an operation has no budget: make budgets"
+    said = complaints(budget, counted["costs"])
+    assert said == [], "if the change is worth it: make budgets"
+
+
+def test_a_budget_that_is_exceeded_or_far_too_large_is_noticed() -> None:
+    budget = {"memory": {"append": {"lines": 100, "calls": 20}}}
+    assert complaints(budget, {"memory": {"append": {"lines": 114, "calls": 10}}}) == []
+    assert complaints(budget, {"memory": {"append": {"lines": 116, "calls": 9}}}) == [
+        "append on memory: 116 lines, the budget is 100",
+        "append on memory: 9 calls, the budget is 20",
+    ]
+
+
+def test_sqlite_does_no_more_for_a_long_history_than_for_a_short_one(
+    counted: dict[str, Any],
+) -> None:
+    for name, by_length in counted["sqlite"].items():
+        short, long = by_length[str(SHORT)], by_length[str(LONG)]
+        assert long["statements"] == short["statements"] > 0, name
+        assert long["steps"] <= 1.2 * short["steps"], name
+        budget = budgets()["sqlite"][name][str(SHORT)]
+        assert short["statements"] <= budget["statements"], name
+        assert short["steps"] <= MORE * budget["steps"], name
+
+
+# --- round trips ------------------------------------------------------------------------
+
+
+class Asked:
+    """An engine that counts how often it is asked."""
+
+    def __init__(self, url: str) -> None:
+        self._engine: Any = create_engine(parse(url), World())
+        self.times = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        self.times += 1
+        outcomes: list[Outcome] = await self._engine.execute(ops)
+        return outcomes
+
+
+def visit(value: dict[str, Any]) -> None:
+    value["visits"] = value.get("visits", 0) + 1
+
+
+def calls_of(store: holdfast.Store, thread: str) -> dict[str, Callable[[], Any]]:
+    conversation = store.thread(thread, user="u")
+    return {
+        "append": lambda: conversation.append(*TURN),
+        "last 20": lambda: conversation.load(last=20),
+        "context": lambda: store.context(user="u", thread=thread, last=20),
+        "user get": lambda: store.user("u").get(),
+        "user update": lambda: store.user("u").update(visit),
+        "run once": lambda: store.once(f"task of {thread}", lambda: 1, fingerprint="same"),
+        "run once, finished": lambda: store.once(
+            f"task of {thread}", lambda: 1, fingerprint="same"
+        ),
+    }
+
+
+MOST_ROUND_TRIPS = {
+    "append": 1,
+    "last 20": 1,
+    "context": 1,
+    "user get": 1,
+    "user update": 2,  # read and compare-and-swap
+    "run once": 3,  # look, claim and complete
+    "run once, finished": 1,
+}
+
+
+async def test_the_engine_is_asked_as_often_whatever_the_length_of_the_history() -> None:
+    engine = Asked("memory://")
+    asked: dict[int, dict[str, int]] = {SHORT: {}, LONG: {}}
+    async with holdfast.Store(engine, spill=False) as store:  # type: ignore[arg-type]
+        for length, times in asked.items():
+            await store.thread(f"t-{length}", user="u").append(*TURN * (length // 2))
+            for name, call in calls_of(store, f"t-{length}").items():
+                before = engine.times
+                await call()
+                times[name] = engine.times - before
+    assert asked[SHORT] == asked[LONG]
+    assert {n: t for n, t in asked[LONG].items() if t > MOST_ROUND_TRIPS[n]} == {}
+
+
+@pytest.fixture(scope="module")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with running(tmp_path_factory.mktemp("guard"), "valkey") as server:
+        yield server
+
+
+def served(asking: redis.Redis) -> tuple[int, int]:
+    """Commands that the server ran, those inside of scripts included, and reads off its sockets."""
+    said: dict[str, Any] = asking.info("everything")
+    commands = [
+        value["calls"]
+        for name, value in said.items()
+        if name.startswith("cmdstat_") and name != "cmdstat_info"
+    ]
+    return sum(commands), said["total_reads_processed"]
+
+
+async def test_a_server_runs_as_many_commands_for_a_long_history_as_for_a_short_one(
+    valkey: RedisServer,
+) -> None:
+    asked: dict[int, dict[str, tuple[int, int]]] = {SHORT: {}, LONG: {}}
+    async with holdfast.open(valkey.url) as store:
+        for length, found in asked.items():
+            await store.thread(f"t-{length}", user="u").append(*TURN * (length // 2))
+            for name in ("append", "last 20", "context", "user get"):
+                found[name] = await least(valkey, calls_of(store, f"t-{length}")[name])
+    assert asked[SHORT] == asked[LONG]
+    reads = {name: reads for name, (_, reads) in asked[LONG].items()}
+    assert reads == dict.fromkeys(reads, 1), "more than one round trip"
+
+
+async def least(server: RedisServer, call: Callable[[], Any]) -> tuple[int, int]:
+    """Commands and reads of a call. Of several calls the fewest: other connections of the store
+    may have something to say meanwhile."""
+    seen = []
+    asking = redis.Redis(port=server.port)
+    for _ in range(6):
+        before = served(asking)
+        await call()
+        after = served(asking)
+        seen.append((after[0] - before[0], after[1] - before[1] - 1))  # this question is read, too
+    asking.close()
+    return min(each for each, _ in seen), min(each for _, each in seen)
