@@ -18,7 +18,7 @@ unexport PYTHONPATH PYTHONHOME
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types sync drift packages test soak bench bench-repeats demo audit clean
+.PHONY: help venv lint types sync drift packages test soak bench bench-peers bench-repeats demo audit clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 15
@@ -61,6 +61,21 @@ soak: $(STAMP) ## the long tests
 bench: $(STAMP) ## measure the engines against their raw drivers
 	@$(BIN)/python -m bench $(ARGS)
 
+# Contestants have requirements of their own: they must not decide what the tests run with.
+PEERS := .venv-peers
+PEERS_STAMP := $(PEERS)/.made-with-$(VERSION)
+
+$(PEERS_STAMP): pyproject.toml bench/requirements-peers.txt
+	@echo "making $(PEERS) with Python $(VERSION)"
+	@rm -f $(PEERS)/.made-with-*
+	@$(PYTHON) -m venv --clear $(PEERS)
+	@$(PEERS)/bin/python -m pip --disable-pip-version-check -qq install -r bench/requirements-peers.txt
+	@$(PEERS)/bin/python -m pip --disable-pip-version-check -qq install --no-deps --no-build-isolation -e ".[redis,postgres]"
+	@touch $@
+
+bench-peers: $(PEERS_STAMP) ## measure beside other stores; writes docs/performance.md
+	@$(PEERS)/bin/python -m bench.peers $(ARGS)
+
 bench-repeats: $(STAMP) ## how well lost context is noticed; ARGS=folder of dev.jsonl
 	@$(BIN)/python -m bench.repeats $(ARGS)
 
@@ -71,5 +86,5 @@ audit: $(STAMP) ## audit the embedded store; leaves audit/report.html (ARGS="red
 	@$(BIN)/python -m holdfast audit --output audit $(ARGS)
 
 clean: ## remove .venv, caches and builds
-	@rm -rf $(VENV) audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(PEERS) audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
