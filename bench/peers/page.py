@@ -10,7 +10,7 @@ from bench.peers import prose, tables
 from bench.peers.comparing import Comparison, Figures, comparisons
 from bench.peers.plots import images
 from bench.peers.reasons import reason
-from bench.peers.table import ENGINES
+from bench.peers.table import ENGINES, TITLES
 from bench.peers.tables import IMAGES, shown, times
 
 PAGE = "performance.md"
@@ -38,6 +38,7 @@ def text(figures: Figures) -> str:
         *tables.processor(figures),
         *tables.stored(figures),
         *tables.remembered(figures),
+        *_raw(found),
         prose.CONTESTANTS,
         *_durability(setting),
         *_set_up(setting),
@@ -47,15 +48,24 @@ def text(figures: Figures) -> str:
 
 def _behind(found: Sequence[Comparison]) -> Iterator[str]:
     yield from ("## Where Holdfast is not ahead", "")
-    for role, whom in (("peer", "a peer"), ("raw", "a raw client, which does less at each call,")):
-        cells = [each for each in found if each.role == role]
-        behind = sorted((each for each in cells if not each.ahead), key=lambda each: each.times)
-        which = f"{len(behind)}" if behind else "none"
-        yield f"In {which} of {len(cells)} cells {whom} is ahead{':' if behind else '.'}"
+    yield from _against(found, "peer", "a peer")
+    yield from ("Raw clients are [further down](#beside-raw-clients).", "")
+
+
+def _raw(found: Sequence[Comparison]) -> Iterator[str]:
+    yield from ("## Beside raw clients", "")
+    yield from _against(found, "raw", "a raw client, which does less at each call,")
+
+
+def _against(found: Sequence[Comparison], role: str, whom: str) -> Iterator[str]:
+    cells = [each for each in found if each.role == role]
+    behind = sorted((each for each in cells if not each.ahead), key=lambda each: each.times)
+    which = f"{len(behind)}" if behind else "none"
+    yield f"In {which} of {len(cells)} cells {whom} is ahead{':' if behind else '.'}"
+    yield ""
+    if behind:
+        yield from _losses(behind)
         yield ""
-        if behind:
-            yield from _losses(behind)
-            yield ""
 
 
 def _losses(behind: Sequence[Comparison]) -> Iterator[str]:
@@ -65,7 +75,7 @@ def _losses(behind: Sequence[Comparison]) -> Iterator[str]:
         by = f"{times(1 / each.times)} ×" + ("" if each.sure else ", not in every round")
         rounds = "" if each.low == each.high else f"{times(1 / each.high)}–{times(1 / each.low)}"
         both = [shown(value, each.figure) for value in (each.mine, each.theirs)]
-        cells = (each.title, each.who, by, rounds, *both, reason(each))
+        cells = (each.title, _who(each), by, rounds, *both, reason(each))
         yield f"| {' | '.join(cells)} |"
 
 
@@ -88,16 +98,20 @@ def _peers(found: Sequence[Comparison], engine: str, name: str) -> list[Comparis
 
 def _target(each: Comparison, least: float, beside: str) -> str:
     met = "met" if each.times >= least else f"MISSED by {1 - each.times / least:.0%}"
-    rounds = f"{times(each.low)}–{times(each.high)}"
-    who = beside + each.who + (", blocking" if each.blocking else "")
-    return f"| {each.title} | {who} | ≥ {least} × | {times(each.times)} × | {rounds} | {met} |"
+    measured = f"{times(each.times)} × | {times(each.low)}–{times(each.high)}"
+    return f"| {each.title} | {beside}{_who(each)} | ≥ {least} × | {measured} | {met} |"
+
+
+def _who(each: Comparison) -> str:
+    return f"{each.who}, blocking" if each.blocking else each.who
 
 
 def _durability(setting: dict[str, Any]) -> Iterator[str]:
-    yield "| who | how durable, when a call returns |"
-    yield "| --- | --- |"
-    for who, durable in dict.fromkeys((e["contestant"], e["is"]) for e in setting["durability"]):
-        yield f"| {who} | {durable} |"
+    yield "| engine | who | how durable, when a call returns |"
+    yield "| --- | --- | --- |"
+    rows = [(TITLES[e["engine"]], e["contestant"], e["is"]) for e in setting["durability"]]
+    for row in dict.fromkeys(rows):
+        yield f"| {' | '.join(row)} |"
     yield ""
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,11 @@ from bench.peers.table import Entry
 from bench.storage import memory
 
 PIECE = 512  # bytes: what `st_blocks` counts
+CHECKPOINT = """\
+import sqlite3, sys
+((busy, _, _),) = sqlite3.connect(sys.argv[1]).execute("PRAGMA wal_checkpoint(TRUNCATE)")
+sys.exit(busy)
+"""
 
 
 class Places(Protocol):
@@ -46,13 +53,15 @@ class Files:
         return str(path)
 
     def stored(self, place: str) -> int:
-        """On the disk, after everything was copied out of the WAL."""
+        """On the disk, after everything was copied out of the WAL.
+
+        By another process: two libraries of SQLite that have a file open in one process know
+        nothing of each other's locks.
+        """
         path = Path(place)
         if path.is_dir():
             return sum(each.stat().st_blocks * PIECE for each in path.rglob("*"))
-        connection = sqlite3.connect(path)
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.close()
+        subprocess.run([sys.executable, "-c", CHECKPOINT, place], check=True)
         return os.path.getsize(path)
 
     def written(self, place: str) -> int:
@@ -74,7 +83,6 @@ class Databases:
 
     def stored(self, place: str) -> int:
         name = place.rpartition("/")[2]
-        self._server.run_sql("CHECKPOINT")
         ((size,),) = self._server.run_sql(f"SELECT pg_database_size('{name}')")
         return int(size)
 

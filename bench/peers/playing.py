@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from time import process_time
+from dataclasses import dataclass, field, replace
+from time import perf_counter, process_time
 from typing import Any
 
 from bench.conversations import Population, turn
@@ -165,9 +165,12 @@ class Played:
     refused: int = 0
 
     def play(self, work: Work, calls: Calls, until: Until, *, kept: bool) -> None:
-        before, failed = process_time(), len(self.who.refused)
+        before, failed, begun = process_time(), len(self.who.refused), perf_counter()
         slot = self.who.ready.slot(work.method, calls, until)
-        spent = process_time() - before
+        spent, took = process_time() - before, perf_counter() - begun
+        if slot.per_second * until.seconds < work.callers:
+            # Not even one call of each ended in time: count them all, and the time they took.
+            slot = replace(slot, per_second=len(slot.took) / took)
         if kept:
             self.slots.append(slot)
             self.cpu.append(spent * 1e6 / len(slot.took))
