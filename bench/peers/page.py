@@ -30,6 +30,7 @@ def text(figures: Figures) -> str:
         prose.OPENING.format(minutes=max(1, round(setting["seconds"] / 60))),
         *_behind(found),
         *_targets(found),
+        prose.TARGETS,
         prose.READING,
         *tables.crowd(figures),
         *tables.calls(figures),

@@ -19,6 +19,11 @@ installs them into an environment of their own, measures for about {minutes} min
 page.
 """
 
+TARGETS = """\
+A task costs Holdfast two durable writes, and DBOS three. What DBOS does besides takes the processor
+several milliseconds; where the disk is slow, or busy for others, less than five times remains.
+"""
+
 READING = """\
 ## How to read the tables
 
@@ -39,8 +44,8 @@ kept.
 
 - **OpenAI Agents**: one session object a conversation. SQLAlchemy and Redis sessions share one
   engine or client. They keep no state of users.
-- **LangGraph**: a turn is one run of a graph with one node that answers; when it saves is left at
-  its default. The last 20 are taken from `get_state`. State of users is a document in LangGraph's
+- **LangGraph**: a turn is one run of a graph with one node that answers, so its time includes the
+  graph's own work; when it saves is left at its default. The last 20 are taken from `get_state`. State of users is a document in LangGraph's
   store for that engine; that has no compare-and-swap, so an update is a get and a put, and is lost
   when another writes between them.
 - **Strands**: two `create_message` a turn; what an agent writes besides (its own state, after each
