@@ -45,9 +45,9 @@ kept.
 - **OpenAI Agents**: one session object a conversation. SQLAlchemy and Redis sessions share one
   engine or client. They keep no state of users.
 - **LangGraph**: a turn is one run of a graph with one node that answers, so its time includes the
-  graph's own work; when it saves is left at its default. The last 20 are taken from `get_state`. State of users is a document in LangGraph's
-  store for that engine; that has no compare-and-swap, so an update is a get and a put, and is lost
-  when another writes between them.
+  graph's own work; when it saves is left at its default. The last 20 are taken from `get_state`.
+  State of users is a document in LangGraph's store for that engine; that has no compare-and-swap,
+  so an update is a get and a put, and is lost when another writes between them.
 - **Strands**: two `create_message` a turn; what an agent writes besides (its own state, after each
   message) is left out. No file is synced: a crash of the machine may take turns with it.
 - **Google ADK**: two events a turn, appended to a session that is in memory already. State of users
