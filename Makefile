@@ -25,7 +25,7 @@ unexport PYTHONPATH PYTHONHOME
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types sync drift packages test soak bench bench-scale budgets bench-repeats demo audit clean
+.PHONY: help venv lint types sync drift packages test soak bench bench-scale bench-peers budgets bench-repeats demo audit clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 15
@@ -86,6 +86,21 @@ bench-scale: $(STAMP) ## many conversations, many processes, a million messages 
 budgets: $(STAMP) ## what the hot path costs now becomes what the guard allows
 	@$(BIN)/python tests/guard/counting.py --write
 
+# Contestants have requirements of their own: they must not decide what the tests run with.
+PEERS := .venv-peers
+PEERS_STAMP := $(PEERS)/.made-with-$(VERSION)
+
+$(PEERS_STAMP): pyproject.toml bench/requirements-peers.txt
+	@echo "making $(PEERS) with Python $(VERSION)"
+	@rm -f $(PEERS)/.made-with-*
+	@$(PYTHON) -m venv --clear $(PEERS)
+	@$(PEERS)/bin/python -m pip --disable-pip-version-check -qq install -r bench/requirements-peers.txt
+	@$(PEERS)/bin/python -m pip --disable-pip-version-check -qq install --no-deps --no-build-isolation -e ".[redis,postgres]"
+	@touch $@
+
+bench-peers: $(PEERS_STAMP) ## measure beside other stores; writes docs/performance.md
+	@$(PEERS)/bin/python -m bench.peers $(ARGS)
+
 bench-repeats: $(STAMP) ## how well lost context is noticed; ARGS=folder of dev.jsonl
 	@$(BIN)/python -m bench.repeats $(ARGS)
 
@@ -95,6 +110,6 @@ demo: $(STAMP) ## a support agent with three replicas on one SQLite file, offlin
 audit: $(AUDIT_STAMP) ## audit the embedded store; leaves audit/report.html (ARGS="redis://… --yes")
 	@$(AUDIT_VENV)/bin/python -m holdfast audit --output audit $(ARGS)
 
-clean: ## remove .venv, .venv-audit, caches and builds
-	@rm -rf $(VENV) $(AUDIT_VENV) audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean: ## remove .venv and the like, caches and builds
+	@rm -rf $(VENV) $(AUDIT_VENV) $(PEERS) audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -18,7 +18,6 @@ from msgspec import Struct
 import holdfast
 from holdfast.audit import safety
 from holdfast.benchmark.calls import KEPT, Call, Calls, threads_of
-from holdfast.benchmark.clearing import drop_together, remove_file
 from holdfast.benchmark.figures import (
     BY_HISTORY,
     FORMAT,
@@ -179,11 +178,9 @@ class Benchmark:
     async def _clear(self, made: str | None) -> None:
         self._show("removing what was written", self._done, self._done or 1)
         if self._noted:
-            await drop_together(self._url, self._namespace)
-            await safety.drop_all(self._url, self._namespace)
-            await safety.forget(self._url, self._namespace)
+            await safety.end(self._url, self._namespace)
         if made is not None:
-            remove_file(made)
+            _remove_file(made)
 
     def _environment(self) -> dict[str, Any]:
         return {
@@ -227,3 +224,10 @@ async def _slot(call: Call, callers: int, seconds: float, most: int | None) -> S
 
 def _as_listed(each: Figures) -> tuple[int, int, int]:
     return list(OPERATIONS).index(each.operation), each.history, each.conversations
+
+
+def _remove_file(path: str) -> None:
+    """A file that nobody had before, with what belongs to it."""
+    for end in ("", "-wal", "-shm"):
+        if os.path.exists(f"{path}{end}"):
+            os.remove(f"{path}{end}")

@@ -1,0 +1,57 @@
+"""Why another is ahead in a cell, where that is known."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bench.peers.comparing import Comparison
+
+
+class Reason(NamedTuple):
+    """The first one that fits is given; "" fits all."""
+
+    figure: str
+    engine: str
+    who: str
+    work: str  # how the name of the cell begins
+    why: str
+
+
+STRANDS = "Strands FileSessionManager"
+REDIS = "OpenAI Agents RedisSession"
+SQL = "OpenAI Agents SQLAlchemySession"
+SQLITE = "OpenAI Agents SQLiteSession"
+
+REASONS = (
+    Reason("p50_us", "sqlite", STRANDS, "append", "It does not wait for the disk; Holdfast does."),
+    Reason("per_second", "sqlite", STRANDS, "append", "It does not wait for the disk."),
+    Reason("p99_us", "sqlite", STRANDS, "append", "It does not wait for the disk."),
+    Reason("cpu_us", "sqlite", STRANDS, "append", "Two files; no log, no index, no owner."),
+    Reason("written", "sqlite", STRANDS, "", "Two blocks of 4 KB; a log has a page an index."),
+    Reason("written_long", "sqlite", STRANDS, "", "As with short conversations."),
+    Reason("", "sqlite", SQLITE, "bytes", "Holdfast also writes the operation, to know it again."),
+    Reason("", "postgres", SQL, "bytes", "Holdfast also writes the operation, to know it again."),
+    Reason("", "redis", REDIS, "bytes", "Holdfast also writes the operation, to know it again."),
+    Reason("", "postgres", "asyncpg", "bytes", "It writes the messages and nothing else."),
+    Reason("", "sqlite", "aiosqlite", "bytes", "It writes the messages and nothing else."),
+    Reason("", "redis", "redis-py", "bytes", "It writes the messages and nothing else."),
+    Reason("", "redis", "valkey-glide", "bytes", "It writes the messages and nothing else."),
+    Reason("kib", "", "", "", "Holdfast's tables of recent conversations; they have an end."),
+    Reason("p50_us", "sqlite", "", "append", "Both wait for the disk once; how long, varies."),
+    Reason("", "redis", "valkey-glide", "", "Its input and output run in Rust, on threads."),
+    Reason("", "redis", REDIS, "last", "One LRANGE; Holdfast also reads owner and expiry."),
+    Reason("", "redis", "redis-py", "", "One command, of which the server does less."),
+    Reason("", "postgres", "asyncpg", "", "One statement on one table."),
+)
+
+
+def reason(each: Comparison) -> str:
+    for known in REASONS:
+        if (
+            known.figure in ("", each.figure)
+            and known.engine in ("", each.engine)
+            and known.who in ("", each.who)
+            and each.what.startswith(known.work)
+        ):
+            return known.why
+    return ""
