@@ -146,6 +146,18 @@ def test_a_redis_that_is_cut_off_loses_nothing_that_was_accepted(
     assert all(set(o.accepted) <= set(o.found) for o in record.outages)
 
 
+def test_a_memory_that_tries_again_without_a_key_doubles_what_was_not_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent.parent}:{':'.join(sys.path)}")
+    with running(tmp_path, "valkey") as server:
+        report = audited(
+            f"{BROKEN}:retries", "outage", url=server.url, faults=("unanswered",), outage=0.8
+        )
+    assert answer(report, "outage").verdict == "fail"
+    assert "doubled" in answer(report, "outage").summary
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["valkey", "redis"])
 def test_redis_passes_as_a_whole(name: str, tmp_path: Path) -> None:
