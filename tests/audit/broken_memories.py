@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import holdfast
 from holdfast.audit.targets import Place
+from holdfast.audit.targets.naive import RedisDocument, Wire
 from holdfast.audit.targets.stores import StoreTarget
 from holdfast.registry import create_engine, parse
 from holdfast.testing.broken import Broken, DropsAcknowledged, IgnoresFences, ServesStale
@@ -83,3 +86,39 @@ class Unwatched(StoreTarget):
 
 def unwatched(namespace: str, url: str) -> StoreTarget:
     return Unwatched(Place("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
+
+
+class Retries(RedisDocument):
+    """Tries again what may have arrived, and says so by no key: an answer that is lost doubles it.
+
+    One connection writes, so that the next answer on it is a write's.
+    """
+
+    provides = ("threads",)
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._writing = threading.Lock()
+        self._writer: Wire | None = None
+
+    def append(self, thread: str, messages: list[dict[str, Any]], key: str) -> None:
+        words = ("RPUSH", self._key("list", thread), *map(json.dumps, messages))
+        with self._writing:
+            try:
+                self._write(*words)
+            except OSError:
+                self._writer = None
+                self._write(*words)
+
+    def _write(self, *words: str) -> None:
+        if self._writer is None:
+            self._writer = Wire(self.place.url or "")
+        self._writer.ask(*words)
+
+    def load(self, thread: str, last: int | None) -> list[dict[str, Any]]:
+        found = self._ask("LRANGE", self._key("list", thread), "0", "-1")
+        return [json.loads(each) for each in found]
+
+
+def retries(namespace: str, url: str) -> Retries:
+    return Retries(Place("naive", "redis-document", namespace, "/", url=url))

@@ -134,7 +134,9 @@ def test_a_redis_that_may_lose_state_fails(
 
 
 @pytest.mark.parametrize(
-    "faults", [("cut", "freeze", "slow"), ("throttle", "exhaust", "refuse")], ids=",".join
+    "faults",
+    [("cut", "unanswered", "freeze"), ("slow", "throttle"), ("exhaust", "refuse")],
+    ids=",".join,
 )
 def test_a_redis_that_is_cut_off_loses_nothing_that_was_accepted(
     faults: tuple[Kind, ...], tmp_path: Path
@@ -144,6 +146,18 @@ def test_a_redis_that_is_cut_off_loses_nothing_that_was_accepted(
     assert record.outages is not None
     assert [(o.fault, o.fired) for o in record.outages] == [(LABELS[f], True) for f in faults]
     assert all(set(o.accepted) <= set(o.found) for o in record.outages)
+
+
+def test_a_memory_that_tries_again_without_a_key_doubles_what_was_not_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent.parent}:{':'.join(sys.path)}")
+    with running(tmp_path, "valkey") as server:
+        report = audited(
+            f"{BROKEN}:retries", "outage", url=server.url, faults=("unanswered",), outage=0.8
+        )
+    assert answer(report, "outage").verdict == "fail"
+    assert "doubled" in answer(report, "outage").summary
 
 
 @pytest.mark.soak

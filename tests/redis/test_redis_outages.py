@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from pathlib import Path
 
@@ -70,11 +71,13 @@ async def until_it_answers(store: holdfast.Store) -> None:
 async def test_blocking_calls_ride_over_cut_connections_and_count_every_update_once(
     valkey: RedisServer,
 ) -> None:
+    opened = threading.Event()
     async with Proxy(valkey.port) as proxy:
 
         def count(url: str) -> int:
             patient = holdfast.Policy(read_timeout=20.0, write_timeout=20.0, threads="raise")
             with holdfast.sync.open(url, namespace=WORLD.new_id(), policy=patient) as store:
+                opened.set()
                 counter = store.shared("counter")
                 for _ in range(150):
                     counter.update(lambda value: {"n": value.get("n", 0) + 1})
@@ -82,6 +85,7 @@ async def test_blocking_calls_ride_over_cut_connections_and_count_every_update_o
                 return number
 
         counting = asyncio.create_task(asyncio.to_thread(count, proxy.url))
+        assert await asyncio.to_thread(opened.wait, 30.0), "opening is not tried again"
         chance = random.Random(7)
         for _ in range(200):  # then it is calm: a slow machine must get through, too
             if counting.done():

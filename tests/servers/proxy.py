@@ -1,4 +1,4 @@
-"""A TCP proxy on a loopback port that can cut, freeze, refuse and delay what passes through it."""
+"""The audit's TCP proxy before a server of the tests, with the words that tests use."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from holdfast.audit.faults import link
 
-class Proxy:
+
+class Proxy(link.Proxy):
     """Between a client and a server on this machine.
 
     `cut_replies` drops every connection as soon as the server answers on it, so that requests
@@ -18,25 +20,31 @@ class Proxy:
     """
 
     def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
-        self._target = port
-        self._tls = tls
-        self.port = 0
-        self.cut_replies = False
-        self.refusing = False
-        self.delay = 0.0
-        self.cuts = 0  # replies that were cut: a fault that did not happen proves nothing
-        self._thawed = asyncio.Event()
-        self._thawed.set()
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        super().__init__([("127.0.0.1", port)], tls)
+
+    @property
+    def port(self) -> int:
+        return self.ports[0]
 
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}"
 
+    @property
+    def cuts(self) -> int:
+        """Replies that were cut: a fault that did not happen proves nothing."""
+        return self.unanswered
+
+    @property
+    def cut_replies(self) -> bool:
+        raise AttributeError("can only be set")
+
+    @cut_replies.setter
+    def cut_replies(self, cutting: bool) -> None:
+        self.lose_answers(1 if cutting else 0)
+
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
-        self.port = self._server.sockets[0].getsockname()[1]
+        await self.open()
         return self
 
     async def __aexit__(
@@ -45,63 +53,7 @@ class Proxy:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._server is not None
-        self._server.close()
-        self.cut()
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-        await self._server.wait_closed()
-
-    def freeze(self) -> None:
-        self._thawed.clear()
-
-    def thaw(self) -> None:
-        self._thawed.set()
-
-    def cut(self) -> None:
-        """End every connection there is."""
-        for task in self._tasks:
-            task.cancel()
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.refusing:
-            writer.transport.abort()
-            return
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            await self._connect(reader, writer)
-        except (asyncio.CancelledError, OSError):
-            pass  # this very connection was cut
-        finally:
-            self._tasks.discard(task)
-            writer.transport.abort()
-
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self._target)
-        try:
-            async with asyncio.TaskGroup() as both:
-                both.create_task(self._pass_on(reader, back, False))
-                both.create_task(self._pass_on(there, writer, True))
-        except* (ConnectionError, EOFError):
-            pass
-        finally:
-            back.transport.abort()
-
-    async def _pass_on(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, replies: bool
-    ) -> None:
-        while data := await reader.read(65_536):
-            if self.delay:
-                await asyncio.sleep(self.delay)
-            await self._thawed.wait()
-            if replies and self.cut_replies:
-                self.cuts += 1
-                raise ConnectionResetError("cut between request and reply")
-            writer.write(data)
-            await writer.drain()
-        raise EOFError
+        await self.close()
 
 
 class TlsProxy(Proxy):
@@ -111,12 +63,17 @@ class TlsProxy(Proxy):
         super().__init__(port)
         self._context = context
 
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _connect(
+        self,
+        connection: link.Connection,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
         wish = await reader.readexactly(8)
         assert wish[4:] == (80877103).to_bytes(4, "big"), "a client that asks for no TLS"
         writer.write(b"S")
         await writer.start_tls(self._context)
-        await super()._connect(reader, writer)
+        await super()._connect(connection, reader, writer)
 
 
 def server_tls() -> ssl.SSLContext:

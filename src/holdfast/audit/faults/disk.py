@@ -15,6 +15,7 @@ class DiskFull:
     """No file of the replica may grow any more: its writes fail as on a full disk."""
 
     label = "the disk is full"
+    every = 0.1
 
     def __init__(self, room: int = ROOM) -> None:
         self.changed: dict[str, Any] = {}
@@ -51,6 +52,7 @@ class Locked:
     """Somebody else writes to the file and does not end."""
 
     label = "the file is locked by another process"
+    every = 0.1
 
     def __init__(self, path: str) -> None:
         self.changed: dict[str, Any] = {}

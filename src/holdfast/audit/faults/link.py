@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
-Kind = Literal["cut", "freeze", "slow", "throttle", "exhaust", "refuse"]
+Kind = Literal["cut", "unanswered", "freeze", "slow", "throttle", "exhaust", "refuse"]
 LABELS: dict[Kind, str] = {
     "cut": "the link is cut again and again",
+    "unanswered": "requests arrive and their answers are lost",
     "freeze": "the link is frozen",
     "slow": "the link is slow (300 ms)",
     "throttle": "the link is throttled (4 kB/s)",
@@ -19,13 +21,28 @@ LABELS: dict[Kind, str] = {
 SLOW = 0.3
 RATE = 4000.0  # bytes a second, of all connections together
 CUTS = 0.2  # seconds between two cuts
+UNANSWERED = 8  # of so many answers on a connection one is lost: enough for it to be made
+
+
+class Connection:
+    """One that passes through."""
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self.target = target
+        self.answers = 0  # that were passed on
 
 
 class Proxy:
-    """Between the replicas and one server, or each of several: what is done is done to all."""
+    """Between the replicas and one server, or each of several: what is done is done to all.
 
-    def __init__(self, targets: Sequence[tuple[str, int]]) -> None:
+    With `tls` it speaks that to the replicas, and plainly to the servers.
+    """
+
+    def __init__(
+        self, targets: Sequence[tuple[str, int]], tls: ssl.SSLContext | None = None
+    ) -> None:
         self._targets = list(targets)
+        self._tls = tls
         self.ports: list[int] = []  # of this machine, one for each target
         self.refusing = False
         self.delay = 0.0
@@ -38,12 +55,15 @@ class Proxy:
         self._thawed.set()
         self._opened = asyncio.Event()
         self._servers: list[asyncio.Server] = []
-        # Each connection's target, the oldest connection first.
-        self._tasks: dict[asyncio.Task[None], tuple[str, int]] = {}
+        self._unanswered = 0
+        self.unanswered = 0  # answers that were lost
+        self._tasks: dict[asyncio.Task[None], Connection] = {}  # the oldest first
 
     async def open(self) -> None:
         for target in self._targets:
-            server = await asyncio.start_server(self._accepting(target), "127.0.0.1", 0)
+            server = await asyncio.start_server(
+                self._accepting(target), "127.0.0.1", 0, ssl=self._tls
+            )
             self._servers.append(server)
             self.ports.append(server.sockets[0].getsockname()[1])
 
@@ -72,6 +92,12 @@ class Proxy:
         if rate:
             self._opened = asyncio.Event()
 
+    def lose_answers(self, each: int) -> None:
+        """The next answer on every connection is lost with it, then each so-many-th; 0: none."""
+        self._unanswered = each
+        for connection in self._tasks.values():
+            connection.answers = each - 1
+
     def cut(self, but: int = 0) -> None:
         """End all connections but so many to each server, the oldest."""
         for target in self._targets:
@@ -80,7 +106,7 @@ class Proxy:
                 task.cancel()
 
     def _to_server(self, target: tuple[str, int]) -> list[asyncio.Task[None]]:
-        return [task for task, to in self._tasks.items() if to == target]
+        return [task for task, passing in self._tasks.items() if passing.target == target]
 
     def _accepting(self, target: tuple[str, int]) -> Any:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -98,9 +124,9 @@ class Proxy:
             return
         task = asyncio.current_task()
         assert task is not None
-        self._tasks[task] = target
+        connection = self._tasks[task] = Connection(target)
         try:
-            await self._connect(target, reader, writer)
+            await self._connect(connection, reader, writer)
         except (asyncio.CancelledError, OSError):
             pass  # this very connection was cut
         finally:
@@ -108,19 +134,24 @@ class Proxy:
             writer.transport.abort()
 
     async def _connect(
-        self, target: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, connection: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        there, back = await asyncio.open_connection(*target)
+        there, back = await asyncio.open_connection(*connection.target)
         try:
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._pass_on(reader, back))
-                both.create_task(self._pass_on(there, writer))
+                both.create_task(self._pass_on(there, writer, connection))
         except* (ConnectionError, EOFError):
             pass
         finally:
             back.transport.abort()
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass_on(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        answering: Connection | None = None,
+    ) -> None:
         while data := await reader.read(65_536):
             if self.delay or self._frozen or self._rate:
                 self.touched += 1
@@ -129,9 +160,19 @@ class Proxy:
             if self._rate:
                 await self._choke(len(data))
             await self._thawed.wait()
+            if answering is not None and self._is_lost(answering):
+                raise ConnectionResetError("cut between request and answer")
             writer.write(data)
             await writer.drain()
         raise EOFError
+
+    def _is_lost(self, connection: Connection) -> bool:
+        connection.answers += 1
+        if not self._unanswered or connection.answers < self._unanswered:
+            return False
+        self.touched += 1
+        self.unanswered += 1
+        return True
 
     async def _choke(self, size: int) -> None:
         """Wait until this many bytes may have passed, or the throttle was opened."""
@@ -150,6 +191,7 @@ class LinkFault:
     def __init__(self, proxy: Proxy, kind: Kind, changed: dict[str, Any]) -> None:
         self.label = LABELS[kind]
         self.changed = changed
+        self.every = 0.02 if kind == "unanswered" else 0.1  # it meets but one call of several
         self._proxy = proxy
         self._kind = kind
         self._touched = 0
@@ -160,6 +202,8 @@ class LinkFault:
         self._touched = proxy.touched
         if self._kind == "freeze":
             proxy.freeze()
+        elif self._kind == "unanswered":
+            proxy.lose_answers(UNANSWERED)
         elif self._kind == "slow":
             proxy.delay = SLOW
         elif self._kind == "throttle":
@@ -186,6 +230,7 @@ class LinkFault:
         self._proxy.delay = 0.0
         self._proxy.most = None
         self._proxy.throttle(0.0)
+        self._proxy.lose_answers(0)
         self._proxy.thaw()
 
     def fired(self, tried: Sequence[object]) -> bool:

@@ -12,7 +12,6 @@ from holdfast.audit.history import Outage, Tried
 from holdfast.audit.stage import Stage, message
 from holdfast.audit.targets import Target
 
-EVERY = 0.1  # seconds between two tries
 HUNG = 20.0  # seconds after which a call counts as hanging
 
 
@@ -21,6 +20,7 @@ class Fault(Protocol):
 
     label: str
     changed: dict[str, Any]
+    every: float  # seconds between two tries
 
     async def begin(self, replica: Replica) -> None: ...
     async def end(self, replica: Replica) -> None: ...
@@ -45,7 +45,12 @@ async def _one(stage: Stage, fault: Fault, thread: str, origin: float) -> Outage
     await fault.begin(replica)
     try:
         disturbed = replica.send(
-            "outage:disturb", thread=thread, seconds=stage.sizes.outage, known=known, origin=origin
+            "outage:disturb",
+            thread=thread,
+            seconds=stage.sizes.outage,
+            every=fault.every,
+            known=known,
+            origin=origin,
         )
         await _until_all_was_asked(stage, replica)
     finally:
@@ -110,7 +115,7 @@ async def talk(target: Target, tell: Any, thread: str) -> int:
 
 
 async def disturb(
-    target: Target, tell: Any, thread: str, seconds: float, known: int, origin: float
+    target: Target, tell: Any, thread: str, seconds: float, every: float, known: int, origin: float
 ) -> dict[str, Any]:
     accepted: list[str] = []
     end = time.monotonic() + seconds
@@ -121,7 +126,7 @@ async def disturb(
         calls.add(asyncio.create_task(read(target, thread, known, origin)))
         calls.add(asyncio.create_task(append(target, thread, name, accepted, origin)))
         number += 1
-        await asyncio.sleep(EVERY)
+        await asyncio.sleep(every)
     tell(asked=number)
     done, hanging = await asyncio.wait(calls, timeout=HUNG)
     for call in hanging:
