@@ -50,7 +50,7 @@ from holdfast.registry import parse
 
 ALARM_SECONDS = 60.0
 CLEARING = 30.0  # seconds that a store is given to let itself be cleaned
-DISTURBING = ("outage", "monitoring")  # workloads that take the store away
+UNWATCHED = ("outage", "monitoring", "growth")  # the store is taken away, or a file measured
 
 
 class Options(Struct, frozen=True):
@@ -245,9 +245,9 @@ class Audit:
         if self._probe is not None and (harm := await self._probe.harm()):
             raise safety.Harm(harm)
         began = time.monotonic()
-        disturbed = self._probe is not None and name in DISTURBING
+        away = self._probe.away() if self._probe and name in UNWATCHED else nullcontext()
         try:
-            with self._probe.disturbed() if disturbed else nullcontext():  # type: ignore[union-attr]
+            async with away:
                 await self._conduct(stage, name)
         except asyncio.CancelledError:
             raise
