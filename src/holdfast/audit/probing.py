@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
 
 from msgspec import Struct
 
@@ -23,6 +24,10 @@ class Stop(Struct, frozen=True):
 
     seconds: float = 2.0  # that the store takes for the probe, several times in a row
     lag_bytes: float = 64e6  # by which a replica of the store is behind
+
+
+class Harm(Exception):
+    """The audit must not go on: it would do harm."""
 
 
 class Probe:
@@ -78,8 +83,31 @@ class Probe:
                 if harm:
                     return harm
 
+    async def beside(self, work: Coroutine[Any, Any, None]) -> str:
+        """Do the work, and watch the store meanwhile; why it was ended, or nothing."""
+        working, watching = asyncio.create_task(work), asyncio.create_task(self.watch())
+        try:
+            await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                return await watching
+            await working
+            return ""
+        except Harm as harm:
+            return str(harm)
+        finally:
+            working.cancel()
+            watching.cancel()
+            await asyncio.gather(working, watching, return_exceptions=True)
+
     async def close(self) -> None:
-        await self._store.close()
+        async with self._using:
+            await self._store.close()
+
+    async def refuse_harm(self) -> None:
+        """Raise if the store must not be loaded just now."""
+        harm = await self.harm()
+        if harm:
+            raise Harm(harm)
 
     async def _look(self) -> float:
         began = time.monotonic()
