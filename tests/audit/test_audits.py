@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -12,8 +13,19 @@ from servers.redis import RedisServer, running
 from audit.auditing import answer, audited, judged, recorded, small
 from holdfast.audit.faults.link import LABELS, Kind
 from holdfast.audit.judging import BAD
+from holdfast.audit.report import Answer
 
 BROKEN = "audit.broken_memories"
+BROKEN_MEMORIES = [
+    ("loses_writes", "races", "lost turn"),
+    ("serves_stale", "consistency", "stale read"),
+    ("ignores_fences", "races", "superseded holder"),
+    ("runs_tasks_twice", "races", "ran more than once"),
+    ("slow", "latency", "over 100 ms"),
+    ("stalling", "latency", "over 100 ms"),
+    ("unwatched", "monitoring", "no metrics"),
+]
+RUNS = int(os.environ.get("HOLDFAST_SOAK_RUNS", "20"))
 BUSY = {"generator_lag_ms": 10_000.0}  # how busy this machine is must not decide
 
 
@@ -72,27 +84,20 @@ def test_a_document_in_redis_loses_turns_and_updates(tmp_path: Path) -> None:
     assert answer(report, "conflicts").verdict == "absent"
 
 
-@pytest.mark.parametrize(
-    ("memory", "question", "finding"),
-    [
-        ("loses_writes", "races", "lost turn"),
-        ("serves_stale", "consistency", "stale read"),
-        ("ignores_fences", "races", "superseded holder"),
-        ("runs_tasks_twice", "races", "ran more than once"),
-        ("slow", "latency", "over 100 ms"),
-        ("stalling", "latency", "over 100 ms"),
-        ("unwatched", "monitoring", "no metrics"),
-    ],
-)
+def broken(memory: str, question: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Answer:
+    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent.parent}:{':'.join(sys.path)}")
+    url = f"sqlite:///{folder}/agents.db"
+    options = small(f"{BROKEN}:{memory}", question, url=url, duration=2.4, race_turns=600)
+    return answer(judged(recorded(options), **BUSY), question)
+
+
+@pytest.mark.parametrize(("memory", "question", "finding"), BROKEN_MEMORIES)
 def test_a_memory_that_is_wrong_in_one_way_fails_with_that_finding(
     memory: str, question: str, finding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent.parent}:{':'.join(sys.path)}")
-    url = f"sqlite:///{tmp_path}/agents.db"
-    options = small(f"{BROKEN}:{memory}", question, url=url, duration=2.4, race_turns=600)
-    report = judged(recorded(options), **BUSY)
-    assert answer(report, question).verdict in BAD
-    assert finding in answer(report, question).summary
+    found = broken(memory, question, tmp_path, monkeypatch)
+    assert found.verdict in BAD
+    assert finding in found.summary
 
 
 def test_a_backup_that_drops_a_thread_fails(tmp_path: Path) -> None:
@@ -181,3 +186,27 @@ def test_postgresql_passes_as_a_whole() -> None:
     finally:
         server.remove()
     assert {a.id: a.summary for a in report.answers if a.verdict in BAD} == {}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("memory", "question", "finding"), BROKEN_MEMORIES)
+def test_a_broken_memory_is_found_out_in_every_one_of_many_runs(
+    memory: str, question: str, finding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(RUNS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        found = broken(memory, question, folder, monkeypatch)
+        assert (found.verdict in BAD, finding in found.summary) == (True, True), (number, found)
+
+
+@pytest.mark.soak
+def test_a_good_store_gets_the_same_verdicts_in_every_one_of_many_runs() -> None:
+    """All questions but those of latency, which are the machine's as much as the store's."""
+    measured = {"latency", "concurrency"}
+    seen = []
+    for _ in range(RUNS):
+        report = judged(recorded(small(None)), **BUSY)
+        seen.append({a.id: a.verdict for a in report.answers if a.id not in measured})
+        assert {a.id: a.summary for a in report.answers if a.verdict in BAD} == {}
+    assert seen == [dict.fromkeys(seen[0], "pass")] * RUNS

@@ -171,8 +171,10 @@ def test_targets_are_compared_and_every_form_is_written(
 ) -> None:
     out, prices = tmp_path / "out", tmp_path / "prices.toml"
     prices.write_text("node_month = 50.0\n")
+    config = tmp_path / "audit.toml"
+    config.write_text("[sizes]\nthreads = 4\ngrowth_turns = 30\n[require]\nraces = 'any'\n")
     sizes = ("--replicas", "2", "--duration", "1", "--conversations", "10", "--seed", "5")
-    asked = ("--only", "sessions,growth", "--prices", str(prices), "--require", "races=any")
+    asked = ("--only", "sessions,growth", "--prices", str(prices), "--config", str(config))
     command = ["audit", "compare", "naive:process-dict", "statefulset:2", *sizes, *asked]
     assert cli.main([*command, "--output", str(out), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)

@@ -190,7 +190,8 @@ OTHERWISE: dict[str, str] = {
 }
 ABOUT = {  # of the audit itself
     "format", "target", "title", "provides", "profile", "seed", "command", "started", "seconds",
-    "interrupted", "declared", "problems", "skipped", "took", "environment", "notes",
+    "interrupted", "aborted", "left", "declared", "problems", "skipped", "took", "environment",
+    "notes",
 }  # fmt: skip
 CASES = [(id, path, said) for id, pieces in EVIDENCE.items() for path, said in pieces.items()]
 

@@ -275,7 +275,7 @@ async def test_a_probe_forgives_what_the_audit_itself_does(tmp_path: Path) -> No
         probe = Probe(server.url, Stop(seconds=0.2))
         assert await probe.harm() == ""
         watching = asyncio.create_task(probe.watch())
-        with probe.disturbed():
+        async with probe.away():
             server.pause()
             await asyncio.sleep(1.5)  # more than would end it
             assert not watching.done()

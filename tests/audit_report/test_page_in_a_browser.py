@@ -10,12 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from audit.test_comparing import priced, tabled, three
+from audit.test_questions import good
 from browsing import DESK, PHONE, Opened, browser, contrast
+from msgspec.structs import replace
 from playwright.sync_api import Browser
 
 from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, passing, waived
-from holdfast.audit.rendering import baseline, page, schema
+from holdfast.audit.rendering import baseline, comparison, page, schema
 
 __all__ = ["browser"]  # the fixture
 
@@ -42,6 +45,23 @@ def test_every_report_opens_without_a_complaint_and_without_the_network(
         assert opened.tab.locator(".hero .verdict").inner_text() == report.verdict.upper()
         assert opened.sideways() == []
         opened.context.close()
+
+
+def test_a_comparison_and_a_bill_open_as_well(browser: Browser, tmp_path: Path) -> None:
+    hostile_one = replace(good(), title="<script>alert(1)</script>" * 4)
+    found = tabled(*three(), hostile_one)
+    for html, cards in (
+        (comparison.html(found, ["report-1.html"]), len(found.targets)),
+        (page.html(priced(good())), 16),
+    ):
+        path = written(tmp_path, html)
+        for viewport, scheme in ((DESK, "light"), (PHONE, "dark")):
+            opened = Opened(browser, path, viewport=viewport, color_scheme=scheme)
+            assert opened.complaints == []
+            assert opened.requests in ([path.as_uri()], [path.as_uri(), "data:,"])
+            assert opened.tab.locator("article.card:visible").count() == cards
+            assert opened.sideways() == []
+            opened.context.close()
 
 
 def test_dark_and_light_differ_and_both_can_be_read(browser: Browser, tmp_path: Path) -> None:

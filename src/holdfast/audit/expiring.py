@@ -21,7 +21,6 @@ class Expiring(Passthrough):
 
     def __init__(self, engine: Engine, seconds: float = DAY) -> None:
         super().__init__(engine)
-        self.capabilities = engine.capabilities
         self._seconds = seconds
 
     async def execute(self, ops: Sequence[Op]) -> list[Outcome]:

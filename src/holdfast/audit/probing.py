@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
 
 from msgspec import Struct
 
@@ -25,50 +26,94 @@ class Stop(Struct, frozen=True):
     lag_bytes: float = 64e6  # by which a replica of the store is behind
 
 
+class Harm(Exception):
+    """The audit must not go on: it would do harm."""
+
+
 class Probe:
     """One small read again and again, on a connection of its own."""
 
     def __init__(self, url: str, stop: Stop) -> None:
+        self._url = url
         self._stop = stop
-        self._disturbed = False
+        self._looks = True
+        self._using = asyncio.Lock()
+        self._store = self._opened()
+
+    def _opened(self) -> holdfast.Store:
         # Its own deadline, and no breaker: each look finds out for itself.
-        policy = holdfast.Policy(read_timeout=stop.seconds, breaker_failures=1_000_000)
-        self._store = holdfast.open(
-            url, namespace=REGISTRY, spill=False, metrics=False, policy=policy
+        policy = holdfast.Policy(read_timeout=self._stop.seconds, breaker_failures=1_000_000)
+        return holdfast.open(
+            self._url, namespace=REGISTRY, spill=False, metrics=False, policy=policy
         )
 
-    @contextlib.contextmanager
-    def disturbed(self) -> Iterator[None]:
-        """Meanwhile the store is slow because the audit makes it so."""
-        self._disturbed = True
+    @contextlib.asynccontextmanager
+    async def away(self) -> AsyncIterator[None]:
+        """Meanwhile it lets go of the store: the audit disturbs it itself, or measures its size."""
+        self._looks = False
+        async with self._using:
+            await self._store.close()
         try:
             yield
         finally:
-            self._disturbed = False
+            self._store = self._opened()
+            self._looks = True
+
+    def _is_away(self) -> bool:
+        return not self._looks
 
     async def watch(self) -> str:
         """Why the audit has to end; returns when it has to, and not before."""
         slow, looks = 0, 0
         while True:
             await asyncio.sleep(EVERY)
+            if self._is_away():
+                slow = 0
+                continue
             looks += 1
             took = await self._look()
-            slow = slow + 1 if took > self._stop.seconds and not self._disturbed else 0
+            slow = slow + 1 if took > self._stop.seconds and not self._is_away() else 0
             if slow >= IN_A_ROW:
                 return (
                     f"{slow} lookups in a row of the audit's own probe took more than "
                     f"{self._stop.seconds:g} s, or failed"
                 )
-            if looks % SETTINGS_EVERY == 0 and not self._disturbed and (harm := await self.harm()):
-                return harm
+            if looks % SETTINGS_EVERY == 0 and not self._is_away():
+                harm = await self.harm()
+                if harm:
+                    return harm
+
+    async def beside(self, work: Coroutine[Any, Any, None]) -> str:
+        """Do the work, and watch the store meanwhile; why it was ended, or nothing."""
+        working, watching = asyncio.create_task(work), asyncio.create_task(self.watch())
+        try:
+            await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                return await watching
+            await working
+            return ""
+        except Harm as harm:
+            return str(harm)
+        finally:
+            working.cancel()
+            watching.cancel()
+            await asyncio.gather(working, watching, return_exceptions=True)
 
     async def close(self) -> None:
-        await self._store.close()
+        async with self._using:
+            await self._store.close()
+
+    async def refuse_harm(self) -> None:
+        """Raise if the store must not be loaded just now."""
+        harm = await self.harm()
+        if harm:
+            raise Harm(harm)
 
     async def _look(self) -> float:
         began = time.monotonic()
         try:
-            await self._store.user("probe").get()
+            async with self._using:
+                await self._store.user("probe").get()
         except HoldfastError:
             return float("inf")
         return time.monotonic() - began
@@ -76,7 +121,7 @@ class Probe:
     async def harm(self) -> str:
         """Why the store must not be loaded just now, or nothing."""
         try:
-            async with asyncio.timeout(self._stop.seconds):
+            async with self._using, asyncio.timeout(self._stop.seconds):
                 settings = (await self._store.describe()).settings
         except (HoldfastError, TimeoutError):
             return ""  # the looks tell whether it answers

@@ -23,6 +23,7 @@ from holdfast.audit import backups, safety
 from holdfast.audit.faults.choosing import Faults
 from holdfast.audit.fleet import Fleet
 from holdfast.audit.history import Record
+from holdfast.audit.plurals import plural
 from holdfast.audit.probing import Probe, Stop
 from holdfast.audit.scraping import firing, scraped
 from holdfast.audit.servers import OwnServer, own_server
@@ -45,12 +46,12 @@ from holdfast.audit.workloads import (
     updating,
     workflows,
 )
-from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.errors import InvalidInput
 from holdfast.registry import parse
 
 ALARM_SECONDS = 60.0
 CLEARING = 30.0  # seconds that a store is given to let itself be cleaned
-DISTURBING = ("outage", "monitoring")  # workloads that take the store away
+UNWATCHED = ("outage", "monitoring", "growth")  # the store is taken away, or a file measured
 
 
 class Options(Struct, frozen=True):
@@ -200,6 +201,8 @@ class Audit:
         finally:
             self.show("removing what was written")
             await fleet.kill_all()
+            if self._probe is not None:
+                await self._probe.close()
             await self._faults.close()
             try:
                 if self._server is None or self._server.is_running:
@@ -214,17 +217,9 @@ class Audit:
 
     async def _fit(self, fleet: Fleet) -> None:
         """Take no more than a fifth of the connections that the server has to spare."""
-        settings = (await safety.described(self.place.name)).settings
-        options, pools = parse(self.place.name).options, "max_connections" in settings
-        pool = int(options.get("pool", safety.POOL))
-        free = safety.free_connections(settings)
-        self.sizes, fewer = safety.fit(self.options.sizes, pool, free, pools)
-        if fewer != pool:
-            self.place = replace(
-                self.place, name=safety.with_options(self.place.name, pool=str(fewer))
-            )
-            fleet.place = self.place
-            self._faults = self._choose_faults()
+        self.sizes, name = await safety.fitted(self.options.sizes, self.place.name)
+        self.place = fleet.place = replace(self.place, name=name)
+        self._faults = self._choose_faults()
         self.record.environment["replicas"] = self.sizes.replicas
 
     async def _watched(self, fleet: Fleet) -> None:
@@ -233,23 +228,8 @@ class Audit:
             await self._all(fleet)
             return
         self._probe = Probe(self.place.name, self.options.stop)
-        work = asyncio.create_task(self._all(fleet))
-        probe = asyncio.create_task(self._probe.watch())
-        try:
-            await asyncio.wait((work, probe), return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                await work
-            else:
-                self.record.aborted = await probe
-                self.record.interrupted = True
-        except safety.Harm as harm:
-            self.record.aborted = str(harm)
-            self.record.interrupted = True
-        finally:
-            work.cancel()
-            probe.cancel()
-            await asyncio.gather(work, probe, return_exceptions=True)
-            await self._probe.close()
+        self.record.aborted = await self._probe.beside(self._all(fleet))
+        self.record.interrupted = bool(self.record.aborted)
 
     async def _all(self, fleet: Fleet) -> None:
         (first,) = await fleet.start()
@@ -281,12 +261,12 @@ class Audit:
         return False
 
     async def _one(self, stage: Stage, name: str) -> None:
-        if self._probe is not None and (harm := await self._probe.harm()):
-            raise safety.Harm(harm)
+        if self._probe is not None:
+            await self._probe.refuse_harm()
         began = time.monotonic()
-        disturbed = self._probe is not None and name in DISTURBING
+        away = self._probe.away() if self._probe and name in UNWATCHED else nullcontext()
         try:
-            with self._probe.disturbed() if disturbed else nullcontext():  # type: ignore[union-attr]
+            async with away:
                 await self._conduct(stage, name)
         except asyncio.CancelledError:
             raise
@@ -385,8 +365,7 @@ class Audit:
             return frameworks.POOL
         if connections is None or self.place.kind != "store":
             return None
-        said = parse(self.options.target or self.place.name).options  # the audit's own is smaller
-        return int(said.get("pool", safety.POOL))
+        return safety.pool_of(self.options.target)  # the audit's own may be smaller
 
     # --- clearing away --------------------------------------------------------------
 
@@ -398,27 +377,11 @@ class Audit:
                 await target.call("clean")
                 await target.call("close")
         if noted:
-            await self._remove_from_store()
+            left = await safety.end_within(CLEARING, self.place.name, self.place.namespace)
+            self.record.left = self._without_urls(left)
         if self._roomed:
             await rooms.clear(self.place)
         self._remove_files()
-
-    async def _remove_from_store(self) -> None:
-        """A store that does not answer just now is given some time, and then not waited for."""
-        until = time.monotonic() + CLEARING
-        while True:
-            try:
-                await safety.end(self.place.name, self.place.namespace)
-                return
-            except StoreUnavailable as error:
-                if time.monotonic() > until:
-                    url = parse(self.place.name).safe
-                    self.record.left = (
-                        f"what it wrote could not be removed ({self._without_urls(str(error))}); "
-                        f"when the store answers again, run: holdfast audit clean {url}"
-                    )
-                    return
-                await asyncio.sleep(0.25)
 
     def _remove_files(self) -> None:
         for end in ("", "-wal", "-shm") if self._made is not None else ():
@@ -435,10 +398,11 @@ def plan(options: Options) -> str:
     calls += sizes.replicas * (sizes.race_turns + sizes.updates + sizes.steps)
     calls += sizes.growth_turns + sizes.threads * sizes.turns
     megabytes = (sizes.growth_turns + calls * 0.3 + max(sizes.history)) * 0.6 / 1000
+    connections = safety.connections(sizes.replicas, safety.pool_of(options.target))
     return (
-        f"{len(wanted)} workloads with up to {2 * sizes.replicas} replicas (processes), "
+        f"{plural(len(wanted), 'workload')} with up to {2 * sizes.replicas} replicas (processes), "
         f"{sizes.rate:g} calls/s for {load_seconds:g} s, about {calls:,.0f} calls and "
-        f"{max(1, round(megabytes))} MB in all, up to {_connections(options)} connections, at most "
+        f"{max(1, round(megabytes))} MB in all, up to {connections} connections, at most "
         "a fifth of those that are free; in a namespace of its own, which is removed afterwards"
     )
 
@@ -461,13 +425,6 @@ def _said(options: Options, place: Place) -> tuple[str, str]:
     if options.target is None:
         return "sqlite (embedded)", "SQLite (embedded)"
     return _safe(place), title(place)
-
-
-def _connections(options: Options) -> int:
-    url = options.target if options.target is not None and "://" in options.target else None
-    said = {} if url is None else parse(url).options
-    pool = said.get("pool", "")
-    return safety.connections(options.sizes.replicas, int(pool) if pool.isdigit() else safety.POOL)
 
 
 def _safe(place: Place) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import time
@@ -16,7 +17,7 @@ from holdfast.audit.expiring import DAY, Expiring
 from holdfast.audit.stage import Sizes
 from holdfast.audit.targets import Place
 from holdfast.engine import Description, Engine, Purges, Schemas
-from holdfast.errors import InvalidInput, SchemaError
+from holdfast.errors import InvalidInput, SchemaError, StoreUnavailable
 from holdfast.ops import Commit, Drop, Found, List, Listed
 from holdfast.registry import EngineURL, create_engine, parse
 from holdfast.world import World
@@ -32,10 +33,6 @@ CONNECTIONS = 0.2  # of those that are free
 POOL = 4  # connections of one replica
 FEWEST_POOL, FEWEST_REPLICAS = 2, 2
 OWN = 3  # connections of the conductor: its probe, and a backup
-
-
-class Harm(Exception):
-    """The audit must not go on: it would do harm."""
 
 
 # --- a place of its own -----------------------------------------------------------------
@@ -96,6 +93,22 @@ async def end(url: str, namespace: str) -> None:
         return
     await remove_all(url, namespace)
     await forget(url, namespace)
+
+
+async def end_within(seconds: float, url: str, namespace: str) -> str:
+    """Remove all of it from a store that may not answer just now; what is left, or nothing."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            await end(url, namespace)
+            return ""
+        except StoreUnavailable as error:
+            if time.monotonic() > until:
+                return (
+                    f"what it wrote could not be removed ({error}); when the store answers "
+                    f"again, run: holdfast audit clean {parse(url).safe}"
+                )
+            await asyncio.sleep(0.25)
 
 
 async def note(url: str, namespace: str) -> None:
@@ -211,6 +224,20 @@ def free_connections(settings: Any) -> int | None:
 def connections(replicas: int, pool: int) -> int:
     """Most that an audit opens at once: while the replicas are doubled, and while others look."""
     return pool * max(2 * replicas, max(2, replicas) + 1) + OWN
+
+
+def pool_of(url: str | None) -> int:
+    """Connections that one replica may open."""
+    said = parse(url).options.get("pool", "") if url is not None and "://" in url else ""
+    return int(said) if said.isdigit() else POOL
+
+
+async def fitted(sizes: Sizes, url: str) -> tuple[Sizes, str]:
+    """`sizes` and the URL so that they take no more than a fifth of the free connections."""
+    settings = (await described(url)).settings
+    pool, pools = pool_of(url), "max_connections" in settings
+    sizes, smaller = fit(sizes, pool, free_connections(settings), pools)
+    return sizes, url if smaller == pool else with_options(url, pool=str(smaller))
 
 
 def fit(sizes: Sizes, pool: int, free: int | None, pools: bool) -> tuple[Sizes, int]:

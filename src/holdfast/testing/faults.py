@@ -31,7 +31,9 @@ class Passthrough:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.capabilities: Capabilities = replace(engine.capabilities, snapshots=False)
+        self.capabilities: Capabilities = replace(
+            engine.capabilities, snapshots=False, purges=False, schemas=False
+        )
 
     async def open(self) -> None:
         await self._engine.open()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from holdfast.audit.history import Record
+from holdfast.audit.plurals import plural as plural
 from holdfast.audit.report import Evidence, Verdict
 
 Limits = Mapping[str, float]
@@ -49,7 +50,3 @@ def power(of: int) -> str:
 def zero(what: str, count: int, of: int, unit: str = "turns") -> Evidence:
     """A count that must be nought."""
     return Evidence(what, count, unit, "0", power(of) if count == 0 else f"of {of:,}")
-
-
-def plural(count: int, one: str, many: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

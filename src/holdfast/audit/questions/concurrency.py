@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.audit.history import Doubling, Length, Level, Record
 from holdfast.audit.questions.asking import Finding, Limits, Question, plural
-from holdfast.audit.questions.latency import doubtful
+from holdfast.audit.questions.latency import AGAIN, doubtful
 from holdfast.audit.report import Evidence, Verdict
 
 FEWEST_COLD = 10  # lookups of replicas that have just started
@@ -22,7 +22,7 @@ def judge(record: Record, limits: Limits) -> Finding:
     for level in many:
         if doubt := doubtful(level, limits):
             at = plural(level.conversations, "conversation")
-            return Finding("unknown", f"{doubt}, with {at} at once", facts)
+            return Finding("unknown", f"{doubt}, with {at} at once", facts, remedy=AGAIN)
     failed = [level for level in many if _windows_over(level, limits) >= 2]
     if failed:
         said = ", ".join(f"{level.p95:.0f} ms at {level.conversations}" for level in failed)

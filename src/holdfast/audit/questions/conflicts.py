@@ -34,7 +34,8 @@ def judge(record: Record, limits: Limits) -> Finding:
     if seen.both_versions < seen.forced:
         said = "every conflict was noticed, but not told with both versions"
         return Finding("warn", said, facts, seen.example)
-    said = f"all {seen.forced} conflicts were noticed, told with both versions, and resolved"
+    all_of = plural(seen.forced, "conflict was", "conflicts were")
+    said = f"{all_of} noticed, told with both versions, and resolved"
     return Finding("pass", said, facts)
 
 

@@ -7,6 +7,10 @@ from holdfast.audit.questions.asking import Finding, Limits, Question, plural
 from holdfast.audit.report import Evidence
 
 WINDOWS = 3
+AGAIN = (
+    "Run it again where less else runs, with a lower --rate or a longer --duration: nothing is "
+    "known of the store yet."
+)
 
 
 def judge(record: Record, limits: Limits) -> Finding:
@@ -38,7 +42,7 @@ def judge_level(level: Level, limits: Limits) -> Finding:
         said = ", ".join(f"{count} × {name}" for name, count in level.errors.items())
         return Finding("fail", f"{failed:.1f} % of calls failed {at}: {said}", facts)
     if doubt := doubtful(level, limits):
-        return Finding("unknown", f"{doubt}, {at}", facts)
+        return Finding("unknown", f"{doubt}, {at}", facts, remedy=AGAIN)
     over = [window for window in level.windows if window > most]
     p95 = f"p95 {level.p95:.1f} ms {at}, measured from the intended start"
     if len(over) >= 2:

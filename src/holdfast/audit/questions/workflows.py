@@ -21,9 +21,9 @@ def judge(record: Record, limits: Limits) -> Finding:
         zero("workflows that nobody finished", len(unfinished), len(runs), "workflows"),
     )
     if not again and not skipped and not unfinished:
-        said = (
-            f"{plural(len(runs), 'workflow')} went on in another replica where kill -9 had ended it"
-        )
+        them = "it" if len(runs) == 1 else "them"
+        said = f"{plural(len(runs), 'workflow')} went on in another replica "
+        said += f"where kill -9 had ended {them}"
         return Finding("pass", said, facts)
     run = (again or skipped or [(unfinished[0], "")])[0][0]
     example = (

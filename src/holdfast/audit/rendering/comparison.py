@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
 from holdfast.audit.comparing import Row, Table
 from holdfast.audit.rendering import words
 from holdfast.audit.rendering.markdown import safe
@@ -121,13 +119,22 @@ def _last(found: Table, row: Row) -> list[str]:
 
 def required(found: Table) -> str:
     """The requirements in words."""
-    wanted = msgspec.to_builtins(found.requirements)
-    said = [
-        f"{name.replace('_', ' ')} {words.figure(value)}"
-        for name, value in wanted.items()
-        if value is not None and value != "any" and name != "prefer"
-    ]
-    return ", ".join(said) + f"; best by {found.requirements.prefer}"
+    wanted, said = found.requirements, []
+    for name, what, unit in (
+        ("p95_ms", "p95", " ms"),
+        ("mb_a_replica", "memory a replica", " MB"),
+        ("connections", "connections", ""),
+        ("gb_a_year", "growth a year", " GB"),
+        ("money_a_month", "a month", f" {words.line(found.currency)}".rstrip()),
+    ):
+        most = getattr(wanted, name)
+        if most is not None:
+            said.append(f"{what} at most {words.number(most)}{unit}")
+    for name in ("durability", "races"):
+        enough = getattr(wanted, name)
+        if enough != "any":
+            said.append(f"{name}: {'pass' if enough == 'pass' else 'pass or warn'}")
+    return f"{', '.join(said)}; best by {wanted.prefer}"
 
 
 # --- the page ---------------------------------------------------------------------------
@@ -176,22 +183,26 @@ def html(found: Table, links: Sequence[str] = ()) -> str:
 
 
 def _page_table(found: Table) -> Markup:
-    rows = []
-    for row in found.targets:
-        cells = _cells(row)
-        chips = [chip(_verdict(row.durability)), chip(_verdict(row.races))]
-        rows.append(
-            tag(
-                "tr",
-                tag("th", cells[0], scope="row"),
-                *(tag("td", cell, class_="value") for cell in cells[1:4]),
-                *(tag("td", each) for each in chips),
-                *(tag("td", cell) for cell in [*cells[6:], *_last(found, row)]),
-            )
+    """A column a target: there are few of them, and much to say of each."""
+    columns = [_column(found, row) for row in found.targets]
+    names = (*_HEADS[1:], "Connections", "A month", "Suits")
+    lines = [
+        tag(
+            "tr",
+            tag("th", name, scope="row"),
+            *(tag("td", column[at], class_="value") for column in columns),
         )
-    head = heads(*_HEADS, "Connections", "A month", "Suits")
-    table = tag("table", head, tag("tbody", *rows), class_="settings")
+        for at, name in enumerate(names)
+    ]
+    head = heads("", *(row.target for row in found.targets))
+    table = tag("table", head, tag("tbody", *lines), class_="compare")
     return tag("div", table, class_="panel scroll", tabindex="0")
+
+
+def _column(found: Table, row: Row) -> list[Markup | str]:
+    _, p50, p95, p99, durability, races, *rest = _cells(row)
+    chips = (chip(_verdict(durability)), chip(_verdict(races)))
+    return [p50, p95, p99, *chips, *rest, *_last(found, row)]
 
 
 def _verdict(word: str) -> Verdict:
@@ -215,17 +226,20 @@ def _bars(found: Table) -> Markup:
         said = "not measured" if row.p95_ms is None else f"{words.number(row.p95_ms)} ms"
         cells = (tag("td", bar), tag("td", said, class_="value"))
         rows.append(tag("tr", tag("th", row.target, scope="row"), *cells))
-    table = tag("table", heads("Target", "", "p95"), tag("tbody", *rows))
+    table = tag("table", heads("Target", "", "p95"), tag("tbody", *rows), class_="barred")
     return tag("figure", tag("figcaption", "p95 of lookups under load"), table)
 
 
 def _card(found: Table, row: Row, link: str) -> Markup:
     verdict: Verdict = "pass" if row.suits else "fail"
-    facts = [pair(name, value) for name, value in _facts(found, row)]
+    facts = [
+        tag("tr", tag("th", name, scope="row"), tag("td", value))
+        for name, value in _facts(found, row)
+    ]
     name: Markup | str = tag("a", row.target, href=link) if link else row.target
     return tag(
         "article",
         tag("header", tag("h3", name), chip(verdict)),
-        tag("dl", *facts),
+        tag("table", tag("tbody", *facts), class_="said-of"),
         class_=f"card {verdict}",
     )

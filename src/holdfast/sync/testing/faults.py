@@ -32,7 +32,9 @@ class Passthrough:
 
     def __init__(self, engine: SyncEngine) -> None:
         self._engine = engine
-        self.capabilities: Capabilities = replace(engine.capabilities, snapshots=False)
+        self.capabilities: Capabilities = replace(
+            engine.capabilities, snapshots=False, purges=False, schemas=False
+        )
 
     def open(self) -> None:
         self._engine.open()
