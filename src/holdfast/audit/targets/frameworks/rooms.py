@@ -36,7 +36,7 @@ async def prepare(place: Place) -> bool:
     if kind == POSTGRES:
         await _create_schema(url, schema_of(place))
     elif kind == REDIS:
-        async for key in _keys(url, place.namespace):
+        async for key in _keys(url, f"{place.namespace}:"):
             raise InvalidInput(
                 f"the namespace {place.namespace!r} holds data ({key!r}): leave --namespace out"
             )
@@ -52,7 +52,7 @@ async def clear(place: Place) -> None:
     if kind == POSTGRES:
         await _drop_schemas(url, [schema_of(place)])
     elif kind == REDIS:
-        await _drop_keys(url, place.namespace)
+        await _drop_keys(url, f"{place.namespace}:")
     else:
         _remove(path_of(url))
 
@@ -77,7 +77,7 @@ async def describe(place: Place) -> dict[str, Any]:
     if kind == POSTGRES:
         return await _describe_postgres(url, schema_of(place))
     if kind == REDIS:
-        return await _describe_redis(url, place.namespace)
+        return await _describe_redis(url, f"{place.namespace}:")
     return await asyncio.to_thread(_describe_file if kind == SQLITE else _describe_folder, url)
 
 
