@@ -210,25 +210,33 @@ async def _drop_keys(url: str, prefix: str) -> None:
 async def _describe_redis(url: str, prefix: str) -> dict[str, Any]:
     from redis.exceptions import ResponseError
 
-    from holdfast.engines.redis.describing import description_of
-
     async with _redis(url) as client:
         taken = 0
         async for key in client.scan_iter(match=f"{_literal(prefix)}*", count=1000):
             taken += await client.memory_usage(key) or 0
-        info = {name: str(value) for name, value in (await client.info()).items()}
+        info = await client.info()
         try:
             config = await client.config_get("append*")
         except ResponseError:
             config = {}  # managed servers tell nothing, and the report says so
-    said = description_of([info], config, 0)
+    most = int(info.get("maxmemory", 0))
     return {
-        "engine": said.engine,
-        "version": said.version,
+        "engine": "redis",
+        "version": str(info.get("valkey_version") or info.get("redis_version")),
         "bytes": taken,
-        "capacity": said.capacity,
-        "settings": dict(said.settings),
+        "capacity": most or None,
+        "settings": {
+            "appendonly": "yes" if int(info.get("aof_enabled", 0)) else "no",
+            "appendfsync": _text(config.get("appendfsync", config.get(b"appendfsync"))),
+            "maxmemory": most,
+            "maxmemory_policy": info.get("maxmemory_policy", "unknown"),
+            "used_memory": int(info.get("used_memory", 0)),
+        },
     }
+
+
+def _text(value: str | bytes | None) -> str:
+    return value.decode() if isinstance(value, bytes) else value or "unknown"
 
 
 # --- files ------------------------------------------------------------------------------
