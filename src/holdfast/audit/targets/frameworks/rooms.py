@@ -109,7 +109,7 @@ def within(url: str, schema: str) -> str:
     """The same database, where names without a schema mean this one."""
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
-    asked = f"{options.get('options', '')} -c search_path={schema}".strip()
+    asked = f'{options.get("options", "")} -c search_path="{schema}"'.strip()
     query = urlencode(options | {"options": asked}, quote_via=quote)
     return urlunsplit(parts._replace(scheme="postgresql", query=query))
 
@@ -138,6 +138,11 @@ async def _create_schema(url: str, schema: str) -> None:
             raise InvalidInput(
                 f"the schema {schema!r} is there already: an audit works in a schema of its own; "
                 "leave --namespace out"
+            ) from error
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise InvalidInput(
+                "an audit works in a schema of its own, and this role may not create one: "
+                "GRANT CREATE ON DATABASE … TO …, or audit another database"
             ) from error
 
 
