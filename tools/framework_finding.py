@@ -1,8 +1,8 @@
 """Audits LangGraph's own store on PostgreSQL, and puts what was found into the README.
 
-python tools/framework_finding.py
+python tools/framework_finding.py postgresql://…
 
-It starts a PostgreSQL server of its own, from requirements-dev.txt.
+It works in a schema of its own, which it removes.
 """
 
 from __future__ import annotations
@@ -14,28 +14,26 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
+from holdfast import cli
+
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-from servers.postgres import PostgresServer  # noqa: E402
-
-from holdfast import cli  # noqa: E402
-
 README = ROOT / "README.md"
 BLOCK = re.compile(r"(<!-- made by tools/framework_finding.py -->\n```text\n).*?(```\n)", re.S)
 TARGET, ONLY, SEED = "langgraph:postgres", ("races", "growth"), 1
 PACKAGES = ("langgraph", "langgraph-checkpoint-postgres")
 
 
-def main() -> int:
-    server = PostgresServer().start()
-    try:
-        report = audited(server.url)
-        (version,) = server.run_sql("SHOW server_version")[0]
-    finally:
-        server.remove()
+def main(argv: list[str] | None = None) -> int:
+    words = sys.argv[1:] if argv is None else argv
+    if len(words) != 1:
+        print("python tools/framework_finding.py postgresql://…", file=sys.stderr)
+        return 2
+    with psycopg.connect(words[0]) as connection:
+        version = connection.info.parameter_status("server_version")
+    found = excerpt(audited(words[0]), str(version))
     text = README.read_text("utf-8")
-    found = excerpt(report, str(version))
     README.write_text(BLOCK.sub(lambda block: block[1] + found + block[2], text), "utf-8")
     print(README)
     return 0

@@ -162,11 +162,26 @@ def test_a_place_that_holds_data_is_refused(postgres: PostgresServer, tmp_path: 
     assert (tmp_path / "mine.db").read_bytes() == b"mine"
 
 
+def test_a_role_that_may_not_create_a_schema_is_told_what_it_lacks(
+    postgres: PostgresServer,
+) -> None:
+    postgres.run_sql("CREATE ROLE plain LOGIN")
+    try:
+        with pytest.raises(InvalidInput, match="GRANT CREATE"):
+            audited("adk:database", "races", url=postgres.url.replace("postgres@", "plain@"))
+    finally:
+        postgres.run_sql("DROP ROLE plain")
+
+
 def test_a_redis_namespace_that_holds_keys_is_refused(tmp_path: Path) -> None:
     with running(tmp_path, "valkey") as server:
         server.ask("SET", "mine:1", "kept")
+        server.ask("SET", "mine-too:1", "kept")
         with pytest.raises(InvalidInput, match="holds data"):
             audited("openai-agents:redis", "races", url=server.url, namespace="mine")
+        place = Place("framework", "openai-agents:redis", "mine", "", url=server.url)
+        asyncio.run(rooms.clear(place))
+        assert server.ask("GET", "mine-too:1") == b"$4\r\nkept\r\n"
         assert server.ask("DBSIZE") == b":1\r\n"
 
 

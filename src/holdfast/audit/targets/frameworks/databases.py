@@ -23,5 +23,5 @@ def options_of(place: Place) -> dict[str, Any]:
         "pool_size": POOL,
         "max_overflow": 0,
         "pool_pre_ping": True,
-        "connect_args": {"server_settings": {"search_path": rooms.schema_of(place)}},
+        "connect_args": {"server_settings": {"search_path": f'"{rooms.schema_of(place)}"'}},
     }

@@ -36,7 +36,7 @@ async def prepare(place: Place) -> bool:
     if kind == POSTGRES:
         await _create_schema(url, schema_of(place))
     elif kind == REDIS:
-        async for key in _keys(url, place.namespace):
+        async for key in _keys(url, f"{place.namespace}:"):
             raise InvalidInput(
                 f"the namespace {place.namespace!r} holds data ({key!r}): leave --namespace out"
             )
@@ -52,7 +52,7 @@ async def clear(place: Place) -> None:
     if kind == POSTGRES:
         await _drop_schemas(url, [schema_of(place)])
     elif kind == REDIS:
-        await _drop_keys(url, place.namespace)
+        await _drop_keys(url, f"{place.namespace}:")
     else:
         _remove(path_of(url))
 
@@ -77,7 +77,7 @@ async def describe(place: Place) -> dict[str, Any]:
     if kind == POSTGRES:
         return await _describe_postgres(url, schema_of(place))
     if kind == REDIS:
-        return await _describe_redis(url, place.namespace)
+        return await _describe_redis(url, f"{place.namespace}:")
     return await asyncio.to_thread(_describe_file if kind == SQLITE else _describe_folder, url)
 
 
@@ -109,7 +109,7 @@ def within(url: str, schema: str) -> str:
     """The same database, where names without a schema mean this one."""
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
-    asked = f"{options.get('options', '')} -c search_path={schema}".strip()
+    asked = f'{options.get("options", "")} -c search_path="{schema}"'.strip()
     query = urlencode(options | {"options": asked}, quote_via=quote)
     return urlunsplit(parts._replace(scheme="postgresql", query=query))
 
@@ -138,6 +138,11 @@ async def _create_schema(url: str, schema: str) -> None:
             raise InvalidInput(
                 f"the schema {schema!r} is there already: an audit works in a schema of its own; "
                 "leave --namespace out"
+            ) from error
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise InvalidInput(
+                "an audit works in a schema of its own, and this role may not create one: "
+                "GRANT CREATE ON DATABASE … TO …, or audit another database"
             ) from error
 
 
@@ -210,25 +215,33 @@ async def _drop_keys(url: str, prefix: str) -> None:
 async def _describe_redis(url: str, prefix: str) -> dict[str, Any]:
     from redis.exceptions import ResponseError
 
-    from holdfast.engines.redis.describing import description_of
-
     async with _redis(url) as client:
         taken = 0
         async for key in client.scan_iter(match=f"{_literal(prefix)}*", count=1000):
             taken += await client.memory_usage(key) or 0
-        info = {name: str(value) for name, value in (await client.info()).items()}
+        info = await client.info()
         try:
             config = await client.config_get("append*")
         except ResponseError:
             config = {}  # managed servers tell nothing, and the report says so
-    said = description_of([info], config, 0)
+    most = int(info.get("maxmemory", 0))
     return {
-        "engine": said.engine,
-        "version": said.version,
+        "engine": "redis",
+        "version": str(info.get("valkey_version") or info.get("redis_version")),
         "bytes": taken,
-        "capacity": said.capacity,
-        "settings": dict(said.settings),
+        "capacity": most or None,
+        "settings": {
+            "appendonly": "yes" if int(info.get("aof_enabled", 0)) else "no",
+            "appendfsync": _text(config.get("appendfsync", config.get(b"appendfsync"))),
+            "maxmemory": most,
+            "maxmemory_policy": info.get("maxmemory_policy", "unknown"),
+            "used_memory": int(info.get("used_memory", 0)),
+        },
     }
+
+
+def _text(value: str | bytes | None) -> str:
+    return value.decode() if isinstance(value, bytes) else value or "unknown"
 
 
 # --- files ------------------------------------------------------------------------------
