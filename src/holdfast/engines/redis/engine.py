@@ -102,7 +102,7 @@ class RedisEngine:
             self._servers.doubt()
             raise
         pool.give_back(link)
-        if short.land(replies, self._servers.name):
+        if short.land(replies, self._servers):
             return short.outcomes
         return await self._own(self._settle(short))
         # async only: end
@@ -114,7 +114,7 @@ class RedisEngine:
         # sync only:     raise
         # sync only: finally:
         # sync only:     pool.give_back(link)
-        # sync only: if short.land(replies, self._servers.name):
+        # sync only: if short.land(replies, self._servers):
         # sync only:     return short.outcomes
         # sync only: return self._settle(short)
 
@@ -186,7 +186,7 @@ class RedisEngine:
             raise
         finally:
             pool.give_back(link)
-        if not short.land(replies, self._servers.name):
+        if not short.land(replies, self._servers):
             await self._settle(short)
 
     async def _fly_on(

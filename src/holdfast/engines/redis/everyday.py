@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from hiredis import ReplyError
 
@@ -36,6 +36,13 @@ def everyday(ops: Sequence[Op], setting: Setting) -> Everyday | None:
     return Reads.of(ops, setting)
 
 
+class Named(Protocol):
+    """What was asked, by the name that errors tell."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class Everyday:
     """A request, and what became of each operation: None is not settled."""
 
@@ -53,7 +60,7 @@ class Everyday:
         """One of each operation: they tell which server has it."""
         return [places(op.entity).keys[0] for op in self.ops]  # type: ignore[union-attr]
 
-    def land(self, replies: Sequence[Any], server: str) -> bool:
+    def land(self, replies: Sequence[Any], server: Named) -> bool:
         """Whether the replies have settled everything."""
         raise NotImplementedError
 
@@ -91,7 +98,7 @@ class Appends(Everyday):
             parts.append(packed)
         return cls(ops, setting, b"".join(parts), len(ops))
 
-    def land(self, replies: Sequence[Any], server: str) -> bool:
+    def land(self, replies: Sequence[Any], server: Named) -> bool:
         whole = True
         outcomes = self.outcomes
         for op, reply in zip(self.ops, replies, strict=True):
@@ -104,7 +111,7 @@ class Appends(Everyday):
             if type(reply) is not ReplyError:
                 self._setting.known.discard(op.entity)  # type: ignore[union-attr]
             elif code_of(reply) not in NOT_RUN:
-                failure = refused(reply, server)
+                failure = refused(reply, server.name)
                 failure.applied = "unknown"  # of this one, and others may have been written
                 raise failure from reply
         return whole
@@ -183,7 +190,7 @@ class Reads(Everyday):
                 asked.append(Asked(page.packed, page.replies, page))
         return cls(ops, setting, asked)
 
-    def land(self, replies: Sequence[Any], server: str) -> bool:
+    def land(self, replies: Sequence[Any], server: Named) -> bool:
         outcomes = self.outcomes
         for end, place in self._blocks:
             inside = replies[place]

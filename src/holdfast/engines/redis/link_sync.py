@@ -99,8 +99,9 @@ class Link:
         """The replies to what was sent; an error reply is one of them."""
         whole = False
         try:
+            self._receive()  # nothing can have come before
             replies = [self._read() for _ in range(self._expected)]
-            whole = True
+            whole = not self._parser.has_data()  # otherwise it said something nobody asked for
             return replies
         except (OSError, hiredis.HiredisError) as error:
             raise lost(error, str(self._address)) from error
@@ -114,13 +115,17 @@ class Link:
         return self.answer()
 
     def _read(self) -> Any:
-        assert self._socket is not None
+        """The next reply."""
         while (reply := self._parser.gets()) is MORE:
-            data = self._socket.recv(CHUNK)
-            if not data:
-                raise ConnectionError("end of the connection")
-            self._parser.feed(data)
+            self._receive()
         return reply
+
+    def _receive(self) -> None:
+        assert self._socket is not None
+        data = self._socket.recv(CHUNK)
+        if not data:
+            raise ConnectionError("end of the connection")
+        self._parser.feed(data)
 
     def drop(self) -> None:
         """End it."""

@@ -89,7 +89,7 @@ class RedisEngine:
             raise
         finally:
             pool.give_back(link)
-        if short.land(replies, self._servers.name):
+        if short.land(replies, self._servers):
             return short.outcomes
         return self._settle(short)
 
