@@ -16,12 +16,13 @@ import psycopg
 from psycopg import errors
 
 from holdfast.engine import Capabilities, Description, SyncEngine, SyncReader
+from holdfast.engines.postgres.batches import Batch
 from holdfast.engines.postgres.description import describe
 from holdfast.engines.postgres.failures import RETRIED, explain
+from holdfast.engines.postgres.fetching import versions
 from holdfast.engines.postgres.listener_sync import Listener, Waiter
 from holdfast.engines.postgres.schema import Queries, pending, quoted, script
 from holdfast.engines.postgres.settings import Settings
-from holdfast.engines.postgres.statements import Batch, versions
 from holdfast.engines.postgres.wire import Rows
 from holdfast.errors import HoldfastError, SchemaError
 from holdfast.ops import Entity, Op, Outcome
