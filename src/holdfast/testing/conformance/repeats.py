@@ -131,6 +131,36 @@ async def a_repeated_drop_does_not_drop_the_next_life(h: Harness) -> None:
     assert (await a.fetch(it, Log())).lines == lines(2)
 
 
+@case
+async def an_append_is_known_though_its_entries_are_gone(h: Harness) -> None:
+    a, b = await h.replica(), await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(bodies(0)))
+    firsts = [await a.apply(it, Append(bodies(n, n)), op=h.new_id()) for n in range(3)]
+    gone: list[Write] = [Replace({2: None, 3: None}), Trim(4), Trim(7), Drop(), Append(bodies(9))]
+    for write in gone:
+        await a.apply(it, write)
+        await a.sweep_all()
+        for number, first in enumerate(firsts):
+            again = await b.commit(it, Append(bodies(number, number)), op=first.stamp)
+            assert is_a(again, Duplicate).first == first, write
+    assert (await a.fetch(it, Log())).lines == lines(9)
+
+
+@clock_case
+async def an_append_is_known_after_its_conversation_has_expired(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(bodies(0)), retain=h.span)
+    first = await a.apply(it, Append(bodies(1)), op=h.new_id())
+    await h.pass_time(h.span)
+    is_a(await a.commit(it, Append(bodies(1)), op=first.stamp), Duplicate)
+    assert (await a.apply(it, Append(bodies(2)))).version == 1
+    await a.sweep_all()
+    is_a(await a.commit(it, Append(bodies(1)), op=first.stamp), Duplicate)
+    assert (await a.fetch(it, Log())).lines == lines(2)
+
+
 @clock_case
 async def the_last_ops_are_remembered_however_old(h: Harness) -> None:
     a = await h.replica()

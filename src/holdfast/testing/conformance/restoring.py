@@ -295,6 +295,18 @@ async def what_was_there_before_a_restore_goes(h: Harness) -> None:
 
 
 @case
+async def what_was_restored_is_not_taken_for_a_repeated_call(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    op = h.new_id()
+    await a.apply(it, Append(bodies(0)))
+    await a.apply(it, Append(bodies(1, 2)), op=op)
+    await put_back(a, it, await whole(a, it))
+    assert (await a.apply(it, Append(bodies(1, 2)), op=op)).version == 5
+    assert is_a(await a.commit(it, Append(bodies(1, 2)), op=op), Duplicate).first.version == 5
+
+
+@case
 async def a_restored_entity_is_found_where_it_belongs(h: Harness) -> None:
     a = await h.replica()
     it = h.entity()

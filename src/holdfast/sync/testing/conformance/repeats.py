@@ -132,6 +132,36 @@ def a_repeated_drop_does_not_drop_the_next_life(h: Harness) -> None:
     assert a.fetch(it, Log()).lines == lines(2)
 
 
+@case
+def an_append_is_known_though_its_entries_are_gone(h: Harness) -> None:
+    a, b = h.replica(), h.replica()
+    it = h.entity()
+    a.apply(it, Append(bodies(0)))
+    firsts = [a.apply(it, Append(bodies(n, n)), op=h.new_id()) for n in range(3)]
+    gone: list[Write] = [Replace({2: None, 3: None}), Trim(4), Trim(7), Drop(), Append(bodies(9))]
+    for write in gone:
+        a.apply(it, write)
+        a.sweep_all()
+        for number, first in enumerate(firsts):
+            again = b.commit(it, Append(bodies(number, number)), op=first.stamp)
+            assert is_a(again, Duplicate).first == first, write
+    assert a.fetch(it, Log()).lines == lines(9)
+
+
+@clock_case
+def an_append_is_known_after_its_conversation_has_expired(h: Harness) -> None:
+    a = h.replica()
+    it = h.entity()
+    a.apply(it, Append(bodies(0)), retain=h.span)
+    first = a.apply(it, Append(bodies(1)), op=h.new_id())
+    h.pass_time(h.span)
+    is_a(a.commit(it, Append(bodies(1)), op=first.stamp), Duplicate)
+    assert a.apply(it, Append(bodies(2))).version == 1
+    a.sweep_all()
+    is_a(a.commit(it, Append(bodies(1)), op=first.stamp), Duplicate)
+    assert a.fetch(it, Log()).lines == lines(2)
+
+
 @clock_case
 def the_last_ops_are_remembered_however_old(h: Harness) -> None:
     a = h.replica()

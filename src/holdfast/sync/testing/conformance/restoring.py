@@ -299,6 +299,18 @@ def what_was_there_before_a_restore_goes(h: Harness) -> None:
 
 
 @case
+def what_was_restored_is_not_taken_for_a_repeated_call(h: Harness) -> None:
+    a = h.replica()
+    it = h.entity()
+    op = h.new_id()
+    a.apply(it, Append(bodies(0)))
+    a.apply(it, Append(bodies(1, 2)), op=op)
+    put_back(a, it, whole(a, it))
+    assert a.apply(it, Append(bodies(1, 2)), op=op).version == 5
+    assert is_a(a.commit(it, Append(bodies(1, 2)), op=op), Duplicate).first.version == 5
+
+
+@case
 def a_restored_entity_is_found_where_it_belongs(h: Harness) -> None:
     a = h.replica()
     it = h.entity()
