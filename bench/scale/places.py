@@ -108,7 +108,7 @@ class Servers:
 
     def size(self, name: str) -> dict[str, int]:
         fields = self._said(name, "memory")
-        files = (self._folder / f"valkey-{name}").rglob("*.aof")
+        files = (self._folder / f"valkey-{name}" / "appendonlydir").iterdir()
         return {
             "memory": int(fields["used_memory_dataset"]),
             "disk": sum(file.stat().st_size for file in files),

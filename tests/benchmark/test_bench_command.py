@@ -193,6 +193,19 @@ def test_what_a_killed_one_left_is_removed_by_audit_clean(
     assert left(valkey, namespace) == []
 
 
+def test_a_store_that_dies_leaves_the_figures_and_says_how_to_clean(tmp_path: Path) -> None:
+    with running(tmp_path, "valkey") as server:
+        process = start(server.url, "--only", "once", "--json")
+        namespace = wait_for_tasks(server.url, process)
+        server.kill()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 4
+        assert json.loads(out)["left"] == namespace
+        assert f"holdfast audit clean {server.url}" in err
+        assert err.count("\n") == 1
+
+
 def test_progress_is_shown_where_somebody_watches(tmp_path: Path) -> None:
     watcher, terminal = pty.openpty()
     command = [sys.executable, "-m", "holdfast", "bench", *SMALL, "--only", "get,last"]

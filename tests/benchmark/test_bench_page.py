@@ -31,6 +31,7 @@ def result(plan: Plan | None = None) -> Result:
         started="2026-01-02T03:04:05+00:00",
         seconds=41.2,
         interrupted=False,
+        left="",
         command="holdfast bench postgresql://db/agents",
         environment={"holdfast": "1.0", "processors": 8, "rounds": 3},
         cells=tuple(cells),

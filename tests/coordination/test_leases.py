@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -612,3 +613,46 @@ async def test_closing_works_though_the_store_cannot_be_told(url: str) -> None:
         await holder
     async with holdfast.open(url) as other:
         await until(lambda: is_free(other))  # its ttl does it
+
+
+class Deaf(Passthrough):
+    """From some moment on it hears nothing: a call waits until `over`, then fails."""
+
+    over: asyncio.Event | None = None
+    asked = 0
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        if self.over is None:
+            return await super().execute(ops)
+        self.asked += 1
+        await self.over.wait()
+        raise StoreUnavailable("nobody hears")
+
+
+async def test_a_lease_that_a_cancelled_caller_could_not_give_back_is_said_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    engine = Deaf(create_engine(parse("memory://"), World()))
+    async with Store(engine, policy=Policy(write_timeout=0.2)) as store:
+        held = asyncio.Event()
+
+        async def hold() -> None:
+            async with store.lock("it", ttl=LONG):
+                held.set()
+                await for_ever()
+
+        holder = asyncio.create_task(hold())
+        await held.wait()
+        engine.over = asyncio.Event()
+        holder.cancel()  # it begins to give the lease back,
+        await until(lambda: engine.asked > 0)
+        holder.cancel()  # and is not there to hear that it cannot
+        await asyncio.wait((holder,))
+        engine.over.set()
+    del holder
+    gc.collect()  # a task whose error nobody looked at would complain now
+    assert complaints == []
+    said = [record for record in caplog.records if record.message == "lease_not_released"]
+    assert len(said) == 1

@@ -70,6 +70,7 @@ class Result(Struct, frozen=True):
     started: str  # ISO 8601, UTC
     seconds: float
     interrupted: bool
+    left: str  # the namespace that could not be emptied; "" if nothing is left
     command: str
     environment: dict[str, Any]
     cells: tuple[Figures, ...]

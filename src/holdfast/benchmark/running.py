@@ -29,7 +29,7 @@ from holdfast.benchmark.figures import (
     figures,
 )
 from holdfast.engine import Description
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.registry import parse
 
 BASE = 100  # messages: the history that many conversations are measured on, if it was asked for
@@ -98,7 +98,7 @@ class Benchmark:
             except asyncio.CancelledError:
                 interrupted = True
             finally:
-                await self._clear(made)
+                left = await self._clear(made)
         finally:
             shutil.rmtree(self._folder)
         measured = [figures(cell, slots) for cell, slots in self._slots.items() if slots]
@@ -111,6 +111,7 @@ class Benchmark:
             started.isoformat(timespec="seconds"),
             round(time.monotonic() - began, 1),
             interrupted,
+            left,
             self.plan.command,
             self._environment(),
             tuple(sorted(measured, key=_as_listed)),
@@ -123,8 +124,8 @@ class Benchmark:
 
     async def _all(self) -> None:
         await safety.refuse_used(self._url, self._namespace)
+        self._noted = True  # before it is: a note half made is removed as well
         await safety.note(self._url, self._namespace)
-        self._noted = True
         async with holdfast.open(
             self._url, namespace=self._namespace, retain=KEPT, policy=PATIENCE, spill=False
         ) as store:
@@ -175,12 +176,17 @@ class Benchmark:
 
     # --- the end ------------------------------------------------------------------------
 
-    async def _clear(self, made: str | None) -> None:
+    async def _clear(self, made: str | None) -> str:
+        """The namespace that could not be emptied, because the store has gone; "" if it is."""
         self._show("removing what was written", self._done, self._done or 1)
         if self._noted:
-            await safety.end(self._url, self._namespace)
+            try:
+                await safety.end(self._url, self._namespace)
+            except StoreUnavailable:
+                return self._namespace  # what was measured is shown all the same
         if made is not None:
             _remove_file(made)
+        return ""
 
     def _environment(self) -> dict[str, Any]:
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import shlex
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 from holdfast.benchmark import page, text
 from holdfast.benchmark.figures import OPERATIONS, Result
 from holdfast.benchmark.running import Benchmark, Plan, Show
-from holdfast.cli import FAILED, INTERRUPTED, OK
+from holdfast.cli import FAILED, INTERRUPTED, OK, complain
 from holdfast.cli.progress import Bar
 from holdfast.cli.tables import table
 from holdfast.errors import InvalidInput
@@ -55,17 +56,32 @@ def run(options: argparse.Namespace) -> int:
     plan = _plan(options)
     if options.html is not None and not Path(options.html).absolute().parent.is_dir():
         raise InvalidInput(f"--html {options.html}: that folder does not exist")
+    # Errors are counted and shown in the table: the log's own lines would only repeat them.
+    logging.getLogger("holdfast").addHandler(logging.NullHandler())
     with Bar() as bar:
-        result = asyncio.run(_benchmark(plan, bar.show))
+        show: Show = lambda what, done, total: bar.show(f"{what[:42]:<42}", done, total)  # noqa: E731
+        result = asyncio.run(_benchmark(plan, show))
     if options.html is not None:
         _write(Path(options.html), page.html(result).encode())
     if options.json:
         print(text.to_json(result).decode())
     else:
         _say(options, result)
+    if result.left:
+        complain(
+            f"the store does not answer, so what was written into {result.left!r} is still there: "
+            f"{_cleaning(options)}"
+        )
     if result.interrupted:
         return INTERRUPTED
-    return OK if all(cell.calls for cell in result.cells) else FAILED
+    return OK if all(cell.calls for cell in result.cells) and not result.left else FAILED
+
+
+def _cleaning(options: argparse.Namespace) -> str:
+    """How to remove it; `audit clean` only touches namespaces that were made for an audit."""
+    if options.namespace is not None:
+        return "that namespace was yours to name, and is yours to empty"
+    return f"holdfast audit clean {parse(options.url).safe}"
 
 
 def _plan(options: argparse.Namespace) -> Plan:

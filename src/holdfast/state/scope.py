@@ -140,7 +140,12 @@ class Scope:
         """
         commit = Commit(entity, self.world.new_op(), writes, checks)
         # async only: begin
-        return (await asyncio.shield(self.behind(self._execute_though_open((commit,)))))[0]
+        giving = self.behind(self._execute_though_open((commit,)))
+        try:
+            return (await asyncio.shield(giving))[0]
+        except asyncio.CancelledError:  # nobody else will hear how it ended
+            giving.add_done_callback(lambda done: _say_if_lost(entity, done))
+            raise
         # async only: end
         # sync only: return self._execute_though_open((commit,))[0]
 
@@ -259,6 +264,19 @@ class Scope:
         if type(outcome) is not Fetched:
             refuse(outcome, fetch.entity)
         return outcome
+
+
+# async only: begin
+def _say_if_lost(entity: Entity, giving: asyncio.Task[list[Outcome]]) -> None:
+    """The lease of a caller that is gone could not be given back either: the ttl does it."""
+    error = None if giving.cancelled() else giving.exception()
+    if error is not None:
+        logger.warning(
+            "lease_not_released", extra={"entity": entity.kind, "error": type(error).__name__}
+        )
+
+
+# async only: end
 
 
 def stored(outcome: Outcome, entity: Entity) -> Applied:
