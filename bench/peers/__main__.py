@@ -127,8 +127,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.only = _words(parser, "--only", options.only, SECTIONS)
     options.engine = _words(parser, "--engine", options.engine, ENGINES)
-    options.rounds = options.rounds or (3 if options.quick else 5)
-    options.slot = (options.slot or (50 if options.quick else 100)) / 1000
+    options.rounds = options.rounds or (5 if options.quick else 11)
+    options.slot = (options.slot or (30 if options.quick else 40)) / 1000
     options.turns = 25 if options.small else keeping.TURNS
     options.population = playing.SMALL if options.small else playing.POPULATION
     return options

@@ -23,7 +23,7 @@ from bench.peers.places import Places
 from bench.peers.table import STATE, Entry
 
 CONVERSATIONS, TURNS = 4, 50  # each conversation grows from nothing to 100 messages
-LONG, LONG_TURNS = 1_000, 20  # and one of 1,000 by some turns
+LONG, LONG_TURNS = 1_000, 40  # and one of 1,000 by some turns
 OPEN, BATCHES = 50, 3  # conversations opened between two looks at the memory
 PAYLOAD = 1_000  # bytes of JSON in a turn
 NOTHING = Population(users=1, profiles=False)

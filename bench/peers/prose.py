@@ -63,8 +63,8 @@ MACHINE = """\
 ## The machine and the versions
 
 {machine}; clients and servers share it. Python {python}, event loop: {loop}. {rounds} rounds after
-one that warms up; a contestant's go lasts {slot_ms} ms, with 100 conversations six times as long.
-Writing 4 KB to the disk took {fast} to {slow} µs. Measured on {on}.
+one that warms up, in each of which a contestant has {slot_ms} ms; with 100 conversations half as
+many rounds, and {crowd_ms} ms. Writing 4 KB to the disk took {fast} to {slow} µs. Measured on {on}.
 """
 
 BUSY = "Others used the machine meanwhile: its load was {load} when the run began."

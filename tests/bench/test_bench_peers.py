@@ -104,7 +104,14 @@ def made(*, ours: float, theirs: float) -> dict[str, Any]:
 
     cells = [cell("Holdfast", "holdfast", ours), cell("a peer", "peer", theirs)]
     setting = {
-        **{"on": "2030-01-01", "rounds": 3, "slot_ms": 1, "seconds": 60, "machine": "a machine"},
+        **{
+            "on": "2030-01-01",
+            "rounds": 3,
+            "slot_ms": 1,
+            "crowd_ms": 2,
+            "seconds": 60,
+            "machine": "a machine",
+        },
         **{"python": "3", "loop": "asyncio", "fsync_us": [1, 2], "load": 0.0, "servers": {}},
         **{"sqlite": {"apsw": "3", "sqlite3": "3"}, "packages": {}, "durability": []},
     }
