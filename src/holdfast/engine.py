@@ -144,6 +144,19 @@ class Engine(Protocol):
         """
 
 
+class Reached(Protocol):
+    """What an engine can do besides whose servers are reached by TCP: a proxy may stand between."""
+
+    async def addresses(self) -> Sequence[tuple[str, int]]:
+        """The host and port of every server, as its connections name them; none: not by TCP."""
+
+    def through(self, url: str, ports: Sequence[int]) -> str:
+        """Its URL by way of these ports of this machine, one for each address.
+
+        The same URL, if its connections are made by the event loop: they can be led aside there.
+        """
+
+
 class Snapshots(Protocol):
     """What an engine with `Capabilities.snapshots` can do besides."""
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -142,24 +141,22 @@ async def test_a_connection_that_is_led_aside_still_verifies_the_name_it_was_mea
     ]
 
 
-def change(url: str, ports: list[int]) -> tuple[list[tuple[str, int]], dict[str, Any]]:
+def change(url: str, ports: list[int]) -> tuple[list[tuple[str, int]], str]:
     way = asyncio.run(way_to(Place("store", url, "n", "/")))
     assert isinstance(way, Way)
-    return way.addresses, way.change(ports)
+    return way.addresses, way.change(ports)["name"]
 
 
 def test_a_postgresql_is_told_another_address_and_keeps_its_name() -> None:
     url = "postgresql://me:p%40ss@db.example:5433/agents?sslmode=verify-full&schema=s"
     assert change(url, [7]) == (
         [("db.example", 5433)],
-        {
-            "name": "postgresql://me:p%40ss@/agents?sslmode=verify-full&schema=s"
-            "&host=db.example&hostaddr=127.0.0.1&port=7"
-        },
+        "postgresql://me:p%40ss@/agents?sslmode=verify-full&schema=s"
+        "&host=db.example&hostaddr=127.0.0.1&port=7",
     )
     assert change("postgres://a,b:1/agents", [7, 8]) == (
         [("a", 5432), ("b", 1)],
-        {"name": "postgres:///agents?host=a%2Cb&hostaddr=127.0.0.1%2C127.0.0.1&port=7%2C8"},
+        "postgres:///agents?host=a%2Cb&hostaddr=127.0.0.1%2C127.0.0.1&port=7%2C8",
     )
     assert change("postgresql:///?host=a&port=3&hostaddr=10.0.0.1", [7])[0] == [("10.0.0.1", 3)]
 
@@ -167,10 +164,11 @@ def test_a_postgresql_is_told_another_address_and_keeps_its_name() -> None:
 @pytest.mark.parametrize(
     ("place", "why"),
     [
-        (Place("store", "unix:///run/redis.sock", "n", "/"), "through a socket"),
-        (Place("store", "postgresql:///agents", "n", "/"), "through a socket"),
-        (Place("store", "postgresql:///agents?host=/run", "n", "/"), "through a socket"),
-        (Place("store", "postgresql:///?service=agents", "n", "/"), "not in the URL"),
+        (Place("store", "unix:///run/redis.sock", "n", "/"), "not reached by TCP"),
+        (Place("store", "postgresql:///agents", "n", "/"), "not reached by TCP"),
+        (Place("store", "postgresql:///agents?host=/run", "n", "/"), "not reached by TCP"),
+        (Place("store", "postgresql:///?service=agents", "n", "/"), "not by an address in its URL"),
+        (Place("store", "memory://", "n", "/"), "memory://"),
         (Place("factory", "a:b", "n", "/"), "--url"),
         (Place("factory", "a:b", "n", "/", url="mysql://a"), "mysql"),
         (Place("factory", "a:b", "n", "/", url="redis://a,b"), "several servers"),

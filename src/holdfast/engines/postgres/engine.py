@@ -16,6 +16,7 @@ import psycopg
 from psycopg import errors
 
 from holdfast.engine import Capabilities, Description, Reader, SyncEngine
+from holdfast.engines.postgres.addresses import addresses_of, through  # async only
 from holdfast.engines.postgres.batches import Batch
 from holdfast.engines.postgres.connections import (
     Cut,
@@ -264,6 +265,15 @@ class PostgresEngine:
         from holdfast.sync.engines.postgres.engine import PostgresEngine as Sibling
 
         return Sibling(self._settings.for_sibling())
+
+    # async only: begin
+    async def addresses(self) -> Sequence[tuple[str, int]]:
+        return addresses_of(self._settings.conninfo)
+
+    def through(self, url: str, ports: Sequence[int]) -> str:
+        return through(url, self._settings.conninfo, ports)
+
+    # async only: end
 
     # --- schema ---------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from hiredis import ReplyError
 
 from holdfast.engine import Capabilities, Description, SyncEngine
+from holdfast.engines.redis.addresses import addresses_of  # async only
 from holdfast.engines.redis.courses import Clock, Known, Listed, Setting
 from holdfast.engines.redis.describing import description_of, info_of
 from holdfast.engines.redis.everyday import Everyday, everyday
@@ -260,6 +261,15 @@ class RedisEngine:
         from holdfast.sync.engines.redis.engine import RedisEngine as Sibling
 
         return Sibling(self._server, self._setting.clock)
+
+    # async only: begin
+    async def addresses(self) -> Sequence[tuple[str, int]]:
+        return await addresses_of(self._server)
+
+    def through(self, url: str, ports: Sequence[int]) -> str:
+        return url
+
+    # async only: end
 
     async def migrate(self) -> Sequence[str]:
         return ()
