@@ -54,9 +54,10 @@ examples:
   holdfast audit sqlite:///agents.db --profile full --output audit
   holdfast audit naive:json-files                 see what fails
   holdfast audit memory_of_mine:create            your own class; see: holdfast audit init
-  holdfast audit compare statefulset:3 redis://… postgresql://… --yes
+  holdfast audit compare statefulset:3 redis://… postgresql://… --yes --require p95_ms=20
   holdfast audit clean redis://…                  remove what a killed audit has left
   holdfast audit init prices                      a file of prices, for --prices
+  holdfast audit redis://… --prices prices.toml   and what a month costs
 
 exit codes: 0 pass or warn, 1 fail, 2 wrong usage, 3 unknown, 4 interrupted"""
 
