@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -60,6 +62,27 @@ def test_a_database_has_the_same_schemas_and_rows_after_an_audit(postgres: Postg
     assert schemas(postgres) == ["holdfast"]
     assert postgres.run_sql(rows) == before
     assert own not in json.dumps(record.environment)
+
+
+def test_your_own_backup_is_told_the_schema_and_its_copy_is_looked_for_there(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    holdfast_command = f"{shlex.quote(sys.executable)} -m holdfast"
+    postgres.run_sql("CREATE DATABASE copy")
+    there, copy = postgres.url, postgres.database("copy")
+    told = "?schema=$HOLDFAST_AUDIT_SCHEMA"
+    record = recorded(
+        small(
+            there,
+            "backup",
+            backup_command=f'{holdfast_command} backup "{there}{told}" {tmp_path}/b '
+            "--namespace $HOLDFAST_AUDIT_NAMESPACE",
+            restore_command=f'{holdfast_command} restore {tmp_path}/b "{copy}{told}"',
+            restored=copy,
+        )
+    )
+    found = answer(judged(record), "backup")
+    assert (found.verdict, record.problems) == ("pass", {}), found.summary
 
 
 def test_a_schema_that_a_killed_audit_left_is_removed_by_clean_and_no_other(

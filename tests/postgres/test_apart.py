@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -76,3 +77,17 @@ async def test_a_server_says_how_many_connections_are_free_and_how_far_standbys_
     assert said["reserved_connections"] == 3
     assert 1 <= said["used_connections"] <= 60
     assert said["replication_lag_bytes"] is None
+
+
+async def test_a_standby_that_falls_behind_is_told(server: PostgresServer, url: str) -> None:
+    standby = PostgresServer.standby_of(server).start()
+    try:
+        standby.run_sql("SELECT pg_wal_replay_pause()")
+        async with holdfast.open(url, spill=False) as store:
+            await store.user("u-1").put({"name": "Noor" * 50_000})
+            behind, end = 0, time.monotonic() + 30
+            while behind < 10_000:
+                assert time.monotonic() < end, behind
+                behind = (await store.describe()).settings["replication_lag_bytes"] or 0
+    finally:
+        standby.remove()

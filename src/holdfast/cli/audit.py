@@ -63,11 +63,12 @@ examples:
   holdfast audit memory_of_mine:create            your own class; see: holdfast audit init
   holdfast audit --with-server postgres           one that is started for this, and killed
   holdfast audit --with-server redis --server-setting appendonly=no --only outage,settings
-  holdfast audit compare statefulset:3 redis://… postgresql://… --yes
+  holdfast audit compare statefulset:3 redis://… postgresql://… --yes --require p95_ms=20
   holdfast audit compare langgraph:postgres postgresql://… --url postgresql://… --yes
   holdfast audit clean redis://…                  remove what a killed audit has left
-  holdfast audit init prices                      a file of prices, for --prices
   holdfast audit clean langgraph:postgres --url postgresql://…
+  holdfast audit init prices                      a file of prices, for --prices
+  holdfast audit redis://… --prices prices.toml   and what a month costs
 
 exit codes: 0 pass or warn, 1 fail, 2 wrong usage, 3 unknown, 4 interrupted"""
 
