@@ -216,7 +216,7 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
         growing=Growing(100, 0, 100_000, None, 30, 1000, 20, 100_000 + 20 * 12_000))),
     ("growth", "warn", "6.0 times the room", changes(
         growing=Growing(100, 0, 100_000, None, 30, 1000, 20, 100_000 + 20 * 6_000))),
-    ("growth", "fail", "full in 1 days", changes(
+    ("growth", "fail", "full in 1 day", changes(
         growing=Growing(100, 0, 100_000, 10_100_000, 30, 1000, 20, 100_000 + 20 * 6_000))),
     ("growth", "unknown", "size", changes(growing=Growing(100, None, None, None))),
     ("growth", "unknown", "did not grow", changes(growing=Growing(100, 5, 5, None))),
