@@ -200,6 +200,19 @@ def test_what_cannot_be_audited_says_why(target: str, url: str | None, said: str
         choose(target, "/tmp", "n", url)
 
 
+@pytest.mark.parametrize(
+    ("target", "url"),
+    [
+        ("langgraph:postgres", "postgresql://me:secret@127.0.0.1:1/agents"),
+        ("openai-agents:redis", "redis://me:secret@127.0.0.1:1"),
+    ],
+)
+def test_a_server_that_does_not_answer_is_said_without_its_password(target: str, url: str) -> None:
+    with pytest.raises(InvalidInput, match="cannot be") as refused:
+        audited(target, "races", url=url)
+    assert "secret" not in str(refused.value)
+
+
 @pytest.mark.parametrize("target", FRAMEWORKS)
 def test_a_framework_that_is_not_installed_is_named_with_its_extra(
     target: str, monkeypatch: pytest.MonkeyPatch

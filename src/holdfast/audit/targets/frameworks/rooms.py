@@ -186,10 +186,13 @@ async def _describe_postgres(url: str, schema: str) -> dict[str, Any]:
 @asynccontextmanager
 async def _redis(url: str) -> AsyncIterator[Any]:
     from redis.asyncio import Redis
+    from redis.exceptions import RedisError
 
     client = Redis.from_url(url)
     try:
         yield client
+    except RedisError as error:
+        raise InvalidInput(f"the server cannot be asked: {error}") from error
     finally:
         await client.aclose()
 
