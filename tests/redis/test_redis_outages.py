@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from pathlib import Path
 
@@ -71,10 +72,12 @@ async def test_blocking_calls_ride_over_cut_connections_and_count_every_update_o
     valkey: RedisServer,
 ) -> None:
     async with Proxy(valkey.port) as proxy:
+        opened = threading.Event()  # opening a store is not tried again
 
         def count(url: str) -> int:
             patient = holdfast.Policy(read_timeout=20.0, write_timeout=20.0, threads="raise")
             with holdfast.sync.open(url, namespace=WORLD.new_id(), policy=patient) as store:
+                opened.set()
                 counter = store.shared("counter")
                 for _ in range(150):
                     counter.update(lambda value: {"n": value.get("n", 0) + 1})
@@ -83,6 +86,7 @@ async def test_blocking_calls_ride_over_cut_connections_and_count_every_update_o
 
         counting = asyncio.create_task(asyncio.to_thread(count, proxy.url))
         chance = random.Random(7)
+        await until(lambda: opened.is_set() or counting.done())
         while not counting.done():
             await asyncio.sleep(0.01)
             proxy.cut_replies = chance.random() < 0.3
