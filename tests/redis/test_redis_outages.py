@@ -71,8 +71,8 @@ async def until_it_answers(store: holdfast.Store) -> None:
 async def test_blocking_calls_ride_over_cut_connections_and_count_every_update_once(
     valkey: RedisServer,
 ) -> None:
-    opened = threading.Event()
     async with Proxy(valkey.port) as proxy:
+        opened = threading.Event()  # opening a store is not tried again
 
         def count(url: str) -> int:
             patient = holdfast.Policy(read_timeout=20.0, write_timeout=20.0, threads="raise")
