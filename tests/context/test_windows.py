@@ -176,6 +176,14 @@ def test_untied_messages_take_a_shorter_way_to_the_same_window() -> None:
     assert taken > 1000
 
 
+@pytest.mark.parametrize("role", [["user"], {"name": "user"}, None, 7, True])
+def test_a_role_may_be_any_json(role: object) -> None:
+    said = {"role": role, "content": "hello"}
+    shown = untied_window([said], Bounds(last=5), complete=True)
+    assert shown is not None
+    assert shown.messages == [said]
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_messages_that_are_tied_are_not_plain(shape: str) -> None:
     for seed in range(200):
