@@ -183,7 +183,6 @@ class Benchmark:
         if self._noted:
             try:
                 await drop_together(self._url, self._namespace)
-                await safety.drop_all(self._url, self._namespace)
                 await safety.forget(self._url, self._namespace)
             except StoreUnavailable:
                 return self._namespace  # what was measured is shown all the same
