@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from browsing import DESK, PHONE, Opened, browser, contrast
+from audit_report.test_page_in_a_browser import DESK, PHONE, Opened, browser, contrast
 from msgspec.structs import replace
 from playwright.sync_api import Browser
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.audit.rendering import charts, words
-from holdfast.audit.rendering.figures import figure, table
+from holdfast.audit.rendering import words
+from holdfast.audit.rendering.figures import curve_figure, rates_figure
 from holdfast.audit.rendering.markup import Markup, tag
 from holdfast.audit.rendering.parts import heads, pair, section
 from holdfast.audit.rendering.shell import document
@@ -96,14 +96,8 @@ def _base(result: Result, operation: str) -> int:
 
 
 def _latency(title: str, x: str, cells: Sequence[Figures], name: str) -> Markup:
-    rows = list(_points(x, cells))
-    found = Curve(title, x, tuple(Point(*row) for row in rows))
-    return figure(
-        title,
-        charts.curve(found, None, f"latency-{name}", False),
-        table((x, *charts.SERIES), rows),
-        legend=True,
-    )
+    points = tuple(Point(*row) for row in _points(x, cells))
+    return curve_figure(Curve(title, x, points), f"latency-{name}")
 
 
 def _points(x: str, cells: Sequence[Figures]) -> Iterator[tuple[float, float, float, float]]:
@@ -113,11 +107,8 @@ def _points(x: str, cells: Sequence[Figures]) -> Iterator[tuple[float, float, fl
 
 
 def _throughput(title: str, cells: Sequence[Figures], name: str) -> Markup:
-    x = "conversations at once"
     points = [(float(cell.conversations), cell.per_second) for cell in cells]
-    return figure(
-        title, charts.rates(title, x, points, f"rate-{name}"), table((x, "calls a second"), points)
-    )
+    return rates_figure(title, "conversations at once", points, f"rate-{name}")
 
 
 def _capital(title: str) -> str:

@@ -45,11 +45,11 @@ def _calm_timelines(report: Report) -> Iterator[tuple[int, Timeline]]:
 
 
 def _timeline(report: Report, found: Timeline, name: str, *, alone: bool) -> Markup:
-    return figure(
+    return _figure(
         found.title,
         charts.timeline(found, _limit(report), name, alone),
         _faults(found),
-        table(("second", *charts.SERIES, "intended", "achieved", "failed"), _seconds(found)),
+        _table(("second", *charts.SERIES, "intended", "achieved", "failed"), _seconds(found)),
         legend=True,
     )
 
@@ -78,10 +78,10 @@ def _seconds(found: Timeline) -> Iterator[tuple[float, ...]]:
 
 
 def _curve(report: Report, found: Curve, name: str, *, alone: bool) -> Markup:
-    return figure(
+    return _figure(
         found.title,
         charts.curve(found, _limit(report), name, alone),
-        table((found.x, *charts.SERIES), _points(found)),
+        _table((found.x, *charts.SERIES), _points(found)),
         legend=True,
     )
 
@@ -94,15 +94,14 @@ def _points(found: Curve) -> Iterator[tuple[float, ...]]:
 def _growth(report: Report) -> Iterator[Markup]:
     if report.growth is not None:
         said = tag("p", words.growth(report), class_="said")
-        yield figure("Growth of the stored state", charts.growth(report.growth, "growth"), said)
+        yield _figure("Growth of the stored state", charts.growth(report.growth, "growth"), said)
 
 
-def figure(title: str, drawn: Markup, *below: Markup | None, legend: bool = False) -> Markup:
-    """A chart below its title, with the key of its lines if it shows percentiles."""
-    return tag("figure", tag("figcaption", title), _keys() if legend else None, drawn, *below)
+def _figure(title: str, drawn: Markup, *below: Markup | None, legend: bool = False) -> Markup:
+    return tag("figure", tag("figcaption", title), _legend() if legend else None, drawn, *below)
 
 
-def _keys() -> Markup:
+def _legend() -> Markup:
     keys = [
         tag("span", tag("i", class_=f"key {series}"), f"{series} · {meaning}")
         for series, meaning in zip(
@@ -112,7 +111,7 @@ def _keys() -> Markup:
     return tag("div", *keys, class_="legend")
 
 
-def table(names: Sequence[str], rows: Iterable[Sequence[float]]) -> Markup:
+def _table(names: Sequence[str], rows: Iterable[Sequence[float]]) -> Markup:
     """The chart's figures for those who do not see it, or want to know exactly."""
     lines = [tag("tr", *(tag("td", words.number(value)) for value in row)) for row in rows]
     return tag(
@@ -121,4 +120,22 @@ def table(names: Sequence[str], rows: Iterable[Sequence[float]]) -> Markup:
         tag(
             "div", tag("table", heads(*names), tag("tbody", *lines)), class_="scroll", tabindex="0"
         ),
+    )
+
+
+# --- for other pages than the report ----------------------------------------------------
+
+
+def curve_figure(found: Curve, name: str) -> Markup:
+    """Percentiles against something, half a page wide, with the key of its lines."""
+    drawn = charts.curve(found, None, name, False)
+    return _figure(
+        found.title, drawn, _table((found.x, *charts.SERIES), _points(found)), legend=True
+    )
+
+
+def rates_figure(title: str, x: str, points: Sequence[tuple[float, float]], name: str) -> Markup:
+    """Calls a second against something, as wide."""
+    return _figure(
+        title, charts.rates(title, x, points, name), _table((x, "calls a second"), points)
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
 
 from holdfast.audit.rendering import words
 from holdfast.audit.rendering.baseline import Comparison
 from holdfast.audit.rendering.figures import measurements
 from holdfast.audit.rendering.markup import Markup, tag
 from holdfast.audit.rendering.parts import chip, heads, pair, section, shape
-from holdfast.audit.rendering.shell import document
 from holdfast.audit.report import Answer, Evidence, Report
 
 
@@ -18,12 +21,42 @@ def html(report: Report, changes: Comparison | None = None) -> str:
 
     Whatever a field holds stays text, and no code but the page's own runs.
     """
-    title = f"{report.verdict.upper()}: {words.line(report.title)} · Holdfast audit"
-    return document(title, *_body(report, changes))
+    style, script = _file("page.css"), _file("page.js")
+    return "<!doctype html>\n" + tag(
+        "html", _head(report, style, script), _body(report, changes, script), lang="en"
+    )
 
 
-def _body(report: Report, changes: Comparison | None) -> tuple[Markup, ...]:
-    return (
+@cache
+def _file(name: str) -> Markup:
+    return Markup((files("holdfast.audit.rendering") / name).read_text("utf-8"))
+
+
+def _head(report: Report, style: Markup, script: Markup) -> Markup:
+    allowed = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{allowed}">'),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", f"{report.verdict.upper()}: {words.line(report.title)} · Holdfast audit"),
+        tag("link", rel="icon", href="data:,"),
+        tag("style", style),
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _body(report: Report, changes: Comparison | None, script: Markup) -> Markup:
+    return tag(
+        "body",
         tag("a", "Skip to the questions", class_="skip", href="#questions"),
         tag("header", _hero(report)),
         tag(
@@ -40,6 +73,7 @@ def _body(report: Report, changes: Comparison | None) -> tuple[Markup, ...]:
             _facts(report),
         ),
         _footer(report),
+        tag("script", script),
     )
 
 
