@@ -103,7 +103,9 @@ def _on(
             figures["cells"] += playing.measure(engine, field, playing.TASKS, nobody, **often)
     if "storage" in options.only:
         _say(f"{TITLES[engine]}: bytes stored and written")
-        figures["storage"] += keeping.stored(engine, state, there, turns=options.turns)
+        figures["storage"] += keeping.stored(
+            engine, state, there, turns=options.turns, long=options.long
+        )
     if "memory" in options.only:
         _say(f"{TITLES[engine]}: memory of open conversations")
         figures["memory"] += keeping.remembered(engine, state, there)
@@ -129,7 +131,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     options.engine = _words(parser, "--engine", options.engine, ENGINES)
     options.rounds = options.rounds or (5 if options.quick else 11)
     options.slot = (options.slot or (30 if options.quick else 40)) / 1000
-    options.turns = 25 if options.small else keeping.TURNS
+    options.turns = 10 if options.small else keeping.TURNS
+    options.long = 40 if options.small else keeping.LONG
     options.population = playing.SMALL if options.small else playing.POPULATION
     return options
 

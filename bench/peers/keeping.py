@@ -23,20 +23,20 @@ from bench.peers.places import Places
 from bench.peers.table import STATE, Entry
 
 CONVERSATIONS, TURNS = 4, 50  # each conversation grows from nothing to 100 messages
-LONG, LONG_TURNS = 1_000, 40  # and one of 1,000 by some turns
+LONG = 1_000  # messages of one that grows by some turns more
+LONG_TURNS = 40
 OPEN, BATCHES = 50, 3  # conversations opened between two looks at the memory
-PAYLOAD = 1_000  # bytes of JSON in a turn
 NOTHING = Population(users=1, profiles=False)
 
 
 def stored(
-    engine: str, entries: Sequence[Entry], places: Places, *, turns: int
+    engine: str, entries: Sequence[Entry], places: Places, *, turns: int, long: int
 ) -> Iterator[dict[str, Any]]:
     """Bytes for each turn, in short conversations and in long ones."""
     for entry in entries:
         short = _grown(entry, places, NOTHING, [f"c-{n}" for n in range(CONVERSATIONS)], turns)
-        filled = Population({LONG: 1}, users=1, profiles=False)
-        long = _grown(entry, places, filled, filled.threads(LONG), LONG_TURNS)
+        filled = Population({long: 1}, users=1, profiles=False)
+        later = _grown(entry, places, filled, filled.threads(long), min(turns, LONG_TURNS))
         yield {
             "engine": engine,
             "contestant": entry.load().name,
@@ -45,8 +45,8 @@ def stored(
             "messages": 2 * turns,
             "stored": round(short[0]),
             "written": round(short[1]),
-            "stored_long": round(long[0]),
-            "written_long": round(long[1]),
+            "stored_long": round(later[0]),
+            "written_long": round(later[1]),
         }
 
 
