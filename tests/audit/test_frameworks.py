@@ -99,12 +99,20 @@ def assert_repeats_are_stored_twice(report: Report) -> None:
     assert answer(report, "workflows").verdict == "absent"
 
 
-def test_a_turn_of_adk_is_two_events_and_another_replica_may_come_between(
-    postgres: PostgresServer,
-) -> None:
-    report = audited("adk:database", "races", url=postgres.url, race_turns=40)
+def test_a_turn_of_adk_is_two_events_and_another_replica_may_come_between() -> None:
+    report = audited("adk:database", "races", race_turns=40)
     assert lost(report, "split") > 0
     assert (lost(report, "lost"), lost(report, "doubled")) == (0, 0)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("target", ["adk:database", "openai-agents:sqlalchemy"])
+def test_a_database_that_locks_rows_loses_none_either(
+    target: str, postgres: PostgresServer
+) -> None:
+    report = audited(target, "races", "sharing", url=postgres.url, race_turns=40)
+    assert lost(report, "lost") == 0
+    assert answer(report, "sharing").verdict == "pass"
     assert postgres.run_sql(SCHEMAS) == []
 
 
