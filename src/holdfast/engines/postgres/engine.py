@@ -90,8 +90,8 @@ class PostgresEngine:
     async def close(self) -> None:
         # async only: begin
         loop = asyncio.get_running_loop()
-        mine = [task for task in self._under_way if task.get_loop() is loop]
-        if mine:
+        # More than once: what was given up to resolve a deadlock goes on in a task.
+        while mine := [trip for trip in self._under_way if trip.get_loop() is loop]:
             await asyncio.wait(mine)
         self._under_way.clear()
         # async only: end

@@ -19,6 +19,7 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.generators import execute
 from psycopg.pq import ExecStatus, Format
+from psycopg.pq.abc import PGresult
 from psycopg.types.numeric import Int4, Int8
 
 from holdfast.engines.postgres.arrays import (
@@ -114,13 +115,21 @@ class Wire:
             self._pgconn.send_query_params(
                 statement.text, values, key[1], statement.formats, Format.BINARY
             )
-        (result, *_) = yield from execute(self._pgconn)
-        if result.status != ExecStatus.TUPLES_OK:
-            raise error_from_result(result)
+        result = yield from self._answer(ExecStatus.TUPLES_OK)
         reader = statement.reader
         reader.set_pgresult(result, set_loaders=not statement.uses)
         statement.uses += 1
-        return reader.load_rows(0, result.ntuples, tuple)
+        rows = reader.load_rows(0, result.ntuples, tuple)
+        reader.set_pgresult(None, set_loaders=False)  # not kept until it is asked again
+        return rows
+
+    def _answer(self, expected: ExecStatus) -> Generator[Any, Any, PGresult]:
+        results: list[PGresult] = yield from execute(self._pgconn)
+        if not results:
+            raise psycopg.OperationalError("the server gave no answer")
+        if results[0].status != expected:
+            raise error_from_result(results[0])
+        return results[0]
 
     def _meet(self, key: tuple[str, tuple[int, ...]]) -> _Statement:
         query, types = key
@@ -135,9 +144,7 @@ class Wire:
     def _prepare(self, statement: _Statement, types: tuple[int, ...]) -> Generator[Any, Any, None]:
         name = b"holdfast_%d" % self._prepared
         self._pgconn.send_prepare(name, statement.text, types)
-        (result, *_) = yield from execute(self._pgconn)
-        if result.status != ExecStatus.COMMAND_OK:
-            raise error_from_result(result)
+        yield from self._answer(ExecStatus.COMMAND_OK)
         statement.name = name
         self._prepared += 1
 
