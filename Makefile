@@ -18,7 +18,7 @@ unexport PYTHONPATH PYTHONHOME
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types sync drift packages test soak bench bench-scale budgets bench-repeats demo audit clean
+.PHONY: help venv lint types sync drift packages test soak bench bench-repeats demo audit clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 15
@@ -61,14 +61,15 @@ soak: $(STAMP) ## the long tests
 bench: $(STAMP) ## measure the engines against their raw drivers
 	@$(BIN)/python -m bench $(ARGS)
 
+bench-repeats: $(STAMP) ## how well lost context is noticed; ARGS=folder of dev.jsonl
+	@$(BIN)/python -m bench.repeats $(ARGS)
+
+.PHONY: bench-scale budgets
 bench-scale: $(STAMP) ## many conversations, many processes, a million messages (half an hour)
 	@$(BIN)/python -m bench.scale $(ARGS)
 
 budgets: $(STAMP) ## what the hot path costs now becomes what the guard allows
 	@$(BIN)/python tests/guard/counting.py --write
-
-bench-repeats: $(STAMP) ## how well lost context is noticed; ARGS=folder of dev.jsonl
-	@$(BIN)/python -m bench.repeats $(ARGS)
 
 demo: $(STAMP) ## a support agent with three replicas on one SQLite file, offline
 	@$(BIN)/python examples/demo.py $(ARGS)
