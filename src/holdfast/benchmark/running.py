@@ -79,7 +79,7 @@ class Benchmark:
     def __init__(self, plan: Plan, show: Show) -> None:
         self.plan = plan
         self._show = show
-        self._folder = tempfile.mkdtemp(prefix="holdfast-bench-")
+        self._folder = None if plan.url else tempfile.mkdtemp(prefix="holdfast-bench-")
         self._url = plan.url or f"sqlite:///{self._folder}/bench.db"
         self._namespace = plan.namespace or f"{safety.PREFIX}bench-{uuid4().hex[:12]}"
         self._slots: dict[Cell, list[Slot]] = {cell: [] for cell in plan.cells()}
@@ -100,7 +100,8 @@ class Benchmark:
             finally:
                 left = await self._clear(made)
         finally:
-            shutil.rmtree(self._folder)
+            if self._folder is not None:
+                shutil.rmtree(self._folder)
         measured = [figures(cell, slots) for cell, slots in self._slots.items() if slots]
         return Result(
             FORMAT,
