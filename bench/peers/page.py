@@ -122,6 +122,8 @@ def _set_up(setting: dict[str, Any]) -> Iterator[str]:
     )
     if setting["load"] >= 1:
         yield from (prose.BUSY.format(**setting), "")
+    for note in setting.get("notes", ()):
+        yield from (note, "")
     versions = {
         **setting["servers"],
         "SQLite of Holdfast": setting["sqlite"]["apsw"],
