@@ -67,6 +67,9 @@ def _against(found: Sequence[Comparison], role: str, whom: str) -> Iterator[str]
     if behind:
         yield from _losses(behind)
         yield ""
+    undecided = sum(each.ahead and not each.sure for each in cells)
+    yield f"Of the {len(cells) - len(behind)} others, {undecided} are undecided: the rounds disagree."
+    yield ""
 
 
 def _losses(behind: Sequence[Comparison]) -> Iterator[str]:
