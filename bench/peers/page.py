@@ -68,7 +68,8 @@ def _against(found: Sequence[Comparison], role: str, whom: str) -> Iterator[str]
         yield from _losses(behind)
         yield ""
     undecided = sum(each.ahead and not each.sure for each in cells)
-    yield f"Of the {len(cells) - len(behind)} others, {undecided} are undecided: the rounds disagree."
+    others = len(cells) - len(behind)
+    yield f"Of the {others} others, {undecided} are undecided: the rounds disagree."
     yield ""
 
 

@@ -21,7 +21,7 @@ page.
 
 TARGETS = """\
 On SQLite a new task of DBOS makes about four commits; judging by its statements, three of them
-write. Holdfast claims and completes: two. If waiting for the disk were all, it would be ahead 1.5 ×.
+write. Holdfast claims and completes: two. Were waiting for the disk all, it would be ahead 1.5 ×.
 """
 
 READING = """\
