@@ -67,6 +67,10 @@ def _against(found: Sequence[Comparison], role: str, whom: str) -> Iterator[str]
     if behind:
         yield from _losses(behind)
         yield ""
+    undecided = sum(each.ahead and not each.sure for each in cells)
+    others = len(cells) - len(behind)
+    yield f"Of the {others} others, {undecided} are undecided: the rounds disagree."
+    yield ""
 
 
 def _losses(behind: Sequence[Comparison]) -> Iterator[str]:
@@ -122,6 +126,8 @@ def _set_up(setting: dict[str, Any]) -> Iterator[str]:
     )
     if setting["load"] >= 1:
         yield from (prose.BUSY.format(**setting), "")
+    for note in setting.get("notes", ()):
+        yield from (note, "")
     versions = {
         **setting["servers"],
         "SQLite of Holdfast": setting["sqlite"]["apsw"],

@@ -104,7 +104,8 @@ def stored(figures: Figures) -> Iterator[str]:
         "",
         f"While conversations grow to {rows[0]['messages']} messages, and at 1,000. On SQLite the",
         "size of the file, and what the process wrote; on PostgreSQL the size of the database, and",
-        "of the write-ahead log; on Valkey its memory, and the append-only file.",
+        "of the write-ahead log; on Valkey its memory, and the append-only file. Memory grows in",
+        "steps: what redis-py and valkey-glide, which store the same, differ by is the error.",
         "",
     )
     kinds = {
