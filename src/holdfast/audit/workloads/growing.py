@@ -13,6 +13,7 @@ from holdfast.audit.targets import Target
 
 THREADS = 10
 FEWEST = 20  # turns that show what one takes
+LEAST = 100  # bytes that a turn has, at the least
 AT_ONCE = 100  # messages a call, when a history is made
 
 
@@ -54,10 +55,17 @@ async def conduct(stage: Stage) -> tuple[Growing, Costs]:
             None if told is None else int(told),
             memory,
             THREADS,
-            # What goes through a socket is not counted by the system.
-            None if out is None or not (written or 0) - out else (written - out) / count,
+            _a_turn(out, written, count),
         ),
     )
+
+
+def _a_turn(before: int | None, after: int | None, turns: int) -> float | None:
+    """Bytes written a turn; the system does not count what goes through a socket."""
+    if before is None or after is None:
+        return None
+    each = (after - before) / turns
+    return None if each < LEAST else each  # such few are wake-ups of an event loop
 
 
 async def _measured(stage: Stage, replica: Replica, sized: bool) -> tuple[Replica, dict[str, Any]]:
