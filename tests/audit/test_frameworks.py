@@ -23,7 +23,7 @@ from holdfast.audit.running import Audit
 from holdfast.audit.targets import Place
 from holdfast.audit.targets.choosing import choose
 from holdfast.audit.targets.frameworks import FRAMEWORKS, rooms
-from holdfast.cli.audit import _url_for
+from holdfast.cli.audit.side_by_side import url_for
 
 SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'holdfast%'"
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
@@ -236,11 +236,11 @@ def test_each_target_of_a_comparison_takes_the_first_url_that_it_can_use(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     urls = ["postgresql://127.0.0.1/a", "redis://127.0.0.1", "sqlite:///a.db"]
-    assert _url_for("langgraph:postgres", urls) == urls[0]
-    assert _url_for("openai-agents:redis", urls) == urls[1]
-    assert _url_for("strands:file", urls) is None
-    assert _url_for("naive:redis-document", urls[1:]) == urls[1]
-    assert _url_for("sqlite:///b.db", urls) is None
+    assert url_for("langgraph:postgres", urls) == urls[0]
+    assert url_for("openai-agents:redis", urls) == urls[1]
+    assert url_for("strands:file", urls) is None
+    assert url_for("naive:redis-document", urls[1:]) == urls[1]
+    assert url_for("sqlite:///b.db", urls) is None
     both = ["audit", "strands:file", "--url", "file:///x", "--url", "file:///y"]
     assert cli.main(both) == 2
     assert "holdfast audit compare" in capsys.readouterr().err
