@@ -384,9 +384,8 @@ class Audit:
         self._remove_files()
 
     def _remove_files(self) -> None:
-        for end in ("", "-wal", "-shm") if self._made is not None else ():
-            if os.path.exists(f"{self._made}{end}"):
-                os.remove(f"{self._made}{end}")
+        if self._made is not None:
+            safety.remove_file(self._made)
         shutil.rmtree(self.folder)
 
 

@@ -299,3 +299,10 @@ def file_of(url: EngineURL) -> str | None:
     if capabilities.networked or not capabilities.durable:
         return None
     return os.path.abspath(url.rest.removeprefix("/"))
+
+
+def remove_file(path: str) -> None:
+    """A file of SQLite that was not there before, with those that it keeps beside it."""
+    for end in ("", "-wal", "-shm", "-journal"):
+        if os.path.exists(f"{path}{end}"):
+            os.remove(f"{path}{end}")

@@ -186,7 +186,7 @@ class Benchmark:
             except StoreUnavailable:
                 return self._namespace  # what was measured is shown all the same
         if made is not None:
-            _remove_file(made)
+            safety.remove_file(made)
         return ""
 
     def _environment(self) -> dict[str, Any]:
@@ -231,10 +231,3 @@ async def _slot(call: Call, callers: int, seconds: float, most: int | None) -> S
 
 def _as_listed(each: Figures) -> tuple[int, int, int]:
     return list(OPERATIONS).index(each.operation), each.history, each.conversations
-
-
-def _remove_file(path: str) -> None:
-    """A file that nobody had before, with what belongs to it."""
-    for end in ("", "-wal", "-shm"):
-        if os.path.exists(f"{path}{end}"):
-            os.remove(f"{path}{end}")

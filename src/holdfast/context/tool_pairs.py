@@ -20,7 +20,6 @@ Message = dict[str, Any]
 
 SYSTEM_ROLES = ("system", "developer")
 MODEL_ROLES = ("assistant", "model")
-RESULT_ROLES = ("tool", "function")
 
 
 class Ties(NamedTuple):

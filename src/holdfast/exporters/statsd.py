@@ -26,7 +26,6 @@ from holdfast.exporters.source import Source, look
 from holdfast.metrics import Distribution, Family, Metrics, Sample
 
 PACKET = 1432  # bytes: what fits into one frame on any network
-RESOLVE_SECONDS = 60.0
 
 logger = logging.getLogger("holdfast.exporters")
 

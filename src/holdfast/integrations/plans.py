@@ -122,3 +122,30 @@ class Backing:
         await asyncio.to_thread(self.close, whole=whole)
         if whole and isinstance(self._store, holdfast.Store):
             await self._store.close()
+
+
+class Backed:
+    """Something of a framework that stands on a `Backing`, and is closed or used as a context."""
+
+    _backing: Backing
+    _owned: bool  # the store was opened here
+
+    def close(self) -> None:
+        """Let go of what blocking calls have used; a store that was passed in stays open."""
+        self._backing.close(whole=self._owned)
+
+    async def aclose(self) -> None:
+        """Let go of everything; a store that was passed in stays open."""
+        await self._backing.aclose(whole=self._owned)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()

@@ -25,7 +25,7 @@ from holdfast.integrations.langgraph import names, upkeep, writing
 from holdfast.integrations.langgraph.threads import Memory, Place, config_of, find, load
 from holdfast.integrations.langgraph.upkeep import Wanted
 from holdfast.integrations.langgraph.values import Allowed, StrictSerializer
-from holdfast.integrations.plans import AnyStore, Backing, Plan
+from holdfast.integrations.plans import AnyStore, Backed, Backing, Plan
 from holdfast.ops import Commit, Drop, Entity
 from holdfast.state.scope import stored
 from holdfast.store import Retention, seconds
@@ -33,7 +33,7 @@ from holdfast.store import Retention, seconds
 PAGE = 50  # checkpoints of one page of a listing, each with all its values
 
 
-class HoldfastSaver(BaseCheckpointSaver[str]):
+class HoldfastSaver(Backed, BaseCheckpointSaver[str]):
     """Keeps the checkpoints of graphs: `graph.compile(checkpointer=HoldfastSaver(store))`.
 
     A thread is one entity of the store. A list that only grew is stored by its new part. Of two
@@ -68,7 +68,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         super().__init__(serde=StrictSerializer(allow) if serde is None else serde)
         self._backing = store if isinstance(store, Backing) else Backing(store)
         self._user_key = user_key
-        self._owned = False  # the store was opened here
+        self._owned = False
         self._memory = Memory()
         self._writer = writing.Writer(
             self._memory,
@@ -105,26 +105,6 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         )
         saver._owned = True
         return saver
-
-    def close(self) -> None:
-        """Let go of what blocking calls have used; a store that was passed in stays open."""
-        self._backing.close(whole=self._owned)
-
-    async def aclose(self) -> None:
-        """Let go of everything; a store that was passed in stays open."""
-        await self._backing.aclose(whole=self._owned)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.aclose()
 
     # --- the plans ----------------------------------------------------------------------
 

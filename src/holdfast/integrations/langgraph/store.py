@@ -24,7 +24,7 @@ from holdfast.codec import check_id, decode, encode_document
 from holdfast.errors import InvalidInput
 from holdfast.integrations.langgraph import matching
 from holdfast.integrations.langgraph.semantic import VECTORS, Index, Vectors, nearest
-from holdfast.integrations.plans import AnyStore, Backing, Plan
+from holdfast.integrations.plans import AnyStore, Backed, Backing, Plan
 from holdfast.ops import (
     Commit,
     Conflict,
@@ -53,7 +53,7 @@ BATCH = 200
 User = str | Callable[[tuple[str, ...]], str | None] | None
 
 
-class HoldfastStore(BaseStore):
+class HoldfastStore(Backed, BaseStore):
     """Items by namespace and key: `graph.compile(store=HoldfastStore(store))`.
 
     `ttl` gives the default time an item lives, in minutes, and whether reading restarts it. `index`
@@ -99,26 +99,6 @@ class HoldfastStore(BaseStore):
         store = cls(backing, ttl=ttl, index=index, user=user)
         store._owned = True
         return store
-
-    def close(self) -> None:
-        """Let go of what blocking calls have used; a store that was passed in stays open."""
-        self._backing.close(whole=self._owned)
-
-    async def aclose(self) -> None:
-        """Let go of everything; a store that was passed in stays open."""
-        await self._backing.aclose(whole=self._owned)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.aclose()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Reads as of before, then writes; of several writes to one item the last one counts."""

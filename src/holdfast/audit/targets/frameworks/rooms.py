@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
-from holdfast.audit.safety import PREFIX
+from holdfast.audit.safety import PREFIX, remove_file
 from holdfast.audit.targets import Place
 from holdfast.audit.targets.frameworks import FOLDER, POSTGRES, REDIS, SQLITE, kind_of
 from holdfast.errors import InvalidInput
 
 MARK = "made by holdfast audit for a framework"
 SECONDS = 3600  # after which a Redis server forgets what nobody removed
-SIDES = ("", "-wal", "-shm", "-journal")
 SETTINGS = ("fsync", "synchronous_commit", "full_page_writes", "max_connections")
 TIDY = 30_000  # milliseconds that removing a schema may wait for somebody's transaction
 
@@ -262,9 +261,7 @@ def _remove(path: str) -> None:
     """A file with those that SQLite keeps beside it, or a folder."""
     if os.path.isdir(path):
         shutil.rmtree(path)
-    for end in SIDES:
-        if os.path.exists(path + end):
-            os.remove(path + end)
+    remove_file(path)
 
 
 def _describe_file(url: str) -> dict[str, Any]:
@@ -273,7 +270,7 @@ def _describe_file(url: str) -> dict[str, Any]:
     with closing(sqlite3.connect(path)) as connection:
         (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
         (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
-    taken = sum(os.path.getsize(path + end) for end in SIDES[:2] if os.path.exists(path + end))
+    taken = sum(os.path.getsize(path + end) for end in ("", "-wal") if os.path.exists(path + end))
     return {
         "engine": "sqlite",
         "version": sqlite3.sqlite_version,
