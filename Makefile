@@ -60,10 +60,10 @@ lint: $(STAMP) ## ruff: rules and format
 types: $(STAMP) ## mypy --strict on src and tools
 	@$(BIN)/mypy --no-error-summary
 
-sync: $(STAMP) ## write src/holdfast/sync anew from the async sources
+sync: $(STAMP) ## write src/stateward/sync anew from the async sources
 	@$(BIN)/python tools/async_to_sync.py
 
-drift: $(STAMP) ## fail if src/holdfast/sync is not what the generator writes
+drift: $(STAMP) ## fail if src/stateward/sync is not what the generator writes
 	@$(BIN)/python tools/async_to_sync.py --check
 
 # Exit status 5 is pytest's "nothing selected": right when ARGS leaves a run empty.
@@ -108,7 +108,7 @@ demo: $(STAMP) ## a support agent with three replicas on one SQLite file, offlin
 	@$(BIN)/python examples/demo.py $(ARGS)
 
 audit: $(AUDIT_STAMP) ## audit the embedded store; leaves audit/report.html (ARGS="redis://… --yes")
-	@$(AUDIT_VENV)/bin/python -m holdfast audit --output audit $(ARGS)
+	@$(AUDIT_VENV)/bin/python -m stateward audit --output audit $(ARGS)
 
 clean: ## remove .venv and the like, caches and builds
 	@rm -rf $(VENV) $(AUDIT_VENV) $(PEERS) audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

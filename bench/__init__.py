@@ -1,1 +1,1 @@
-"""Holdfast against the raw drivers, interleaved in one run. See README.md."""
+"""Stateward against the raw drivers, interleaved in one run. See README.md."""

@@ -1,4 +1,4 @@
-"""`python -m bench`: measure Holdfast against the raw drivers. It measures, it asserts nothing."""
+"""`python -m bench`: measure Stateward against the raw drivers. It measures, it asserts nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ POPULATION = {10: 60, SHORT: 60, 100: 100, 1_000: 10, LONG: 5}
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=options.folder) as name:
+    with tempfile.TemporaryDirectory(prefix="stateward-bench-", dir=options.folder) as name:
         folder = Path(name)
         before = _fsync(folder)
         report = Report(_setting(options))
@@ -221,7 +221,7 @@ def _loops(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _takes_part(each: Ready, work: Work, options: argparse.Namespace) -> bool:
-    if work.method == "context" and not each.name.startswith("holdfast"):
+    if work.method == "context" and not each.name.startswith("stateward"):
         return False
     return each.loop != "uvloop" or options.loop is not None or work.callers == 100
 

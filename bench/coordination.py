@@ -16,10 +16,10 @@ from typing import Any
 
 import apsw
 
-import holdfast
-import holdfast.sync
+import stateward
+import stateward.sync
 from bench.rounds import Ratio
-from bench.targets import BLOCKING, HOLDFAST, Row
+from bench.targets import BLOCKING, STATEWARD, Row
 
 FLOOR = "apsw"
 WHAT = ("task", "hit", "step")
@@ -68,18 +68,18 @@ class Measured:
 
 def measure(folder: Path, *, rounds: int, calls: int) -> Measured:
     """Contestants take turns, round after round."""
-    seconds: dict[str, Seconds] = {n: {w: [] for w in WHAT} for n in (FLOOR, BLOCKING, HOLDFAST)}
+    seconds: dict[str, Seconds] = {n: {w: [] for w in WHAT} for n in (FLOOR, BLOCKING, STATEWARD)}
     raw = Raw(folder / "coordination-raw.db")
     loop = asyncio.Runner()
-    store = holdfast.open(f"sqlite:///{folder / 'coordination-async.db'}")
-    with holdfast.sync.open(f"sqlite:///{folder / 'coordination-sync.db'}") as blocking:
+    store = stateward.open(f"sqlite:///{folder / 'coordination-async.db'}")
+    with stateward.sync.open(f"sqlite:///{folder / 'coordination-sync.db'}") as blocking:
         for number in range(rounds):
             ids = [f"{number}-{n}" for n in range(calls)]
             _round(seconds[FLOOR], ids, raw.task, raw.hit, raw.step)
             with blocking.workflow(f"w-{number}", kind="bench") as run:
                 once = lambda id: blocking.once(id, _one)  # noqa: E731
                 _round(seconds[BLOCKING], ids, once, once, lambda id: run.step(id, _one))
-            loop.run(_awaited(store, seconds[HOLDFAST], number, ids))
+            loop.run(_awaited(store, seconds[STATEWARD], number, ids))
     loop.run(store.close())
     loop.close()
     raw.close()
@@ -96,7 +96,7 @@ def _round(seconds: Seconds, ids: list[str], *calls: Callable[[str], Any]) -> No
         seconds[what].append(median(took))
 
 
-async def _awaited(store: holdfast.Store, seconds: Seconds, number: int, ids: list[str]) -> None:
+async def _awaited(store: stateward.Store, seconds: Seconds, number: int, ids: list[str]) -> None:
     async with store.workflow(f"w-{number}", kind="bench") as run:
         for what in WHAT:
             took = []
@@ -115,7 +115,7 @@ def rows_of_coordination(measured: Measured) -> Iterator[Row]:
     """A task has a target; a hit and a step are there to be read."""
     floor = measured.seconds[FLOOR]
     for what in WHAT:
-        for name in (BLOCKING, HOLDFAST):
+        for name in (BLOCKING, STATEWARD):
             ratio = Ratio.of(measured.seconds[name][what], floor[what])
             limit = 1.5 if what == "task" else None
             yield Row(TITLES[what], f"{name} / {FLOOR}, by hand", ratio, at_most=limit)

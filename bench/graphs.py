@@ -84,11 +84,11 @@ async def _graph(url: str, *, writes: bool = True) -> AsyncIterator[Step]:
     from langchain_core.messages import AIMessage
     from langgraph.graph import END, START, MessagesState, StateGraph
 
-    from holdfast.integrations.langgraph import HoldfastSaver
+    from stateward.integrations.langgraph import StatewardSaver
 
     took: list[float] = []
 
-    class Timed(HoldfastSaver):
+    class Timed(StatewardSaver):
         async def aput(self, *arguments: Any) -> Any:
             begun = perf_counter()
             config = await super().aput(*arguments)
@@ -163,10 +163,10 @@ HOMES = {"sqlite": _file, "redis": _valkey, "postgres": _postgres}
 def rows_of_graphs(measured: Measured) -> Iterator[Row]:
     title = f"LangGraph on {TITLES[measured.engine]}"
     growth = Ratio.of(measured.long, measured.short)
-    yield Row(f"{title}: put, {SHORT} → {LONG:,} messages", "HoldfastSaver", growth, at_most=1.5)
+    yield Row(f"{title}: put, {SHORT} → {LONG:,} messages", "StatewardSaver", growth, at_most=1.5)
     for bytes_, by, limit in (
         (measured.by_puts, "put", 2.0),
         (measured.by_all, "put and put_writes", None),
     ):
         kept = Ratio.of([bytes_], [len(MESSAGE)])
-        yield Row(f"{title}: stored per KB by {by}", "HoldfastSaver", kept, "KB", at_most=limit)
+        yield Row(f"{title}: stored per KB by {by}", "StatewardSaver", kept, "KB", at_most=limit)

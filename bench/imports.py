@@ -1,4 +1,4 @@
-"""What `import holdfast` adds to a process that already has asyncio and msgspec."""
+"""What `import stateward` adds to a process that already has asyncio and msgspec."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-MODULES = ("holdfast", "holdfast.sync")
+MODULES = ("stateward", "stateward.sync")
 DRIVERS = ("apsw", "sqlite3", "redis", "psycopg", "asyncpg")
 
 # As an installed package is: the first round compiles what is not compiled yet.

@@ -15,8 +15,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-import holdfast
-from holdfast import sync
+import stateward
+from stateward import sync
 
 ROUNDS = 60
 CALLS = 100
@@ -41,8 +41,8 @@ def measure(rounds: int = ROUNDS) -> list[Cost]:
 
 async def _async(rounds: int) -> list[Cost]:
     async with (
-        holdfast.open("memory://") as on,
-        holdfast.open("memory://", metrics=False) as off,
+        stateward.open("memory://") as on,
+        stateward.open("memory://", metrics=False) as off,
     ):
         costs = []
         for name in ("get", "load", "append", "put"):
@@ -54,7 +54,7 @@ async def _async(rounds: int) -> list[Cost]:
         return costs
 
 
-def _call(store: holdfast.Store, name: str) -> Call:
+def _call(store: stateward.Store, name: str) -> Call:
     thread, user = store.thread("s-1"), store.user("u-1")
     calls: dict[str, Call] = {
         "get": user.get,

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import quantiles
 from time import perf_counter
 
-import holdfast
+import stateward
 
 EVERYSEC = ("--appendonly", "yes", "--appendfsync", "everysec")
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,7 +28,7 @@ STARTED = ("postgres", "valkey")  # the tests' own servers, on loopback
 TURN = tuple({"role": role, "content": role[0] * 500} for role in ("user", "assistant"))
 HISTORY, CONVERSATIONS = 50, 10
 
-Call = Callable[[holdfast.Store, int], Awaitable[object]]
+Call = Callable[[stateward.Store, int], Awaitable[object]]
 CALLS: dict[str, Call] = {
     "append": lambda store, n: store.thread(f"s-{n}", user="u").append(*TURN),
     "load 20": lambda store, n: store.thread(f"s-{n}", user="u").load(last=20),
@@ -38,7 +38,7 @@ CALLS: dict[str, Call] = {
 
 async def measure(url: str, seconds: float) -> tuple[str, dict[str, list[float]]]:
     """What the store says of its durability, and milliseconds by call: p50, p99, p99 of ten."""
-    async with holdfast.open(url, namespace="bench") as store:
+    async with stateward.open(url, namespace="bench") as store:
         for number in range(CONVERSATIONS):
             await store.thread(f"s-{number}", user="u").append(*TURN * (HISTORY // 2))
         await store.user("u").put({"name": "Noor", "style": "brief"})
@@ -51,7 +51,7 @@ async def measure(url: str, seconds: float) -> tuple[str, dict[str, list[float]]
         return (await store.describe()).durability, figures
 
 
-async def _times(store: holdfast.Store, call: Call, callers: int, seconds: float) -> list[float]:
+async def _times(store: stateward.Store, call: Call, callers: int, seconds: float) -> list[float]:
     taken: list[float] = []
     end = perf_counter() + seconds
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.contestants.holdfasts import Holdfast, HoldfastSync
+from bench.contestants.ours import Stateward, StatewardSync
 from bench.contestants.raw_sqlite3 import RawSqlite3
 from bench.conversations import Population, message
 from bench.driving import Tasks, Threads, Until
@@ -25,7 +25,7 @@ PROCESSES = 4
 COMMON = "common"  # a conversation that all of them write to, in turn with one of their own
 USER = "u-0"
 ALL = 1_000_000
-WRITERS: dict[str, Any] = {each.name: each for each in (RawSqlite3, HoldfastSync, Holdfast)}
+WRITERS: dict[str, Any] = {each.name: each for each in (RawSqlite3, StatewardSync, Stateward)}
 
 Fill = dict[str, Callable[[str, Population], None]]
 
@@ -42,7 +42,7 @@ class Race:
 
 
 def race(folder: Path, fill: Fill, *, rounds: int, turns: int) -> list[Race]:
-    """Holdfast in both colours and the raw driver, round by round."""
+    """Stateward in both colours and the raw driver, round by round."""
     crews = []
     try:
         for name, contestant in WRITERS.items():

@@ -16,8 +16,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from holdfast import InvalidInput
-from holdfast.context.repeats import Repeat, find_repeats, local_embed
+from stateward import InvalidInput
+from stateward.context.repeats import Repeat, find_repeats, local_embed
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT.parent / "shared" / "data" / "reask"
@@ -39,13 +39,13 @@ class Figures(NamedTuple):
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.repeats", description=__doc__)
-    default = os.environ.get("HOLDFAST_REASK", str(FOLDER))
+    default = os.environ.get("STATEWARD_REASK", str(FOLDER))
     parser.add_argument("folder", nargs="?", type=Path, default=Path(default))
     file = parser.parse_args().folder / "dev.jsonl"
     if not file.exists():
         print(
             f"there is no {file}. Pass the folder that has dev.jsonl: make bench-repeats "
-            "ARGS=path/to/folder, or set HOLDFAST_REASK to it.",
+            "ARGS=path/to/folder, or set STATEWARD_REASK to it.",
             file=sys.stderr,
         )
         return 2

@@ -1,4 +1,4 @@
-"""What Holdfast must reach on SQLite, row by row, and what was measured."""
+"""What Stateward must reach on SQLite, row by row, and what was measured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.processes import Race
 from bench.rounds import Cell, Ratio, Result, Work, quantile
 from bench.storage import Stored
 
-HOLDFAST, BLOCKING = "holdfast", "holdfast.sync"
+STATEWARD, BLOCKING = "stateward", "stateward.sync"
 SHORT, LONG = 20, 10_000  # messages: growth is from the one to the other
 
 
@@ -82,8 +82,8 @@ def rows_of(cells: Sequence[Cell]) -> list[Row]:
         *_one_caller(found),
         *_many_callers(found),
         *_others(found),
-        *growth(found, BLOCKING, HOLDFAST),
-        *context(found, BLOCKING, HOLDFAST),
+        *growth(found, BLOCKING, STATEWARD),
+        *context(found, BLOCKING, STATEWARD),
     ]
 
 
@@ -91,9 +91,9 @@ def _one_caller(cells: Cells) -> Iterator[Row]:
     drivers, loops = ("apsw", "sqlite3"), ("aiosqlite", "apsw on a worker")
     for method, name, others, limit in (
         ("append", BLOCKING, drivers, 1.25),
-        ("append", HOLDFAST, loops, 1.25),
+        ("append", STATEWARD, loops, 1.25),
         ("last", BLOCKING, drivers, 1.5),
-        ("last", HOLDFAST, (*drivers, *loops), 1.5),
+        ("last", STATEWARD, (*drivers, *loops), 1.5),
     ):
         work = Work(method)
         for who, ratio in cells.against(work, name, others, "p50"):
@@ -102,16 +102,16 @@ def _one_caller(cells: Cells) -> Iterator[Row]:
 
 def _many_callers(cells: Cells) -> Iterator[Row]:
     work = Work("append", 100)
-    for name, limit in ((HOLDFAST, 5.0), (BLOCKING, None)):
+    for name, limit in ((STATEWARD, 5.0), (BLOCKING, None)):
         for who, ratio in cells.against(work, name, ("sqlite3", "apsw"), "per_second"):
             yield Row(f"{work}: calls/s", who, ratio, at_least=limit)
-    for who, ratio in cells.against(work, HOLDFAST, ("aiosqlite",), "per_second"):
+    for who, ratio in cells.against(work, STATEWARD, ("aiosqlite",), "per_second"):
         yield Row(f"{work}: calls/s", who, ratio)
-    for name, limit in ((HOLDFAST, 15.0), (BLOCKING, None)):
+    for name, limit in ((STATEWARD, 15.0), (BLOCKING, None)):
         yield from slowest(cells, work, name, limit)
     work = Work("last", 100)
     for name, others in (
-        (HOLDFAST, ("aiosqlite", "apsw on a worker")),
+        (STATEWARD, ("aiosqlite", "apsw on a worker")),
         (BLOCKING, ("sqlite3", "apsw")),
     ):
         for who, ratio in cells.against(work, name, others, "per_second"):
@@ -129,7 +129,7 @@ def _others(cells: Cells) -> Iterator[Row]:
     """No target: what a document, and a whole turn, cost beside the driver."""
     for method in ("get", "update", "turn"):
         work = Work(method)
-        for name, other in ((BLOCKING, "apsw"), (HOLDFAST, "aiosqlite")):
+        for name, other in ((BLOCKING, "apsw"), (STATEWARD, "aiosqlite")):
             for who, ratio in cells.against(work, name, (other,), "p50"):
                 yield Row(str(work), who, ratio)
 
@@ -155,7 +155,7 @@ def context(cells: Cells, *names: str) -> Iterator[Row]:
 
 def rows_of_races(races: Sequence[Race]) -> Iterator[Row]:
     for race in races:
-        ours = race.name in (HOLDFAST, BLOCKING)
+        ours = race.name in (STATEWARD, BLOCKING)
         lost = Ratio(race.lost, race.lost, race.lost)
         what = "four processes, one file"
         yield Row(f"{what}: messages lost", race.name, lost, "", at_most=0 if ours else None)
@@ -167,7 +167,7 @@ def rows_of_races(races: Sequence[Race]) -> Iterator[Row]:
 def rows_of_storage(found: Sequence[Stored]) -> Iterator[Row]:
     for stored in found:
         ratio = Ratio(stored.ratio, stored.ratio, stored.ratio)
-        limit = 1.3 if stored.layout == HOLDFAST else None
+        limit = 1.3 if stored.layout == STATEWARD else None
         yield Row("stored bytes / bytes of JSON", stored.layout, ratio, at_most=limit)
 
 
@@ -175,7 +175,7 @@ def rows_of_imports(found: Sequence[Imported]) -> Iterator[Row]:
     for each in found:
         took = each.milliseconds
         ratio = Ratio(median(took), min(took), max(took))
-        limit = 30.0 if each.module == HOLDFAST else None
+        limit = 30.0 if each.module == STATEWARD else None
         yield Row("import, beyond asyncio and msgspec", each.module, ratio, "ms", at_most=limit)
         count = len(each.drivers)
         drivers = Ratio(count, count, count)

@@ -1,4 +1,4 @@
-"""What Holdfast must reach on PostgreSQL, row by row, against the driver by hand."""
+"""What Stateward must reach on PostgreSQL, row by row, against the driver by hand."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from bench.rounds import Cell, Work
-from bench.targets import BLOCKING, HOLDFAST, Cells, Row, context, growth, slowest
+from bench.targets import BLOCKING, STATEWARD, Cells, Row, context, growth, slowest
 
-PAIRS = ((BLOCKING, "psycopg"), (HOLDFAST, "psycopg pool"))
+PAIRS = ((BLOCKING, "psycopg"), (STATEWARD, "psycopg pool"))
 
 
 def rows_on_postgres(cells: Sequence[Cell]) -> list[Row]:
@@ -16,8 +16,8 @@ def rows_on_postgres(cells: Sequence[Cell]) -> list[Row]:
     found = Cells(cells)
     rows = [
         *_beside_the_driver(found),
-        *growth(found, BLOCKING, HOLDFAST),
-        *context(found, BLOCKING, HOLDFAST),
+        *growth(found, BLOCKING, STATEWARD),
+        *context(found, BLOCKING, STATEWARD),
     ]
     return [replace(row, what=f"PostgreSQL: {row.what}") for row in rows]
 
@@ -31,8 +31,8 @@ def _beside_the_driver(cells: Cells) -> Iterator[Row]:
     for method, least in (("append", 3.0), ("last", 2.0)):
         work = Work(method, 100)
         for name, other in PAIRS:
-            limit = least if name == HOLDFAST else None
+            limit = least if name == STATEWARD else None
             for who, ratio in cells.against(work, name, (other,), "per_second"):
                 yield Row(f"{work}: calls/s", who, ratio, at_least=limit)
-    for name, limit in ((HOLDFAST, 15.0), (BLOCKING, None)):
+    for name, limit in ((STATEWARD, 15.0), (BLOCKING, None)):
         yield from slowest(cells, Work("append", 100), name, limit)

@@ -1,16 +1,16 @@
-"""What Holdfast must reach on Redis and Valkey, row by row."""
+"""What Stateward must reach on Redis and Valkey, row by row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench.contestants.holdfasts import HoldfastRedis, HoldfastSyncRedis
+from bench.contestants.ours import StatewardRedis, StatewardSyncRedis
 from bench.contestants.raw_redis import RawRedis, SafeRedis
 from bench.rounds import Cell, Ratio, Work
 from bench.storage import Stored
 from bench.targets import Cells, Row, context, growth, slowest
 
-AWAITED, BLOCKING = HoldfastRedis.name, HoldfastSyncRedis.name
+AWAITED, BLOCKING = StatewardRedis.name, StatewardSyncRedis.name
 BARE, SAFE = RawRedis.name, SafeRedis.name  # in either colour
 
 
@@ -61,6 +61,6 @@ def _many_callers(cells: Cells) -> Iterator[Row]:
 def rows_of_memory(found: Sequence[Stored]) -> Iterator[Row]:
     for stored in found:
         ratio = Ratio(stored.ratio, stored.ratio, stored.ratio)
-        ours = stored.layout == "holdfast"
+        ours = stored.layout == "stateward"
         who = AWAITED if ours else BARE
         yield Row("memory / bytes of JSON", who, ratio, at_most=1.3 if ours else None)

@@ -23,8 +23,8 @@ import redis.asyncio
 from faststream import AckPolicy
 from faststream.redis import RedisBroker, StreamSub
 
-import holdfast
-from holdfast.integrations.faststream import HoldfastMiddleware, step
+import stateward
+from stateward.integrations.faststream import StatewardMiddleware, step
 
 TTL = 1.0  # seconds after which what a dead process held is taken over; 30 is a better choice
 IDLE = 500  # milliseconds after which its messages are
@@ -56,15 +56,15 @@ def subscribe(broker: RedisBroker, stream: str, group: str, name: str, handler) 
 
 async def worker(url: str, name: str) -> None:
     """Uses tools for whoever asks."""
-    async with holdfast.open(url) as store:
-        once = HoldfastMiddleware(store, "workers", ttl=TTL)
+    async with stateward.open(url) as store:
+        once = StatewardMiddleware(store, "workers", ttl=TTL)
         broker = RedisBroker(url, middlewares=[once], logger=None)
 
         async def use(call: dict) -> None:
             value = await step("use", TOOLS[call["tool"]], call["city"])
             try:
                 await store.workflow(call["job"]).signal(call["tool"], value, key=call["tool"])
-            except holdfast.WorkflowFinished:
+            except stateward.WorkflowFinished:
                 pass  # delivered again after all was done
 
         subscribe(broker, "calls", "workers", name, use)
@@ -76,12 +76,12 @@ async def worker(url: str, name: str) -> None:
 
 async def coordinator(url: str, name: str) -> None:
     """Turns jobs into calls, and answers into results."""
-    async with holdfast.open(url) as store:
+    async with stateward.open(url) as store:
         broker = RedisBroker(url, logger=None)
 
         async def publish(stream: str, body: dict) -> None:
             # The same message id if this is done again: whoever reads it does so once.
-            headers = {"message_id": holdfast.idempotency_key()}
+            headers = {"message_id": stateward.idempotency_key()}
             await broker.publish(body, stream=stream, headers=headers)
 
         async def brief(run) -> None:
@@ -156,8 +156,8 @@ async def demonstrate(url: str) -> None:
     await make_groups(url)
     crew = Crew(url)
     try:
-        async with holdfast.open(url) as store:
-            once = HoldfastMiddleware(store, "screen")
+        async with stateward.open(url) as store:
+            once = StatewardMiddleware(store, "screen")
             broker = RedisBroker(url, middlewares=[once], logger=None)
 
             async def show(result: dict) -> None:
@@ -187,7 +187,7 @@ async def demonstrate(url: str) -> None:
 
 
 def main() -> None:
-    logging.getLogger("holdfast").setLevel(logging.CRITICAL)  # in earnest, you want to see these
+    logging.getLogger("stateward").setLevel(logging.CRITICAL)  # in earnest, you want to see these
     if len(sys.argv) == 4:
         role, url, name = sys.argv[1:]
         asyncio.run(ROLES[role](url, name))

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-import holdfast
+import stateward
 
 # --- the handler: all that an application writes ----------------------------------------
 
@@ -30,13 +30,13 @@ def ask_the_model(history: list[dict] | None, question: str) -> str:
     return f"After {len(history)} messages, about {question!r}: yes."
 
 
-async def reply(store: holdfast.Store, session: str, question: str, request: str) -> dict:
+async def reply(store: stateward.Store, session: str, question: str, request: str) -> dict:
     """One request. It keeps nothing: the next one may reach another replica."""
     thread = store.thread(session, user="u-42")
-    with holdfast.correlate(request):
+    with stateward.correlate(request):
         try:
             history = (await thread.load(last=20)).messages
-        except holdfast.StoreUnavailable:
+        except stateward.StoreUnavailable:
             history = None  # known to be unknown: never taken for an empty conversation
         answer = ask_the_model(history, question)
         saved = await thread.append(
@@ -48,7 +48,7 @@ async def reply(store: holdfast.Store, session: str, question: str, request: str
 
 
 async def handle(
-    store: holdfast.Store, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    store: stateward.Store, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     """POST /<session> with a question as its body; the header X-Request-Id names the request."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
@@ -142,12 +142,12 @@ async def postgres_server(folder: str) -> AsyncIterator[tuple[str, Step, Step]]:
 
 
 async def main() -> None:
-    logging.getLogger("holdfast").setLevel(logging.CRITICAL)  # in earnest, you want to see these
-    policy = holdfast.Policy(read_timeout=0.5, write_timeout=1.0)
+    logging.getLogger("stateward").setLevel(logging.CRITICAL)  # in earnest, you want to see these
+    policy = stateward.Policy(read_timeout=0.5, write_timeout=1.0)
     with tempfile.TemporaryDirectory() as folder:
         a_store = postgres_server if all(map(find_spec, NEEDED)) else locked_file
         async with a_store(folder) as (url, kill, restart):
-            async with holdfast.open(url, policy=policy, spill=f"{folder}/spill") as store:
+            async with stateward.open(url, policy=policy, spill=f"{folder}/spill") as store:
                 server = await asyncio.start_server(
                     lambda reader, writer: handle(store, reader, writer), "127.0.0.1", 0
                 )

@@ -1,4 +1,4 @@
-"""A page in a real Chromium, for tests of what Holdfast writes as HTML."""
+"""A page in a real Chromium, for tests of what Stateward writes as HTML."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ from system_packages import find
 @pytest.fixture(scope="session", autouse=True)
 def _spill_away_from_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What a test keeps locally stays out of the home of whoever runs it."""
-    before = os.environ.get("HOLDFAST_SPILL")
-    os.environ["HOLDFAST_SPILL"] = str(tmp_path_factory.mktemp("spill"))
+    before = os.environ.get("STATEWARD_SPILL")
+    os.environ["STATEWARD_SPILL"] = str(tmp_path_factory.mktemp("spill"))
     yield
-    del os.environ["HOLDFAST_SPILL"]
+    del os.environ["STATEWARD_SPILL"]
     if before is not None:
-        os.environ["HOLDFAST_SPILL"] = before
+        os.environ["STATEWARD_SPILL"] = before
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

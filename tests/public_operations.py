@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast import Policy, StateConflictError, Store
-from holdfast.state.belongings import erased_at
+from stateward import Policy, StateConflictError, Store
+from stateward.state.belongings import erased_at
 
 POLICY = Policy(1.0, 5.0, threads="raise", breaker_failures=1_000_000)
 READ = POLICY.read_timeout
@@ -248,7 +248,7 @@ async def exports(_store: Store, folder: Path) -> int:
 def listing(folder: Path) -> set[str]:
     """The names of the files, that of an unfinished export as u.jsonl.part."""
     names = (path.name for path in folder.iterdir())
-    return {"u.jsonl.part" if name.startswith(".holdfast-") else name for name in names}
+    return {"u.jsonl.part" if name.startswith(".stateward-") else name for name in names}
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

@@ -11,13 +11,13 @@ import pytest
 import async_to_sync
 
 MODULES = {
-    "holdfast": "holdfast",
-    "holdfast.errors": "holdfast.errors",
-    "holdfast.layers": "holdfast.layers",
-    "holdfast.layers.coalesce": "holdfast.layers.coalesce_sync",
-    "holdfast.state": "holdfast.sync.state",
-    "holdfast.state.threads": "holdfast.sync.state.threads",
-    "holdfast.state.plain": "holdfast.state.plain",
+    "stateward": "stateward",
+    "stateward.errors": "stateward.errors",
+    "stateward.layers": "stateward.layers",
+    "stateward.layers.coalesce": "stateward.layers.coalesce_sync",
+    "stateward.state": "stateward.sync.state",
+    "stateward.state.threads": "stateward.sync.state.threads",
+    "stateward.state.plain": "stateward.state.plain",
 }
 
 
@@ -34,7 +34,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> None:
         "engines/memory/engine.py": "sync/engines/memory.py",
         "nothing/*.py": "sync/nothing/",
     }
-    modules = {"holdfast.layers.coalesce": "holdfast.layers.coalesce_sync"}
+    modules = {"stateward.layers.coalesce": "stateward.layers.coalesce_sync"}
     monkeypatch.setattr(async_to_sync, "FILES", files)
     monkeypatch.setattr(async_to_sync, "SHARED", {"state/plain.py"})
     monkeypatch.setattr(async_to_sync, "MODULES", modules)
@@ -48,19 +48,19 @@ def package(tmp_path: Path) -> Path:
     sources = {
         "__init__.py": "",
         "_public.py": """
-            from holdfast.state.threads import Thread
+            from stateward.state.threads import Thread
 
             __all__ = ["Thread"]
             """,
-        "errors.py": "class HoldfastError(Exception): ...",
+        "errors.py": "class StatewardError(Exception): ...",
         "state/__init__.py": '"""What people store."""',
         "state/plain.py": "def fold(x: int) -> int:\n    return x",
         "state/threads.py": '''
             import asyncio
 
-            from holdfast.engines.memory.engine import MemoryEngine
-            from holdfast.errors import HoldfastError
-            from holdfast.state.plain import fold
+            from stateward.engines.memory.engine import MemoryEngine
+            from stateward.errors import StatewardError
+            from stateward.state.plain import fold
 
 
             class Thread:
@@ -69,7 +69,7 @@ def package(tmp_path: Path) -> Path:
                 async def load(self, engine: MemoryEngine) -> int:
                     try:
                         return fold(await engine.execute(1))
-                    except HoldfastError:
+                    except StatewardError:
                         await asyncio.sleep(1)  # async only
                         return 0
             ''',
@@ -79,7 +79,7 @@ def package(tmp_path: Path) -> Path:
                     return x
             """,
     }
-    root = tmp_path / "src" / "holdfast"
+    root = tmp_path / "src" / "stateward"
     for name, text in sources.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -180,7 +180,7 @@ def test_examples_in_docstrings_and_messages_are_translated_too() -> None:
     source = '''
         """Callers await the reply.
 
-            async with holdfast.open(url) as store:
+            async with stateward.open(url) as store:
                 await store.thread("t").load()
         """
         hint = f"{await size()} left: use `async with`"
@@ -188,7 +188,7 @@ def test_examples_in_docstrings_and_messages_are_translated_too() -> None:
     assert translate(source) == dedent('''
         """Callers await the reply.
 
-            with holdfast.sync.open(url) as store:
+            with stateward.sync.open(url) as store:
                 store.thread("t").load()
         """
         hint = f"{size()} left: use `with`"
@@ -203,24 +203,24 @@ def test_odd_line_separators_in_a_string_shift_nothing() -> None:
 
 def test_imports_follow_the_modules_that_have_a_twin() -> None:
     source = """
-        import holdfast.state.threads
-        from holdfast.errors import HoldfastError
-        from holdfast.layers.coalesce import Coalescer
-        from holdfast.state import threads
-        from holdfast.state.plain import fold
-        from holdfast.state.threads import Thread
-        path = "holdfast.state.threads:Thread"
-        other = holdfast.state.threads_of_others, unholdfast.state.threads
+        import stateward.state.threads
+        from stateward.errors import StatewardError
+        from stateward.layers.coalesce import Coalescer
+        from stateward.state import threads
+        from stateward.state.plain import fold
+        from stateward.state.threads import Thread
+        path = "stateward.state.threads:Thread"
+        other = stateward.state.threads_of_others, unstateward.state.threads
         """
     assert translate(source) == dedent("""
-        import holdfast.sync.state.threads
-        from holdfast.errors import HoldfastError
-        from holdfast.layers.coalesce_sync import Coalescer
-        from holdfast.sync.state import threads
-        from holdfast.state.plain import fold
-        from holdfast.sync.state.threads import Thread
-        path = "holdfast.sync.state.threads:Thread"
-        other = holdfast.sync.state.threads_of_others, unholdfast.state.threads
+        import stateward.sync.state.threads
+        from stateward.errors import StatewardError
+        from stateward.layers.coalesce_sync import Coalescer
+        from stateward.sync.state import threads
+        from stateward.state.plain import fold
+        from stateward.sync.state.threads import Thread
+        path = "stateward.sync.state.threads:Thread"
+        other = stateward.sync.state.threads_of_others, unstateward.state.threads
         """)
 
 
@@ -228,8 +228,8 @@ def test_imports_follow_the_modules_that_have_a_twin() -> None:
     ("source", "reason"),
     [
         ("from .threads import Thread\n", "line 1: write the import absolute"),
-        ("\nfrom holdfast.layers import coalesce\n", "line 2: import names from"),
-        ("from holdfast.state import plain\n", "line 1: import names from"),
+        ("\nfrom stateward.layers import coalesce\n", "line 2: import names from"),
+        ("from stateward.state import plain\n", "line 1: import names from"),
         ("x = 1\n# async only: begin\n", "line 2: `async only: begin` without"),
         ("# async only: end\n", "line 1: `async only: end` without"),
     ],
@@ -264,17 +264,17 @@ def test_a_whole_package_gets_its_twin(package: Path, run: Callable[..., int]) -
     texts = async_to_sync.read_twin(package)
     header = "# GENERATED by tools/async_to_sync.py from {}. Do not edit."
     assert {name: text.splitlines()[0] for name, text in texts.items()} == {
-        "sync/__init__.py": header.format("src/holdfast/_public.py"),
+        "sync/__init__.py": header.format("src/stateward/_public.py"),
         "sync/engines/__init__.py": header.format("its table of files"),
-        "sync/engines/memory.py": header.format("src/holdfast/engines/memory/engine.py"),
-        "sync/state/__init__.py": header.format("src/holdfast/state/__init__.py"),
-        "sync/state/threads.py": header.format("src/holdfast/state/threads.py"),
+        "sync/engines/memory.py": header.format("src/stateward/engines/memory/engine.py"),
+        "sync/state/__init__.py": header.format("src/stateward/state/__init__.py"),
+        "sync/state/threads.py": header.format("src/stateward/state/threads.py"),
     }
     # The unused asyncio has gone, and the imports are sorted by their new names.
     assert texts["sync/state/threads.py"].partition("\n")[2] == dedent('''
-        from holdfast.errors import HoldfastError
-        from holdfast.state.plain import fold
-        from holdfast.sync.engines.memory import MemoryEngine
+        from stateward.errors import StatewardError
+        from stateward.state.plain import fold
+        from stateward.sync.engines.memory import MemoryEngine
 
 
         class Thread:
@@ -283,10 +283,10 @@ def test_a_whole_package_gets_its_twin(package: Path, run: Callable[..., int]) -
             def load(self, engine: MemoryEngine) -> int:
                 try:
                     return fold(engine.execute(1))
-                except HoldfastError:
+                except StatewardError:
                     return 0
         ''')
-    assert "from holdfast.sync.state.threads import Thread\n" in texts["sync/__init__.py"]
+    assert "from stateward.sync.state.threads import Thread\n" in texts["sync/__init__.py"]
 
 
 def test_an_import_that_is_still_used_stays(package: Path, run: Callable[..., int]) -> None:
@@ -360,7 +360,7 @@ def test_a_twin_that_would_not_compile_names_its_source(
 ) -> None:
     (package / "state" / "threads.py").write_text("async def f():\n    await g()  # async only\n")
     assert run() == 1
-    assert capsys.readouterr().err.startswith("src/holdfast/state/threads.py: ")
+    assert capsys.readouterr().err.startswith("src/stateward/state/threads.py: ")
     assert not (package / "sync").exists()
 
 

@@ -15,11 +15,11 @@ import pytest
 from msgspec.structs import replace
 from public_operations import OPERATIONS, PAGE, POLICY, READ, Operation
 
-from holdfast import StoreUnavailable
-from holdfast.registry import create_engine, parse
-from holdfast.testing.fault_plan import Fault, Faults
-from holdfast.testing.faults import FaultyEngine, FaultyStore
-from holdfast.world import World
+from stateward import StoreUnavailable
+from stateward.registry import create_engine, parse
+from stateward.testing.fault_plan import Fault, Faults
+from stateward.testing.faults import FaultyEngine, FaultyStore
+from stateward.world import World
 
 
 class VirtualWorld(World):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parent.parent / "src" / "holdfast"
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "stateward"
 ENGINE_NAMES = {"memory", "sqlite", "redis", "rediss", "postgres", "postgresql", "valkey"}
 
 
@@ -30,7 +30,7 @@ def trees() -> dict[str, ast.Module]:
     """Every module of the package by its dotted name."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
-        parts = ["holdfast", *path.relative_to(PACKAGE).with_suffix("").parts]
+        parts = ["stateward", *path.relative_to(PACKAGE).with_suffix("").parts]
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         found[name] = ast.parse(path.read_text("utf-8"))
     return found
@@ -74,13 +74,13 @@ def forbidden(source: tuple[str, ...], target: tuple[str, ...]) -> list[Import]:
     return [i for i in imports() if within(i.module, *source) and within(i.target, *target)]
 
 
-STATE = ("holdfast.state", "holdfast.sync.state")
-LAYERS = ("holdfast.layers", "holdfast.sync.layers")
-ENGINES = ("holdfast.engines", "holdfast.sync.engines")
+STATE = ("stateward.state", "stateward.sync.state")
+LAYERS = ("stateward.layers", "stateward.sync.layers")
+ENGINES = ("stateward.engines", "stateward.sync.engines")
 
 
 def test_the_rules_are_tried_on_real_modules() -> None:
-    for package in (*STATE, *LAYERS, *ENGINES, "holdfast.sync", "holdfast.cli"):
+    for package in (*STATE, *LAYERS, *ENGINES, "stateward.sync", "stateward.cli"):
         assert [name for name in trees() if within(name, package)], package
     assert len(imports()) > 100
 
@@ -98,14 +98,14 @@ def test_engines_import_neither_state_nor_layers() -> None:
 
 
 def test_the_core_knows_no_command_and_no_test_tool() -> None:
-    above = ("holdfast.cli", "holdfast.audit", "holdfast.benchmark")
-    above = (*above, "holdfast.testing", "holdfast.sync.testing")
+    above = ("stateward.cli", "stateward.audit", "stateward.benchmark")
+    above = (*above, "stateward.testing", "stateward.sync.testing")
     found = [i for i in imports() if within(i.target, *above) and not within(i.module, *above)]
-    assert [i for i in found if i.module != "holdfast.__main__"] == []
+    assert [i for i in found if i.module != "stateward.__main__"] == []
 
 
 def test_only_engines_the_registry_and_the_test_tools_name_an_engine_module() -> None:
-    allowed = (*ENGINES, "holdfast.registry", "holdfast.testing", "holdfast.sync.testing")
+    allowed = (*ENGINES, "stateward.registry", "stateward.testing", "stateward.sync.testing")
     named = [i for i in imports() if within(i.target, *ENGINES) and not within(i.module, *allowed)]
     assert named == []
     for module, tree in trees().items():
@@ -134,15 +134,15 @@ def test_async_modules_do_not_import_the_blocking_half() -> None:
 
     An integration is asked for both colours by its framework.
     """
-    blocking = ("holdfast.sync", "holdfast.cli", "holdfast.integrations")
-    late = (*ENGINES, "holdfast.testing")
-    found = [i for i in imports() if within(i.target, "holdfast.sync")]
+    blocking = ("stateward.sync", "stateward.cli", "stateward.integrations")
+    late = (*ENGINES, "stateward.testing")
+    found = [i for i in imports() if within(i.target, "stateward.sync")]
     found = [i for i in found if not within(i.module, *blocking)]
     assert [i for i in found if i.early or not within(i.module, *late)] == []
 
 
 def test_the_blocking_half_awaits_nothing() -> None:
-    blocking = [n for n in trees() if within(n, "holdfast.sync") or n.endswith("_sync")]
+    blocking = [n for n in trees() if within(n, "stateward.sync") or n.endswith("_sync")]
     assert len(blocking) > 10
     for module in blocking:
         for node in ast.walk(trees()[module]):
@@ -181,22 +181,22 @@ def modules_after(code: str, cwd: Path) -> set[str]:
 DRIVERS = {"apsw", "sqlite3", "redis", "psycopg", "asyncpg"}
 
 
-def test_importing_holdfast_imports_no_driver_no_engine_and_no_blocking_half(
+def test_importing_stateward_imports_no_driver_no_engine_and_no_blocking_half(
     tmp_path: Path,
 ) -> None:
-    loaded = modules_after("import holdfast", tmp_path)
-    assert "holdfast.store" in loaded
+    loaded = modules_after("import stateward", tmp_path)
+    assert "stateward.store" in loaded
     assert loaded & DRIVERS == set()
-    unwanted = (*ENGINES, "holdfast.sync", "holdfast.cli", "holdfast.testing")
-    unwanted = (*unwanted, "holdfast.integrations", "agents", "strands", "google", "faststream")
+    unwanted = (*ENGINES, "stateward.sync", "stateward.cli", "stateward.testing")
+    unwanted = (*unwanted, "stateward.integrations", "agents", "strands", "google", "faststream")
     assert [name for name in loaded if within(name, *unwanted)] == []
     assert loaded & {"pytest", "hypothesis", "argparse", "uvloop"} == set()
 
 
 def test_a_driver_is_imported_when_its_url_is_used(tmp_path: Path) -> None:
-    memory = modules_after("import holdfast; holdfast.open('memory://')", tmp_path)
+    memory = modules_after("import stateward; stateward.open('memory://')", tmp_path)
     assert memory & DRIVERS == set()
-    file = modules_after("import holdfast; holdfast.open('sqlite:///agents.db')", tmp_path)
+    file = modules_after("import stateward; stateward.open('sqlite:///agents.db')", tmp_path)
     assert "apsw" in file
     assert list(tmp_path.iterdir()) == []  # opening does no I/O
 
@@ -205,13 +205,13 @@ IMPORT_TIME = """
 from time import perf_counter
 import asyncio, msgspec
 begun = perf_counter()
-import holdfast
+import stateward
 print(perf_counter() - begun)
 """
 
 
 @pytest.mark.timing
-def test_importing_holdfast_is_quick() -> None:
+def test_importing_stateward_is_quick() -> None:
     """30 ms more than `import asyncio, msgspec` is the aim; twice that fails on any machine."""
     took = [
         float(subprocess.check_output([sys.executable, "-I", "-c", IMPORT_TIME], timeout=60))

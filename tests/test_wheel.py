@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
+import stateward
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def run(*command: str | Path, cwd: Path) -> str:
     """What it printed; its errors fail the test with their text."""
-    unwanted = ("PYTHON", "HOLDFAST", "VIRTUAL_ENV")
+    unwanted = ("PYTHON", "STATEWARD", "VIRTUAL_ENV")
     env = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
     ran = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, f"{command}\n{ran.stdout}\n{ran.stderr}"
@@ -55,11 +55,11 @@ def test_the_wheel_holds_the_types_the_sql_and_the_lua_and_nothing_else(wheel: P
         if path.suffix in (".py", ".sql", ".lua", ".typed", ".yml", ".json", ".css", ".js")
         and "__pycache__" not in path.parts
     }
-    assert "holdfast/py.typed" in needed
-    assert "holdfast/engines/sqlite/migrations/0001_initial.sql" in needed
-    assert "holdfast/engines/redis/lua/commit.lua" in needed
+    assert "stateward/py.typed" in needed
+    assert "stateward/engines/sqlite/migrations/0001_initial.sql" in needed
+    assert "stateward/engines/redis/lua/commit.lua" in needed
     assert needed <= held
-    information = f"holdfast-{holdfast.__version__}.dist-info/"
+    information = f"stateward-{stateward.__version__}.dist-info/"
     assert [name for name in held - needed if not name.startswith(information)] == []
     assert f"{information}licenses/LICENSE" in held
 
@@ -69,7 +69,7 @@ def test_it_brings_only_what_it_needs(python: Path, tmp_path: Path) -> None:
         "from importlib.metadata import distributions\n"
         "print(*sorted(found.name for found in distributions()))"
     )
-    assert run(python, "-I", "-c", code, cwd=tmp_path).split() == ["apsw", "holdfast", "msgspec"]
+    assert run(python, "-I", "-c", code, cwd=tmp_path).split() == ["apsw", "msgspec", "stateward"]
 
 
 def test_the_readme_quickstart_runs_twice_without_the_checkout(
@@ -79,7 +79,7 @@ def test_the_readme_quickstart_runs_twice_without_the_checkout(
     first = re.search(r"^```python\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
     assert first is not None
     script = tmp_path / "quickstart.py"
-    script.write_text(f"{first[1]}\nprint('from', holdfast.__file__)\n", "utf-8")
+    script.write_text(f"{first[1]}\nprint('from', stateward.__file__)\n", "utf-8")
     said = [run(python, "-I", "-W", "error", script, cwd=tmp_path) for _ in range(2)]
     assert said[0] == said[1]  # the second run remembers, and its key keeps the turn from doubling
     _, _, origin = said[0].rpartition("from ")
@@ -87,8 +87,8 @@ def test_the_readme_quickstart_runs_twice_without_the_checkout(
 
 
 def test_the_command_is_installed_and_finds_its_sql(python: Path, tmp_path: Path) -> None:
-    command = python.with_name("holdfast")
+    command = python.with_name("stateward")
     said = run(command, "--version", cwd=tmp_path)
-    assert said == f"holdfast {holdfast.__version__}\n"
+    assert said == f"stateward {stateward.__version__}\n"
     assert "0001_initial" in run(command, "migrate", "sqlite:///agents.db", cwd=tmp_path)
     assert "answers" in run(command, "health", "sqlite:///agents.db", cwd=tmp_path)

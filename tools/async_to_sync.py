@@ -1,4 +1,4 @@
-"""Write the blocking half of Holdfast, src/holdfast/sync, from the async half.
+"""Write the blocking half of Stateward, src/stateward/sync, from the async half.
 
     python tools/async_to_sync.py            write it
     python tools/async_to_sync.py --check    change nothing; exit 1 if it is out of date
@@ -25,7 +25,7 @@ import tokenize
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-# Source → twin, below src/holdfast. A twin that ends in "/" is a folder; a glob may match nothing.
+# Source → twin, below src/stateward. A twin that ends in "/" is a folder; a glob may match nothing.
 FILES = {
     "__init__.py": "sync/__init__.py",
     "store.py": "sync/store.py",
@@ -53,14 +53,14 @@ SHARED: set[str] = set()
 
 # Modules whose twin is written by hand.
 MODULES = {
-    "holdfast.layers.coalesce": "holdfast.layers.coalesce_sync",
-    "holdfast.layers.guard": "holdfast.layers.guard_sync",
-    "holdfast.layers.holding": "holdfast.layers.holding_sync",
-    "holdfast.layers.together": "holdfast.layers.together_sync",
-    "holdfast.engines.postgres.listener": "holdfast.engines.postgres.listener_sync",
-    "holdfast.engines.redis.link": "holdfast.engines.redis.link_sync",
-    "holdfast.engines.redis.waiting": "holdfast.engines.redis.waiting_sync",
-    "holdfast.engines.sqlite.engine": "holdfast.engines.sqlite.engine_sync",
+    "stateward.layers.coalesce": "stateward.layers.coalesce_sync",
+    "stateward.layers.guard": "stateward.layers.guard_sync",
+    "stateward.layers.holding": "stateward.layers.holding_sync",
+    "stateward.layers.together": "stateward.layers.together_sync",
+    "stateward.engines.postgres.listener": "stateward.engines.postgres.listener_sync",
+    "stateward.engines.redis.link": "stateward.engines.redis.link_sync",
+    "stateward.engines.redis.waiting": "stateward.engines.redis.waiting_sync",
+    "stateward.engines.sqlite.engine": "stateward.engines.sqlite.engine_sync",
 }
 
 # Names in code; in strings and comments only as `name` or as the start of a quoted "name".
@@ -103,7 +103,7 @@ WRAPPERS = ("Awaitable[", "Coroutine[Any, Any, ")
 # Regular expressions for everything, prose included.
 TEXTS = {
     r"\basync (?=(?:def|with|for)\b)": "",
-    r"\bholdfast\.open\b": "holdfast.sync.open",
+    r"\bstateward\.open\b": "stateward.sync.open",
 }
 AWAIT_IN_CODE = r"\bawait\s+"
 AWAIT_IN_TEXT = r"\bawait (?=[\w.]+\()"  # "await store.close()", not "await the reply"
@@ -248,7 +248,7 @@ def translate(text: str, modules: Mapping[str, str]) -> str:
     def replaced(piece: str, *, code: bool) -> str:
         # In a string, the bare package and a word is the name of a logger, the same in both.
         least = 1 if code else 2
-        piece = re.sub(r"\bholdfast(?:\.\w+)+", lambda match: moved(match, least), piece)
+        piece = re.sub(r"\bstateward(?:\.\w+)+", lambda match: moved(match, least), piece)
         piece = re.sub(AWAIT_IN_CODE if code else AWAIT_IN_TEXT, "", piece)
         for old, new in TEXTS.items():
             piece = re.sub(old, new, piece)
@@ -336,9 +336,9 @@ def drift(package: Path, wanted: Mapping[str, str]) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Write src/holdfast/sync from the async sources.")
+    parser = argparse.ArgumentParser(description="Write src/stateward/sync from the async sources.")
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 on drift")
-    parser.add_argument("--package", type=Path, default=ROOT / "src" / "holdfast")
+    parser.add_argument("--package", type=Path, default=ROOT / "src" / "stateward")
     options = parser.parse_args(arguments)
     package: Path = options.package.resolve()
     try:

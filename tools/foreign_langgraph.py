@@ -1,4 +1,4 @@
-"""A pytest plugin: LangGraph's tests ask for a SQLite saver or store and get Holdfast's.
+"""A pytest plugin: LangGraph's tests ask for a SQLite saver or store and get Stateward's.
 
 See foreign_suites.py. Every one has a namespace of its own. All types are allowed, as the savers
 that are replaced allow them: the tests define hundreds.
@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from typing import Any
 
-from holdfast.integrations.langgraph import HoldfastSaver, HoldfastStore
+from stateward.integrations.langgraph import StatewardSaver, StatewardStore
 
-URL = os.environ.get("HOLDFAST_FOREIGN_URL", "memory://")
+URL = os.environ.get("STATEWARD_FOREIGN_URL", "memory://")
 _numbers = itertools.count(1)
 
 
@@ -23,7 +23,7 @@ def _namespace() -> str:
     return f"foreign-{os.getpid()}-{next(_numbers)}"
 
 
-class Store(HoldfastStore):
+class Store(StatewardStore):
     """With what the tests call to prepare a SQLite file: there is nothing to prepare."""
 
     def setup(self) -> None: ...
@@ -32,7 +32,7 @@ class Store(HoldfastStore):
         return 0
 
 
-class AsyncStore(HoldfastStore):
+class AsyncStore(StatewardStore):
     """The same for async tests."""
 
     async def setup(self) -> None: ...
@@ -46,19 +46,19 @@ class AsyncStore(HoldfastStore):
 
 
 @contextmanager
-def _saver(*_: Any, **__: Any) -> Iterator[HoldfastSaver]:
-    with HoldfastSaver.from_url(URL, namespace=_namespace(), allow=True) as saver:
+def _saver(*_: Any, **__: Any) -> Iterator[StatewardSaver]:
+    with StatewardSaver.from_url(URL, namespace=_namespace(), allow=True) as saver:
         yield saver
 
 
 @asynccontextmanager
-async def _async_saver(*_: Any, **__: Any) -> AsyncIterator[HoldfastSaver]:
-    async with HoldfastSaver.from_url(URL, namespace=_namespace(), allow=True) as saver:
+async def _async_saver(*_: Any, **__: Any) -> AsyncIterator[StatewardSaver]:
+    async with StatewardSaver.from_url(URL, namespace=_namespace(), allow=True) as saver:
         yield saver
 
 
 @contextmanager
-def _store(*_: Any, index: Any = None, ttl: Any = None, **__: Any) -> Iterator[HoldfastStore]:
+def _store(*_: Any, index: Any = None, ttl: Any = None, **__: Any) -> Iterator[StatewardStore]:
     with Store.from_url(URL, namespace=_namespace(), index=index, ttl=ttl) as store:
         yield store
 
@@ -66,7 +66,7 @@ def _store(*_: Any, index: Any = None, ttl: Any = None, **__: Any) -> Iterator[H
 @asynccontextmanager
 async def _async_store(
     *_: Any, index: Any = None, ttl: Any = None, **__: Any
-) -> AsyncIterator[HoldfastStore]:
+) -> AsyncIterator[StatewardStore]:
     async with AsyncStore.from_url(URL, namespace=_namespace(), index=index, ttl=ttl) as store:
         yield store
 

@@ -1,7 +1,7 @@
-"""A pytest plugin: the OpenAI Agents SDK's tests ask for a `SQLiteSession` and get Holdfast's.
+"""A pytest plugin: the OpenAI Agents SDK's tests ask for a `SQLiteSession` and get Stateward's.
 
 See foreign_suites.py. With the default URL, `memory://`, a session with a file gets a SQLite file
-of Holdfast's beside it: the tests open a file twice and expect to find the same items.
+of Stateward's beside it: the tests open a file twice and expect to find the same items.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import agents
 import agents.memory
 import agents.memory.sqlite_session
 
-import holdfast.sync
-from holdfast.integrations.openai_agents import HoldfastSession
+import stateward.sync
+from stateward.integrations.openai_agents import StatewardSession
 
-URL = os.environ.get("HOLDFAST_FOREIGN_URL", "memory://")
+URL = os.environ.get("STATEWARD_FOREIGN_URL", "memory://")
 
 
-class InPlaceOfSQLiteSession(HoldfastSession):
+class InPlaceOfSQLiteSession(StatewardSession):
     """Takes the arguments of `SQLiteSession`; blocking, because the tests use several loops."""
 
     def __init__(
@@ -30,9 +30,9 @@ class InPlaceOfSQLiteSession(HoldfastSession):
         options = {name: v for name, v in options.items() if not name.endswith("_table")}
         alone = str(db_path) == ":memory:"
         beside = URL == "memory://" and not alone
-        url = f"sqlite:///{Path(db_path).absolute()}.holdfast" if beside else URL
+        url = f"sqlite:///{Path(db_path).absolute()}.stateward" if beside else URL
         namespace = uuid.uuid4().hex if alone else f"at {db_path}"
-        store = holdfast.sync.open(url, namespace=namespace, spill=False)
+        store = stateward.sync.open(url, namespace=namespace, spill=False)
         super().__init__(store, session_id, **options)
 
     def close(self) -> None:  # type: ignore[override] # as the original: not async

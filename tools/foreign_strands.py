@@ -1,4 +1,4 @@
-"""A pytest plugin: Strands' tests ask for their repository or a storage and get Holdfast's.
+"""A pytest plugin: Strands' tests ask for their repository or a storage and get Stateward's.
 
 See foreign_suites.py. Every one has a namespace of its own.
 """
@@ -13,24 +13,24 @@ from typing import Any
 import strands.storage
 import strands.storage.in_memory_storage
 
-import holdfast.sync
-from holdfast.integrations.strands import HoldfastSessionRepository, HoldfastStorage
+import stateward.sync
+from stateward.integrations.strands import StatewardSessionRepository, StatewardStorage
 
-URL = os.environ.get("HOLDFAST_FOREIGN_URL", "memory://")
+URL = os.environ.get("STATEWARD_FOREIGN_URL", "memory://")
 
 
 def new_store() -> Any:
-    return holdfast.sync.open(URL, namespace=uuid.uuid4().hex, spill=False)
+    return stateward.sync.open(URL, namespace=uuid.uuid4().hex, spill=False)
 
 
-class InPlaceOfMock(HoldfastSessionRepository):
+class InPlaceOfMock(StatewardSessionRepository):
     """Takes the arguments of the tests' own repository: none."""
 
     def __init__(self) -> None:
         super().__init__(new_store())
 
 
-class InPlaceOfInMemory(HoldfastStorage):
+class InPlaceOfInMemory(StatewardStorage):
     """Takes the arguments of `InMemoryStorage`."""
 
     def __init__(self, **_options: Any) -> None:

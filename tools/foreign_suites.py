@@ -1,4 +1,4 @@
-"""Run the frameworks' own tests with Holdfast in the place of their stores.
+"""Run the frameworks' own tests with Stateward in the place of their stores.
 
     python tools/foreign_suites.py                       all suites; prints a table
     python tools/foreign_suites.py langgraph-store       one of them
@@ -30,14 +30,14 @@ PAGE = ROOT / "docs" / "foreign-suites.md"
 
 
 class Suite(NamedTuple):
-    """Tests of a source release, and what of them cannot hold for Holdfast."""
+    """Tests of a source release, and what of them cannot hold for Stateward."""
 
     name: str
     what: str
     release: str  # as pip names it
     tests: tuple[str, ...]
     select: str  # pytest's -k
-    plugin: str  # a module beside this file, which puts Holdfast in place
+    plugin: str  # a module beside this file, which puts Stateward in place
     needs: tuple[str, ...]
     known: dict[str, str]  # pattern of a test's name → why it does not apply
 
@@ -94,12 +94,12 @@ SWEEPER = "calls the sweeper of SQLite's store; here an item is gone when its ti
 CONNECTIONS = "looks at the connections and locks of `sqlite3` that `SQLiteSession` keeps"
 STATEMENTS = "makes SQL statements of `SQLiteSession` fail, or the tables in its file"
 DAMAGE = (
-    "makes rows of SQLite's own table unreadable; Holdfast raises `SchemaError` for damage, and "
+    "makes rows of SQLite's own table unreadable; Stateward raises `SchemaError` for damage, and "
     "skips nothing"
 )
 FORGETS = "needs a storage that forgets at the end of the process"
 NAMESPACES = (
-    "`InMemoryStorage` has namespaces of its own; Holdfast's storage has those that Strands gives "
+    "`InMemoryStorage` has namespaces of its own; Stateward's storage has those that Strands gives "
     "to any storage, whose search also counts words of the prefix"
 )
 PATHS = "wants keys that are paths; here a key is any text, and never names a file"
@@ -108,7 +108,7 @@ IN_MEMORY = "uses methods or the class name of `InMemoryStorage` that the protoc
 SUITES = (
     Suite(
         "langgraph-engine",
-        "LangGraph's engine, with HoldfastSaver for the SQLite savers",
+        "LangGraph's engine, with StatewardSaver for the SQLite savers",
         "langgraph==1.2.20",
         ("tests",),
         "sqlite and not benchmark",
@@ -118,7 +118,7 @@ SUITES = (
     ),
     Suite(
         "langgraph-saver",
-        "checkpoint-sqlite's savers, with HoldfastSaver",
+        "checkpoint-sqlite's savers, with StatewardSaver",
         "langgraph-checkpoint-sqlite==3.1.2",
         (
             "tests/test_sqlite.py",
@@ -141,7 +141,7 @@ SUITES = (
     ),
     Suite(
         "langgraph-store",
-        "checkpoint-sqlite's store, with HoldfastStore",
+        "checkpoint-sqlite's store, with StatewardStore",
         "langgraph-checkpoint-sqlite==3.1.2",
         ("tests/test_store.py", "tests/test_async_store.py", "tests/test_ttl.py"),
         "",
@@ -162,7 +162,7 @@ SUITES = (
     ),
     Suite(
         "openai-agents",
-        "OpenAI Agents SDK's sessions, compaction and runner, with HoldfastSession",
+        "OpenAI Agents SDK's sessions, compaction and runner, with StatewardSession",
         "openai-agents==0.24.0",
         (
             "tests/memory",
@@ -203,7 +203,7 @@ SUITES = (
     Suite(
         "strands",
         "Strands' repository and session managers, snapshots, storage, agent and context, with "
-        "HoldfastSessionRepository and HoldfastStorage",
+        "StatewardSessionRepository and StatewardStorage",
         "strands-agents==1.62.0",
         (
             "tests/strands/session/test_repository_session_manager.py",
@@ -281,7 +281,7 @@ def run(suite: Suite, work: Path, url: str) -> Result:
     env = os.environ | {
         "PYTHONPATH": os.pathsep.join(paths),
         "NO_DOCKER": "true",
-        "HOLDFAST_FOREIGN_URL": url,
+        "STATEWARD_FOREIGN_URL": url,
     }
     report.unlink(missing_ok=True)
     subprocess.run(command, cwd=folder, env=env, check=False)

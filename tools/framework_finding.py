@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-from holdfast import cli
+from stateward import cli
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -53,7 +53,7 @@ def excerpt(report: dict[str, Any], server: str) -> str:
     versions = [f"{name} {report['environment'][name]}" for name in PACKAGES]
     answers = {answer["id"]: answer for answer in report["answers"]}
     lines = [
-        f"$ holdfast audit {TARGET} --url postgresql://… --only {','.join(ONLY)} --seed {SEED}",
+        f"$ stateward audit {TARGET} --url postgresql://… --only {','.join(ONLY)} --seed {SEED}",
         f"  {', '.join(versions)}, PostgreSQL {server}",
         f"  {report['environment']['replicas']} replicas, profile {report['profile']}",
         "",

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from holdfast.audit.rendering import page
-from holdfast.audit.rendering.schema import from_json
-from holdfast.errors import InvalidInput
+from stateward.audit.rendering import page
+from stateward.audit.rendering.schema import from_json
+from stateward.errors import InvalidInput
 from system_packages import find
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "audit-report.png"

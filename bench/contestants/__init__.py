@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.contestants import holdfasts, raw, raw_psycopg, raw_redis
-from bench.contestants.holdfasts import Holdfast, HoldfastRedis, HoldfastSync, HoldfastSyncRedis
+from bench.contestants import ours, raw, raw_psycopg, raw_redis
+from bench.contestants.ours import Stateward, StatewardRedis, StatewardSync, StatewardSyncRedis
 from bench.contestants.raw_aiosqlite import RawAiosqlite
 from bench.contestants.raw_apsw import RawApsw, RawApswWorker
 from bench.contestants.raw_psycopg import RawPsycopg, RawPsycopgPool
@@ -26,19 +26,19 @@ class Field:
 
 
 SQLITE = Field(
-    blocking=(RawSqlite3, RawApsw, HoldfastSync),
-    awaited=(RawAiosqlite, RawApswWorker, Holdfast),
-    fill={"raw": raw.fill, "holdfast": holdfasts.fill},
+    blocking=(RawSqlite3, RawApsw, StatewardSync),
+    awaited=(RawAiosqlite, RawApswWorker, Stateward),
+    fill={"raw": raw.fill, "stateward": ours.fill},
 )
 
 REDIS = Field(
-    blocking=(RawRedis, SafeRedis, HoldfastSyncRedis),
-    awaited=(RawRedisAsync, SafeRedisAsync, HoldfastRedis),
-    fill={"raw": raw_redis.fill, "holdfast": holdfasts.fill_server},
+    blocking=(RawRedis, SafeRedis, StatewardSyncRedis),
+    awaited=(RawRedisAsync, SafeRedisAsync, StatewardRedis),
+    fill={"raw": raw_redis.fill, "stateward": ours.fill_server},
 )
 
 POSTGRES = Field(
-    blocking=(RawPsycopg, HoldfastSync),
-    awaited=(RawPsycopgPool, Holdfast),
-    fill={"raw": raw_psycopg.fill, "holdfast": holdfasts.fill},
+    blocking=(RawPsycopg, StatewardSync),
+    awaited=(RawPsycopgPool, Stateward),
+    fill={"raw": raw_psycopg.fill, "stateward": ours.fill},
 )

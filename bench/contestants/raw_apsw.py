@@ -1,4 +1,4 @@
-"""The driver that Holdfast itself uses: blocking, and on worker threads of an event loop."""
+"""The driver that Stateward itself uses: blocking, and on worker threads of an event loop."""
 
 from __future__ import annotations
 

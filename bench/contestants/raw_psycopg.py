@@ -1,4 +1,4 @@
-"""The driver that Holdfast uses for PostgreSQL, by hand: blocking, and in a pool on an event loop.
+"""The driver that Stateward uses for PostgreSQL, by hand: blocking, and in a pool on an event loop.
 
 One statement a call, prepared, in autocommit: as few round trips as there can be.
 """

@@ -1,4 +1,4 @@
-"""redis-py: lists of JSON and plain keys; and the same with what Holdfast cannot do without.
+"""redis-py: lists of JSON and plain keys; and the same with what Stateward cannot do without.
 
 Both colours use a connection for each call at the same time, as redis-py's pools do it.
 """

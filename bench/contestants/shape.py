@@ -16,7 +16,7 @@ from bench.conversations import LAST, Change, Message, Turn
 
 class Blocking(Protocol):
     name: ClassVar[str]
-    layout: ClassVar[str]  # "raw" or "holdfast": which filled file it opens
+    layout: ClassVar[str]  # "raw" or "stateward": which filled file it opens
     colour: ClassVar[str]  # "sync"
 
     def __init__(self, path: str) -> None: ...

@@ -1,1 +1,1 @@
-"""Holdfast beside other ways to keep an agent's state, interleaved in one run. See ../README.md."""
+"""Stateward beside other ways to keep an agent's state, interleaved in one run: ../README.md."""

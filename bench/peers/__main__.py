@@ -1,4 +1,4 @@
-"""`python -m bench.peers`: measure Holdfast beside its peers, and write docs/performance.md.
+"""`python -m bench.peers`: measure Stateward beside its peers, and write docs/performance.md.
 
 It measures and asserts nothing: where a peer is ahead, the page says so first.
 """
@@ -48,7 +48,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     logging.disable(logging.WARNING)
     figures: dict[str, Any] = {"cells": [], "storage": [], "memory": []}
     entries = {engine: _entries(engine, options) for engine in options.engine}
-    with tempfile.TemporaryDirectory(prefix="holdfast-peers-", dir=options.folder) as name:
+    with tempfile.TemporaryDirectory(prefix="stateward-peers-", dir=options.folder) as name:
         folder = Path(name)
         begun, load = _fsync(folder), os.getloadavg()[0]
         for engine in options.engine:

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 WIDTH = 760
 OURS, PEER, RAW = "#0b7a75", "#b5651d", "#8a8f98"
-COLOURS = {"holdfast": OURS, "peer": PEER, "raw": RAW}
+COLOURS = {"stateward": OURS, "peer": PEER, "raw": RAW}
 LINES = (OURS, "#b5651d", "#6a4c93", "#c1121f", "#386fa4", "#7d8597", "#5a7d2a", "#2f3e46")
 FONT = "font-family='sans-serif' font-size='12' fill='#222'"
 

@@ -1,4 +1,4 @@
-"""Each contestant beside Holdfast, round by round: how many times better Holdfast was."""
+"""Each contestant beside Stateward, round by round: how many times better Stateward was."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LEAST = {"kib": 0.1, "stored": 1, "written": 1, "stored_long": 1, "written_long"
 
 @dataclass(frozen=True)
 class Comparison:
-    """How many times better Holdfast did than another: below 1, the other was ahead."""
+    """How many times better Stateward did than another: below 1, the other was ahead."""
 
     engine: str
     what: str
@@ -89,11 +89,11 @@ def _of_cells(cells: Sequence[Cell]) -> Iterator[Comparison]:
     ours = {
         (cell["engine"], what(cell), cell["colour"]): cell
         for cell in cells
-        if cell["role"] == "holdfast"
+        if cell["role"] == "stateward"
     }
     for cell in cells:
         mine = ours.get((cell["engine"], what(cell), cell["colour"]))
-        if cell["role"] == "holdfast" or mine is None:
+        if cell["role"] == "stateward" or mine is None:
             continue
         many = cell["callers"] > 1
         for figure in ("per_second", "p99_us", "cpu_us") if many else ("p50_us", "cpu_us"):
@@ -104,15 +104,15 @@ def _of_cells(cells: Sequence[Cell]) -> Iterator[Comparison]:
 
 
 def _of_rows(rows: Sequence[Cell], kinds: Sequence[str]) -> Iterator[Comparison]:
-    """Holdfast's two colours store the same; in memory, the colour of the framework counts."""
+    """Stateward's two colours store the same; in memory, the colour of the framework counts."""
     for row in rows:
-        if row["role"] == "holdfast":
+        if row["role"] == "stateward":
             continue
         sync = row["colour"] == "sync"
         mine = next(
             each
             for each in rows
-            if each["role"] == "holdfast"
+            if each["role"] == "stateward"
             and each["engine"] == row["engine"]
             and each["contestant"].endswith("blocking") == sync
         )

@@ -48,7 +48,7 @@ def text(figures: Figures) -> str:
 
 
 def _behind(found: Sequence[Comparison]) -> Iterator[str]:
-    yield from ("## Where Holdfast is not ahead", "")
+    yield from ("## Where Stateward is not ahead", "")
     yield from _against(found, "peer", "a peer")
     yield from ("Raw clients are [further down](#beside-raw-clients).", "")
 
@@ -74,7 +74,7 @@ def _against(found: Sequence[Comparison], role: str, whom: str) -> Iterator[str]
 
 
 def _losses(behind: Sequence[Comparison]) -> Iterator[str]:
-    yield "| cell | who is ahead | by | rounds | Holdfast | the other | why |"
+    yield "| cell | who is ahead | by | rounds | Stateward | the other | why |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for each in behind:
         by = f"{times(1 / each.times)} ×" + ("" if each.sure else ", not in every round")
@@ -130,7 +130,7 @@ def _set_up(setting: dict[str, Any]) -> Iterator[str]:
         yield from (note, "")
     versions = {
         **setting["servers"],
-        "SQLite of Holdfast": setting["sqlite"]["apsw"],
+        "SQLite of Stateward": setting["sqlite"]["apsw"],
         "SQLite of the others": setting["sqlite"]["sqlite3"],
         **setting["packages"],
     }

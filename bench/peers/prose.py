@@ -7,7 +7,7 @@ OPENING = """\
 
 <!-- Written by `make bench-peers`: change bench/peers, not this page. -->
 
-Holdfast beside what agent frameworks bring along to keep their state, and beside DBOS for tasks
+Stateward beside what agent frameworks bring along to keep their state, and beside DBOS for tasks
 that run once: on the same engine, equally durable, in turns within one run. How it compares with
 the raw drivers is on [another page](explanation/performance.md).
 
@@ -21,15 +21,15 @@ page.
 
 TARGETS = """\
 On SQLite a new task of DBOS makes about four commits; judging by its statements, three of them
-write. Holdfast claims and completes: two. Were waiting for the disk all, it would be ahead 1.5 ×.
+write. Stateward claims and completes: two. Were waiting for the disk all, it would be ahead 1.5 ×.
 """
 
 READING = """\
 ## How to read the tables
 
-A figure is the median of the rounds. The number after it says how many times better Holdfast was,
+A figure is the median of the rounds. The number after it says how many times better Stateward was,
 round by round: the median, and in brackets the smallest and largest. Below 1 × the other was ahead:
-such cells are **bold**. Blocking contestants are compared with Holdfast's blocking half. *Raw*
+such cells are **bold**. Blocking contestants are compared with Stateward's blocking half. *Raw*
 marks the client of an engine by hand: it checks no owner, remembers no operation, knows no expiry.
 
 Times depend on the machine and on whoever else uses it. Ratios depend on that less, because all ran

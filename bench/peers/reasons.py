@@ -23,22 +23,24 @@ SQL = "OpenAI Agents SQLAlchemySession"
 SQLITE = "OpenAI Agents SQLiteSession"
 
 REASONS = (
-    Reason("p50_us", "sqlite", STRANDS, "append", "It does not wait for the disk; Holdfast does."),
+    Reason("p50_us", "sqlite", STRANDS, "append", "It does not wait for the disk; Stateward does."),
     Reason("per_second", "sqlite", STRANDS, "append", "It does not wait for the disk."),
     Reason("p99_us", "sqlite", STRANDS, "append", "It does not wait for the disk."),
     Reason("cpu_us", "sqlite", STRANDS, "append", "Two files; no log, no index, no owner."),
     Reason("written", "sqlite", STRANDS, "", "Two blocks of 4 KB; a log has a page an index."),
     Reason("written_long", "sqlite", STRANDS, "", "As with short conversations."),
-    Reason("", "sqlite", SQLITE, "bytes", "Not measured apart; Holdfast also keeps the operation."),
-    Reason("", "postgres", SQL, "bytes", "Not measured apart; Holdfast also keeps the operation."),
-    Reason("", "redis", REDIS, "bytes", "Not measured apart; Holdfast also keeps the operation."),
+    Reason(
+        "", "sqlite", SQLITE, "bytes", "Not measured apart; Stateward also keeps the operation."
+    ),
+    Reason("", "postgres", SQL, "bytes", "Not measured apart; Stateward also keeps the operation."),
+    Reason("", "redis", REDIS, "bytes", "Not measured apart; Stateward also keeps the operation."),
     Reason("", "postgres", "asyncpg", "bytes", "It writes the messages and nothing else."),
     Reason("", "sqlite", "aiosqlite", "bytes", "It writes the messages and nothing else."),
     Reason("", "redis", "redis-py", "bytes", "It writes the messages and nothing else."),
     Reason("", "redis", "valkey-glide", "bytes", "It writes the messages and nothing else."),
-    Reason("kib", "", "", "", "Holdfast's tables of recent conversations; they have an end."),
+    Reason("kib", "", "", "", "Stateward's tables of recent conversations; they have an end."),
     Reason("", "redis", "valkey-glide", "", "Its input and output run in Rust, on threads."),
-    Reason("", "redis", REDIS, "last", "One LRANGE; Holdfast also reads owner and expiry."),
+    Reason("", "redis", REDIS, "last", "One LRANGE; Stateward also reads owner and expiry."),
     Reason("", "redis", "redis-py", "", "One command, of which the server does less."),
     Reason("", "postgres", "asyncpg", "", "One statement on one table."),
 )

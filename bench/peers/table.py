@@ -24,7 +24,7 @@ class Entry:
 
     module: str
     kind: str
-    role: str  # "holdfast", "peer" or "raw"
+    role: str  # "stateward", "peer" or "raw"
     durability: str
     packages: tuple[str, ...] = ()  # whose versions the page shows, the first one is imported
     imported: str = ""  # what must be there to take part
@@ -47,15 +47,15 @@ def _found(name: str) -> bool:
         return False
 
 
-HOLDFAST = {
+STATEWARD = {
     "sqlite": (
-        Entry("holdfasts", "Holdfast", "holdfast", FULL),
-        Entry("holdfasts", "HoldfastSync", "holdfast", FULL),
+        Entry("ours", "Stateward", "stateward", FULL),
+        Entry("ours", "StatewardSync", "stateward", FULL),
     ),
-    "redis": (Entry("holdfasts", "Holdfast", "holdfast", VALKEY),),
+    "redis": (Entry("ours", "Stateward", "stateward", VALKEY),),
     "postgres": (
-        Entry("holdfasts", "Holdfast", "holdfast", POSTGRES),
-        Entry("holdfasts", "HoldfastSync", "holdfast", POSTGRES),
+        Entry("ours", "Stateward", "stateward", POSTGRES),
+        Entry("ours", "StatewardSync", "stateward", POSTGRES),
     ),
 }
 
@@ -64,7 +64,7 @@ SQLALCHEMY = ("sqlalchemy", "asyncpg")
 
 STATE: dict[str, tuple[Entry, ...]] = {
     "sqlite": (
-        *HOLDFAST["sqlite"],
+        *STATEWARD["sqlite"],
         Entry("openai_agents", "SQLiteSessions", "peer", OWN_WAL, OPENAI, "agents"),
         Entry("langgraphs", "SqliteGraphs", "peer", OWN_WAL,
               (*LANGGRAPH, "langgraph-checkpoint-sqlite"),
@@ -78,14 +78,14 @@ STATE: dict[str, tuple[Entry, ...]] = {
         Entry("raw_clients", "Aiosqlite", "raw", FULL, ("aiosqlite",), "aiosqlite"),
     ),
     "redis": (
-        *HOLDFAST["redis"],
+        *STATEWARD["redis"],
         Entry("openai_agents_redis", "RedisSessions", "peer", VALKEY, (*OPENAI, "redis"),
               "agents redis"),
         Entry("raw_clients", "RedisPy", "raw", VALKEY, ("redis", "hiredis"), "redis"),
         Entry("raw_glide", "RawGlide", "raw", VALKEY, ("valkey-glide",), "glide"),
     ),
     "postgres": (
-        *HOLDFAST["postgres"][:1],
+        *STATEWARD["postgres"][:1],
         Entry("openai_agents_sqlalchemy", "SQLAlchemySessions", "peer", POSTGRES,
               (*OPENAI, *SQLALCHEMY), "agents sqlalchemy asyncpg"),
         Entry("langgraphs", "PostgresGraphs", "peer", POSTGRES,
@@ -100,12 +100,12 @@ STATE: dict[str, tuple[Entry, ...]] = {
 # Apart from the others: DBOS keeps threads of its own busy, and there is one in a process.
 TASKS: dict[str, tuple[Entry, ...]] = {
     "sqlite": (
-        *HOLDFAST["sqlite"],
+        *STATEWARD["sqlite"],
         Entry("dbos_tasks", "Tasks", "peer", SET_WAL, ("dbos",), "dbos", wal=True),
         Entry("dbos_tasks", "AwaitedTasks", "peer", SET_WAL, ("dbos",), "dbos"),
     ),
     "postgres": (
-        *HOLDFAST["postgres"],
+        *STATEWARD["postgres"],
         Entry("dbos_tasks", "Tasks", "peer", POSTGRES, ("dbos",), "dbos"),
         Entry("dbos_tasks", "AwaitedTasks", "peer", POSTGRES, ("dbos",), "dbos"),
     ),

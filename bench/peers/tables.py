@@ -1,4 +1,4 @@
-"""The tables of the page: a figure, and how many times better Holdfast was."""
+"""The tables of the page: a figure, and how many times better Stateward was."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def crowd(figures: Figures) -> Iterator[str]:
 def calls(figures: Figures) -> Iterator[str]:
     yield from ("## One caller, history of 100 messages", "")
     yield from (
-        "The full context is the conversation and the user's document: Holdfast reads them, and",
+        "The full context is the conversation and the user's document: Stateward reads them, and",
         "the user's unfinished work, in one call. Who has nothing in a column has no such call.",
         "",
     )
@@ -190,12 +190,12 @@ def name(cell: Row) -> str:
 
 
 def _beside(row: Row, figure: str, here: Sequence[Row]) -> str:
-    """A figure, and how many times better Holdfast's is."""
+    """A figure, and how many times better Stateward's is."""
     value = row[figure]
     plain = shown(median(value) if isinstance(value, list) else value, figure)
-    if row["role"] == "holdfast":
+    if row["role"] == "stateward":
         return plain
-    ours = [each for each in here if each["role"] == "holdfast" and _same(each, row)]
+    ours = [each for each in here if each["role"] == "stateward" and _same(each, row)]
     part = "cells" if "work" in row else "memory" if figure == "kib" else "storage"
     figures: Figures = {"cells": [], "storage": [], "memory": []} | {part: [*ours, row]}
     for each in comparisons(figures):

@@ -81,7 +81,7 @@ def _measured(engine: str, section: str, options: argparse.Namespace) -> list[di
     _say(f"{TITLES[engine]}: {section}")
     if section == "slots":
         return [asdict(row) for row in slots.measure()]
-    with tempfile.TemporaryDirectory(prefix="holdfast-scale-", dir=options.folder) as name:
+    with tempfile.TemporaryDirectory(prefix="stateward-scale-", dir=options.folder) as name:
         place: Place = PLACES[engine](Path(name))
         try:
             return [asdict(row) for row in measure[section](place, Path(name))]

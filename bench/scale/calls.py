@@ -12,7 +12,7 @@ from itertools import count
 from time import process_time
 from typing import Any
 
-import holdfast
+import stateward
 from bench.conversations import turn
 from bench.scale.places import Place
 from bench.scale.turns import PATIENT
@@ -37,7 +37,7 @@ def measure(place: Place, calls: int) -> list[Cost]:
 
 
 async def _measure(place: Place, url: str, calls: int) -> list[Cost]:
-    async with holdfast.open(url, policy=PATIENT, spill=False) as store:
+    async with stateward.open(url, policy=PATIENT, spill=False) as store:
         for number in range(AT_ONCE):
             await store.thread(f"t-{number}", f"u-{number}").append(
                 *(m for n in range(HISTORY // 2) for m in turn(n))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-import holdfast
+import stateward
 from bench.conversations import message
 from bench.rounds import quantile
 from bench.scale.places import Place
@@ -78,7 +78,7 @@ def measure(place: Place, processes: int, *, conversations: int, turns: int) -> 
 
 
 async def _migrate(url: str) -> None:
-    async with holdfast.open(url, policy=PATIENT, spill=False) as store:
+    async with stateward.open(url, policy=PATIENT, spill=False) as store:
         await store.health()
 
 
@@ -97,7 +97,7 @@ async def _read_back(url: str, processes: int, own: int, turns: int) -> tuple[in
         for c in range(own)
     }
     lost = repeated = split = 0
-    async with holdfast.open(url, policy=PATIENT, spill=False) as store:
+    async with stateward.open(url, policy=PATIENT, spill=False) as store:
         for name, told in expected.items():
             kept = (await store.thread(name).load(last=10 * len(told))).messages
             ids = [each["turn"] for each in kept]
@@ -109,7 +109,7 @@ async def _read_back(url: str, processes: int, own: int, turns: int) -> tuple[in
 
 
 async def _one(url: str, number: int, conversations: int, turns: int) -> None:
-    async with holdfast.open(url, policy=PATIENT, spill=False) as store:
+    async with stateward.open(url, policy=PATIENT, spill=False) as store:
         await store.health()
         print("ready", flush=True)
         sys.stdin.readline()
@@ -118,7 +118,7 @@ async def _one(url: str, number: int, conversations: int, turns: int) -> None:
     print(json.dumps([seconds for each in told for seconds in each]), flush=True)
 
 
-async def _converse(store: holdfast.Store, name: str, number: int, turns: int) -> list[float]:
+async def _converse(store: stateward.Store, name: str, number: int, turns: int) -> list[float]:
     took = []
     for each in range(turns):
         start = perf_counter()

@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from time import perf_counter, process_time
 
-import holdfast
+import stateward
 from bench.conversations import turn
 from bench.rounds import quantile
 from bench.scale.places import Place, resident
@@ -55,7 +55,7 @@ def measure(place: Place, conversations: int, *, rate: float, seconds: float) ->
 
 
 async def _crowd(url: str, conversations: int, rate: float, seconds: float) -> Crowd:
-    async with holdfast.open(url, policy=PATIENT, spill=False) as store:
+    async with stateward.open(url, policy=PATIENT, spill=False) as store:
         handles = [store.thread(f"c-{n}") for n in range(SETTLED)]
         await asyncio.gather(*(_turn(each, 0) for each in handles))
         before = _settled()
@@ -92,19 +92,19 @@ async def _crowd(url: str, conversations: int, rate: float, seconds: float) -> C
 
 async def _cached(url: str, conversations: int) -> float:
     """What the cache itself says it holds, for each conversation."""
-    cache = holdfast.Cache(size=1 << 30)
-    async with holdfast.open(url, cache=cache, policy=PATIENT, spill=False) as store:
+    cache = stateward.Cache(size=1 << 30)
+    async with stateward.open(url, cache=cache, policy=PATIENT, spill=False) as store:
         loads = (store.thread(f"c-{n}").load(last=LAST) for n in range(conversations))
         await asyncio.gather(*loads)
         return cache.counters.bytes / conversations
 
 
-async def _when(begin: asyncio.Event, thread: holdfast.Thread) -> float:
+async def _when(begin: asyncio.Event, thread: stateward.Thread) -> float:
     await begin.wait()
     return await _turn(thread, 1)
 
 
-async def _turn(thread: holdfast.Thread, number: int, due: float | None = None) -> float:
+async def _turn(thread: stateward.Thread, number: int, due: float | None = None) -> float:
     """Seconds of one turn: the prompt's messages are read, question and answer are stored."""
     start = perf_counter() if due is None else due
     await thread.load(last=LAST)
@@ -113,7 +113,7 @@ async def _turn(thread: holdfast.Thread, number: int, due: float | None = None) 
 
 
 async def _paced(
-    threads: list[holdfast.Thread], rate: float, seconds: float
+    threads: list[stateward.Thread], rate: float, seconds: float
 ) -> tuple[float, list[float]]:
     """One conversation after the other takes its turn, however long the others need."""
     begun = perf_counter()

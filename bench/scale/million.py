@@ -12,13 +12,13 @@ from time import perf_counter
 
 import msgspec
 
-import holdfast
+import stateward
 from bench.conversations import turn
 from bench.rounds import quantile
 from bench.scale.places import Place
 from bench.scale.turns import PATIENT, fill
-from holdfast.backup import backup, restore
-from holdfast.store import Store
+from stateward.backup import backup, restore
+from stateward.store import Store
 
 LENGTH = 100  # messages of a conversation
 SMALL = 1_000  # messages in the store it is compared with
@@ -111,7 +111,7 @@ async def _compare(
     order = Random(0)
     few = SMALL // LENGTH
     found: dict[str, dict[str, float]] = {}
-    async with holdfast.open(small) as little, holdfast.open(large) as big:
+    async with stateward.open(small) as little, stateward.open(large) as big:
         for name in ("last", "append"):
             seen: dict[str, list[float]] = {"small": [], "few": [], "any": []}
             for number in range(-1, rounds):  # the first warms up
@@ -133,7 +133,7 @@ async def _compare(
     return found
 
 
-async def _timed(store: holdfast.Store, name: str, picked: list[int]) -> list[float]:
+async def _timed(store: stateward.Store, name: str, picked: list[int]) -> list[float]:
     took = []
     for number in picked:
         thread = store.thread(f"c-{number}")
@@ -147,7 +147,7 @@ async def _timed(store: holdfast.Store, name: str, picked: list[int]) -> list[fl
 
 
 async def _idle_sweep(url: str) -> float:
-    async with holdfast.open(url) as store:
+    async with stateward.open(url) as store:
         start = perf_counter()
         swept = await store.sweep(STEP)
         took = perf_counter() - start

@@ -9,10 +9,10 @@ from time import sleep
 from typing import Any, Protocol
 
 from bench.homes import EVERYSEC, TESTS, start_server
-from holdfast.engine import Engine
-from holdfast.registry import create_engine, create_sync_engine, parse
-from holdfast.testing.clock import SteppableWorld
-from holdfast.world import World
+from stateward.engine import Engine
+from stateward.registry import create_engine, create_sync_engine, parse
+from stateward.testing.clock import SteppableWorld
+from stateward.world import World
 
 TITLES = {
     "sqlite": "SQLite",
@@ -115,8 +115,8 @@ class Servers:
         }
 
     def engine_later(self, name: str, days: float) -> Engine:
-        from holdfast.engines.redis.engine import RedisEngine
-        from holdfast.engines.redis.server import parse_server
+        from stateward.engines.redis.engine import RedisEngine
+        from stateward.engines.redis.server import parse_server
 
         world = _later(days)
         return RedisEngine(parse_server(parse(self.url(name)), world), world.now)
@@ -165,7 +165,7 @@ class Databases:
 
     def engine_later(self, name: str, days: float) -> Engine:
         clock = (
-            "CREATE OR REPLACE FUNCTION holdfast.clock() RETURNS float8 LANGUAGE sql VOLATILE AS "
+            "CREATE OR REPLACE FUNCTION stateward.clock() RETURNS float8 LANGUAGE sql VOLATILE AS "
             f"'SELECT extract(epoch FROM clock_timestamp())::float8 + {days * 86_400:.0f}'"
         )
         with self._server.connect_to(name) as connection:
@@ -179,7 +179,7 @@ class Databases:
 
 INDEXES = """
 SELECT sum(pg_relation_size(indexrelid)) FROM pg_index
-JOIN pg_class ON pg_class.oid = indrelid WHERE relnamespace = 'holdfast'::regnamespace
+JOIN pg_class ON pg_class.oid = indrelid WHERE relnamespace = 'stateward'::regnamespace
 """
 
 
@@ -200,13 +200,13 @@ class Partitions(Databases):
 PARTS = 16
 # No data is there yet. The primary key begins with the entity, as the key of a partition must.
 PARTITIONED = """
-CREATE TABLE holdfast.parted (LIKE holdfast.log INCLUDING DEFAULTS) PARTITION BY HASH (entity);
-DROP TABLE holdfast.log CASCADE;
-ALTER TABLE holdfast.parted RENAME TO log;
-ALTER TABLE holdfast.log ADD PRIMARY KEY (entity, life, seq);
-CREATE INDEX log_by_key ON holdfast.log (entity, life, key, seq) WHERE key IS NOT NULL
+CREATE TABLE stateward.parted (LIKE stateward.log INCLUDING DEFAULTS) PARTITION BY HASH (entity);
+DROP TABLE stateward.log CASCADE;
+ALTER TABLE stateward.parted RENAME TO log;
+ALTER TABLE stateward.log ADD PRIMARY KEY (entity, life, seq);
+CREATE INDEX log_by_key ON stateward.log (entity, life, key, seq) WHERE key IS NOT NULL
 """ + "".join(
-    f";CREATE TABLE holdfast.log_{n} PARTITION OF holdfast.log "
+    f";CREATE TABLE stateward.log_{n} PARTITION OF stateward.log "
     f"FOR VALUES WITH (MODULUS {PARTS}, REMAINDER {n})"
     for n in range(PARTS)
 )

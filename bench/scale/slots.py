@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import holdfast
+import stateward
 from bench.conversations import turn
 from bench.homes import TESTS
 
@@ -36,7 +36,7 @@ def measure() -> list[Asked]:
         sys.path.append(str(TESTS))
     from servers.redis_cluster import RedisCluster
 
-    with tempfile.TemporaryDirectory(prefix="holdfast-scale-") as name:
+    with tempfile.TemporaryDirectory(prefix="stateward-scale-") as name:
         cluster = RedisCluster(Path(name), replicas=0).start()
         try:
             return asyncio.run(_measure(cluster))
@@ -48,7 +48,7 @@ async def _measure(cluster: Any) -> list[Asked]:
     import redis
 
     nodes = [redis.Redis(port=node.port) for node in cluster.nodes]
-    async with holdfast.open(cluster.url, spill=False) as store:
+    async with stateward.open(cluster.url, spill=False) as store:
         calls: dict[str, Callable[[int], Awaitable[Any]]] = {
             "append to a new thread": lambda n: store.thread(f"t-{n}", f"u-{n}").append(*turn(n)),
             "append": lambda n: store.thread(f"t-{n}", f"u-{n}").append(*turn(n)),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-import holdfast
+import stateward
 from bench.conversations import turn
 
 # What takes long is measured, not given up.
-PATIENT = holdfast.Policy(read_timeout=600.0, write_timeout=600.0, threads="raise")
+PATIENT = stateward.Policy(read_timeout=600.0, write_timeout=600.0, threads="raise")
 AT_ONCE = 200  # conversations that talk at the same time
 USERS = 1_000
 
@@ -20,7 +20,7 @@ async def fill(
     """So many conversations of so many messages each; `say` is told how many are done."""
     left = iter(range(conversations))
     done = 0
-    async with holdfast.open(url, policy=PATIENT, spill=False) as store:
+    async with stateward.open(url, policy=PATIENT, spill=False) as store:
 
         async def writer() -> None:
             nonlocal done

@@ -6,13 +6,13 @@ import asyncio
 from datetime import date
 from typing import Any
 
-from holdfast.audit.history import Record
-from holdfast.audit.judging import report
-from holdfast.audit.limits import THRESHOLDS
-from holdfast.audit.profiles import sizes_of
-from holdfast.audit.questions import QUESTIONS
-from holdfast.audit.report import Answer, Report
-from holdfast.audit.running import Audit, Options
+from stateward.audit.history import Record
+from stateward.audit.judging import report
+from stateward.audit.limits import THRESHOLDS
+from stateward.audit.profiles import sizes_of
+from stateward.audit.questions import QUESTIONS
+from stateward.audit.report import Answer, Report
+from stateward.audit.running import Audit, Options
 
 TODAY = date(2026, 1, 1)
 SMALL: dict[str, Any] = {

@@ -9,19 +9,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import holdfast
-from holdfast.audit.targets import Place
-from holdfast.audit.targets.naive import RedisDocument, Wire
-from holdfast.audit.targets.stores import StoreTarget
-from holdfast.registry import create_engine, parse
-from holdfast.testing.broken import Broken, DropsAcknowledged, IgnoresFences, ServesStale
-from holdfast.world import World
+import stateward
+from stateward.audit.targets import Place
+from stateward.audit.targets.naive import RedisDocument, Wire
+from stateward.audit.targets.stores import StoreTarget
+from stateward.registry import create_engine, parse
+from stateward.testing.broken import Broken, DropsAcknowledged, IgnoresFences, ServesStale
+from stateward.world import World
 
 
 def over(namespace: str, url: str, kind: type[Broken], one_in: int) -> StoreTarget:
     target = StoreTarget(Place("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
     engine = kind(create_engine(parse(url), World()), seed=time.time_ns(), one_in=one_in)
-    target.store = holdfast.Store(engine, namespace=namespace, spill=False)
+    target.store = stateward.Store(engine, namespace=namespace, spill=False)
     return target
 
 

@@ -11,9 +11,9 @@ import pytest
 from servers.redis import RedisServer, running
 
 from audit.auditing import answer, audited, judged, recorded, small
-from holdfast.audit.faults.link import LABELS, Kind
-from holdfast.audit.judging import BAD
-from holdfast.audit.report import Answer
+from stateward.audit.faults.link import LABELS, Kind
+from stateward.audit.judging import BAD
+from stateward.audit.report import Answer
 
 BROKEN = "audit.broken_memories"
 BROKEN_MEMORIES = [
@@ -25,7 +25,7 @@ BROKEN_MEMORIES = [
     ("stalling", "latency", "over 100 ms"),
     ("unwatched", "monitoring", "no metrics"),
 ]
-RUNS = int(os.environ.get("HOLDFAST_SOAK_RUNS", "20"))
+RUNS = int(os.environ.get("STATEWARD_SOAK_RUNS", "20"))
 BUSY = {"generator_lag_ms": 10_000.0}  # how busy this machine is must not decide
 
 
@@ -102,19 +102,19 @@ def test_a_memory_that_is_wrong_in_one_way_fails_with_that_finding(
 
 def test_a_backup_that_drops_a_thread_fails(tmp_path: Path) -> None:
     url, copy = f"sqlite:///{tmp_path}/agents.db", f"sqlite:///{tmp_path}/copy.db"
-    holdfast = f"{shlex.quote(sys.executable)} -m holdfast"
+    stateward = f"{shlex.quote(sys.executable)} -m stateward"
     drop = (
-        "import os; from holdfast import sync; "
-        f"store = sync.open('{copy}', namespace=os.environ['HOLDFAST_AUDIT_NAMESPACE']); "
+        "import os; from stateward import sync; "
+        f"store = sync.open('{copy}', namespace=os.environ['STATEWARD_AUDIT_NAMESPACE']); "
         "next(iter(store.threads())); "
         "store.thread(next(t.id for t in store.threads() if 'drill' in t.id)).delete()"
     )
     report = audited(
         url,
         "backup",
-        backup_command=f"{holdfast} backup {url} {tmp_path}/b "
-        "--namespace $HOLDFAST_AUDIT_NAMESPACE",
-        restore_command=f"{holdfast} restore {tmp_path}/b {copy} && "
+        backup_command=f"{stateward} backup {url} {tmp_path}/b "
+        "--namespace $STATEWARD_AUDIT_NAMESPACE",
+        restore_command=f"{stateward} restore {tmp_path}/b {copy} && "
         f"{shlex.quote(sys.executable)} -c {shlex.quote(drop)}",
         restored=copy,
     )

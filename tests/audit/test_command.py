@@ -1,4 +1,4 @@
-"""`holdfast audit` as people run it: its options, its exit codes, and how it is interrupted."""
+"""`stateward audit` as people run it: its options, its exit codes, and how it is interrupted."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-import holdfast.sync
-from holdfast import cli
-from holdfast.audit import safety
+import stateward.sync
+from stateward import cli
+from stateward.audit import safety
 
 QUICK = ["--replicas", "2", "--duration", "1", "--conversations", "10", "--seed", "5"]
 
@@ -108,17 +108,17 @@ def test_a_namespace_that_holds_data_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path}/agents.db"
-    with holdfast.sync.open(url, namespace="mine") as store:
+    with stateward.sync.open(url, namespace="mine") as store:
         store.user("u-1").put({"name": "Noor"})
     assert run(url, "--yes", "--namespace", "mine", "--only", "1") == 2
     assert "holds data" in capsys.readouterr().err
-    with holdfast.sync.open(url, namespace="mine") as store:
+    with stateward.sync.open(url, namespace="mine") as store:
         assert store.user("u-1").get().value == {"name": "Noor"}
 
 
 def test_observing_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path}/agents.db"
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         store.user("u-1").put({"name": "Noor"})
         before = sorted((f.name, f.stat().st_size) for f in tmp_path.iterdir())
         assert run(url, "--observe") == 0
@@ -129,7 +129,7 @@ def test_observing_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_a_server_without_much_memory_left_is_not_loaded() -> None:
     safety.refuse_full({"settings": {"maxmemory": 100, "used_memory": 79}})
     safety.refuse_full({"settings": {"maxmemory": 0, "used_memory": 79}})
-    with pytest.raises(holdfast.InvalidInput, match="81% of its maxmemory"):
+    with pytest.raises(stateward.InvalidInput, match="81% of its maxmemory"):
         safety.refuse_full({"settings": {"maxmemory": 100, "used_memory": 81}})
 
 
@@ -144,7 +144,7 @@ def test_the_template_is_a_target_that_runs(
 
 def begun(url: str, out: Path) -> subprocess.Popen[bytes]:
     """An audit in a process of its own, once it has begun to write."""
-    command = [sys.executable, "-m", "holdfast", "audit", url, "--yes", "--seed", "5"]
+    command = [sys.executable, "-m", "stateward", "audit", url, "--yes", "--seed", "5"]
     audit = subprocess.Popen(
         [*command, "--output", str(out)],
         stdout=subprocess.PIPE,
@@ -162,11 +162,11 @@ def begun(url: str, out: Path) -> subprocess.Popen[bytes]:
 
 async def left(url: str) -> list[str]:
     """What audits have noted and not removed."""
-    async with holdfast.open(url, namespace=safety.REGISTRY, spill=False) as store:
+    async with stateward.open(url, namespace=safety.REGISTRY, spill=False) as store:
         runs = (await store.shared(safety.RUNS).get()).value
     found = []
     for namespace in runs:
-        async with holdfast.open(url, namespace=namespace, spill=False) as store:
+        async with stateward.open(url, namespace=namespace, spill=False) as store:
             found += [f"{namespace}/{thread.id}" async for thread in store.threads()]
     return found
 
@@ -175,7 +175,7 @@ def test_an_interrupted_audit_reports_what_it_found_and_removes_what_it_wrote(
     tmp_path: Path,
 ) -> None:
     url, out = f"sqlite:///{tmp_path}/agents.db", tmp_path / "out"
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         store.user("u-1").put({"name": "Noor"})
     audit = begun(url, out)
     audit.send_signal(signal.SIGINT)
@@ -183,7 +183,7 @@ def test_an_interrupted_audit_reports_what_it_found_and_removes_what_it_wrote(
     assert audit.returncode == 4
     assert json.loads((out / "report.json").read_text())["interrupted"] is True
     assert asyncio.run(left(url)) == []
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         assert store.user("u-1").get().value == {"name": "Noor"}
 
 

@@ -11,16 +11,16 @@ from msgspec.structs import replace
 
 from audit.auditing import TODAY, judged
 from audit.test_questions import STORED, TURNS, good, level
-from holdfast import cli
-from holdfast.audit.comparing import Table, compared, table
-from holdfast.audit.history import Costs, Growing, Record, TurnRace
-from holdfast.audit.judging import report
-from holdfast.audit.limits import THRESHOLDS
-from holdfast.audit.prices import Prices, read_prices
-from holdfast.audit.rendering import comparison, junit, markdown, page, terminal
-from holdfast.audit.report import Report
-from holdfast.audit.requirements import requirements
-from holdfast.errors import InvalidInput
+from stateward import cli
+from stateward.audit.comparing import Table, compared, table
+from stateward.audit.history import Costs, Growing, Record, TurnRace
+from stateward.audit.judging import report
+from stateward.audit.limits import THRESHOLDS
+from stateward.audit.prices import Prices, read_prices
+from stateward.audit.rendering import comparison, junit, markdown, page, terminal
+from stateward.audit.report import Report
+from stateward.audit.requirements import requirements
+from stateward.errors import InvalidInput
 
 PRICES = Prices("EUR", 0.1, 0.0, 0.2, 0.01, 0.5, 0.25, 40.0, 2.0)
 

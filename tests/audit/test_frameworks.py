@@ -17,15 +17,15 @@ from servers.postgres import PostgresServer
 from servers.redis import running
 
 from audit.auditing import answer, audited, recorded, small
-from holdfast import InvalidInput, cli
-from holdfast.audit.report import Report
-from holdfast.audit.running import Audit
-from holdfast.audit.targets import Place
-from holdfast.audit.targets.choosing import choose
-from holdfast.audit.targets.frameworks import FRAMEWORKS, rooms
-from holdfast.cli.audit.side_by_side import url_for
+from stateward import InvalidInput, cli
+from stateward.audit.report import Report
+from stateward.audit.running import Audit
+from stateward.audit.targets import Place
+from stateward.audit.targets.choosing import choose
+from stateward.audit.targets.frameworks import FRAMEWORKS, rooms
+from stateward.cli.audit.side_by_side import url_for
 
-SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'holdfast%'"
+SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'stateward%'"
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
 
 
@@ -52,7 +52,7 @@ def test_langgraph_on_postgresql_loses_turns_that_race_and_grows_with_every_turn
         race_turns=40,
         growth_turns=30,
         history=(10, 1000),
-        command="holdfast audit langgraph:postgres --seed 7",
+        command="stateward audit langgraph:postgres --seed 7",
     )
     races, growth = answer(report, "races"), answer(report, "growth")
     assert (races.verdict, growth.verdict, report.verdict) == ("fail", "fail", "fail")
@@ -139,15 +139,15 @@ def test_an_audit_that_is_interrupted_removes_its_schema(postgres: PostgresServe
 def test_what_a_killed_audit_left_in_a_database_is_removed_by_clean(
     postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    namespace = f"holdfast-audit-{uuid4().hex[:12]}"
+    namespace = f"stateward-audit-{uuid4().hex[:12]}"
     place = Place("framework", "langgraph:postgres", namespace, "", url=postgres.url)
     asyncio.run(rooms.prepare(place))
-    postgres.run_sql("CREATE SCHEMA holdfast_of_somebody")
+    postgres.run_sql("CREATE SCHEMA stateward_of_somebody")
     clean = ["audit", "clean", "langgraph:postgres", "--url", postgres.url]
     assert cli.main(clean) == 0
     assert rooms.schema_of(place) in capsys.readouterr().out
-    assert postgres.run_sql(SCHEMAS) == [("holdfast_of_somebody",)]
-    postgres.run_sql("DROP SCHEMA holdfast_of_somebody")
+    assert postgres.run_sql(SCHEMAS) == [("stateward_of_somebody",)]
+    postgres.run_sql("DROP SCHEMA stateward_of_somebody")
     assert cli.main(clean) == 0
     assert "no audit has left anything" in capsys.readouterr().out
 
@@ -227,7 +227,7 @@ def test_a_framework_that_is_not_installed_is_named_with_its_extra(
 ) -> None:
     framework = replace(FRAMEWORKS[target], packages=("not-installed-here",))
     monkeypatch.setitem(FRAMEWORKS, target, framework)
-    said = rf"not-installed-here: pip install 'holdfast\[{framework.extra}\]'"
+    said = rf"not-installed-here: pip install 'stateward\[{framework.extra}\]'"
     with pytest.raises(InvalidInput, match=said):
         choose(target, "/tmp", "n", None)
 
@@ -243,7 +243,7 @@ def test_each_target_of_a_comparison_takes_the_first_url_that_it_can_use(
     assert url_for("sqlite:///b.db", urls) is None
     both = ["audit", "strands:file", "--url", "file:///x", "--url", "file:///y"]
     assert cli.main(both) == 2
-    assert "holdfast audit compare" in capsys.readouterr().err
+    assert "stateward audit compare" in capsys.readouterr().err
 
 
 def test_a_comparison_puts_a_frameworks_store_beside_others(

@@ -17,12 +17,12 @@ from servers.redis import RedisServer, running
 from servers.redis_cluster import RedisCluster, running_sentinels
 
 from audit.auditing import answer, judged, recorded, small
-from holdfast.audit.faults.link import LABELS
-from holdfast.audit.faults.ways import Way, way_to
-from holdfast.audit.history import Record
-from holdfast.audit.judging import BAD
-from holdfast.audit.running import Audit
-from holdfast.audit.targets import Place
+from stateward.audit.faults.link import LABELS
+from stateward.audit.faults.ways import Way, way_to
+from stateward.audit.history import Record
+from stateward.audit.judging import BAD
+from stateward.audit.running import Audit
+from stateward.audit.targets import Place
 
 
 @pytest.fixture(scope="module")
@@ -93,15 +93,15 @@ async def test_a_redis_with_tls_is_cut_off_by_its_own_name(valkey: RedisServer) 
 
 DETOUR = """
 import asyncio, sys
-import holdfast, holdfast.sync
-from holdfast.audit import routing
+import stateward, stateward.sync
+from stateward.audit import routing
 
 async def asynchronous(url):
-    async with holdfast.open(url, spill=False) as store:
+    async with stateward.open(url, spill=False) as store:
         await store.thread("t").append({"n": 1})
 
 def blocking(url):
-    with holdfast.sync.open(url, spill=False) as store:
+    with stateward.sync.open(url, spill=False) as store:
         store.thread("t").append({"n": 1})
 
 async def main(url, port):
@@ -112,7 +112,7 @@ async def main(url, port):
             try:
                 await attempt
                 print(host, "answers")
-            except holdfast.StoreUnavailable as error:
+            except stateward.StoreUnavailable as error:
                 print(host, "Hostname mismatch" in str(error))
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))

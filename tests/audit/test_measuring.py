@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from audit.auditing import judged
-from holdfast.audit.history import Record
-from holdfast.audit.targets import Target
-from holdfast.audit.timing import Histogram
-from holdfast.audit.workloads import load
+from stateward.audit.history import Record
+from stateward.audit.targets import Target
+from stateward.audit.timing import Histogram
+from stateward.audit.workloads import load
 
 
 class StandsStill:

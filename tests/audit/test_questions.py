@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from audit.auditing import TODAY, answer, judged
-from holdfast.audit.history import (
+from stateward.audit.history import (
     Conflicts,
     Costs,
     Doubling,
@@ -35,13 +35,13 @@ from holdfast.audit.history import (
     Updates,
     WorkflowRun,
 )
-from holdfast.audit.judging import report
-from holdfast.audit.limits import THRESHOLDS
-from holdfast.audit.questions import QUESTIONS
-from holdfast.audit.report import Waiver
-from holdfast.audit.targets import PARTS
+from stateward.audit.judging import report
+from stateward.audit.limits import THRESHOLDS
+from stateward.audit.questions import QUESTIONS
+from stateward.audit.report import Waiver
+from stateward.audit.targets import PARTS
 
-SOURCE = Path(__file__).parent.parent.parent / "src" / "holdfast" / "audit"
+SOURCE = Path(__file__).parent.parent.parent / "src" / "stateward" / "audit"
 TURNS = [f"{who}/{number}" for number in range(50) for who in (0, 1)]
 STORED = [(name, part) for name in TURNS for part in (0, 1)]
 STEPS = [
@@ -362,6 +362,6 @@ def test_workloads_faults_and_questions_know_nothing_of_each_other() -> None:
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if isinstance(node, ast.ImportFrom) and node.module:
                     seen += 1
-                    others = [f"holdfast.audit.{other}" for other in parts if other != part]
+                    others = [f"stateward.audit.{other}" for other in parts if other != part]
                     assert not node.module.startswith(tuple(others)), path
     assert seen > 50

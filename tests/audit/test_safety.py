@@ -16,18 +16,18 @@ import pytest
 from servers.postgres import PostgresServer
 from servers.redis import running
 
-import holdfast
-import holdfast.sync
+import stateward
+import stateward.sync
 from audit.auditing import SMALL, answer, judged, recorded, small
-from holdfast import cli
-from holdfast.audit import safety
-from holdfast.audit.probing import Probe, Stop
-from holdfast.audit.profiles import sizes_of
-from holdfast.audit.running import Audit
-from holdfast.audit.stage import Sizes
-from holdfast.audit.targets import Place
-from holdfast.audit.targets.stores import StoreTarget
-from holdfast.errors import InvalidInput
+from stateward import cli
+from stateward.audit import safety
+from stateward.audit.probing import Probe, Stop
+from stateward.audit.profiles import sizes_of
+from stateward.audit.running import Audit
+from stateward.audit.stage import Sizes
+from stateward.audit.targets import Place
+from stateward.audit.targets.stores import StoreTarget
+from stateward.errors import InvalidInput
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 def schemas(server: PostgresServer) -> list[str]:
-    rows = server.run_sql("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'holdfast%'")
+    rows = server.run_sql("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'stateward%'")
     return [name for (name,) in rows]
 
 
@@ -46,20 +46,20 @@ def schemas(server: PostgresServer) -> list[str]:
 
 
 def test_a_database_has_the_same_schemas_and_rows_after_an_audit(postgres: PostgresServer) -> None:
-    with holdfast.sync.open(postgres.url) as store:
+    with stateward.sync.open(postgres.url) as store:
         store.user("u-1").put({"name": "Noor"})
-    rows = "SELECT namespace, kind, name FROM holdfast.entities"
+    rows = "SELECT namespace, kind, name FROM stateward.entities"
     before = postgres.run_sql(rows)
     seen: list[str] = []
 
     def watch(_: str) -> None:
-        seen.extend(name for name in schemas(postgres) if name != "holdfast")
+        seen.extend(name for name in schemas(postgres) if name != "stateward")
 
     record = asyncio.run(Audit(small(postgres.url, "sessions"), watch).run())
     assert {a.verdict for a in judged(record).answers} == {"pass"}
     (own,) = set(seen)
-    assert own.startswith("holdfast_audit_")
-    assert schemas(postgres) == ["holdfast"]
+    assert own.startswith("stateward_audit_")
+    assert schemas(postgres) == ["stateward"]
     assert postgres.run_sql(rows) == before
     assert own not in json.dumps(record.environment)
 
@@ -67,17 +67,17 @@ def test_a_database_has_the_same_schemas_and_rows_after_an_audit(postgres: Postg
 def test_your_own_backup_is_told_the_schema_and_its_copy_is_looked_for_there(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    holdfast_command = f"{shlex.quote(sys.executable)} -m holdfast"
+    stateward_command = f"{shlex.quote(sys.executable)} -m stateward"
     postgres.run_sql("CREATE DATABASE copy")
     there, copy = postgres.url, postgres.database("copy")
-    told = "?schema=$HOLDFAST_AUDIT_SCHEMA"
+    told = "?schema=$STATEWARD_AUDIT_SCHEMA"
     record = recorded(
         small(
             there,
             "backup",
-            backup_command=f'{holdfast_command} backup "{there}{told}" {tmp_path}/b '
-            "--namespace $HOLDFAST_AUDIT_NAMESPACE",
-            restore_command=f'{holdfast_command} restore {tmp_path}/b "{copy}{told}"',
+            backup_command=f'{stateward_command} backup "{there}{told}" {tmp_path}/b '
+            "--namespace $STATEWARD_AUDIT_NAMESPACE",
+            restore_command=f'{stateward_command} restore {tmp_path}/b "{copy}{told}"',
             restored=copy,
         )
     )
@@ -88,20 +88,20 @@ def test_your_own_backup_is_told_the_schema_and_its_copy_is_looked_for_there(
 def test_a_schema_that_a_killed_audit_left_is_removed_by_clean_and_no_other(
     postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = Place("store", postgres.url, "holdfast-audit-0123456789ab", "")
+    place = Place("store", postgres.url, "stateward-audit-0123456789ab", "")
     left = safety.apart(place, own=True, observing=False)
     asyncio.run(safety.begin(left.name, left.namespace))
-    with holdfast.sync.open(left.name, namespace=left.namespace) as store:
+    with stateward.sync.open(left.name, namespace=left.namespace) as store:
         store.user("u-1").put({"name": "Noor"})
-    postgres.run_sql("CREATE SCHEMA holdfast_audit_of_mine")  # without the note
+    postgres.run_sql("CREATE SCHEMA stateward_audit_of_mine")  # without the note
     try:
-        assert "holdfast_audit_0123456789ab" in schemas(postgres)
+        assert "stateward_audit_0123456789ab" in schemas(postgres)
         assert cli.main(["audit", "clean", postgres.url]) == 0
-        assert "schema holdfast_audit_0123456789ab: removed" in capsys.readouterr().out
-        assert "holdfast_audit_0123456789ab" not in schemas(postgres)
-        assert "holdfast_audit_of_mine" in schemas(postgres)
+        assert "schema stateward_audit_0123456789ab: removed" in capsys.readouterr().out
+        assert "stateward_audit_0123456789ab" not in schemas(postgres)
+        assert "stateward_audit_of_mine" in schemas(postgres)
     finally:
-        postgres.run_sql("DROP SCHEMA holdfast_audit_of_mine")
+        postgres.run_sql("DROP SCHEMA stateward_audit_of_mine")
 
 
 def test_a_role_that_may_make_no_schema_is_told_what_to_do(postgres: PostgresServer) -> None:
@@ -114,23 +114,23 @@ def test_a_role_that_may_make_no_schema_is_told_what_to_do(postgres: PostgresSer
 def test_in_a_namespace_that_was_named_no_table_is_made_or_changed(tmp_path: Path) -> None:
     server = PostgresServer().start()
     try:
-        with pytest.raises(holdfast.SchemaError, match="holdfast migrate"):
+        with pytest.raises(stateward.SchemaError, match="stateward migrate"):
             recorded(small(server.url, "sessions", namespace="empty"))
-        with pytest.raises(holdfast.HoldfastError, match="holdfast migrate"):
+        with pytest.raises(stateward.StatewardError, match="stateward migrate"):
             recorded(small(server.url, "settings", observe=True))
         assert schemas(server) == []
-        with holdfast.sync.open(server.url) as store:
+        with stateward.sync.open(server.url) as store:
             store.user("u-1").put({"name": "Noor"})
         record = recorded(small(server.url, "sessions", namespace="empty"))
         assert answer(judged(record), "sessions").verdict == "pass"
-        assert server.run_sql("SELECT namespace FROM holdfast.entities") == [("default",)]
+        assert server.run_sql("SELECT namespace FROM stateward.entities") == [("default",)]
     finally:
         server.remove()
 
 
 def test_a_redis_has_as_many_keys_after_an_audit_as_before(tmp_path: Path) -> None:
     with running(tmp_path, "valkey") as server:
-        with holdfast.sync.open(server.url) as store:
+        with stateward.sync.open(server.url) as store:
             store.user("u-1").put({"name": "Noor"})
         before = server.ask("DBSIZE")
         record = recorded(small(server.url, "sessions", "workflows"))
@@ -140,7 +140,7 @@ def test_a_redis_has_as_many_keys_after_an_audit_as_before(tmp_path: Path) -> No
 
 def test_a_file_has_no_row_of_an_audit_left(tmp_path: Path) -> None:
     path = tmp_path / "agents.db"
-    with holdfast.sync.open(f"sqlite:///{path}") as store:
+    with stateward.sync.open(f"sqlite:///{path}") as store:
         store.user("u-1").put({"name": "Noor"})
     recorded(small(f"sqlite:///{path}", "sessions", "workflows"))
     connection = apsw.Connection(str(path))
@@ -176,7 +176,7 @@ async def test_whatever_an_audit_writes_into_redis_expires_by_itself(tmp_path: P
         async with target.lock("locked", 5.0):
             pass
         await target.close()
-        keys = [word for word in server.ask("KEYS", "holdfast:{*").split() if b"{" in word]
+        keys = [word for word in server.ask("KEYS", "stateward:{*").split() if b"{" in word]
         assert len({key.partition(b"}")[0] for key in keys}) >= 6
         for key in keys:
             left = int(server.ask("TTL", key.decode())[1:])
@@ -221,7 +221,7 @@ def test_a_server_with_few_connections_is_never_asked_for_more_than_a_fifth(
 
     def watch(_: str) -> None:
         nonlocal most
-        query = "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'holdfast'"
+        query = "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'stateward'"
         most = max(most, server.run_sql(query)[0][0])
 
     try:
@@ -277,7 +277,7 @@ async def test_a_server_that_stops_answering_ends_the_audit_which_then_cleans_up
 async def test_what_a_dead_server_keeps_is_said_with_the_command_that_removes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.audit.running.CLEARING", 0.5)
+    monkeypatch.setattr("stateward.audit.running.CLEARING", 0.5)
     with running(tmp_path, "valkey") as server:
         begun = asyncio.Event()
         options = small(server.url, "latency", duration=60.0, stop=Stop(seconds=0.3))
@@ -287,7 +287,7 @@ async def test_what_a_dead_server_keeps_is_said_with_the_command_that_removes_it
         server.kill()
         record = await task
         server.start()
-        assert f"run: holdfast audit clean {server.url}" in judged(record).left
+        assert f"run: stateward audit clean {server.url}" in judged(record).left
         assert server.ask("DBSIZE") != b":0\r\n"
         assert await safety.clean(server.url) != []
         assert server.ask("DBSIZE") == b":0\r\n"

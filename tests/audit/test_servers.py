@@ -15,10 +15,10 @@ from servers.postgres import wheel_binaries
 from servers.redis import RedisServer, binary
 
 from audit.auditing import answer, judged, recorded, small
-from holdfast import InvalidInput, cli
-from holdfast.audit.commands import shell
-from holdfast.audit.history import Outage, Record
-from holdfast.audit.targets import Place
+from stateward import InvalidInput, cli
+from stateward.audit.commands import shell
+from stateward.audit.history import Outage, Record
+from stateward.audit.targets import Place
 
 KILLED = "the server is killed and restarted"
 HASTY = {
@@ -186,7 +186,7 @@ def test_an_audit_that_is_ended_takes_its_server_with_it(
     number: int, code: int, tmp_path: Path
 ) -> None:
     audit = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "audit", "--with-server", "valkey", "--seed", "5"],
+        [sys.executable, "-m", "stateward", "audit", "--with-server", "valkey", "--seed", "5"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -198,7 +198,7 @@ def test_an_audit_that_is_ended_takes_its_server_with_it(
     audit.communicate(timeout=30)
     assert audit.returncode == code
     until(lambda: processes_in(tmp_path) == [])
-    until(lambda: list(tmp_path.glob("holdfast-audit-valkey-*")) == [])
+    until(lambda: list(tmp_path.glob("stateward-audit-valkey-*")) == [])
 
 
 def processes_in(folder: Path) -> list[int]:

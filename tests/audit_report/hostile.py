@@ -10,7 +10,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from audit_report import sample_reports
-from holdfast.audit.report import Report
+from stateward.audit.report import Report
 
 ATTACKS = (
     "<script>window.harmed = 1</script>",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from holdfast.audit.report import (
+from stateward.audit.report import (
     FORMAT,
     Answer,
     Curve,
@@ -98,7 +98,7 @@ ENVIRONMENT: dict[str, Any] = {
     "fingerprint": "linux-x86_64-2c-5f1c9a",
     "host": "build-7.internal.example",
     "machine": {"system": "Linux 6.8", "processor": "x86_64", "cores": 2, "memory": "7.6 GB"},
-    "versions": {"python": "3.11.9", "holdfast": "0.1.0", "apsw": "3.54.1.0"},
+    "versions": {"python": "3.11.9", "stateward": "0.1.0", "apsw": "3.54.1.0"},
     "replicas": 4,
     "rate": 200.0,
 }
@@ -122,7 +122,7 @@ def _answer(at: int, verdict: Verdict, summary: str, **more: Any) -> Answer:
         why=why,
         verdict=verdict,
         summary=summary,
-        reproduce=f"holdfast audit {target} --only {name} --seed 7",
+        reproduce=f"stateward audit {target} --only {name} --seed 7",
         seconds=3.2,
         **more,
     )
@@ -327,7 +327,7 @@ def passing() -> Report:
         sentence="All thirteen questions are answered well, with evidence for each.",
         profile="quick",
         seed=7,
-        command="holdfast audit sqlite:///agents.db --profile quick --seed 7",
+        command="stateward audit sqlite:///agents.db --profile quick --seed 7",
         started="2026-11-15T12:00:00.123456Z",
         seconds=71.4,
         interrupted=False,
@@ -377,7 +377,7 @@ def failing() -> Report:
             counter_example=(
                 "workflow w-4: charge ran on replica 1, kill -9, charge ran on replica 2"
             ),
-            remedy="Record a step in the same write as its result. Holdfast's workflows do.",
+            remedy="Record a step in the same write as its result. Stateward's workflows do.",
         ),
         base["sharing"],
         fail(
@@ -447,7 +447,7 @@ def failing() -> Report:
             remedy=(
                 "Append on the server, in one step, instead of reading the "
                 "document and writing it back. "
-                "`thread.append` of Holdfast does that on every engine."
+                "`thread.append` of Stateward does that on every engine."
             ),
         ),
         fail(
@@ -460,7 +460,7 @@ def failing() -> Report:
             12,
             "200 of 200 forced conflicts went unnoticed: the last writer wins.",
             evidence=(Evidence("conflicts that nobody was told of", 200, "of 200", "none"),),
-            remedy="Write with the version that was read: `expect=` in Holdfast.",
+            remedy="Write with the version that was read: `expect=` in Stateward.",
         ),
         fail(
             13,
@@ -507,7 +507,7 @@ def failing() -> Report:
         profile="full",
         seed=7,
         command=(
-            "holdfast audit naive:redis-document --url "
+            "stateward audit naive:redis-document --url "
             "redis://cache-3.internal.example:6379/0 --seed 7"
         ),
         started="2026-11-15T12:10:00Z",
@@ -617,7 +617,7 @@ def waived() -> Report:
         sentence="One question could not be asked; two findings are waived.",
         profile="ci",
         seed=11,
-        command="holdfast audit langgraph:postgres --profile ci --seed 11 --yes",
+        command="stateward audit langgraph:postgres --profile ci --seed 11 --yes",
         started="2026-11-15T12:20:00+00:00",
         seconds=7260.0,
         interrupted=False,

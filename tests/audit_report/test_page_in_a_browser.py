@@ -18,7 +18,7 @@ from playwright.sync_api import Browser
 
 from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, passing, waived
-from holdfast.audit.rendering import baseline, comparison, page, schema
+from stateward.audit.rendering import baseline, comparison, page, schema
 
 __all__ = ["browser"]  # the fixture
 

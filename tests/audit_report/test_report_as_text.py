@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, interrupted, passing, waived
-from holdfast.audit.rendering import junit, markdown, page, terminal, words
-from holdfast.audit.report import Answer, Report
+from stateward.audit.rendering import junit, markdown, page, terminal, words
+from stateward.audit.report import Answer, Report
 
 COLOUR = re.compile(r"\x1b\[[0-9;]+m")
 every_sample = pytest.mark.parametrize("report", [make() for make in SAMPLES.values()], ids=SAMPLES)
@@ -74,7 +74,7 @@ def test_an_audit_that_ended_itself_says_why_and_what_it_left_behind() -> None:
     told = replace(
         interrupted(),
         aborted="3 lookups in a row took more than 2 s",
-        left="what it wrote could not be removed; run: holdfast audit clean redis://cache",
+        left="what it wrote could not be removed; run: stateward audit clean redis://cache",
     )
     for said in (
         " ".join(terminal.text(told, False, 80).split()),
@@ -82,7 +82,7 @@ def test_an_audit_that_ended_itself_says_why_and_what_it_left_behind() -> None:
         page.html(told),
     ):
         assert "ended itself: 3 lookups in a row took more than 2 s" in said
-        assert "run: holdfast audit clean redis://cache" in said
+        assert "run: stateward audit clean redis://cache" in said
     assert 'type="aborted"' in junit.xml(told)
 
 
@@ -158,7 +158,7 @@ def test_junit_maps_every_verdict_and_counts_them(report: Report) -> None:
     (suite,) = root
     cases = suite.findall("testcase")
     for answer, case in zip(report.answers, cases, strict=False):
-        assert case.get("classname") == f"holdfast.audit.{answer.id}"
+        assert case.get("classname") == f"stateward.audit.{answer.id}"
         assert case[0].tag == outcome(answer)
     assert len(cases) == len(report.answers) + report.interrupted
     for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from audit_report.sample_reports import SAMPLES, failing, interrupted, passing, waived
-from holdfast.audit.rendering import baseline, schema
-from holdfast.audit.rendering.redaction import redact
-from holdfast.audit.report import (
+from stateward.audit.rendering import baseline, schema
+from stateward.audit.rendering.redaction import redact
+from stateward.audit.report import (
     FORMAT,
     Curve,
     Evidence,
@@ -28,7 +28,7 @@ from holdfast.audit.report import (
     Setting,
     Verdict,
 )
-from holdfast.errors import InvalidInput
+from stateward.errors import InvalidInput
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "docs" / "reference" / "report.schema.json"
 every_sample = pytest.mark.parametrize("report", [make() for make in SAMPLES.values()], ids=SAMPLES)
@@ -50,7 +50,7 @@ def test_what_is_written_is_read_back_and_satisfies_the_published_schema(report:
 
 
 def test_the_published_schema_is_current() -> None:
-    made = "python -m holdfast.audit.rendering.schema > docs/reference/report.schema.json"
+    made = "python -m stateward.audit.rendering.schema > docs/reference/report.schema.json"
     assert PUBLISHED.read_text("utf-8") == schema.published(), f"make it anew: {made}"
 
 
@@ -64,7 +64,7 @@ def test_the_schema_refuses_what_is_no_report(field: str, value: object) -> None
 
 
 @pytest.mark.parametrize(
-    ("found", "advice"), [(FORMAT + 1, "upgrade Holdfast"), (FORMAT - 1, "run the audit again")]
+    ("found", "advice"), [(FORMAT + 1, "upgrade Stateward"), (FORMAT - 1, "run the audit again")]
 )
 def test_another_format_is_refused_with_what_to_do(found: int, advice: str) -> None:
     data = json.dumps({**tree(passing()), "format": found})
@@ -289,7 +289,7 @@ labels = st.from_regex(r"[a-z][a-z0-9]{2,9}\.[a-z]{2,8}\.zz", fullmatch=True)
 def test_no_host_is_left_wherever_it_stands(hosts: list[str], where: str) -> None:
     url = f"postgresql://user@{','.join(hosts)}/agents"
     report = with_answer(
-        replace(passing(), command=f"holdfast audit {url}", environment={hosts[0]: [hosts[-1]]}),
+        replace(passing(), command=f"stateward audit {url}", environment={hosts[0]: [hosts[-1]]}),
         "races",
         summary=f"{where} {hosts[0]}: {hosts[-1].upper()}.",
         counter_example="\n".join(hosts),

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, interrupted, passing, waived
-from holdfast.audit.rendering import baseline, page, words
-from holdfast.audit.report import Curve, Growth, Moment, Point, Report, Span, Timeline
+from stateward.audit.rendering import baseline, page, words
+from stateward.audit.report import Curve, Growth, Moment, Point, Report, Span, Timeline
 
-FILES = files("holdfast.audit.rendering")
+FILES = files("stateward.audit.rendering")
 VOID = {"meta", "link"}
 every_sample = pytest.mark.parametrize("report", [make() for make in SAMPLES.values()], ids=SAMPLES)
 

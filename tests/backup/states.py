@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import sync
-from holdfast.backup.lines import Content
-from holdfast.backup.reading import Source
-from holdfast.ops import Append, Commit, Entity, Replace, SetHead, Trim
-from holdfast.registry import create_sync_engine, parse
-from holdfast.world import World
+from stateward import sync
+from stateward.backup.lines import Content
+from stateward.backup.reading import Source
+from stateward.ops import Append, Commit, Entity, Replace, SetHead, Trim
+from stateward.registry import create_sync_engine, parse
+from stateward.world import World
 
 
 def everything(url: str, namespace: str = "default") -> list[Content]:

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-import holdfast
+import stateward
 from backup.conftest import NewStore
 from backup.states import everything, fill
-from holdfast import sync
-from holdfast.backup import backup, restore, verify
-from holdfast.backup.format import _stored
+from stateward import sync
+from stateward.backup import backup, restore, verify
+from stateward.backup.format import _stored
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def small(new_store: NewStore, tmp_path: Path) -> Path:
 def refused(path: Path, word: str, into: str) -> None:
     """By all who read it, before anything is written."""
     for read in (lambda: verify(str(path)), lambda: restore(str(path), into)):
-        with pytest.raises(holdfast.BackupDamaged, match=word):
+        with pytest.raises(stateward.BackupDamaged, match=word):
             read()
     assert everything(into) == []
 
@@ -53,7 +53,7 @@ def test_it_is_json_lines_that_gzip_shows(small: Path) -> None:
         "moment": "store",
         "engine": "memory",
         "engine_version": "1",
-        "release": holdfast.__version__,
+        "release": stateward.__version__,
         "taken_at": lines[0]["taken_at"],
     }
     assert lines[2]["body"] == '{"n":1}'
@@ -77,7 +77,7 @@ def test_every_byte_that_is_missing_at_the_end_is_noticed(small: Path, new_store
     into = new_store("memory")
     for size in range(len(data)):
         small.write_bytes(data[:size])
-        with pytest.raises(holdfast.BackupDamaged):
+        with pytest.raises(stateward.BackupDamaged):
             verify(str(small))
     refused(small, "cut off", into)
 
@@ -89,7 +89,7 @@ def test_every_flipped_bit_is_noticed(small: Path, new_store: NewStore) -> None:
             broken = bytearray(data)
             broken[at] ^= 1 << bit
             small.write_bytes(broken)
-            with pytest.raises(holdfast.BackupDamaged):
+            with pytest.raises(stateward.BackupDamaged):
                 verify(str(small))
     refused(small, "no complete backup", new_store("memory"))
 
@@ -138,7 +138,7 @@ def test_members_that_change_places_are_noticed(new_store: NewStore, tmp_path: P
         [*members[:-1], gzip.compress(gzip.decompress(members[-1]))],
     ):
         path.write_bytes(b"".join(broken))
-        with pytest.raises(holdfast.BackupDamaged, match="no complete backup"):
+        with pytest.raises(stateward.BackupDamaged, match="no complete backup"):
             verify(str(path))
     path.write_bytes(b"".join(members))
     verify(str(path))
@@ -239,7 +239,7 @@ def test_a_bomb_is_refused_before_memory_is_full(tmp_path: Path, new_store: NewS
 
 def test_a_file_that_exists_is_not_overwritten(small: Path, new_store: NewStore) -> None:
     before = small.read_bytes()
-    with pytest.raises(holdfast.InvalidInput, match="exists already"):
+    with pytest.raises(stateward.InvalidInput, match="exists already"):
         backup(new_store("memory"), str(small))
     assert small.read_bytes() == before
 
@@ -256,13 +256,13 @@ def test_a_backup_that_fails_leaves_nothing_behind(new_store: NewStore, tmp_path
     with pytest.raises(KeyboardInterrupt):
         backup(url, str(folder / "a.backup"), progress=stop)
     assert os.listdir(folder) == []
-    with pytest.raises(holdfast.InvalidInput, match="cannot write"):
+    with pytest.raises(stateward.InvalidInput, match="cannot write"):
         backup(url, str(tmp_path / "no folder" / "a.backup"))
-    with pytest.raises(holdfast.InvalidInput, match="cannot be read"):
+    with pytest.raises(stateward.InvalidInput, match="cannot be read"):
         verify(str(folder / "a.backup"))
 
 
 def test_a_store_that_does_not_exist_is_not_created(tmp_path: Path) -> None:
-    with pytest.raises(holdfast.StoreUnavailable, match="no store"):
+    with pytest.raises(stateward.StoreUnavailable, match="no store"):
         backup(f"sqlite:///{tmp_path}/typo.db", str(tmp_path / "a.backup"))
     assert os.listdir(tmp_path) == []

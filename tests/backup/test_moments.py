@@ -9,14 +9,14 @@ import pytest
 
 from backup.conftest import SNAPSHOTS, NewStore
 from backup.states import everything
-from holdfast import sync
-from holdfast.backup import backup, restore
-from holdfast.backup.lines import Content, EntityLine
-from holdfast.backup.reading import Source
-from holdfast.engine import SyncEngine
-from holdfast.ops import Append, Commit, Entity, Fetch, Op, Outcome, Trim
-from holdfast.registry import create_sync_engine, parse
-from holdfast.world import World
+from stateward import sync
+from stateward.backup import backup, restore
+from stateward.backup.lines import Content, EntityLine
+from stateward.backup.reading import Source
+from stateward.engine import SyncEngine
+from stateward.ops import Append, Commit, Entity, Fetch, Op, Outcome, Trim
+from stateward.registry import create_sync_engine, parse
+from stateward.world import World
 
 PLACES = 30
 

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
+import stateward
 from backup.conftest import PERSISTENT, NewStore
 from backup.states import everything, fill
-from holdfast import sync
-from holdfast.backup import backup, copy, restore, restoring
-from holdfast.backup.format import BackupFile
-from holdfast.backup.lines import Content, End
-from holdfast.backup.marks import RESTORING, Erasures, marker
-from holdfast.backup.restoring import Target
-from holdfast.ops import Commit, Entity, Put
-from holdfast.registry import create_sync_engine, parse
-from holdfast.state.belongings import MARK
-from holdfast.world import World
+from stateward import sync
+from stateward.backup import backup, copy, restore, restoring
+from stateward.backup.format import BackupFile
+from stateward.backup.lines import Content, End
+from stateward.backup.marks import RESTORING, Erasures, marker
+from stateward.backup.restoring import Target
+from stateward.ops import Commit, Entity, Put
+from stateward.registry import create_sync_engine, parse
+from stateward.state.belongings import MARK
+from stateward.world import World
 
 RESTORER = Path(__file__).parent / "roles" / "restorer.py"
 
@@ -54,9 +54,9 @@ def test_a_namespace_in_use_is_refused(made: tuple[str, str], new_store: NewStor
     with sync.open(into) as store:
         store.shared("mine").put({"n": 1})
     before = everything(into)
-    with pytest.raises(holdfast.StateConflictError, match="not empty"):
+    with pytest.raises(stateward.StateConflictError, match="not empty"):
         restore(made[1], into)
-    with pytest.raises(holdfast.StateConflictError, match="not empty"):
+    with pytest.raises(stateward.StateConflictError, match="not empty"):
         copy(made[0], into)
     assert everything(into) == before
     restore(made[1], into, namespace="other")
@@ -74,7 +74,7 @@ def test_what_was_deleted_before_does_not_count(made: tuple[str, str], new_store
 
 
 def test_a_copy_onto_itself_is_refused(made: tuple[str, str]) -> None:
-    with pytest.raises(holdfast.InvalidInput, match="the same"):
+    with pytest.raises(stateward.InvalidInput, match="the same"):
         copy(made[0], made[0])
 
 
@@ -115,13 +115,13 @@ def test_a_restore_that_was_killed_is_run_again(
     with restorer(path, into, 0.3) as child:
         steps(child, count)
         child.kill()
-    with pytest.raises(holdfast.StateConflictError, match="not finished"):
+    with pytest.raises(stateward.StateConflictError, match="not finished"):
         everything(into)
-    with pytest.raises(holdfast.StateConflictError, match="not finished"):
+    with pytest.raises(stateward.StateConflictError, match="not finished"):
         backup(into, path + "2")
     assert restore(path, into).resumed
     assert everything(into) == everything(source)
-    with pytest.raises(holdfast.StateConflictError, match="not empty"):
+    with pytest.raises(stateward.StateConflictError, match="not empty"):
         restore(path, into)
 
 
@@ -136,9 +136,9 @@ def test_another_backup_is_refused_until_the_first_is_finished(
         store.thread("t-0").append({"n": 1})
     other = str(tmp_path / "other.backup")
     backup(made[0], other)
-    with pytest.raises(holdfast.StateConflictError, match=r"made\.backup is being restored"):
+    with pytest.raises(stateward.StateConflictError, match=r"made\.backup is being restored"):
         restore(other, into)
-    with pytest.raises(holdfast.StateConflictError, match="finish that first"):
+    with pytest.raises(stateward.StateConflictError, match="finish that first"):
         copy(made[0], into)
     moved = Path(made[1]).rename(tmp_path / "moved.backup")
     assert restore(str(moved), into).resumed, "the same, whatever it is called"
@@ -149,7 +149,7 @@ def test_two_processes_do_not_restore_at_once(made: tuple[str, str], new_store: 
     into = new_store("sqlite")
     with restorer(made[1], into, 30.0) as child:
         steps(child, 1)
-        with pytest.raises(holdfast.StateConflictError, match="another process"):
+        with pytest.raises(stateward.StateConflictError, match="another process"):
             restore(made[1], into)
 
 
@@ -215,7 +215,7 @@ def test_agents_that_write_while_it_is_restored_are_noticed(
     target.begin()
     with (
         BackupFile(path) as file,
-        pytest.raises(holdfast.StateConflictError, match="was changed while"),
+        pytest.raises(stateward.StateConflictError, match="was changed while"),
     ):
         target.put(lines(file), Erasures())
     engine.close()
@@ -227,7 +227,7 @@ def test_a_marker_of_somebody_else_is_respected(made: tuple[str, str], new_store
     engine.open()
     engine.execute([Commit(marker("default"), "op", (Put(RESTORING, "{}"),))])
     engine.close()
-    with pytest.raises(holdfast.StateConflictError, match="something else is being restored"):
+    with pytest.raises(stateward.StateConflictError, match="something else is being restored"):
         restore(made[1], into)
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
+import stateward
 from backup.conftest import PAIRS, NewStore
 from backup.states import everything, fill
-from holdfast import sync
-from holdfast.backup import backup, copy, restore, verify
-from holdfast.backup.lines import EntityLine
-from holdfast.ops import Commit, Entity, Release
-from holdfast.registry import create_sync_engine, parse
-from holdfast.world import World
+from stateward import sync
+from stateward.backup import backup, copy, restore, verify
+from stateward.backup.lines import EntityLine
+from stateward.ops import Commit, Entity, Release
+from stateward.registry import create_sync_engine, parse
+from stateward.world import World
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
@@ -55,9 +55,9 @@ def test_agents_go_on_with_what_was_restored(
             {"role": "assistant", "content": "!" * 8},
         )
         assert thread.append(*turn, key="turn-8").status == "duplicate"
-        with pytest.raises(holdfast.KeyReusedError):
+        with pytest.raises(stateward.KeyReusedError):
             thread.append({"role": "user", "content": "other"}, key="turn-8")
-        with pytest.raises(holdfast.NotYoursError):
+        with pytest.raises(stateward.NotYoursError):
             store.thread("s-9", user="u-2").load()
         thread.append({"role": "user", "content": "new"})
         assert [c.message["content"] for c in thread.changes(after=seen, follow=False)] == ["new"]

@@ -11,8 +11,8 @@ import pytest
 
 from backup.conftest import ENGINES, PERSISTENT, NewStore
 from backup.states import everything, fill
-from holdfast import sync
-from holdfast.backup import backup, restore
+from stateward import sync
+from stateward.backup import backup, restore
 
 THREADS, MESSAGES = 1000, 100
 
@@ -45,7 +45,7 @@ def test_a_hundred_thousand_messages_into_every_engine(
 
 PEAK = """
 import json, resource, sys
-from holdfast.cli import main
+from stateward.cli import main
 code = main(json.loads(sys.argv[1]))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
 sys.exit(code)

@@ -71,10 +71,10 @@ def test_the_page_was_written_with_every_contestant_in_the_versions_that_are_req
         assert required[name] == version
 
 
-def test_everyone_in_every_cell_is_compared_with_holdfast(figures: dict[str, Any]) -> None:
+def test_everyone_in_every_cell_is_compared_with_stateward(figures: dict[str, Any]) -> None:
     compared = {(each.engine, each.who) for each in comparisons(figures)}
     for part in ("cells", "storage", "memory"):
-        others = [each for each in figures[part] if each["role"] != "holdfast"]
+        others = [each for each in figures[part] if each["role"] != "stateward"]
         assert others
         assert {(each["engine"], each["contestant"]) for each in others} <= compared
 
@@ -102,7 +102,7 @@ def made(*, ours: float, theirs: float) -> dict[str, Any]:
             "per_second": [1e6 / took] * 3,
         }
 
-    cells = [cell("Holdfast", "holdfast", ours), cell("a peer", "peer", theirs)]
+    cells = [cell("Stateward", "stateward", ours), cell("a peer", "peer", theirs)]
     setting = {
         **{
             "on": "2030-01-01",
@@ -137,7 +137,7 @@ def test_a_contestant_has_its_module_and_its_packages_are_required(entry: Entry)
     assert f"class {entry.kind}(" in module.read_text("utf-8")
     required = {line.lower().partition("==")[0].replace("_", "-") for line in requirements()}
     assert set(entry.packages) <= required
-    assert (entry.role == "holdfast") == (not entry.packages)
+    assert (entry.role == "stateward") == (not entry.packages)
 
 
 def test_a_contestant_that_is_missing_stops_the_run_unless_that_was_asked_for() -> None:
@@ -167,10 +167,10 @@ def test_a_small_run_of_the_contestants_that_are_installed_writes_figures_and_a_
     assert done.returncode == 0, done.stderr
     figures: dict[str, Any] = json.loads(path.read_text("utf-8"))
     measured = {(cell["contestant"], cell["work"]) for cell in figures["cells"]}
-    for name in ("Holdfast", "OpenAI Agents SQLiteSession", "Strands FileSessionManager"):
+    for name in ("Stateward", "OpenAI Agents SQLiteSession", "Strands FileSessionManager"):
         assert {(name, "append"), (name, "last")} <= measured
     for work in ("context", "get", "update", "once", "hit"):
-        assert {("Holdfast", work), ("Holdfast, blocking", work)} <= measured
+        assert {("Stateward", work), ("Stateward, blocking", work)} <= measured
     assert all(cell["calls"] >= 1 and min(cell["p50_us"]) > 0 for cell in figures["cells"])
     assert all(row["stored"] > 500 for row in figures["storage"])
     assert (tmp_path / "docs" / "performance.md").read_text("utf-8") == page.text(figures)

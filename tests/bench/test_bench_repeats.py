@@ -47,4 +47,4 @@ def test_it_prints_a_row_for_each_way_of_looking(tmp_path: Path) -> None:
 def test_without_data_it_says_what_to_do(tmp_path: Path) -> None:
     ran = bench(tmp_path)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert "HOLDFAST_REASK" in ran.stderr
+    assert "STATEWARD_REASK" in ran.stderr

@@ -1,4 +1,4 @@
-"""`holdfast bench` as people run it: on real stores, interrupted, killed, and used wrongly."""
+"""`stateward bench` as people run it: on real stores, interrupted, killed, and used wrongly."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ import pytest
 from servers.postgres import PostgresServer
 from servers.redis import running
 
-import holdfast.sync
-from holdfast import cli
-from holdfast.audit import safety
-from holdfast.benchmark.figures import OPERATIONS
-from holdfast.engine import Engine
-from holdfast.ops import List, Listed
-from holdfast.registry import create_engine, parse
-from holdfast.world import World
+import stateward.sync
+from stateward import cli
+from stateward.audit import safety
+from stateward.benchmark.figures import OPERATIONS
+from stateward.engine import Engine
+from stateward.ops import List, Listed
+from stateward.registry import create_engine, parse
+from stateward.world import World
 
 SMALL = ("--conversations", "1,3", "--history", "50,90", "--seconds", "0.04", "--rounds", "2")
 PATIENCE = 60.0
@@ -74,14 +74,14 @@ def left(url: str, namespace: str) -> list[str]:
 
 def noted(url: str) -> list[str]:
     """The namespaces that a benchmark or an audit works in, or has left."""
-    with holdfast.sync.open(url, namespace=safety.REGISTRY, spill=False) as store:
+    with stateward.sync.open(url, namespace=safety.REGISTRY, spill=False) as store:
         return list(store.shared(safety.RUNS).get().value)
 
 
 def test_every_operation_is_measured_on_every_engine_and_nothing_is_left(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with holdfast.sync.open(url, namespace="mine") as store:
+    with stateward.sync.open(url, namespace="mine") as store:
         store.user("u-1").put({"name": "Noor"})
     assert run(url, *SMALL, "--namespace", "for-the-bench", "--json") == 0
     result = json.loads(capsys.readouterr().out)
@@ -98,14 +98,14 @@ def test_every_operation_is_measured_on_every_engine_and_nothing_is_left(
     assert result["engine"] in ("sqlite", "redis", "postgresql")
     assert left(url, "for-the-bench") == []
     assert left(url, safety.REGISTRY) == []
-    with holdfast.sync.open(url, namespace="mine") as store:
+    with stateward.sync.open(url, namespace="mine") as store:
         assert store.user("u-1").get().value == {"name": "Noor"}
 
 
 def test_without_a_url_an_embedded_store_is_measured_in_a_table_and_a_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_URL", "redis://127.0.0.1:1")  # is left alone
+    monkeypatch.setenv("STATEWARD_URL", "redis://127.0.0.1:1")  # is left alone
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     monkeypatch.setattr("tempfile.tempdir", None)
     (tmp_path / "temporary").mkdir()
@@ -144,7 +144,7 @@ def start(url: str, *arguments: str, stderr: int = subprocess.PIPE) -> subproces
     """One that goes on for as long as nobody ends it."""
     long = ("--seconds", "3000", "--rounds", "1000", "--conversations", "2", "--history", "100")
     return subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "bench", url, *long, *arguments],
+        [sys.executable, "-m", "stateward", "bench", url, *long, *arguments],
         stdout=subprocess.PIPE,
         stderr=stderr,
         text=True,
@@ -165,7 +165,7 @@ def wait_for_tasks(url: str, process: subprocess.Popen[str]) -> str:
 
 def test_interrupted_it_says_what_it_has_and_removes_what_it_wrote(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/agents.db"
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         store.user("u-1").put({"name": "Noor"})
     process = start(url, "--only", "get,once", "--json")
     namespace = wait_for_tasks(url, process)
@@ -202,13 +202,13 @@ def test_a_store_that_dies_leaves_the_figures_and_says_how_to_clean(tmp_path: Pa
         out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 4
         assert json.loads(out)["left"] == namespace
-        assert f"holdfast audit clean {server.url}" in err
+        assert f"stateward audit clean {server.url}" in err
         assert err.count("\n") == 1
 
 
 def test_progress_is_shown_where_somebody_watches(tmp_path: Path) -> None:
     watcher, terminal = pty.openpty()
-    command = [sys.executable, "-m", "holdfast", "bench", *SMALL, "--only", "get,last"]
+    command = [sys.executable, "-m", "stateward", "bench", *SMALL, "--only", "get,last"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal)
     os.close(terminal)
     shown = b""
@@ -259,7 +259,7 @@ def test_a_namespace_that_holds_data_is_refused_and_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path}/agents.db"
-    with holdfast.sync.open(url, namespace="mine") as store:
+    with stateward.sync.open(url, namespace="mine") as store:
         store.user("u-1").put({"name": "Noor"})
     assert run(url, *SMALL, "--namespace", "mine") == 2
     assert "holds data" in capsys.readouterr().err
@@ -273,5 +273,5 @@ def test_a_store_that_does_not_answer_is_one_line_and_exit_code_1(
     assert run("redis://127.0.0.1:1", *SMALL) == 1
     said: Any = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("holdfast: ")
+    assert said.err.startswith("stateward: ")
     assert said.err.count("\n") == 1

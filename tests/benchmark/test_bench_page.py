@@ -9,9 +9,9 @@ from browsing import DESK, PHONE, Opened, browser, contrast
 from msgspec.structs import replace
 from playwright.sync_api import Browser
 
-from holdfast.benchmark import page
-from holdfast.benchmark.figures import FORMAT, Cell, Result, Slot, figures
-from holdfast.benchmark.running import Plan
+from stateward.benchmark import page
+from stateward.benchmark.figures import FORMAT, Cell, Result, Slot, figures
+from stateward.benchmark.running import Plan
 
 __all__ = ["browser"]  # the fixture
 
@@ -32,8 +32,8 @@ def result(plan: Plan | None = None) -> Result:
         seconds=41.2,
         interrupted=False,
         left="",
-        command="holdfast bench postgresql://db/agents",
-        environment={"holdfast": "1.0", "processors": 8, "rounds": 3},
+        command="stateward bench postgresql://db/agents",
+        environment={"stateward": "1.0", "processors": 8, "rounds": 3},
         cells=tuple(cells),
     )
 

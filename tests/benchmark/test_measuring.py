@@ -7,11 +7,11 @@ from itertools import count
 
 import msgspec
 
-from holdfast.benchmark.calls import MESSAGE_BYTES, message, threads_of
-from holdfast.benchmark.figures import Cell, Slot, figures
-from holdfast.benchmark.running import Plan, _slot
-from holdfast.benchmark.text import ms
-from holdfast.errors import StateConflictError, StoreUnavailable
+from stateward.benchmark.calls import MESSAGE_BYTES, message, threads_of
+from stateward.benchmark.figures import Cell, Slot, figures
+from stateward.benchmark.running import Plan, _slot
+from stateward.benchmark.text import ms
+from stateward.errors import StateConflictError, StoreUnavailable
 
 
 def test_percentiles_are_over_all_rounds_and_throughput_is_the_median_round() -> None:

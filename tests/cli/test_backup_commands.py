@@ -1,4 +1,4 @@
-"""`holdfast backup`, `verify`, `restore` and `copy`, as people and cron jobs run them."""
+"""`stateward backup`, `verify`, `restore` and `copy`, as people and cron jobs run them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from test_cli import assert_one_line, environment, run
 
-from holdfast import sync
+from stateward import sync
 
 URL = "sqlite:///agents.db"
 
@@ -65,9 +65,9 @@ def test_json_for_machines(folder: Path) -> None:
 
 
 def test_the_url_may_come_from_the_environment(folder: Path) -> None:
-    env = {"HOLDFAST_URL": URL}
+    env = {"STATEWARD_URL": URL}
     assert run("backup", "a.backup", cwd=folder, env=env).returncode == 0
-    env = {"HOLDFAST_URL": "sqlite:///new.db"}
+    env = {"STATEWARD_URL": "sqlite:///new.db"}
     assert run("restore", "a.backup", cwd=folder, env=env).returncode == 0
     assert (folder / "new.db").exists()
 
@@ -109,7 +109,7 @@ def test_a_disk_without_room_is_one_line_and_leaves_nothing(folder: Path) -> Non
         store.thread("noise").append(*({"t": os.urandom(5000).hex()} for _ in range(100)))
     before = sorted(os.listdir(folder))
     ran = subprocess.run(
-        [sys.executable, "-m", "holdfast", "backup", f"{URL}?migrate=off", "a.backup"],
+        [sys.executable, "-m", "stateward", "backup", f"{URL}?migrate=off", "a.backup"],
         cwd=folder,
         env=environment(),
         capture_output=True,
@@ -142,7 +142,7 @@ def test_an_interrupted_backup_leaves_nothing_behind(folder: Path, number: int) 
     before = sorted(os.listdir(folder))
     watcher, terminal = pty.openpty()  # the bar tells when it is in the middle
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "backup", URL, "a.backup"],
+        [sys.executable, "-m", "stateward", "backup", URL, "a.backup"],
         cwd=folder,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -164,5 +164,5 @@ def test_an_interrupted_backup_leaves_nothing_behind(folder: Path, number: int) 
     shown = said.decode()
     assert "reading" in shown
     assert "%" in shown
-    assert "holdfast: interrupted" in shown
+    assert "stateward: interrupted" in shown
     assert (out, sorted(os.listdir(folder))) == (b"", before)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from holdfast import sync
-from holdfast.cli import COMMANDS
-from holdfast.world import World
+import stateward
+from stateward import sync
+from stateward.cli import COMMANDS
+from stateward.world import World
 
 TWO_DAYS = 2 * 86_400.0
 
@@ -26,7 +26,7 @@ def run(
     *arguments: str, cwd: Path, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "holdfast", *arguments],
+        [sys.executable, "-m", "stateward", *arguments],
         cwd=cwd,
         env=environment(env),
         capture_output=True,
@@ -36,7 +36,7 @@ def run(
 
 
 def environment(more: dict[str, str] | None = None) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name != "HOLDFAST_URL"}
+    kept = {name: value for name, value in os.environ.items() if name != "STATEWARD_URL"}
     return {**kept, "COLUMNS": "100", **(more or {})}
 
 
@@ -44,7 +44,7 @@ def assert_one_line(ran: subprocess.CompletedProcess[str], code: int, *words: st
     """What people see of an error: one line on stderr, and nothing on stdout."""
     assert ran.returncode == code, ran.stderr
     assert ran.stdout == ""
-    assert ran.stderr.startswith("holdfast: ")
+    assert ran.stderr.startswith("stateward: ")
     assert ran.stderr.count("\n") == 1, ran.stderr
     for word in words:
         assert word in ran.stderr
@@ -69,9 +69,9 @@ def fill_with_expired(path: Path, threads: int, messages: int) -> str:
 
 
 def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
-    script = Path(sys.executable).with_name("holdfast")
+    script = Path(sys.executable).with_name("stateward")
     said = subprocess.run([script, "--version"], capture_output=True, text=True, timeout=60)
-    assert (said.returncode, said.stdout) == (0, f"holdfast {holdfast.__version__}\n")
+    assert (said.returncode, said.stdout) == (0, f"stateward {stateward.__version__}\n")
     assert run("--version", cwd=tmp_path).stdout == said.stdout
 
 
@@ -80,7 +80,7 @@ def test_every_help_shows_examples(command: tuple[str, ...], tmp_path: Path) -> 
     shown = run(*command, "--help", cwd=tmp_path)
     assert shown.returncode == 0
     _, _, examples = shown.stdout.partition("examples:")
-    assert f"holdfast {' '.join(command)}".strip() in examples
+    assert f"stateward {' '.join(command)}".strip() in examples
     assert "sqlite:///" in examples
 
 
@@ -92,7 +92,7 @@ def test_every_help_shows_examples(command: tuple[str, ...], tmp_path: Path) -> 
         (("migrate", "--printsql", "memory://"), "--printsql"),
         (("sweep", "memory://", "--limit", "many"), "--limit"),
         (("sweep", "memory://", "--limit", "0"), "at least 1"),
-        (("health",), "HOLDFAST_URL"),
+        (("health",), "STATEWARD_URL"),
         (("health", "agents.db"), "sqlite:///agents.db"),
         (("health", "sqllite:///agents.db"), "did you mean 'sqlite'"),
         (("migrate", "sqlite:///agents.db?durabilty=full"), "did you mean 'durability'"),
@@ -107,7 +107,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
 
 
 def test_the_url_may_come_from_the_environment(tmp_path: Path) -> None:
-    ran = run("migrate", cwd=tmp_path, env={"HOLDFAST_URL": "sqlite:///agents.db"})
+    ran = run("migrate", cwd=tmp_path, env={"STATEWARD_URL": "sqlite:///agents.db"})
     assert ran.returncode == 0
     assert (tmp_path / "agents.db").exists()
 
@@ -131,7 +131,7 @@ def test_credentials_are_never_shown(command: str, url: str, tmp_path: Path) -> 
 def test_a_reader_that_goes_away_early_is_no_traceback(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "holdfast", "migrate", "sqlite:///a.db", "--print-sql"]
+    command = [sys.executable, "-m", "stateward", "migrate", "sqlite:///a.db", "--print-sql"]
     ran = subprocess.run(
         command, cwd=tmp_path, stdout=write, stderr=subprocess.PIPE, env=environment(), timeout=60
     )
@@ -261,7 +261,7 @@ def test_sweep_stops_between_two_steps_and_goes_on_later(number: int, tmp_path: 
     url = fill_with_expired(tmp_path / "agents.db", threads=4, messages=1500)
     watcher, terminal = pty.openpty()  # progress is shown to a terminal: it tells when to stop it
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "sweep", url, "--limit", "1", "--json"],
+        [sys.executable, "-m", "stateward", "sweep", url, "--limit", "1", "--json"],
         stdout=subprocess.PIPE,
         stderr=terminal,
         env=environment(),

@@ -1,4 +1,4 @@
-"""`holdfast inspect repeats`, as people run it."""
+"""`stateward inspect repeats`, as people run it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from holdfast import cli, sync
+from stateward import cli, sync
 
 PROFILE = {"email": "ana@example.org"}
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    env = {name: value for name, value in os.environ.items() if name != "HOLDFAST_URL"}
+    env = {name: value for name, value in os.environ.items() if name != "STATEWARD_URL"}
     return subprocess.run(
-        [sys.executable, "-m", "holdfast", "inspect", *arguments],
+        [sys.executable, "-m", "stateward", "inspect", *arguments],
         cwd=cwd,
         env=env,
         capture_output=True,
@@ -125,8 +125,8 @@ def test_local_embeddings_can_be_used(folder: Path) -> None:
         (("repaets", "sqlite:///agents.db"), "there is no section 'repaets'"),
         (("repeats", "sqlite:///agents.db", "--limit", "0"), "--limit must be at least 1"),
         (("repeats", "sqlite:///agents.db", "--last", "-1"), "--last must be at least 1"),
-        (("repeats",), "HOLDFAST_URL"),
-        ((), "HOLDFAST_URL"),
+        (("repeats",), "STATEWARD_URL"),
+        ((), "STATEWARD_URL"),
         (("repeats", "sqlite:///agents.db", "--user", ""), "a user"),
     ],
 )

@@ -12,10 +12,10 @@ import psycopg
 from servers.pgbouncer import PgBouncer
 from servers.postgres import PostgresServer
 
-from holdfast.engine import Engine, SyncEngine
-from holdfast.registry import create_engine, create_sync_engine, parse
-from holdfast.testing.clock import SteppableWorld
-from holdfast.world import World
+from stateward.engine import Engine, SyncEngine
+from stateward.registry import create_engine, create_sync_engine, parse
+from stateward.testing.clock import SteppableWorld
+from stateward.world import World
 
 START = 1_700_000_000.0
 TABLES = ("entities", "log", "documents", "ops", "listeners")
@@ -51,7 +51,7 @@ class Stores:
 
     def connections(self) -> int:
         """How many the engines have open."""
-        query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast'"
+        query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stateward'"
         ((count,),) = self._connection.execute(query).fetchall()
         return int(count)
 

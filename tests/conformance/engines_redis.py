@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 from servers.redis import RedisServer
 
-from holdfast.engine import Engine, SyncEngine
-from holdfast.engines.redis.engine import RedisEngine
-from holdfast.engines.redis.server import parse_server
-from holdfast.registry import parse
-from holdfast.sync.engines.redis.engine import RedisEngine as BlockingRedis
-from holdfast.testing.clock import SteppableWorld
-from holdfast.world import World
+from stateward.engine import Engine, SyncEngine
+from stateward.engines.redis.engine import RedisEngine
+from stateward.engines.redis.server import parse_server
+from stateward.registry import parse
+from stateward.sync.engines.redis.engine import RedisEngine as BlockingRedis
+from stateward.testing.clock import SteppableWorld
+from stateward.world import World
 
 START = 1_700_000_000.0
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from holdfast.engine import Engine
-from holdfast.engines.memory.engine import MemoryEngine
-from holdfast.engines.memory.model import Model
-from holdfast.engines.sqlite.engine import SqliteEngine
-from holdfast.engines.sqlite.file import File
-from holdfast.ops import Append, Applied, Commit, Entity, Fetch, Fetched, Log
-from holdfast.world import World
+from stateward.engine import Engine
+from stateward.engines.memory.engine import MemoryEngine
+from stateward.engines.memory.model import Model
+from stateward.engines.sqlite.engine import SqliteEngine
+from stateward.engines.sqlite.file import File
+from stateward.ops import Append, Applied, Commit, Entity, Fetch, Fetched, Log
+from stateward.world import World
 
 CALLS = 200
 

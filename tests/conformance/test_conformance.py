@@ -12,19 +12,21 @@ from pathlib import Path
 import pytest
 import uvloop
 
-pytest.register_assert_rewrite("holdfast.testing.conformance", "holdfast.sync.testing.conformance")
+pytest.register_assert_rewrite(
+    "stateward.testing.conformance", "stateward.sync.testing.conformance"
+)
 
-from holdfast.engine import Engine, SyncEngine  # noqa: E402
-from holdfast.engines.memory.engine import MemoryEngine  # noqa: E402
-from holdfast.engines.memory.model import Model  # noqa: E402
-from holdfast.engines.sqlite.engine import SqliteEngine  # noqa: E402
-from holdfast.engines.sqlite.engine_sync import SqliteEngine as BlockingSqlite  # noqa: E402
-from holdfast.engines.sqlite.file import File  # noqa: E402
-from holdfast.sync.engines.memory import MemoryEngine as BlockingMemory  # noqa: E402
-from holdfast.sync.testing import conformance as blocking  # noqa: E402
-from holdfast.testing import conformance  # noqa: E402
-from holdfast.testing.clock import SteppableWorld  # noqa: E402
-from holdfast.world import World  # noqa: E402
+from stateward.engine import Engine, SyncEngine  # noqa: E402
+from stateward.engines.memory.engine import MemoryEngine  # noqa: E402
+from stateward.engines.memory.model import Model  # noqa: E402
+from stateward.engines.sqlite.engine import SqliteEngine  # noqa: E402
+from stateward.engines.sqlite.engine_sync import SqliteEngine as BlockingSqlite  # noqa: E402
+from stateward.engines.sqlite.file import File  # noqa: E402
+from stateward.sync.engines.memory import MemoryEngine as BlockingMemory  # noqa: E402
+from stateward.sync.testing import conformance as blocking  # noqa: E402
+from stateward.testing import conformance  # noqa: E402
+from stateward.testing.clock import SteppableWorld  # noqa: E402
+from stateward.world import World  # noqa: E402
 
 START = 1_700_000_000.0  # the clock stands still between a case's own steps
 
@@ -69,7 +71,7 @@ def engines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory |
     """One store; after the case nothing of it is still running or open."""
     yield ENGINES[request.param](tmp_path)
     names = [thread.name for thread in threading.enumerate()]
-    assert not [name for name in names if name.startswith("holdfast")]
+    assert not [name for name in names if name.startswith("stateward")]
     assert open_files(tmp_path) == []
 
 

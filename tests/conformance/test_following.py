@@ -11,18 +11,18 @@ from queue import SimpleQueue
 
 import pytest
 
-import holdfast
-import holdfast.sync
-from holdfast.engine import Engine, SyncEngine
-from holdfast.ops import Entity
-from holdfast.records import Change
-from holdfast.registry import create_engine, create_sync_engine, parse
-from holdfast.state.feeds import WAIT
-from holdfast.store import Store
-from holdfast.sync.store import Store as BlockingStore
-from holdfast.sync.testing.faults import Passthrough as BlockingPassthrough
-from holdfast.testing.faults import Passthrough
-from holdfast.world import World
+import stateward
+import stateward.sync
+from stateward.engine import Engine, SyncEngine
+from stateward.ops import Entity
+from stateward.records import Change
+from stateward.registry import create_engine, create_sync_engine, parse
+from stateward.state.feeds import WAIT
+from stateward.store import Store
+from stateward.sync.store import Store as BlockingStore
+from stateward.sync.testing.faults import Passthrough as BlockingPassthrough
+from stateward.testing.faults import Passthrough
+from stateward.world import World
 
 SOON = WAIT - 1.0  # a feed that was not woken looks for itself after WAIT
 
@@ -62,7 +62,7 @@ class BlockingWatched(BlockingPassthrough):
 
 async def test_a_waiting_feed_is_woken_by_another_replica(url: str) -> None:
     engine = Watched(create_engine(parse(url), World()))
-    async with Store(engine) as store, holdfast.open(url) as other:
+    async with Store(engine) as store, stateward.open(url) as other:
         feed = store.thread("t").changes()
         for number in (1, 2, 3):
             following = asyncio.create_task(anext(feed))
@@ -90,7 +90,7 @@ async def test_a_waiting_feed_is_woken_by_its_own_replica(url: str) -> None:
 
 async def test_a_waiting_feed_learns_that_its_history_is_gone(url: str) -> None:
     engine = Watched(create_engine(parse(url), World()))
-    async with Store(engine) as store, holdfast.open(url) as other:
+    async with Store(engine) as store, stateward.open(url) as other:
         await other.thread("t").append({"n": 1})
         feed = store.thread("t").changes()
         await anext(feed)
@@ -98,7 +98,7 @@ async def test_a_waiting_feed_learns_that_its_history_is_gone(url: str) -> None:
         await engine.waiting.wait()
         start = time.monotonic()
         await other.thread("t").delete()
-        with pytest.raises(holdfast.Reset):
+        with pytest.raises(stateward.Reset):
             await following
         assert time.monotonic() - start < SOON
 
@@ -110,7 +110,7 @@ async def test_many_feeds_of_one_store_each_get_everything(url: str) -> None:
         await feed.aclose()
         return versions
 
-    async with holdfast.open(url) as store, holdfast.open(url) as other:
+    async with stateward.open(url) as store, stateward.open(url) as other:
         readers = [asyncio.create_task(read(store, number)) for number in range(12)]
         for turn in range(10):
             for number in range(3):
@@ -128,7 +128,7 @@ def test_a_waiting_feed_of_a_thread_is_woken_by_another_replica(url: str) -> Non
             received.put(next(feed))
         feed.close()
 
-    with BlockingStore(engine) as store, holdfast.sync.open(url) as other:
+    with BlockingStore(engine) as store, stateward.sync.open(url) as other:
         follower = threading.Thread(target=follow, args=(store,))
         follower.start()
         for number in (1, 2, 3):

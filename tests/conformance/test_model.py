@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
-from holdfast.engine import GRACE, KEY_SECONDS
-from holdfast.engines.memory.model import Model
-from holdfast.engines.sqlite.engine_sync import SqliteEngine
-from holdfast.engines.sqlite.file import File
-from holdfast.ops import (
+from stateward.engine import GRACE, KEY_SECONDS
+from stateward.engines.memory.model import Model
+from stateward.engines.sqlite.engine_sync import SqliteEngine
+from stateward.engines.sqlite.file import File
+from stateward.ops import (
     Absent,
     Acquire,
     Append,
@@ -60,8 +60,8 @@ from holdfast.ops import (
     Unheld,
     Write,
 )
-from holdfast.sync.engines.memory import MemoryEngine
-from holdfast.testing.clock import SteppableWorld
+from stateward.sync.engines.memory import MemoryEngine
+from stateward.testing.clock import SteppableWorld
 
 START = 1_700_000_000.0
 WEEK = 7 * 86_400.0
@@ -124,7 +124,7 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = TemporaryDirectory(prefix="holdfast-model-")
+        self.folder = TemporaryDirectory(prefix="stateward-model-")
         self.world = SteppableWorld(START)
         path = Path(self.folder.name) / "store.db"
         file = File(str(path), relaxed=True, migrate=True, world=self.world)

@@ -14,12 +14,14 @@ import uvloop
 from engines_postgres import Stores
 from servers.postgres import PostgresServer, system_binaries
 
-pytest.register_assert_rewrite("holdfast.testing.conformance", "holdfast.sync.testing.conformance")
+pytest.register_assert_rewrite(
+    "stateward.testing.conformance", "stateward.sync.testing.conformance"
+)
 
-from holdfast.registry import create_engine, parse  # noqa: E402
-from holdfast.sync.testing import conformance as blocking  # noqa: E402
-from holdfast.testing import conformance  # noqa: E402
-from holdfast.world import World  # noqa: E402
+from stateward.registry import create_engine, parse  # noqa: E402
+from stateward.sync.testing import conformance as blocking  # noqa: E402
+from stateward.testing import conformance  # noqa: E402
+from stateward.world import World  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def stores(all_stores: Stores) -> Iterator[Stores]:
     """After the case nothing of it is still running or connected."""
     yield all_stores
     names = [thread.name for thread in threading.enumerate()]
-    assert not [name for name in names if name.startswith("holdfast")]
+    assert not [name for name in names if name.startswith("stateward")]
     for _ in range(100):  # the server notices the end of a connection a moment later
         if not all_stores.connections():
             break

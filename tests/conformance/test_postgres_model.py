@@ -10,8 +10,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from servers.postgres import PostgresServer
 from test_model import LONG, Histories, meet_every_answer
 
-from holdfast.engines.memory.model import Model
-from holdfast.sync.engines.memory import MemoryEngine
+from stateward.engines.memory.model import Model
+from stateward.sync.engines.memory import MemoryEngine
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,12 @@ from engines_postgres import Stores
 from servers.pgbouncer import PgBouncer, need_pgbouncer
 from servers.postgres import PostgresServer
 
-pytest.register_assert_rewrite("holdfast.testing.conformance", "holdfast.sync.testing.conformance")
+pytest.register_assert_rewrite(
+    "stateward.testing.conformance", "stateward.sync.testing.conformance"
+)
 
-from holdfast.sync.testing import conformance as blocking  # noqa: E402
-from holdfast.testing import conformance  # noqa: E402
+from stateward.sync.testing import conformance as blocking  # noqa: E402
+from stateward.testing import conformance  # noqa: E402
 
 
 @pytest.fixture(scope="module")

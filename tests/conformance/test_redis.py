@@ -16,12 +16,14 @@ from engines_redis import Stores, stores_of
 from servers.redis import RedisServer, running, system_binary
 from servers.redis_cluster import running_cluster
 
-pytest.register_assert_rewrite("holdfast.testing.conformance", "holdfast.sync.testing.conformance")
+pytest.register_assert_rewrite(
+    "stateward.testing.conformance", "stateward.sync.testing.conformance"
+)
 
-from holdfast.registry import create_engine, parse  # noqa: E402
-from holdfast.sync.testing import conformance as blocking  # noqa: E402
-from holdfast.testing import conformance  # noqa: E402
-from holdfast.world import World  # noqa: E402
+from stateward.registry import create_engine, parse  # noqa: E402
+from stateward.sync.testing import conformance as blocking  # noqa: E402
+from stateward.testing import conformance  # noqa: E402
+from stateward.world import World  # noqa: E402
 
 IN_MEMORY = ("--appendonly", "no")
 
@@ -47,7 +49,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
 def all_closed(stores: Stores) -> None:
     """After the case nothing of it is still running or connected."""
     names = [thread.name for thread in threading.enumerate()]
-    assert not [name for name in names if name.startswith("holdfast")]
+    assert not [name for name in names if name.startswith("stateward")]
     for _ in range(100):  # the server notices the end of a connection a moment later
         if not stores.connections():
             break

@@ -12,8 +12,8 @@ from servers.redis import running
 from servers.redis_cluster import running_cluster
 from test_model import LONG, ORDINARY, Histories, meet_every_answer
 
-from holdfast.engines.memory.model import Model
-from holdfast.sync.engines.memory import MemoryEngine
+from stateward.engines.memory.model import Model
+from stateward.sync.engines.memory import MemoryEngine
 
 IN_MEMORY = ("--appendonly", "no")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-import holdfast.sync
-from holdfast.engine import GRACE
-from holdfast.ops import Applied, Commit, Entity, Replace, Trim, Write
-from holdfast.sync.store import Store
-from holdfast.testing.clock import SteppableWorld
+import stateward.sync
+from stateward.engine import GRACE
+from stateward.ops import Applied, Commit, Entity, Replace, Trim, Write
+from stateward.sync.store import Store
+from stateward.testing.clock import SteppableWorld
 
 SECRET = "a phrase that stands nowhere else"
 
@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def opened(path: Path, world: SteppableWorld) -> Store:
-    return holdfast.sync.open(f"sqlite:///{path}", retain=100.0, world=world)
+    return stateward.sync.open(f"sqlite:///{path}", retain=100.0, world=world)
 
 
 def rows_with_the_secret(path: Path) -> int:

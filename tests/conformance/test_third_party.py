@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
-from holdfast.sync.testing import conformance as blocking
-from holdfast.testing import conformance
+from stateward.sync.testing import conformance as blocking
+from stateward.testing import conformance
 
 ENGINE = """
-from holdfast.engines.sqlite.{module} import SqliteEngine
-from holdfast.engines.sqlite.file import File
-from holdfast.ops import Commit, LogAt
+from stateward.engines.sqlite.{module} import SqliteEngine
+from stateward.engines.sqlite.file import File
+from stateward.ops import Commit, LogAt
 from msgspec.structs import replace
 
 class MyEngine(SqliteEngine):

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.engines.memory.model import Model
-from holdfast.ops import Commit, Fetch, Fetched, List, Op, Outcome, Restore
-from holdfast.sync.engines.memory import MemoryEngine
-from holdfast.sync.testing import conformance
-from holdfast.sync.testing.faults import Passthrough
-from holdfast.testing.clock import SteppableWorld
-from holdfast.world import World
+from stateward.engines.memory.model import Model
+from stateward.ops import Commit, Fetch, Fetched, List, Op, Outcome, Restore
+from stateward.sync.engines.memory import MemoryEngine
+from stateward.sync.testing import conformance
+from stateward.sync.testing.faults import Passthrough
+from stateward.testing.clock import SteppableWorld
+from stateward.world import World
 
 CASES = [(name, case) for name, case in conformance.CASES if name.startswith("restoring.")]
 START = 1_700_000_000.0

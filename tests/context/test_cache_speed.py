@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 from servers.postgres import PostgresServer
 
-import holdfast.sync as holdfast
+import stateward.sync as stateward
 
 ROUNDS = 400
 
@@ -17,10 +17,10 @@ ROUNDS = 400
 def test_a_cached_load_of_an_unchanged_tail_is_cheaper() -> None:
     server = PostgresServer().start()
     try:
-        cache = holdfast.Cache()
+        cache = stateward.Cache()
         with (
-            holdfast.open(server.url) as plain,
-            holdfast.open(server.url, cache=cache) as cached,
+            stateward.open(server.url) as plain,
+            stateward.open(server.url, cache=cache) as cached,
         ):
             for number in range(20):
                 words = " ".join(f"word{(number * at) % 977}" for at in range(700))[:4000]

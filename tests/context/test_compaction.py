@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-import holdfast
-import holdfast.sync
+import stateward
+import stateward.sync
 
 Message = dict[str, Any]
 
@@ -36,8 +36,8 @@ async def test_closing_cancels_a_background_summary_and_gives_its_lease_back(
         await asyncio.Event().wait()
         raise AssertionError("nobody sets it")
 
-    slow = holdfast.Compaction(never, after=6, keep=2, background=True)
-    store = holdfast.open(url)
+    slow = stateward.Compaction(never, after=6, keep=2, background=True)
+    store = stateward.open(url)
     thread = store.thread("t")
     await thread.append(*turns(5))
     for _ in range(3):  # one is enough
@@ -45,8 +45,8 @@ async def test_closing_cancels_a_background_summary_and_gives_its_lease_back(
     await asyncio.wait_for(begun.wait(), 10)
     assert slow.counters.elsewhere == 0
     await asyncio.wait_for(store.close(), 10)
-    async with holdfast.open(url) as other:
-        summary = await other.thread("t").compact(holdfast.Compaction(words, after=6, keep=2))
+    async with stateward.open(url) as other:
+        summary = await other.thread("t").compact(stateward.Compaction(words, after=6, keep=2))
     assert summary is not None
     assert summary.upto == 8
 
@@ -59,15 +59,15 @@ def test_a_blocking_summary_in_the_background_does_not_hold_up_the_turn(tmp_path
         done.set()
         return "a summary"
 
-    compaction = holdfast.sync.Compaction(slow, after=6, keep=2, background=True)
-    with holdfast.sync.open(f"sqlite:///{tmp_path}/store.db") as store:
+    compaction = stateward.sync.Compaction(slow, after=6, keep=2, background=True)
+    with stateward.sync.open(f"sqlite:///{tmp_path}/store.db") as store:
         thread = store.thread("t")
         thread.append(*turns(5))
         assert thread.load(summarize=compaction).summary is None
         assert not done.is_set()
         go.set()
     assert done.is_set()  # closing waited for it
-    with holdfast.sync.open(f"sqlite:///{tmp_path}/store.db") as store:
+    with stateward.sync.open(f"sqlite:///{tmp_path}/store.db") as store:
         assert store.thread("t").load(summarize=compaction).summary == "a summary"
 
 
@@ -77,13 +77,13 @@ async def test_a_failed_summary_is_logged_without_content(
     def fails(previous: str | None, messages: list[Message]) -> str:
         raise TimeoutError("the model said: a secret")
 
-    async with holdfast.open(f"sqlite:///{tmp_path}/store.db") as store:
+    async with stateward.open(f"sqlite:///{tmp_path}/store.db") as store:
         thread = store.thread("t-9")
         await thread.append(*turns(5))
         with caplog.at_level(logging.WARNING):
-            await thread.load(summarize=holdfast.Compaction(fails, after=6, keep=2))
+            await thread.load(summarize=stateward.Compaction(fails, after=6, keep=2))
     (record,) = caplog.records
-    assert (record.name, record.message) == ("holdfast.summaries", "summary_failed")
+    assert (record.name, record.message) == ("stateward.summaries", "summary_failed")
     assert record.__dict__["error"] == "TimeoutError"
     assert record.__dict__["thread_id"] == "t-9"
     assert "secret" not in caplog.text

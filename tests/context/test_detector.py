@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import InvalidInput, sync
-from holdfast.context.repeats import Repeat, RepeatDetector
+import stateward
+from stateward import InvalidInput, sync
+from stateward.context.repeats import Repeat, RepeatDetector
 
 Message = dict[str, Any]
 
@@ -28,13 +28,13 @@ TALK = (QUESTION, ANSWER, says("assistant", "Thanks."), says("user", "Sure."), Q
 async def test_a_repeat_is_counted_logged_and_passed_on(caplog: pytest.LogCaptureFixture) -> None:
     passed: list[tuple[str, Repeat]] = []
     detector = RepeatDetector(on_repeat=lambda thread, repeat: passed.append((thread, repeat)))
-    async with holdfast.open("memory://", on_append=detector.appended) as store:
+    async with stateward.open("memory://", on_append=detector.appended) as store:
         for message in TALK:
             await store.thread("s-1").append(message)
     assert detector.counts == {"asked_again": 1}
     ((thread, repeat),) = passed
     assert (thread, repeat.kind, repeat.at, repeat.earlier) == ("s-1", "asked_again", 4, 0)
-    (record,) = [one for one in caplog.records if one.name == "holdfast.context"]
+    (record,) = [one for one in caplog.records if one.name == "stateward.context"]
     assert record.getMessage() == "context_break"
     fields = vars(record)
     assert {name: fields[name] for name in ("event", "thread_id", "kind", "at", "earlier")} == {
@@ -49,7 +49,7 @@ async def test_a_repeat_is_counted_logged_and_passed_on(caplog: pytest.LogCaptur
 async def test_the_log_has_nothing_of_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
     detector = RepeatDetector()
     detector.know("u-1", {"secret_address": "1 Hidden Lane"})
-    async with holdfast.open("memory://", on_append=detector.appended) as store:
+    async with stateward.open("memory://", on_append=detector.appended) as store:
         await store.thread("s-1", "u-1").append(*TALK, says("user", "I already told you: Hidden!"))
     assert sum(detector.counts.values()) >= 2
     said = " ".join(str(vars(record)) for record in caplog.records)
@@ -71,11 +71,11 @@ async def test_an_append_that_was_a_duplicate_does_not_count_twice(tmp_path: Pat
     def note(thread: str, user: str | None, messages: Any) -> None:
         seen.append((thread, user, len(messages)))
 
-    async with holdfast.open(f"sqlite:///{tmp_path}/agents.db", on_append=note) as store:
+    async with stateward.open(f"sqlite:///{tmp_path}/agents.db", on_append=note) as store:
         thread = store.thread("s-1", "u-1")
         for _ in range(3):
             await thread.append(QUESTION, ANSWER, key="k-1")
-        with pytest.raises(holdfast.StateConflictError):
+        with pytest.raises(stateward.StateConflictError):
             await thread.append(ANSWER, expect=0)
     assert seen == [("s-1", "u-1", 2)]
 
@@ -86,11 +86,11 @@ async def test_a_hook_that_fails_is_logged_and_the_append_stands(
     def fails(thread: str, user: str | None, messages: Any) -> None:
         raise RuntimeError("1 Hidden Lane")
 
-    async with holdfast.open("memory://", on_append=fails) as store:
+    async with stateward.open("memory://", on_append=fails) as store:
         appended = await store.thread("s-1").append(ANSWER)
         assert appended.status == "stored"
         assert (await store.thread("s-1").load()).messages == [ANSWER]
-    (record,) = [one for one in caplog.records if one.name == "holdfast.threads"]
+    (record,) = [one for one in caplog.records if one.name == "stateward.threads"]
     assert (record.levelno, vars(record)["error"]) == (logging.ERROR, "RuntimeError")
     assert "Hidden" not in str(vars(record))
 
@@ -101,7 +101,7 @@ async def _async_hook(thread: str, user: str | None, messages: Any) -> None: ...
 @pytest.mark.parametrize("hook", [_async_hook, "print", 7])
 def test_a_hook_that_cannot_be_called_is_refused_when_opening(hook: Any) -> None:
     with pytest.raises(InvalidInput, match="on_append="):
-        holdfast.open("memory://", on_append=hook)
+        stateward.open("memory://", on_append=hook)
     with pytest.raises(InvalidInput, match="on_append="):
         sync.open("memory://", on_append=hook)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from servers.postgres import PostgresServer
 
-import holdfast.sync
+import stateward.sync
 from context.workers import SUMMARISED_TURNS
 
 PROCESSES = 4
@@ -38,7 +38,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def race(task: str, url: str, folder: Path) -> list[dict[str, Any]]:
     """What each of the processes says at its end."""
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         store.thread("begun").append({"n": 0})  # the schema is there before they start
     racing = [
         subprocess.Popen(
@@ -67,7 +67,7 @@ def test_every_turn_is_summarised_once_by_whoever_comes_first(url: str, tmp_path
     made = sum(worker["made"] for worker in told)
     assert len(calls) == made > 5
     assert [worker["failed"] for worker in told] == [0] * PROCESSES
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         thread = store.thread("t")
         summary = thread.summary()
         assert summary is not None

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import InvalidInput
-from holdfast.context.repeats import Repeat, find_repeats, find_repeats_async, local_embed
-from holdfast.context.repeats.complaints import complains
+from stateward import InvalidInput
+from stateward.context.repeats import Repeat, find_repeats, find_repeats_async, local_embed
+from stateward.context.repeats.complaints import complains
 
 Message = dict[str, Any]
 
@@ -175,7 +175,7 @@ def test_a_question_that_brought_the_answer_is_no_repeat_of_it() -> None:
 
 
 def test_documents_of_a_context_count_with_their_values() -> None:
-    from holdfast import Document
+    from stateward import Document
 
     state = {"profile": Document({"email": "ana@example.org"}, 1)}
     found = find_repeats(talk("u: Hi", "a: What is your email?"), before=state)

@@ -10,10 +10,10 @@ import pytest
 
 from context.conversations import Maker
 from context.providers import VALIDATORS
-from holdfast.context.tokens import estimate
-from holdfast.context.tool_pairs import NO_TIES, Shape, are_plain, shape_of, ties
-from holdfast.context.window import Bounds, Conversation, Picked, system_messages, untied_window
-from holdfast.errors import WindowTooSmall
+from stateward.context.tokens import estimate
+from stateward.context.tool_pairs import NO_TIES, Shape, are_plain, shape_of, ties
+from stateward.context.window import Bounds, Conversation, Picked, system_messages, untied_window
+from stateward.errors import WindowTooSmall
 
 SHAPES = sorted(VALIDATORS)
 Messages = list[dict[str, Any]]

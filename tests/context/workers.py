@@ -8,7 +8,7 @@ import random
 import sys
 from typing import Any
 
-import holdfast.sync as holdfast
+import stateward.sync as stateward
 
 THREADS = ("a", "b")
 ROUNDS = 120
@@ -18,11 +18,11 @@ SUMMARISED_TURNS = 60
 def read_and_write(url: str, worker: int, folder: str) -> dict[str, Any]:
     """Write through one store or the other, and read all of it at once through the cached one."""
     chance = random.Random(worker)
-    cache = holdfast.Cache()
+    cache = stateward.Cache()
     versions = dict.fromkeys(THREADS, 0)
     seen: dict[str, int] = {}
     mine: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in THREADS}
-    with holdfast.open(url) as plain, holdfast.open(url, cache=cache) as cached:
+    with stateward.open(url) as plain, stateward.open(url, cache=cache) as cached:
         for number in range(ROUNDS):
             name = chance.choice(THREADS)
             write(plain if chance.random() < 0.6 else cached, name, worker, number, mine, chance)
@@ -43,7 +43,7 @@ def read_and_write(url: str, worker: int, folder: str) -> dict[str, Any]:
 
 
 def write(
-    store: holdfast.Store,
+    store: stateward.Store,
     name: str,
     worker: int,
     number: int,
@@ -73,8 +73,8 @@ def summarise(url: str, worker: int, folder: str) -> dict[str, Any]:
         os.write(calls, f"{json.dumps(line)}\n".encode())
         return "+".join([previous or "", *(m["content"] for m in messages)])
 
-    compaction = holdfast.Compaction(told, after=12, keep=4)
-    with holdfast.open(url) as store:
+    compaction = stateward.Compaction(told, after=12, keep=4)
+    with stateward.open(url) as store:
         thread = store.thread("t")
         for number in range(SUMMARISED_TURNS):
             thread.append(

@@ -10,12 +10,12 @@ import apsw
 import pytest
 
 from contract.walk import NOON, Walk
-from holdfast.engine import Engine
-from holdfast.engines.memory.engine import MemoryEngine
-from holdfast.engines.memory.model import Model
-from holdfast.engines.sqlite.engine import SqliteEngine
-from holdfast.engines.sqlite.file import File
-from holdfast.testing.clock import SteppableWorld
+from stateward.engine import Engine
+from stateward.engines.memory.engine import MemoryEngine
+from stateward.engines.memory.model import Model
+from stateward.engines.sqlite.engine import SqliteEngine
+from stateward.engines.sqlite.file import File
+from stateward.testing.clock import SteppableWorld
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from contract.walk import Replica, Walk, is_a, text, values
-from holdfast.ops import (
+from stateward.ops import (
     Append,
     Applied,
     Commit,

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from contract.walk import DAY, Walk, is_a, text
-from holdfast.engine import GRACE
-from holdfast.ops import (
+from stateward.engine import GRACE
+from stateward.ops import (
     Acquire,
     Append,
     Applied,

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from contract.walk import Replica, Walk, is_a, text, values
-from holdfast.ops import (
+from stateward.ops import (
     Append,
     Applied,
     Check,
@@ -37,7 +37,7 @@ from holdfast.ops import (
     Trim,
     Write,
 )
-from holdfast.world import World
+from stateward.world import World
 
 THREAD = Entity("shop", "checkpoints", "t-1")
 Range = tuple[int, int]  # the first and the last number of entries in the log

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from contract.walk import DAY, Walk, is_a, text
-from holdfast.ops import (
+from stateward.ops import (
     Absent,
     Acquire,
     Append,

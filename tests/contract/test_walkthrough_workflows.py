@@ -11,8 +11,8 @@ import json
 from typing import Any
 
 from contract.walk import Replica, Walk, is_a, text, values
-from holdfast.engine import GRACE
-from holdfast.ops import (
+from stateward.engine import GRACE
+from stateward.ops import (
     Absent,
     Acquire,
     Append,

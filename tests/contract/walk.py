@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from holdfast.engine import Engine
-from holdfast.ops import Entity, Fetch, Fetched, List, Listed, Log, Op, Outcome, Sweep, Swept
-from holdfast.testing.clock import SteppableWorld
+from stateward.engine import Engine
+from stateward.ops import Entity, Fetch, Fetched, List, Listed, Log, Op, Outcome, Sweep, Swept
+from stateward.testing.clock import SteppableWorld
 
 T = TypeVar("T")
 

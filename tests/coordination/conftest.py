@@ -21,10 +21,10 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def url(path: Path) -> Iterator[str]:
-    """The store's URL; after the test nothing of Holdfast is still running."""
+    """The store's URL; after the test nothing of Stateward is still running."""
     yield f"sqlite:///{path}?durability=relaxed"  # a slow disk must not cost a lease
     names = [thread.name for thread in threading.enumerate()]
-    assert not [name for name in names if name.startswith("holdfast")]
+    assert not [name for name in names if name.startswith("stateward")]
 
 
 @pytest.fixture

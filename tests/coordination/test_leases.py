@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-import holdfast
-import holdfast.sync
+import stateward
+import stateward.sync
 from coordination.conftest import Stall
 from coordination.loops import on_every_loop, while_the_machine_runs
-from holdfast import LeaseHeld, LeaseLost, Policy, StoreUnavailable
-from holdfast.engines.memory.engine import MemoryEngine
-from holdfast.engines.memory.model import Model
-from holdfast.ops import Op, Outcome
-from holdfast.registry import create_engine, parse
-from holdfast.store import Store
-from holdfast.testing.clock import SteppableWorld
-from holdfast.testing.faults import FaultyStore, Passthrough, open_faulty
-from holdfast.world import World
+from stateward import LeaseHeld, LeaseLost, Policy, StoreUnavailable
+from stateward.engines.memory.engine import MemoryEngine
+from stateward.engines.memory.model import Model
+from stateward.ops import Op, Outcome
+from stateward.registry import create_engine, parse
+from stateward.store import Store
+from stateward.testing.clock import SteppableWorld
+from stateward.testing.faults import FaultyStore, Passthrough, open_faulty
+from stateward.world import World
 
 SHORT = 0.3  # a ttl that is over soon
 LONG = 600.0  # a ttl that nobody could wait for
@@ -60,7 +60,7 @@ async def is_free(store: Store, name: str = "it") -> bool:
 
 @on_every_loop
 async def test_a_block_ends_with_lease_lost_when_its_lease_cannot_be_renewed(url: str) -> None:
-    async with faulty(url) as store, holdfast.open(url) as other:
+    async with faulty(url) as store, stateward.open(url) as other:
         begun = time.monotonic()
         with pytest.raises(LeaseLost) as caught:
             async with store.lock("it", ttl=SHORT) as lease:
@@ -101,7 +101,7 @@ async def test_a_block_ends_soon_after_its_lease_was_taken_over() -> None:
 
 @on_every_loop
 async def test_the_leader_of_a_deleted_thread_is_told(url: str) -> None:
-    async with holdfast.open(url) as store, holdfast.open(url) as other:
+    async with stateward.open(url) as store, stateward.open(url) as other:
         with pytest.raises(LeaseLost):
             async with store.thread("t").lead(ttl=SHORT) as lease:
                 await other.thread("t").append({"n": 1})
@@ -140,7 +140,7 @@ async def test_the_block_s_own_error_is_not_hidden_by_a_later_loss(url: str) -> 
 async def test_only_the_block_of_the_lost_lease_ends(url: str) -> None:
     async with (
         faulty(url) as store,
-        holdfast.open(url) as sound,
+        stateward.open(url) as sound,
         sound.lock("outer", ttl=LONG) as outer,
     ):
         with pytest.raises(LeaseLost):
@@ -169,7 +169,7 @@ async def test_leases_lost_together_end_their_blocks_once(url: str) -> None:
 
 @on_every_loop
 async def test_a_task_whose_lease_is_lost_is_left_to_others(url: str) -> None:
-    async with faulty(url) as store, holdfast.open(url) as other:
+    async with faulty(url) as store, stateward.open(url) as other:
         ran: list[str] = []
 
         async def slow() -> str:
@@ -191,7 +191,7 @@ async def test_a_task_whose_lease_is_lost_is_left_to_others(url: str) -> None:
 
 @on_every_loop
 async def test_a_workflow_whose_lease_is_lost_stays_active(url: str) -> None:
-    async with faulty(url) as store, holdfast.open(url) as other:
+    async with faulty(url) as store, stateward.open(url) as other:
         made: list[str] = []
         with pytest.raises(LeaseLost):
             async with store.workflow("w", kind="k", ttl=SHORT) as run:
@@ -226,7 +226,7 @@ async def run_over(store: FaultyStore, made: list[str]) -> None:
 
 @on_every_loop
 async def test_cancellation_from_outside_stays_cancellation(url: str) -> None:
-    async with holdfast.open(url) as store, holdfast.open(url) as other:
+    async with stateward.open(url) as store, stateward.open(url) as other:
         entered = asyncio.Event()
 
         async def hold() -> None:
@@ -263,7 +263,7 @@ async def test_cancellation_from_outside_wins_over_a_loss_at_the_same_time(url: 
 
 @on_every_loop
 async def test_timeouts_around_and_inside_a_lock_are_their_own(url: str) -> None:
-    async with holdfast.open(url) as store:
+    async with stateward.open(url) as store:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05), store.lock("it", ttl=LONG):
                 await for_ever()
@@ -278,7 +278,7 @@ async def test_timeouts_around_and_inside_a_lock_are_their_own(url: str) -> None
 
 @on_every_loop
 async def test_a_cancelled_task_or_workflow_goes_to_others_at_once(url: str) -> None:
-    async with holdfast.open(url) as store, holdfast.open(url) as other:
+    async with stateward.open(url) as store, stateward.open(url) as other:
         running = asyncio.Event()
         made: list[str] = []
 
@@ -352,7 +352,7 @@ async def take_at_once(store: Store, what: str) -> None:
 @pytest.mark.parametrize("what", ["lock", "lead", "task", "workflow"])
 @on_every_loop
 async def test_a_waiter_cancelled_while_it_waits_leaves_nothing_behind(url: str, what: str) -> None:
-    async with holdfast.open(url) as store, holdfast.open(url) as other:
+    async with stateward.open(url) as store, stateward.open(url) as other:
         entered, leave = asyncio.Event(), asyncio.Event()
 
         async def hold() -> None:
@@ -397,7 +397,7 @@ async def test_a_waiter_cancelled_while_it_waits_leaves_nothing_behind(url: str,
 async def test_a_waiter_cancelled_while_it_is_being_granted_leaves_nothing_behind(
     url: str, stall: Stall, what: str
 ) -> None:
-    async with holdfast.open(url) as store, holdfast.open(url) as other:
+    async with stateward.open(url) as store, stateward.open(url) as other:
         await store.user("u").put({"n": 1})  # the store is open
         with stall():
             waiter = asyncio.create_task(waits(store)[what]())  # type: ignore[arg-type]
@@ -415,7 +415,7 @@ async def test_a_waiter_cancelled_while_it_is_being_granted_leaves_nothing_behin
 @on_every_loop
 async def test_a_loop_that_hangs_for_a_while_keeps_its_lease(url: str) -> None:
     ttl = 1.0
-    async with holdfast.open(url) as store, store.lock("it", ttl=ttl) as lease:
+    async with stateward.open(url) as store, store.lock("it", ttl=ttl) as lease:
         time.sleep(1.5 * ttl)  # renewed meanwhile, beside the loop  # noqa: ASYNC251
         lease.check()
         for _ in range(10):
@@ -430,7 +430,7 @@ async def test_a_loop_that_hangs_for_long_is_succeeded(url: str) -> None:
     written, asked = threading.Event(), threading.Event()
 
     def succeed() -> None:
-        with holdfast.sync.open(url) as other:
+        with stateward.sync.open(url) as other:
             asked.set()
             with other.thread("t").lead(ttl=LONG) as lease:
                 taken["at"], taken["token"] = time.monotonic(), lease.token
@@ -438,7 +438,7 @@ async def test_a_loop_that_hangs_for_long_is_succeeded(url: str) -> None:
                 written.set()
 
     successor = threading.Thread(target=succeed)
-    async with holdfast.open(url) as store:
+    async with stateward.open(url) as store:
         with pytest.raises(LeaseLost):
             async with store.thread("t").lead(ttl=SHORT) as lease:
                 successor.start()
@@ -466,7 +466,7 @@ async def test_an_outage_shorter_than_the_ttl_does_not_lose_the_lease(url: str) 
     ttl = 2.0
     async with (
         faulty(url) as store,
-        holdfast.open(url) as other,
+        stateward.open(url) as other,
         store.lock("it", ttl=ttl) as lease,
     ):
         begun = time.monotonic()
@@ -481,7 +481,7 @@ async def test_an_outage_shorter_than_the_ttl_does_not_lose_the_lease(url: str) 
 @on_every_loop
 async def test_an_outage_longer_than_the_ttl_loses_the_lease_in_time(url: str) -> None:
     """The holder stops before anybody else can begin."""
-    async with faulty(url) as store, holdfast.open(url) as other:
+    async with faulty(url) as store, stateward.open(url) as other:
         ended: list[float] = []
 
         async def hold() -> None:
@@ -525,7 +525,7 @@ async def test_a_long_queue_of_writes_costs_no_lease(url: str) -> None:
     engine = Clogged(create_engine(parse(url), world))
     async with (
         Store(engine, world=world) as store,
-        holdfast.open(url) as other,
+        stateward.open(url) as other,
         store.lock("it", ttl=ttl) as lease,
     ):
         engine.queue = asyncio.Event()
@@ -544,7 +544,7 @@ async def test_a_long_queue_of_writes_costs_no_lease(url: str) -> None:
 
 @on_every_loop
 async def test_closing_gives_every_lease_back_at_once(url: str) -> None:
-    store, entered = holdfast.open(url), asyncio.Barrier(6)
+    store, entered = stateward.open(url), asyncio.Barrier(6)
     made: list[str] = []
 
     async def hold(lock: Any) -> None:
@@ -569,7 +569,7 @@ async def test_closing_gives_every_lease_back_at_once(url: str) -> None:
         asyncio.create_task(drive()),
     ]
     await entered.wait()
-    async with holdfast.open(url) as other:
+    async with stateward.open(url) as other:
         assert not await is_free(other, "a")
         await store.close()
         async with (
@@ -611,7 +611,7 @@ async def test_closing_works_though_the_store_cannot_be_told(url: str) -> None:
         assert outage.fired
     with pytest.raises(LeaseLost):
         await holder
-    async with holdfast.open(url) as other:
+    async with stateward.open(url) as other:
         await until(lambda: is_free(other))  # its ttl does it
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-import holdfast.sync
+import stateward.sync
 from coordination.loops import while_the_machine_runs
-from holdfast import LeaseHeld, LeaseLost, Policy, StoreUnavailable
-from holdfast.engines.memory.model import Model
-from holdfast.sync.engines.memory import MemoryEngine
-from holdfast.sync.store import Store
-from holdfast.sync.testing.faults import FaultyStore, open_faulty
-from holdfast.testing.clock import SteppableWorld
+from stateward import LeaseHeld, LeaseLost, Policy, StoreUnavailable
+from stateward.engines.memory.model import Model
+from stateward.sync.engines.memory import MemoryEngine
+from stateward.sync.store import Store
+from stateward.sync.testing.faults import FaultyStore, open_faulty
+from stateward.testing.clock import SteppableWorld
 
 SHORT = 0.3  # a ttl that is over soon
 LONG = 600.0  # a ttl that nobody could wait for
@@ -77,7 +77,7 @@ def calls(store: Store) -> list[Callable[[], Any]]:
 
 
 def test_a_lost_lease_is_raised_at_its_check_and_at_every_call(url: str) -> None:
-    with faulty(url) as store, holdfast.sync.open(url) as other:
+    with faulty(url) as store, stateward.sync.open(url) as other:
         with pytest.raises(LeaseLost), store.lock("it", ttl=SHORT) as lease:
             with store.faults.unavailable() as outage:
                 until(lambda: is_lost(lease))
@@ -133,7 +133,7 @@ def test_other_threads_are_not_told_of_a_lease_they_do_not_hold(url: str) -> Non
 
 
 def test_what_is_held_inside_a_lost_lease_is_given_back_at_once(url: str) -> None:
-    with faulty(url) as store, holdfast.sync.open(url) as other:
+    with faulty(url) as store, stateward.sync.open(url) as other:
         with (
             pytest.raises(LeaseLost),
             store.lock("outer", ttl=SHORT) as outer,
@@ -147,7 +147,7 @@ def test_what_is_held_inside_a_lost_lease_is_given_back_at_once(url: str) -> Non
 
 
 def test_a_superseded_holder_cannot_write(url: str) -> None:
-    with faulty(url) as store, holdfast.sync.open(url) as other:
+    with faulty(url) as store, stateward.sync.open(url) as other:
         thread = store.thread("t")
 
         def write_late(stale: Any) -> None:
@@ -169,7 +169,7 @@ def succeed(other: Store) -> None:
 
 
 def test_a_task_whose_lease_is_lost_is_left_to_others(url: str) -> None:
-    with faulty(url) as store, holdfast.sync.open(url) as other:
+    with faulty(url) as store, stateward.sync.open(url) as other:
         ran: list[str] = []
 
         def slow() -> str:
@@ -190,7 +190,7 @@ def test_a_task_whose_lease_is_lost_is_left_to_others(url: str) -> None:
 
 
 def test_a_workflow_whose_lease_is_lost_stays_active(url: str) -> None:
-    with faulty(url) as store, holdfast.sync.open(url) as other:
+    with faulty(url) as store, stateward.sync.open(url) as other:
         made: list[str] = []
         with pytest.raises(LeaseLost), store.workflow("w", kind="k", ttl=SHORT) as run:
             run.step("one", made.append, "one")
@@ -211,8 +211,8 @@ def test_a_workflow_whose_lease_is_lost_stays_active(url: str) -> None:
 @while_the_machine_runs
 def test_a_busy_thread_keeps_its_lease(url: str) -> None:
     with (
-        holdfast.sync.open(url) as store,
-        holdfast.sync.open(url) as other,
+        stateward.sync.open(url) as store,
+        stateward.sync.open(url) as other,
         store.lock("it", ttl=0.7) as lease,
     ):
         time.sleep(1.8)  # nobody asks whether a thread makes progress, only whether it lives
@@ -221,7 +221,7 @@ def test_a_busy_thread_keeps_its_lease(url: str) -> None:
 
 
 def test_the_lease_of_a_thread_that_ended_is_not_renewed(url: str) -> None:
-    with holdfast.sync.open(url) as store, holdfast.sync.open(url) as other:
+    with stateward.sync.open(url) as store, stateward.sync.open(url) as other:
         tokens: list[int] = []
 
         def enter_and_die() -> None:
@@ -239,7 +239,7 @@ def test_an_outage_shorter_than_the_ttl_does_not_lose_the_lease(url: str) -> Non
     ttl = 2.0
     with (
         faulty(url) as store,
-        holdfast.sync.open(url) as other,
+        stateward.sync.open(url) as other,
         store.lock("it", ttl=ttl) as lease,
     ):
         begun = time.monotonic()
@@ -251,7 +251,7 @@ def test_an_outage_shorter_than_the_ttl_does_not_lose_the_lease(url: str) -> Non
 
 
 def test_a_block_that_fails_gives_its_lease_back(url: str) -> None:
-    with holdfast.sync.open(url) as store, holdfast.sync.open(url) as other:
+    with stateward.sync.open(url) as store, stateward.sync.open(url) as other:
         for error in (ZeroDivisionError, KeyboardInterrupt, SystemExit):
             with pytest.raises(error), store.lock("it", ttl=LONG):
                 raise error
@@ -274,7 +274,7 @@ def test_a_block_that_fails_gives_its_lease_back(url: str) -> None:
 
 
 def test_closing_gives_every_lease_back_at_once_and_tells_the_holders(url: str) -> None:
-    store = holdfast.sync.open(url)
+    store = stateward.sync.open(url)
     entered, closed = threading.Barrier(5), threading.Event()
     errors: list[type[BaseException]] = []
 
@@ -307,7 +307,7 @@ def test_closing_gives_every_lease_back_at_once_and_tells_the_holders(url: str) 
     for thread in threads:
         thread.start()
     entered.wait(60)
-    with holdfast.sync.open(url) as other:
+    with stateward.sync.open(url) as other:
         assert not is_free(other, "a")
         store.close()
         with other.lock("a", wait=0), other.elect("b", wait=0), other.thread("c").lead(wait=0):
@@ -328,5 +328,5 @@ def test_closing_works_though_the_store_cannot_be_told(url: str) -> None:
         with store.faults.unavailable() as outage:
             store.close()
         assert outage.fired
-    with holdfast.sync.open(url) as other:
+    with stateward.sync.open(url) as other:
         until(lambda: is_free(other))  # its ttl does it

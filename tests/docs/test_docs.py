@@ -32,18 +32,18 @@ from pages import (
     script,
 )
 
-import holdfast
-from holdfast import backup, cli, codec, engine, errors
-from holdfast.context.repeats import Repeat, RepeatDetector, find_repeats, find_repeats_async
-from holdfast.integrations.langgraph import HoldfastSaver, HoldfastStore
-from holdfast.registry import ENGINES, SYNC_ENGINES, create_engine, parse
-from holdfast.state.documents import DocumentHandle
-from holdfast.state.journals import Journal
-from holdfast.state.runs import Run
-from holdfast.state.threads import Thread
-from holdfast.state.users import Shared, User
-from holdfast.state.workflows import Workflow
-from holdfast.world import World
+import stateward
+from stateward import backup, cli, codec, engine, errors
+from stateward.context.repeats import Repeat, RepeatDetector, find_repeats, find_repeats_async
+from stateward.integrations.langgraph import StatewardSaver, StatewardStore
+from stateward.registry import ENGINES, SYNC_ENGINES, create_engine, parse
+from stateward.state.documents import DocumentHandle
+from stateward.state.journals import Journal
+from stateward.state.runs import Run
+from stateward.state.threads import Thread
+from stateward.state.users import Shared, User
+from stateward.state.workflows import Workflow
+from stateward.world import World
 
 REFERENCE = DOCS / "reference"
 CONFIG = """\
@@ -55,7 +55,7 @@ filterwarnings = error
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    env = {name: value for name, value in os.environ.items() if name != "HOLDFAST_URL"}
+    env = {name: value for name, value in os.environ.items() if name != "STATEWARD_URL"}
     ran = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
     return ran.stdout
@@ -108,8 +108,8 @@ def test_an_engine_is_found_by_the_entry_point_that_the_page_shows(tmp_path: Pat
     engine_alone = blocks(page, "python")[0].text
     (tmp_path / "counting.py").write_text(engine_alone, "utf-8")
     code = (
-        "import asyncio, holdfast\n"
-        "store = holdfast.open('counting://')\n"
+        "import asyncio, stateward\n"
+        "store = stateward.open('counting://')\n"
         "print(asyncio.run(store.health()).ok, store._scope.stack.engine.asked)"
     )
     assert run(sys.executable, "-W", "error", "-c", code, cwd=tmp_path) == "True 1\n"
@@ -122,8 +122,8 @@ def test_the_demo_proves_what_it_says(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_holdfast_command_shown_is_one_that_exists() -> None:
-    shown = [(page, words) for page in all_markdown() for words in commands(page, "holdfast")]
+def test_every_stateward_command_shown_is_one_that_exists() -> None:
+    shown = [(page, words) for page in all_markdown() for words in commands(page, "stateward")]
     assert len(shown) >= 5
     for page, words in shown:
         if "--version" in words or "--help" in words:
@@ -131,7 +131,7 @@ def test_every_holdfast_command_shown_is_one_that_exists() -> None:
         try:
             cli._parser(words).parse_args(words)
         except SystemExit:
-            pytest.fail(f"{name_of(page)} shows: holdfast {' '.join(words)}")
+            pytest.fail(f"{name_of(page)} shows: stateward {' '.join(words)}")
 
 
 def test_every_make_command_shown_is_a_target_of_the_makefile() -> None:
@@ -159,7 +159,7 @@ def members(kind: type[Any]) -> list[str]:
     return [name for name, _ in inspect.getmembers(kind) if not name.startswith("_")]
 
 
-@pytest.mark.parametrize("name", [n for n in holdfast.__all__ if n != "open"])
+@pytest.mark.parametrize("name", [n for n in stateward.__all__ if n != "open"])
 def test_every_public_name_is_in_the_reference(name: str) -> None:
     assert named(name, reference())
 
@@ -168,18 +168,18 @@ def test_every_error_has_its_own_heading() -> None:
     kinds = [
         name
         for name, kind in vars(errors).items()
-        if inspect.isclass(kind) and issubclass(kind, errors.HoldfastError)
+        if inspect.isclass(kind) and issubclass(kind, errors.StatewardError)
     ]
     assert len(kinds) >= 14
     headings = re.findall(r"^#+ `(\w+)`$", read(REFERENCE / "errors.md"), re.MULTILINE)
     assert sorted(headings) == sorted(kinds)
-    assert set(kinds) <= set(holdfast.__all__)
+    assert set(kinds) <= set(stateward.__all__)
 
 
 @pytest.mark.parametrize(
     ("page", "kind"),
     [
-        ("store.md", holdfast.Store),
+        ("store.md", stateward.Store),
         ("threads.md", Thread),
         ("documents.md", DocumentHandle),
         ("documents.md", User),
@@ -188,8 +188,8 @@ def test_every_error_has_its_own_heading() -> None:
         ("coordination.md", Workflow),
         ("coordination.md", Journal),
         ("repeats.md", RepeatDetector),
-        ("langgraph.md", HoldfastSaver),
-        ("langgraph.md", HoldfastStore),
+        ("langgraph.md", StatewardSaver),
+        ("langgraph.md", StatewardStore),
     ],
 )
 def test_every_method_and_every_argument_is_in_the_reference(page: str, kind: type[Any]) -> None:
@@ -215,7 +215,7 @@ def test_every_function_of_backups_is_in_the_reference() -> None:
 
 
 def test_every_argument_of_open_is_in_the_reference() -> None:
-    for argument in inspect.signature(holdfast.open).parameters:
+    for argument in inspect.signature(stateward.open).parameters:
         assert named(argument, read(REFERENCE / "store.md")), argument
 
 
@@ -230,8 +230,8 @@ def test_every_way_to_find_repeats_is_in_the_reference(function: Any) -> None:
     "kind",
     [
         kind
-        for name in holdfast.__all__
-        if inspect.isclass(kind := getattr(holdfast, name)) and issubclass(kind, msgspec.Struct)
+        for name in stateward.__all__
+        if inspect.isclass(kind := getattr(stateward, name)) and issubclass(kind, msgspec.Struct)
     ],
 )
 def test_every_field_of_a_record_is_in_the_reference(kind: type[msgspec.Struct]) -> None:
@@ -243,9 +243,9 @@ def test_every_field_of_a_record_is_in_the_reference(kind: type[msgspec.Struct])
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_every_command_and_option_is_in_the_reference(command: str) -> None:
-    _, _, section = read(REFERENCE / "cli.md").partition(f"\n## `holdfast {command}")
+    _, _, section = read(REFERENCE / "cli.md").partition(f"\n## `stateward {command}")
     section = section.partition("\n## ")[0]
-    assert section, f"no section for holdfast {command}"
+    assert section, f"no section for stateward {command}"
     parser = cli._parser([command])
     for action in _sub_parser(parser, command)._actions:
         for option in action.option_strings:
@@ -281,7 +281,7 @@ def asked(scheme: str, query: str, before: str) -> list[str]:
     """The words that the refusal of a wrong option lists."""
     try:
         create_engine(parse(f"{scheme}:///agents.db?{query}"), World())
-    except holdfast.InvalidInput as error:
+    except stateward.InvalidInput as error:
         _, _, words = str(error).partition(before)
     else:
         return []  # an option that takes any value
@@ -290,8 +290,8 @@ def asked(scheme: str, query: str, before: str) -> list[str]:
 
 def test_every_limit_is_in_the_reference_with_its_value() -> None:
     text = read(REFERENCE / "limits.md")
-    limits, policy = holdfast.Limits(), holdfast.Policy()
-    spill, alarm = holdfast.Spill(), holdfast.Alarm()
+    limits, policy = stateward.Limits(), stateward.Policy()
+    spill, alarm = stateward.Spill(), stateward.Alarm()
     values = {
         "Limits.message": f"{limits.message:,}",
         "Limits.commit": f"{limits.commit:,}",
@@ -318,16 +318,16 @@ def test_every_limit_is_in_the_reference_with_its_value() -> None:
         assert "." not in name or named(name, text)
 
 
-@pytest.mark.parametrize("fixture", ["holdfast_store", "holdfast_sync_store", "holdfast_clock"])
+@pytest.mark.parametrize("fixture", ["stateward_store", "stateward_sync_store", "stateward_clock"])
 def test_every_pytest_fixture_is_in_the_documentation(fixture: str) -> None:
     assert named(fixture, read(DOCS / "how-to" / "test-your-agent.md"))
 
 
 def test_every_public_name_has_the_same_twin() -> None:
-    """What the pages say of `holdfast` they say of `holdfast.sync` too."""
-    from holdfast import sync
+    """What the pages say of `stateward` they say of `stateward.sync` too."""
+    from stateward import sync
 
-    assert sync.__all__ == holdfast.__all__
+    assert sync.__all__ == stateward.__all__
 
 
 # --- it hangs together ------------------------------------------------------------------
@@ -366,7 +366,7 @@ def test_every_marked_block_has_a_mark_that_is_known() -> None:
 
 def test_the_finding_on_a_framework_names_the_versions_that_the_tests_use() -> None:
     """Another version may do better: tools/framework_finding.py has to be run again."""
-    (finding,) = [b.text for b in blocks(README, "text") if "holdfast audit langgraph" in b.text]
+    (finding,) = [b.text for b in blocks(README, "text") if "stateward audit langgraph" in b.text]
     pinned = dict(
         line.split("==") for line in read(ROOT / "constraints.txt").splitlines() if "==" in line
     )

@@ -16,11 +16,11 @@ from faststream import AckPolicy
 from faststream.redis import RedisBroker, StreamSub
 from servers.redis import RedisServer
 
-import holdfast
-import holdfast.sync
+import stateward
+import stateward.sync
 from frameworks.conftest import Start
-from holdfast import InvalidInput, StoreMisused
-from holdfast.integrations.faststream import HoldfastMiddleware, step
+from stateward import InvalidInput, StoreMisused
+from stateward.integrations.faststream import StatewardMiddleware, step
 
 PATIENT = 20.0
 
@@ -61,8 +61,8 @@ async def test_a_message_that_is_published_twice_is_handled_once(
         ran.append(order["id"])
         return {"receipt": order["id"]}
 
-    async with holdfast.open(url) as store:
-        once = HoldfastMiddleware(store, "billing", user=lambda message: message.headers["user"])
+    async with stateward.open(url) as store:
+        once = StatewardMiddleware(store, "billing", user=lambda message: message.headers["user"])
         async with consuming(redis_server, bill, once) as broker:
             for id in ("1", "2", "1"):
                 headers = {"message_id": id, "user": "u-42"}
@@ -112,7 +112,7 @@ async def test_steps_that_were_done_are_not_done_again(
     async def bill(order: str) -> str:
         async def charge() -> str:
             happened.append("charged")
-            return holdfast.idempotency_key()
+            return stateward.idempotency_key()
 
         key = await step("charge", charge)
         happened.append("tried")
@@ -122,8 +122,8 @@ async def test_steps_that_were_done_are_not_done_again(
         assert isinstance(key, str)
         return key
 
-    async with holdfast.open(server.url) as store:
-        once = HoldfastMiddleware(store, "billing", id=lambda message: "o-1")
+    async with stateward.open(server.url) as store:
+        once = StatewardMiddleware(store, "billing", id=lambda message: "o-1")
         policy = AckPolicy.ACK
         async with consuming(server, bill, once, ack_policy=policy) as broker:
             for _ in range(4):
@@ -139,10 +139,10 @@ async def test_a_message_that_failed_for_good_is_acknowledged_and_kept_for_a_per
 
     async def refuse(order: str) -> None:
         tries.append(order)
-        raise holdfast.Permanent("the card has expired")
+        raise stateward.Permanent("the card has expired")
 
-    async with holdfast.open(server.url) as store:
-        once = HoldfastMiddleware(store, "billing", id=lambda message: "o-1")
+    async with stateward.open(server.url) as store:
+        once = StatewardMiddleware(store, "billing", id=lambda message: "o-1")
         async with consuming(server, refuse, once, ack_policy=AckPolicy.ACK) as broker:
             for _ in range(2):
                 await broker.publish("o-1", stream="orders")
@@ -161,7 +161,7 @@ async def test_a_list_without_ids_is_refused(
 ) -> None:
     failed: list[BaseException] = []
 
-    class Listening(HoldfastMiddleware):
+    class Listening(StatewardMiddleware):
         async def _handle(self, call_next: Any, message: Any) -> Any:
             try:
                 return await super()._handle(call_next, message)
@@ -171,7 +171,7 @@ async def test_a_list_without_ids_is_refused(
     async def bill(order: str) -> None:
         pytest.fail("handled")
 
-    async with holdfast.open(server.url) as store:
+    async with stateward.open(server.url) as store:
         once = Listening(store, "billing")
         broker = RedisBroker(server.url, middlewares=[once], logger=None)
         broker.subscriber(list="orders")(bill)
@@ -185,7 +185,7 @@ async def test_a_list_without_ids_is_refused(
 async def test_misuse_is_said_in_words(file: str) -> None:
     with pytest.raises(StoreMisused, match="only inside a handler"):
         await step("charge", lambda: 1)
-    with pytest.raises(InvalidInput, match=r"holdfast\.open"):
-        HoldfastMiddleware(holdfast.sync.open(file), "billing")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"stateward\.open"):
+        StatewardMiddleware(stateward.sync.open(file), "billing")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="name of a consumer"):
-        HoldfastMiddleware(holdfast.open(file), "")
+        StatewardMiddleware(stateward.open(file), "")

@@ -1,4 +1,4 @@
-"""`HoldfastSessionService` under the runner of Google's ADK."""
+"""`StatewardSessionService` under the runner of Google's ADK."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 from servers.redis import RedisServer
 
-import holdfast
-import holdfast.sync
+import stateward
+import stateward.sync
 from frameworks.adk_model import APP, Scripted, ask, texts, waiter
 from frameworks.conftest import Start
-from holdfast import StoreUnavailable
-from holdfast.integrations.google_adk import HoldfastSessionService, register_schemes
+from stateward import StoreUnavailable
+from stateward.integrations.google_adk import StatewardSessionService, register_schemes
 
 ME = {"app_name": APP, "user_id": "u-42"}
 MINE = {**ME, "session_id": "s-1"}
@@ -36,8 +36,8 @@ def an_event(text: str, **state: Any) -> Event:
 
 async def test_a_tool_call_in_one_process_is_remembered_in_the_next(url: str, start: Start) -> None:
     assert start("adk_turn", url).finish() == ['"Here it is."']
-    async with holdfast.open(url) as store:
-        service = HoldfastSessionService(store)
+    async with stateward.open(url) as store:
+        service = StatewardSessionService(store)
         runner = waiter(service, "It was medium rare.")
         assert await ask(runner, "How was it done?") == "It was medium rare."
         model = runner.agent.model
@@ -54,8 +54,8 @@ async def test_a_tool_call_in_one_process_is_remembered_in_the_next(url: str, st
 
 
 async def test_state_is_shared_by_a_users_sessions_and_by_an_applications_users(url: str) -> None:
-    async with holdfast.open(url) as store:
-        service = HoldfastSessionService(store)
+    async with stateward.open(url) as store:
+        service = StatewardSessionService(store)
         one = await service.create_session(
             **MINE, state={"own": 1, "user:name": "Noor", "app:open": True, "temp:x": 1}
         )
@@ -78,8 +78,8 @@ async def test_state_is_shared_by_a_users_sessions_and_by_an_applications_users(
 
 
 async def test_sessions_are_listed_with_their_state_and_without_events(url: str) -> None:
-    async with holdfast.open(url) as store:
-        service = HoldfastSessionService(store)
+    async with stateward.open(url) as store:
+        service = StatewardSessionService(store)
         await store.thread(f"{APP}/u-42/no session", user="u-42").append({"role": "user"})
         for user, session in (("u-42", "a"), ("u-42", "b"), ("u-4", "2/c"), ("u/4", "%2Fd")):
             await service.create_session(app_name=APP, user_id=user, session_id=session)
@@ -96,8 +96,8 @@ async def test_sessions_are_listed_with_their_state_and_without_events(url: str)
 
 
 async def test_events_may_be_bounded(url: str) -> None:
-    async with holdfast.open(url) as store:
-        service = HoldfastSessionService(store)
+    async with stateward.open(url) as store:
+        service = StatewardSessionService(store)
         session = await service.create_session(**MINE)
         for number in range(250):  # more than a page
             await service.append_event(session, an_event(str(number)))
@@ -114,8 +114,8 @@ async def test_events_may_be_bounded(url: str) -> None:
 
 
 async def test_what_exists_or_is_missing_is_said_so(url: str) -> None:
-    async with holdfast.open(url) as store:
-        service = HoldfastSessionService(store)
+    async with stateward.open(url) as store:
+        service = StatewardSessionService(store)
         session = await service.create_session(**MINE)
         with pytest.raises(AlreadyExistsError):
             await service.create_session(**MINE)
@@ -128,10 +128,10 @@ async def test_what_exists_or_is_missing_is_said_so(url: str) -> None:
 
 
 async def test_a_run_that_was_overtaken_raises_and_its_event_is_not_stored(url: str) -> None:
-    async with holdfast.open(url) as one, holdfast.open(url) as other:
-        service = HoldfastSessionService(one)
+    async with stateward.open(url) as one, stateward.open(url) as other:
+        service = StatewardSessionService(one)
         slow = await service.create_session(**MINE)
-        await ask(waiter(HoldfastSessionService(other), "fast"), "b")
+        await ask(waiter(StatewardSessionService(other), "fast"), "b")
         for _ in range(2):
             with pytest.raises(StaleSessionError):
                 await service.append_event(slow, an_event("a", own=1))
@@ -142,8 +142,8 @@ async def test_a_run_that_was_overtaken_raises_and_its_event_is_not_stored(url: 
 
 
 async def test_an_event_that_is_delivered_again_is_stored_once(url: str) -> None:
-    async with holdfast.open(url) as store:
-        service = HoldfastSessionService(store)
+    async with stateward.open(url) as store:
+        service = StatewardSessionService(store)
         await service.create_session(**MINE)
         event = an_event("hi", own=1)
         for _ in range(2):
@@ -161,8 +161,8 @@ async def test_what_is_stored_is_redacted_and_told_to_the_hook(file: str) -> Non
     def hook(thread: str, user: str | None, messages: Any) -> None:
         told.append(f"{thread} of {user}: {messages[0]['content']['parts'][0]['text']}")
 
-    async with holdfast.open(file, redact=redact, on_append=hook) as store:
-        service = HoldfastSessionService(store)
+    async with stateward.open(file, redact=redact, on_append=hook) as store:
+        service = StatewardSessionService(store)
         session = await service.create_session(**MINE)
         await service.append_event(session, an_event("My card is 4711."))
         assert texts(await service.get_session(**MINE)) == ["My card is [number]."]
@@ -172,8 +172,8 @@ async def test_what_is_stored_is_redacted_and_told_to_the_hook(file: str) -> Non
 async def test_what_a_process_left_undone_when_it_died_is_done_by_the_next_reader(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with holdfast.open(file) as store:
-        service = HoldfastSessionService(store)
+    async with stateward.open(file) as store:
+        service = StatewardSessionService(store)
         session = await service.create_session(**MINE)
 
         async def die(*_: Any) -> None:
@@ -189,8 +189,8 @@ async def test_what_a_process_left_undone_when_it_died_is_done_by_the_next_reade
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 async def test_eight_processes_on_one_session_split_no_turn(url: str, start: Start) -> None:
-    async with holdfast.open(url) as store:
-        service = HoldfastSessionService(store)
+    async with stateward.open(url) as store:
+        service = StatewardSessionService(store)
         await service.create_session(**MINE)
         crowd = start("adk_crowd", url, 8)
         said = [json.loads(line) for line in await asyncio.to_thread(crowd.finish, 120.0)]
@@ -213,9 +213,9 @@ async def test_an_answer_reaches_the_user_though_the_store_dies_under_the_run(
         mortal.kill()
         return "seen"
 
-    policy = holdfast.Policy(read_timeout=0.2, write_timeout=0.3, breaker_seconds=0.1)
-    async with holdfast.open(mortal.url, policy=policy, spill=tmp_path / "spill") as store:
-        service = HoldfastSessionService(store)
+    policy = stateward.Policy(read_timeout=0.2, write_timeout=0.3, breaker_seconds=0.1)
+    async with stateward.open(mortal.url, policy=policy, spill=tmp_path / "spill") as store:
+        service = StatewardSessionService(store)
         session = await service.create_session(**MINE)
         runner = waiter(service, {"name": "look", "args": {}}, "an answer", tools=(look,))
         assert await ask(runner, "a question") == "an answer"
@@ -234,8 +234,8 @@ async def test_an_answer_reaches_the_user_though_the_store_dies_under_the_run(
 async def test_export_and_erase_find_what_a_user_said_and_their_state(
     url: str, tmp_path: Path
 ) -> None:
-    async with holdfast.open(url) as store:
-        service = HoldfastSessionService(store)
+    async with stateward.open(url) as store:
+        service = StatewardSessionService(store)
         session = await service.create_session(**MINE)
         await service.append_event(session, an_event("my secret", **{"user:name": "Noor"}))
         await store.user("u-42").export(str(tmp_path / "export.jsonl"))
@@ -248,8 +248,8 @@ async def test_export_and_erase_find_what_a_user_said_and_their_state(
 
 
 def test_a_blocking_store_serves_any_event_loop(url: str) -> None:
-    with holdfast.sync.open(url) as store:
-        service = HoldfastSessionService(store)
+    with stateward.sync.open(url) as store:
+        service = StatewardSessionService(store)
         asyncio.run(service.create_session(**MINE, state={"user:name": "Noor"}))
         assert asyncio.run(ask(waiter(service, "one"), "first")) == "one"
         content = types.Content(role="user", parts=[types.Part(text="second")])
@@ -263,9 +263,9 @@ def test_a_blocking_store_serves_any_event_loop(url: str) -> None:
 async def test_adks_commands_find_it_by_a_uri(file: str) -> None:
     registry = get_service_registry()
     register_schemes(registry)
-    service = registry.create_session_service(f"holdfast+{file}", agents_dir="agents")
-    assert isinstance(service, HoldfastSessionService)
+    service = registry.create_session_service(f"stateward+{file}", agents_dir="agents")
+    assert isinstance(service, StatewardSessionService)
     await service.create_session(**MINE)
     await service.close()
-    with pytest.raises(holdfast.StoreMisused):
+    with pytest.raises(stateward.StoreMisused):
         await service.get_session(**MINE)

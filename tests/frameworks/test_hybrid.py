@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.integrations.faststream import HoldfastMiddleware, step
-from holdfast.integrations.google_adk import HoldfastSessionService, register_schemes
-from holdfast.integrations.openai_agents import HoldfastSession
-from holdfast.integrations.strands import HoldfastSessionRepository, HoldfastStorage
+from stateward.integrations.faststream import StatewardMiddleware, step
+from stateward.integrations.google_adk import StatewardSessionService, register_schemes
+from stateward.integrations.openai_agents import StatewardSession
+from stateward.integrations.strands import StatewardSessionRepository, StatewardStorage
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 REFERENCE = ROOT / "docs" / "reference" / "agent-frameworks.md"
@@ -32,11 +32,11 @@ def test_jobs_are_finished_once_though_coordinators_and_workers_are_killed(tmp_p
 @pytest.mark.parametrize(
     "kind",
     [
-        HoldfastSession,
-        HoldfastSessionRepository,
-        HoldfastStorage,
-        HoldfastSessionService,
-        HoldfastMiddleware,
+        StatewardSession,
+        StatewardSessionRepository,
+        StatewardStorage,
+        StatewardSessionService,
+        StatewardMiddleware,
         step,
         register_schemes,
     ],

@@ -1,4 +1,4 @@
-"""`HoldfastSession` under the runner of the OpenAI Agents SDK."""
+"""`StatewardSession` under the runner of the OpenAI Agents SDK."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from agents.memory import Session
 from agents.testing import ScriptedModel, assistant_message, function_call
 from servers.redis import RedisServer
 
-import holdfast
-import holdfast.sync
+import stateward
+import stateward.sync
 from frameworks.conftest import Start
-from holdfast import InvalidInput, StateConflictError, StoreUnavailable
-from holdfast.integrations.openai_agents import HoldfastSession
+from stateward import InvalidInput, StateConflictError, StoreUnavailable
+from stateward.integrations.openai_agents import StatewardSession
 
 PATIENT = 10.0
 
@@ -50,9 +50,9 @@ def calls(number: int) -> list[dict[str, Any]]:
 async def test_a_tool_call_in_one_process_is_remembered_in_the_next(url: str, start: Start) -> None:
     first = start("openai_turns", url, "s-1", "u-42", "A steak, please.", "Here it is.")
     assert first.report() == {"said": "Here it is."}
-    async with holdfast.open(url) as store:
+    async with stateward.open(url) as store:
         agent = says("It was medium rare.")
-        session = HoldfastSession(store, "s-1", user="u-42")
+        session = StatewardSession(store, "s-1", user="u-42")
         await Runner.run(agent, "How was it done?", session=session)
         model = agent.model
         assert isinstance(model, ScriptedModel)
@@ -69,11 +69,11 @@ async def test_items_come_back_as_they_were_given(url: str) -> None:
         {"type": "reasoning", "id": "r1", "summary": [], "z": 1, "a": {"b": [1.5, None, True]}},
         *calls(1),
     ]
-    async with holdfast.open(url) as store:
-        session = HoldfastSession(store, "s-1")
+    async with stateward.open(url) as store:
+        session = StatewardSession(store, "s-1")
         assert isinstance(session, Session)
         await session.add_items(items)
-        again = await HoldfastSession(store, "s-1").get_items()
+        again = await StatewardSession(store, "s-1").get_items()
         assert json.dumps(again) == json.dumps(items)  # also in the order of the keys
         assert await session.get_items(limit=2) == items[-2:]
         assert await session.get_items(limit=0) == []
@@ -85,46 +85,46 @@ async def test_items_come_back_as_they_were_given(url: str) -> None:
 
 
 async def test_two_who_pop_at_once_get_different_items(url: str) -> None:
-    async with holdfast.open(url) as one, holdfast.open(url) as other:
+    async with stateward.open(url) as one, stateward.open(url) as other:
         items = [user_says(str(n)) for n in range(20)]
-        await HoldfastSession(one, "s-1").add_items(items)
-        sessions = [HoldfastSession(store, "s-1") for store in (one, other) * 10]
+        await StatewardSession(one, "s-1").add_items(items)
+        sessions = [StatewardSession(store, "s-1") for store in (one, other) * 10]
         popped = await asyncio.gather(*(session.pop_item() for session in sessions))
         assert Counter(item["content"] for item in popped if item) == Counter(map(str, range(20)))
-        assert await HoldfastSession(one, "s-1").get_items() == []
+        assert await StatewardSession(one, "s-1").get_items() == []
 
 
 async def test_a_window_never_separates_a_tool_call_from_its_result(file: str) -> None:
     items = [item for number in range(5) for item in calls(number)]
-    async with holdfast.open(file) as store:
-        await HoldfastSession(store, "s-1").add_items(items)
+    async with stateward.open(file) as store:
+        await StatewardSession(store, "s-1").add_items(items)
         for size in range(4, 20):
-            seen = await HoldfastSession(store, "s-1", last=size).get_items()
+            seen = await StatewardSession(store, "s-1", last=size).get_items()
             assert seen == items[-(size // 4) * 4 :]
-        assert await HoldfastSession(store, "s-1", turns=2).get_items() == items[-8:]
-        tight = HoldfastSession(store, "s-1", max_tokens=100, count=lambda message: 20)
+        assert await StatewardSession(store, "s-1", turns=2).get_items() == items[-8:]
+        tight = StatewardSession(store, "s-1", max_tokens=100, count=lambda message: 20)
         assert await tight.get_items() == items[-4:]
         settings = SessionSettings(limit=3)  # the SDK's own: exactly so many
-        session = HoldfastSession(store, "s-1", session_settings=settings)
+        session = StatewardSession(store, "s-1", session_settings=settings)
         assert await session.get_items() == items[-3:]
 
 
 async def test_a_summary_stands_for_older_turns(file: str) -> None:
-    compaction = holdfast.Compaction(
+    compaction = stateward.Compaction(
         summarize=lambda earlier, messages: f"{len(messages)} messages", after=8, keep=4
     )
-    async with holdfast.open(file) as store:
-        await HoldfastSession(store, "s-1").add_items(
+    async with stateward.open(file) as store:
+        await StatewardSession(store, "s-1").add_items(
             [item for number in range(5) for item in calls(number)]
         )
         await store.thread("s-1").compact(compaction)
-        seen = await HoldfastSession(store, "s-1", summarize=compaction).get_items()
+        seen = await StatewardSession(store, "s-1", summarize=compaction).get_items()
         assert seen == [{"role": "system", "content": "16 messages"}, *calls(4)]
 
 
 async def test_the_sdks_compaction_replaces_a_tail_at_once_or_not_at_all(url: str) -> None:
-    async with holdfast.open(url) as store:
-        session = HoldfastSession(store, "s-1")
+    async with stateward.open(url) as store:
+        session = StatewardSession(store, "s-1")
         items = [user_says(str(n)) for n in range(6)]
         await session.add_items(items)
         snapshot = await session._get_compaction_snapshot(4)
@@ -142,12 +142,12 @@ async def test_the_sdks_compaction_replaces_a_tail_at_once_or_not_at_all(url: st
 
 
 async def test_a_run_that_was_overtaken_raises_and_loses_nothing(url: str) -> None:
-    async with holdfast.open(url) as one, holdfast.open(url) as other:
+    async with stateward.open(url) as one, stateward.open(url) as other:
 
         @function_tool
         async def look() -> str:
             """Meanwhile another replica serves the same user."""
-            await Runner.run(says("from the other"), "b", session=HoldfastSession(other, "s-1"))
+            await Runner.run(says("from the other"), "b", session=StatewardSession(other, "s-1"))
             return "seen"
 
         model = ScriptedModel(
@@ -155,29 +155,29 @@ async def test_a_run_that_was_overtaken_raises_and_loses_nothing(url: str) -> No
         )
         agent = Agent(name="slow", model=model, tools=[look])
         with pytest.raises(StateConflictError):
-            await Runner.run(agent, "a", session=HoldfastSession(one, "s-1"))
-        texts = [item.get("content") for item in await HoldfastSession(one, "s-1").get_items()]
+            await Runner.run(agent, "a", session=StatewardSession(one, "s-1"))
+        texts = [item.get("content") for item in await StatewardSession(one, "s-1").get_items()]
         assert texts[0] == "a"
         assert texts[-2] == "b"
         assert "from the other" in str(texts[-1])
 
 
 async def test_with_conflict_append_nobody_is_refused(file: str) -> None:
-    async with holdfast.open(file) as store:
-        one = HoldfastSession(store, "s-1", conflict="append")
+    async with stateward.open(file) as store:
+        one = StatewardSession(store, "s-1", conflict="append")
         assert await one.get_items() == []
-        await HoldfastSession(store, "s-1").add_items([user_says("from another")])
+        await StatewardSession(store, "s-1").add_items([user_says("from another")])
         await one.add_items([user_says("behind it")])
         assert await one.get_items() == [user_says("from another"), user_says("behind it")]
     with pytest.raises(InvalidInput, match="conflict="):
-        HoldfastSession(holdfast.open(file), "s-1", conflict="ignore")  # type: ignore[arg-type]
+        StatewardSession(stateward.open(file), "s-1", conflict="ignore")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("url", ["redis"], indirect=True)
 async def test_eight_processes_on_one_conversation_split_no_turn(url: str, start: Start) -> None:
     start("openai_crowd", url, 8).finish(120.0)
-    async with holdfast.open(url) as store:
-        items = await HoldfastSession(store, "crowd").get_items()
+    async with stateward.open(url) as store:
+        items = await StatewardSession(store, "crowd").get_items()
     assert len(items) == 8 * 3 * 2
     runs = [item["content"] for item in items[::2]]
     answers = [item["content"][0]["text"] for item in items[1::2]]
@@ -186,15 +186,15 @@ async def test_eight_processes_on_one_conversation_split_no_turn(url: str, start
 
 
 async def test_a_turn_that_another_has_is_waited_for(file: str) -> None:
-    async with holdfast.open(file) as one, holdfast.open(file) as other:
-        async with HoldfastSession(one, "s-1").turn():
-            with pytest.raises(holdfast.LeaseHeld):
-                async with HoldfastSession(other, "s-1").turn(wait=0):
+    async with stateward.open(file) as one, stateward.open(file) as other:
+        async with StatewardSession(one, "s-1").turn():
+            with pytest.raises(stateward.LeaseHeld):
+                async with StatewardSession(other, "s-1").turn(wait=0):
                     pytest.fail("two runs at once")
-        async with HoldfastSession(other, "s-1").turn(wait=0) as session:
+        async with StatewardSession(other, "s-1").turn(wait=0) as session:
             await session.add_items([user_says("my turn")])
-        blocking = HoldfastSession(holdfast.sync.open(file), "s-1")
-        with pytest.raises(InvalidInput, match=r"holdfast\.open"):
+        blocking = StatewardSession(stateward.sync.open(file), "s-1")
+        with pytest.raises(InvalidInput, match=r"stateward\.open"):
             async with blocking.turn():
                 pytest.fail("no blocking turn")
 
@@ -202,8 +202,8 @@ async def test_a_turn_that_another_has_is_waited_for(file: str) -> None:
 async def test_an_answer_reaches_the_user_though_the_store_dies_under_the_run(
     mortal: RedisServer, tmp_path: Path
 ) -> None:
-    policy = holdfast.Policy(read_timeout=0.2, write_timeout=0.3, breaker_seconds=0.1)
-    async with holdfast.open(mortal.url, policy=policy, spill=tmp_path / "spill") as store:
+    policy = stateward.Policy(read_timeout=0.2, write_timeout=0.3, breaker_seconds=0.1)
+    async with stateward.open(mortal.url, policy=policy, spill=tmp_path / "spill") as store:
 
         @function_tool
         def look() -> str:
@@ -215,7 +215,7 @@ async def test_an_answer_reaches_the_user_though_the_store_dies_under_the_run(
             [[function_call("look", {}, call_id="call-1")], [assistant_message("an answer")]]
         )
         agent = Agent(name="waiter", model=model, tools=[look])
-        session = HoldfastSession(store, "s-1", user="u-42")
+        session = StatewardSession(store, "s-1", user="u-42")
         result = await Runner.run(agent, "a question", session=session)
         assert result.final_output == "an answer"
         with pytest.raises(StoreUnavailable):  # never an empty history
@@ -224,7 +224,7 @@ async def test_an_answer_reaches_the_user_though_the_store_dies_under_the_run(
         async with asyncio.timeout(PATIENT):
             while (await store.health()).spill_depth:  # noqa: ASYNC110 (no event tells it)
                 await asyncio.sleep(0.02)
-        items = await HoldfastSession(store, "s-1", user="u-42").get_items()
+        items = await StatewardSession(store, "s-1", user="u-42").get_items()
         kinds = [item.get("type") or item["role"] for item in items]
         assert kinds == ["user", "function_call", "function_call_output", "message"]
 
@@ -232,7 +232,7 @@ async def test_an_answer_reaches_the_user_though_the_store_dies_under_the_run(
 def test_a_blocking_store_serves_run_sync_in_any_loop(url: str) -> None:
     def in_a_loop_of_its_own(answer: str, question: str) -> int:
         async def run() -> int:
-            session = HoldfastSession(store, "s-1")
+            session = StatewardSession(store, "s-1")
             await Runner.run(says(answer), question, session=session)
             await session.add_items([user_says("dropped again")])
             assert await session.pop_item() == user_says("dropped again")
@@ -240,31 +240,31 @@ def test_a_blocking_store_serves_run_sync_in_any_loop(url: str) -> None:
 
         return asyncio.run(run())
 
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         assert in_a_loop_of_its_own("one", "first") == 2
         assert in_a_loop_of_its_own("two", "second") == 4
 
 
 async def test_export_and_erase_find_what_a_session_keeps(url: str, tmp_path: Path) -> None:
-    async with holdfast.open(url) as store:
-        await HoldfastSession(store, "s-1", user="u-42").add_items([user_says("my secret")])
-        with pytest.raises(holdfast.NotYoursError):
-            await HoldfastSession(store, "s-1", user="u-7").get_items()
+    async with stateward.open(url) as store:
+        await StatewardSession(store, "s-1", user="u-42").add_items([user_says("my secret")])
+        with pytest.raises(stateward.NotYoursError):
+            await StatewardSession(store, "s-1", user="u-7").get_items()
         exported = await store.user("u-42").export(str(tmp_path / "export.jsonl"))
         assert exported.messages == 1
         assert "my secret" in (tmp_path / "export.jsonl").read_text()
         assert (await store.user("u-42").erase()).removed == {"thread": 1}
-        assert await HoldfastSession(store, "s-1", user="u-42").get_items() == []
+        assert await StatewardSession(store, "s-1", user="u-42").get_items() == []
 
 
 async def test_a_session_from_a_url_closes_its_own_store_and_no_other(file: str) -> None:
-    session = HoldfastSession.from_url(file, "s-1", user="u-42")
+    session = StatewardSession.from_url(file, "s-1", user="u-42")
     await session.add_items([user_says("hello")])
     await session.close()
-    with pytest.raises(holdfast.StoreMisused):
+    with pytest.raises(stateward.StoreMisused):
         await session.get_items()
-    async with holdfast.open(file) as store:
-        await HoldfastSession(store, "s-1").close()
-        assert await HoldfastSession(store, "s-1").get_items() == [user_says("hello")]
+    async with stateward.open(file) as store:
+        await StatewardSession(store, "s-1").close()
+        assert await StatewardSession(store, "s-1").get_items() == [user_says("hello")]
         with pytest.raises(InvalidInput, match="limit"):
-            await HoldfastSession(store, "s-1").get_items(limit=-1)
+            await StatewardSession(store, "s-1").get_items(limit=-1)

@@ -1,4 +1,4 @@
-"""Strands' session managers over a Holdfast store."""
+"""Strands' session managers over a Stateward store."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from strands.session import RepositorySessionManager, SnapshotSessionManager
 from strands.types.exceptions import SessionException, StorageError
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
-import holdfast
-import holdfast.sync
+import stateward
+import stateward.sync
 from frameworks.conftest import Start
 from frameworks.strands_model import Scripted, waiter
-from holdfast import InvalidInput, StateConflictError, StoreUnavailable
-from holdfast.integrations.strands import HoldfastSessionRepository, HoldfastStorage
+from stateward import InvalidInput, StateConflictError, StoreUnavailable
+from stateward.integrations.strands import StatewardSessionRepository, StatewardStorage
 
 
 def managed(store: Any, session: str = "s-1", user: str | None = "u-42") -> Any:
-    repository = HoldfastSessionRepository(store, user=user)
+    repository = StatewardSessionRepository(store, user=user)
     return RepositorySessionManager(session, session_repository=repository)
 
 
 def snapshots(store: Any, user: str | None = "u-42") -> Any:
-    return SnapshotSessionManager("s-1", storage=HoldfastStorage(store, user=user))
+    return SnapshotSessionManager("s-1", storage=StatewardStorage(store, user=user))
 
 
 def texts(agent: Any) -> list[str]:
@@ -39,8 +39,8 @@ def a_message(index: int, text: str) -> SessionMessage:
 
 @pytest.fixture
 def repository(url: str) -> Any:
-    with holdfast.sync.open(url) as store:
-        repository = HoldfastSessionRepository(store)
+    with stateward.sync.open(url) as store:
+        repository = StatewardSessionRepository(store)
         repository.create_session(Session("s-1", SessionType.AGENT))
         repository.create_agent("s-1", SessionAgent("a", {}, {}))
         yield repository
@@ -51,7 +51,7 @@ def test_a_tool_call_in_one_process_is_remembered_in_the_next(
     url: str, how: str, start: Start
 ) -> None:
     assert start("strands_turn", how, url, "s-1").finish() == ['"Here it is."']
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         manager = managed(store) if how == "repository" else snapshots(store)
         agent = waiter(manager, "It was medium rare.")
         assert agent.state.get("table") == 7
@@ -104,7 +104,7 @@ def test_what_is_missing_is_none_to_read_and_an_error_to_change(repository: Any)
 
 
 def test_agents_of_one_session_do_not_disturb_each_other(repository: Any) -> None:
-    other = HoldfastSessionRepository(repository._store)
+    other = StatewardSessionRepository(repository._store)
     other.create_agent("s-1", SessionAgent("b", {}, {}))
     for index in range(3):
         repository.create_message("s-1", "a", a_message(index, f"a{index}"))
@@ -129,7 +129,7 @@ def test_a_redacted_message_is_not_shown_any_more(repository: Any) -> None:
 
 
 def test_a_replica_that_was_overtaken_is_told_until_it_reads_again(url: str) -> None:
-    with holdfast.sync.open(url) as one, holdfast.sync.open(url) as other:
+    with stateward.sync.open(url) as one, stateward.sync.open(url) as other:
         waiter(managed(one), "first")("a")
         slow, fast = waiter(managed(one), "late", "later"), waiter(managed(other), "second")
         fast("b")
@@ -150,16 +150,16 @@ def test_what_is_stored_is_redacted_and_told_to_the_hook(file: str) -> None:
     def hook(thread: str, user: str | None, messages: Any) -> None:
         told.append((thread, user, messages[0]["content"][0]["text"]))
 
-    with holdfast.sync.open(file, redact=redact, on_append=hook) as store:
+    with stateward.sync.open(file, redact=redact, on_append=hook) as store:
         waiter(managed(store), "Thanks.")("My card is 4711.")
         assert texts(waiter(managed(store)))[0] == "My card is [number]."
     assert told == [("s-1", "u-42", "My card is [number]."), ("s-1", "u-42", "Thanks.")]
 
 
 def test_two_replicas_that_change_an_agents_state_lose_no_change(url: str) -> None:
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         waiter(managed(store), "hello")("hi")
-        one, other = (HoldfastSessionRepository(store, user="u-42") for _ in range(2))
+        one, other = (StatewardSessionRepository(store, user="u-42") for _ in range(2))
         agents = [repository.read_agent("s-1", "waiter") for repository in (one, other)]
         for agent in agents:
             agent.state["count"] = agent.state.get("count", 0) + 1
@@ -170,10 +170,10 @@ def test_two_replicas_that_change_an_agents_state_lose_no_change(url: str) -> No
 
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)
 def test_eight_processes_in_one_session_split_no_turn(url: str, start: Start) -> None:
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         waiter(managed(store, "crowd", None), "first")("first")
         said = [json.loads(line) for line in start("strands_crowd", url, 8).finish(120.0)]
-        kept = HoldfastSessionRepository(store).list_messages("crowd", "waiter")
+        kept = StatewardSessionRepository(store).list_messages("crowd", "waiter")
     done = [name for name, what in said if what == "done"]
     refused = [name for name, what in said if what == "refused"]
     assert len(done) + len(refused) == 8 * 2
@@ -186,7 +186,7 @@ def test_eight_processes_in_one_session_split_no_turn(url: str, start: Start) ->
 
 
 def test_two_replicas_with_snapshots_lose_no_turn(url: str) -> None:
-    with holdfast.sync.open(url) as one, holdfast.sync.open(url) as other:
+    with stateward.sync.open(url) as one, stateward.sync.open(url) as other:
         waiter(snapshots(one), "first")("a")
         slow, fast = waiter(snapshots(one), "late"), waiter(snapshots(other), "second")
         fast("b")
@@ -196,8 +196,8 @@ def test_two_replicas_with_snapshots_lose_no_turn(url: str) -> None:
 
 
 async def test_a_storage_keeps_bytes_by_key(url: str) -> None:
-    with holdfast.sync.open(url) as store:
-        storage = HoldfastStorage(store)
+    with stateward.sync.open(url) as store:
+        storage = StatewardStorage(store)
         for key in ("b/2", "b/10", "a", "b{}:*"):
             await storage.write(key, key.encode())
         await storage.write("raw", b"\x00\xff\xfe")
@@ -214,8 +214,8 @@ async def test_a_storage_keeps_bytes_by_key(url: str) -> None:
 
 
 async def test_a_storage_may_be_told_to_overwrite(file: str) -> None:
-    with holdfast.sync.open(file) as store:
-        one, other = HoldfastStorage(store), HoldfastStorage(store, conflict="overwrite")
+    with stateward.sync.open(file) as store:
+        one, other = StatewardStorage(store), StatewardStorage(store, conflict="overwrite")
         assert await one.read("k") is await other.read("k") is None
         await other.write("k", b"theirs")
         with pytest.raises(StorageError):
@@ -227,12 +227,12 @@ async def test_a_storage_may_be_told_to_overwrite(file: str) -> None:
         with pytest.raises(StorageError):
             await one.write("k" * 600, b"")
         with pytest.raises(InvalidInput, match="conflict="):
-            HoldfastStorage(store, conflict="merge")  # type: ignore[arg-type]
+            StatewardStorage(store, conflict="merge")  # type: ignore[arg-type]
 
 
 def test_what_was_said_is_kept_while_the_store_is_dead(mortal: RedisServer, tmp_path: Path) -> None:
-    policy = holdfast.Policy(read_timeout=0.2, write_timeout=0.3, breaker_seconds=0.1)
-    with holdfast.sync.open(mortal.url, policy=policy, spill=tmp_path / "spill") as store:
+    policy = stateward.Policy(read_timeout=0.2, write_timeout=0.3, breaker_seconds=0.1)
+    with stateward.sync.open(mortal.url, policy=policy, spill=tmp_path / "spill") as store:
         agent = waiter(managed(store), "first", "second")
         agent("a")
         mortal.kill()
@@ -240,15 +240,15 @@ def test_what_was_said_is_kept_while_the_store_is_dead(mortal: RedisServer, tmp_
         with pytest.raises(StoreUnavailable):
             managed(store)
         mortal.start()
-    with holdfast.sync.open(mortal.url) as store:
+    with stateward.sync.open(mortal.url) as store:
         assert texts(waiter(managed(store))) == ["a", "first", "b", "second"]
 
 
 def test_export_and_erase_find_sessions_and_snapshots(url: str, tmp_path: Path) -> None:
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         waiter(managed(store), "hello")("my secret")
         waiter(snapshots(store), "hello")("my other secret")
-        with pytest.raises(holdfast.NotYoursError):
+        with pytest.raises(stateward.NotYoursError):
             managed(store, user="u-7")
         store.user("u-42").export(str(tmp_path / "export.jsonl"))
         exported = (tmp_path / "export.jsonl").read_text()
@@ -259,13 +259,13 @@ def test_export_and_erase_find_sessions_and_snapshots(url: str, tmp_path: Path) 
 
 
 async def test_only_a_blocking_store_is_taken_and_urls_open_their_own(file: str) -> None:
-    for kind in (HoldfastSessionRepository, HoldfastStorage):
-        with pytest.raises(InvalidInput, match=r"holdfast\.sync\.open"):
-            kind(holdfast.open(file))
+    for kind in (StatewardSessionRepository, StatewardStorage):
+        with pytest.raises(InvalidInput, match=r"stateward\.sync\.open"):
+            kind(stateward.open(file))
         own = kind.from_url(file, user="u-42")
         own.close()
-        with pytest.raises(holdfast.StoreMisused):
+        with pytest.raises(stateward.StoreMisused):
             own._store.thread("s-1").load()
-        with holdfast.sync.open(file) as store:
+        with stateward.sync.open(file) as store:
             kind(store).close()
             store.thread("s-1").load()

@@ -1,4 +1,4 @@
-"""What the hot path costs, in what does not depend on the machine: lines and calls of Holdfast.
+"""What the hot path costs, in what does not depend on the machine: lines and calls of Stateward.
 
     python tests/guard/counting.py            print what is counted now, as JSON
     python tests/guard/counting.py --write    make that the budget: tests/guard/budgets.json
@@ -24,11 +24,11 @@ from typing import Any
 
 import apsw
 
-import holdfast
-import holdfast.sync
+import stateward
+import stateward.sync
 
 BUDGETS = Path(__file__).parent / "budgets.json"
-PACKAGE = str(Path(holdfast.__file__).parent)
+PACKAGE = str(Path(stateward.__file__).parent)
 HISTORY = 100
 SHORT, LONG = 20, 10_000
 WARM, COUNTED = 10, 15
@@ -105,7 +105,7 @@ def operations(store: Any) -> dict[str, Callable[[int], Any]]:
 async def counted_awaiting(url: str) -> dict[str, Counts]:
     counter = Counter()
     found: dict[str, Counts] = {}
-    async with holdfast.open(url) as store:
+    async with stateward.open(url) as store:
         await prepare(store)
         for name, call in operations(store).items():
             for number in range(WARM):
@@ -119,7 +119,7 @@ async def counted_awaiting(url: str) -> dict[str, Counts]:
     return found
 
 
-async def prepare(store: holdfast.Store) -> None:
+async def prepare(store: stateward.Store) -> None:
     thread = store.thread("t", user="u")
     for _ in range(HISTORY // 2):
         await thread.append(*TURN)
@@ -129,7 +129,7 @@ async def prepare(store: holdfast.Store) -> None:
 def counted_blocking(url: str) -> dict[str, Counts]:
     counter = Counter()
     found: dict[str, Counts] = {}
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         for _ in range(HISTORY // 2):
             store.thread("t", user="u").append(*TURN)
         store.user("u").put({"name": "Noor"})
@@ -171,7 +171,7 @@ def sqlite_steps(folder: Path) -> dict[str, dict[str, Counts]]:
     apsw.connection_hooks.append(seen.attach)
     found: dict[str, dict[str, Counts]] = {}
     try:
-        with holdfast.sync.open(f"sqlite:///{folder}/grown.db") as store:
+        with stateward.sync.open(f"sqlite:///{folder}/grown.db") as store:
             for length in (SHORT, LONG):
                 thread = store.thread(f"t-{length}", user="u")
                 thread.append(*TURN * (length // 2))
@@ -193,7 +193,7 @@ def sqlite_steps(folder: Path) -> dict[str, dict[str, Counts]]:
 
 
 def everything() -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="holdfast-guard-") as name:
+    with tempfile.TemporaryDirectory(prefix="stateward-guard-") as name:
         folder = Path(name)
         costs = {
             "memory": asyncio.run(counted_awaiting("memory://")),

@@ -17,10 +17,10 @@ import pytest
 import redis
 from servers.redis import RedisServer, running
 
-import holdfast
-from holdfast.ops import Op, Outcome
-from holdfast.registry import create_engine, parse
-from holdfast.world import World
+import stateward
+from stateward.ops import Op, Outcome
+from stateward.registry import create_engine, parse
+from stateward.world import World
 
 HERE = Path(__file__).parent
 MORE = 1.15  # a budget may be exceeded by this much
@@ -110,7 +110,7 @@ def visit(value: dict[str, Any]) -> None:
     value["visits"] = value.get("visits", 0) + 1
 
 
-def calls_of(store: holdfast.Store, thread: str) -> dict[str, Callable[[], Any]]:
+def calls_of(store: stateward.Store, thread: str) -> dict[str, Callable[[], Any]]:
     conversation = store.thread(thread, user="u")
     return {
         "append": lambda: conversation.append(*TURN),
@@ -139,7 +139,7 @@ MOST_ROUND_TRIPS = {
 async def test_the_engine_is_asked_as_often_whatever_the_length_of_the_history() -> None:
     engine = Asked("memory://")
     asked: dict[int, dict[str, int]] = {SHORT: {}, LONG: {}}
-    async with holdfast.Store(engine, spill=False) as store:  # type: ignore[arg-type]
+    async with stateward.Store(engine, spill=False) as store:  # type: ignore[arg-type]
         for length, times in asked.items():
             await store.thread(f"t-{length}", user="u").append(*TURN * (length // 2))
             for name, call in calls_of(store, f"t-{length}").items():
@@ -171,7 +171,7 @@ async def test_a_server_runs_as_many_commands_for_a_long_history_as_for_a_short_
     valkey: RedisServer,
 ) -> None:
     asked: dict[int, dict[str, tuple[int, int]]] = {SHORT: {}, LONG: {}}
-    async with holdfast.open(valkey.url) as store:
+    async with stateward.open(valkey.url) as store:
         for length, found in asked.items():
             await store.thread(f"t-{length}", user="u").append(*TURN * (length // 2))
             for name in ("append", "last 20", "context", "user get"):

@@ -9,8 +9,8 @@ import pytest
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import ALL_CAPABILITIES
 
-from holdfast import sync
-from holdfast.integrations.langgraph import HoldfastSaver
+from stateward import sync
+from stateward.integrations.langgraph import StatewardSaver
 
 CHECKS = 81
 
@@ -26,16 +26,16 @@ async def report_on(make: object) -> None:
 
 @pytest.mark.parametrize("on_conflict", ["raise", "fork"])
 async def test_every_capability_is_there_and_passes(url: str, on_conflict: object) -> None:
-    async def make() -> AsyncIterator[HoldfastSaver]:
-        async with HoldfastSaver.from_url(url, on_conflict=on_conflict) as saver:  # type: ignore[arg-type]
+    async def make() -> AsyncIterator[StatewardSaver]:
+        async with StatewardSaver.from_url(url, on_conflict=on_conflict) as saver:  # type: ignore[arg-type]
             yield saver
 
     await report_on(make)
 
 
 async def test_a_blocking_store_serves_asynchronous_graphs_too(url: str) -> None:
-    async def make() -> AsyncIterator[HoldfastSaver]:
+    async def make() -> AsyncIterator[StatewardSaver]:
         with sync.open(url, namespace="blocking") as store:
-            yield HoldfastSaver(store)
+            yield StatewardSaver(store)
 
     await report_on(make)

@@ -16,8 +16,8 @@ from graphs import at, checkpoint, echo, said
 from langchain_core.messages import AIMessage, HumanMessage
 from servers.redis import RedisServer, running
 
-import holdfast
-from holdfast.integrations.langgraph import HoldfastSaver
+import stateward
+from stateward.integrations.langgraph import StatewardSaver
 
 CHATTER = Path(__file__).parent / "roles" / "chatter.py"
 
@@ -36,7 +36,7 @@ def finished(process: subprocess.Popen[str]) -> list[str]:
 def test_a_conversation_goes_on_in_a_new_process(url: str) -> None:
     for name in ("first", "second"):
         assert finished(chatter(url, name, 1)) == [f"kept {name}-0-0"]
-    with HoldfastSaver.from_url(url) as saver:
+    with StatewardSaver.from_url(url) as saver:
         state = echo(saver).get_state(at("t")).values
     assert said(state) == [
         "first-0-0",
@@ -55,7 +55,7 @@ def test_eight_processes_on_one_conversation_lose_or_split_no_turn_without_raisi
         lines += finished(process)
     kept = [line.removeprefix("kept ") for line in lines if line.startswith("kept ")]
     assert len(kept) == 24
-    with HoldfastSaver.from_url(url) as saver:
+    with StatewardSaver.from_url(url) as saver:
         state = said(echo(saver).get_state(at("t")).values)
     for text in kept:
         assert state.count(text) == 1
@@ -66,8 +66,8 @@ def test_eight_processes_on_one_conversation_lose_or_split_no_turn_without_raisi
 
 async def test_a_store_that_is_gone_raises_and_nothing_is_kept_locally(tmp_path: Path) -> None:
     with running(tmp_path / "server") as server:
-        policy = holdfast.Policy(read_timeout=0.5, write_timeout=0.5, breaker_failures=1000)
-        async with HoldfastSaver.from_url(server.url, policy=policy) as saver:
+        policy = stateward.Policy(read_timeout=0.5, write_timeout=0.5, breaker_failures=1000)
+        async with StatewardSaver.from_url(server.url, policy=policy) as saver:
             await echo(saver).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
             await meet_an_outage(saver, server)
             server.start()
@@ -76,16 +76,16 @@ async def test_a_store_that_is_gone_raises_and_nothing_is_kept_locally(tmp_path:
             assert "lost" not in said(state)
 
 
-async def meet_an_outage(saver: HoldfastSaver, server: RedisServer) -> None:
+async def meet_an_outage(saver: StatewardSaver, server: RedisServer) -> None:
     found = await saver.aget_tuple(at("t"))
     assert found is not None
     server.kill()
-    with pytest.raises(holdfast.StoreUnavailable):
+    with pytest.raises(stateward.StoreUnavailable):
         await echo(saver).ainvoke({"messages": [HumanMessage("lost")]}, at("t"))
     new = checkpoint(9, {"messages": [HumanMessage("lost")]}, {"messages": "9"})
-    with pytest.raises(holdfast.StoreUnavailable):
+    with pytest.raises(stateward.StoreUnavailable):
         await saver.aput(found.config, new, {"source": "loop"}, {"messages": "9"})
-    with pytest.raises(holdfast.StoreUnavailable):
+    with pytest.raises(stateward.StoreUnavailable):
         await saver.aput_writes(found.config, [("messages", "lost")], "task")
     store = saver._backing._store
     assert (await store.health()).spill_depth == 0  # type: ignore[misc]
@@ -94,7 +94,7 @@ async def meet_an_outage(saver: HoldfastSaver, server: RedisServer) -> None:
 class Conversation:
     """A thread that gets one message of 1 KB at each put."""
 
-    def __init__(self, saver: HoldfastSaver, name: str) -> None:
+    def __init__(self, saver: StatewardSaver, name: str) -> None:
         self.saver, self.config, self.times = saver, at(name), list[float]()
         self.messages: list[Any] = []
         self.version: str | None = None
@@ -115,7 +115,7 @@ class Conversation:
 
 @pytest.mark.timing
 async def test_a_put_takes_as_long_at_a_thousand_messages_as_at_ten(tmp_path: Path) -> None:
-    async with HoldfastSaver.from_url(f"sqlite:///{tmp_path / 'agents.db'}") as saver:
+    async with StatewardSaver.from_url(f"sqlite:///{tmp_path / 'agents.db'}") as saver:
         short, long = Conversation(saver, "short"), Conversation(saver, "long")
         await short.put(10)
         await long.put(1000)
@@ -131,7 +131,7 @@ async def test_a_put_takes_as_long_at_a_thousand_messages_as_at_ten(tmp_path: Pa
 
 async def test_a_message_of_1_kb_costs_less_than_2_kb(tmp_path: Path) -> None:
     path = tmp_path / "agents.db"
-    async with HoldfastSaver.from_url(f"sqlite:///{path}") as saver:
+    async with StatewardSaver.from_url(f"sqlite:///{path}") as saver:
         growing = Conversation(saver, "t")
         for _ in range(200):
             await growing.put()

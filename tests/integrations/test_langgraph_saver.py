@@ -1,4 +1,4 @@
-"""What HoldfastSaver promises beyond LangGraph's conformance suite."""
+"""What StatewardSaver promises beyond LangGraph's conformance suite."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Send, interrupt
 
-import holdfast
-from holdfast.integrations.langgraph import HoldfastSaver
-from holdfast.integrations.langgraph import lists as lists_module
-from holdfast.ops import Commit, Fetch, List, Put
+import stateward
+from stateward.integrations.langgraph import StatewardSaver
+from stateward.integrations.langgraph import lists as lists_module
+from stateward.ops import Commit, Fetch, List, Put
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::langchain_core._api.beta_decorator.LangChainBetaWarning"
@@ -26,18 +26,18 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 @pytest.fixture
-async def store(url: str) -> AsyncIterator[holdfast.Store]:
-    async with holdfast.open(url) as store:
+async def store(url: str) -> AsyncIterator[stateward.Store]:
+    async with stateward.open(url) as store:
         yield store
 
 
 @pytest.fixture
-async def memory() -> AsyncIterator[holdfast.Store]:
-    async with holdfast.open("memory://") as store:
+async def memory() -> AsyncIterator[stateward.Store]:
+    async with stateward.open("memory://") as store:
         yield store
 
 
-async def documents(store: holdfast.Store, thread: str, prefix: str = "") -> dict[str, Any]:
+async def documents(store: stateward.Store, thread: str, prefix: str = "") -> dict[str, Any]:
     entity = store._scope.entity("langgraph-thread", thread)
     page = List("default", within=entity, prefix=prefix, limit=1000)
     (listed,) = await store._scope.execute((page,))
@@ -49,12 +49,12 @@ async def documents(store: holdfast.Store, thread: str, prefix: str = "") -> dic
 
 async def test_an_agent_calls_a_tool_and_goes_on_after_a_restart(url: str) -> None:
     answers = [tool_call("991"), AIMessage("It is on its way.")]
-    async with HoldfastSaver.from_url(url) as saver:
+    async with StatewardSaver.from_url(url) as saver:
         agent = support_agent(saver, answers)
         state = await agent.ainvoke({"messages": [HumanMessage("Where is 991?")]}, at("t"))
     assert said(state)[2:] == ["order 991 is on its way", "It is on its way."]
 
-    async with HoldfastSaver.from_url(url) as saver:
+    async with StatewardSaver.from_url(url) as saver:
         agent = support_agent(saver, [AIMessage("You are welcome.")])
         state = await agent.ainvoke({"messages": [HumanMessage("Thanks")]}, at("t"))
     assert said(state)[0] == "Where is 991?"
@@ -64,7 +64,7 @@ async def test_an_agent_calls_a_tool_and_goes_on_after_a_restart(url: str) -> No
 
 
 def test_the_same_agent_in_blocking_code(url: str) -> None:
-    with HoldfastSaver.from_url(url) as saver:
+    with StatewardSaver.from_url(url) as saver:
         graph = echo(saver)
         graph.invoke({"messages": [HumanMessage("one")]}, at("t"))
         graph.invoke({"messages": [HumanMessage("two")]}, at("t"))
@@ -77,8 +77,8 @@ def test_the_same_agent_in_blocking_code(url: str) -> None:
         assert said(graph.get_state(at("t")).values) == said(forked)
 
 
-async def test_blocking_and_async_calls_share_an_async_store(store: holdfast.Store) -> None:
-    async with HoldfastSaver(store) as saver:
+async def test_blocking_and_async_calls_share_an_async_store(store: stateward.Store) -> None:
+    async with StatewardSaver(store) as saver:
         graph = echo(saver)
         await graph.ainvoke({"messages": [HumanMessage("one")]}, at("t"))
         await asyncio.to_thread(graph.invoke, {"messages": [HumanMessage("two")]}, at("t"))
@@ -94,16 +94,16 @@ async def test_an_interrupted_run_waits_for_its_answer_in_another_process(url: s
     def ask(state: Approval) -> Approval:
         return {"answer": interrupt("refund 30 €?")}
 
-    def graph(saver: HoldfastSaver) -> Any:
+    def graph(saver: StatewardSaver) -> Any:
         builder = StateGraph(Approval)
         builder.add_node("ask", ask)
         builder.add_edge(START, "ask")
         return builder.compile(checkpointer=saver)
 
-    async with HoldfastSaver.from_url(url) as saver:
+    async with StatewardSaver.from_url(url) as saver:
         state = await graph(saver).ainvoke({"answer": ""}, at("t"))
         assert state["__interrupt__"][0].value == "refund 30 €?"
-    async with HoldfastSaver.from_url(url) as saver:
+    async with StatewardSaver.from_url(url) as saver:
         assert await graph(saver).ainvoke(Command(resume="yes"), at("t")) == {"answer": "yes"}
 
 
@@ -111,13 +111,13 @@ async def test_an_interrupted_run_waits_for_its_answer_in_another_process(url: s
 
 
 async def test_of_two_replicas_that_continue_one_checkpoint_the_second_raises(url: str) -> None:
-    async with HoldfastSaver.from_url(url) as a, HoldfastSaver.from_url(url) as b:
+    async with StatewardSaver.from_url(url) as a, StatewardSaver.from_url(url) as b:
         await echo(a).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
         head = await b.aget_tuple(at("t"))
         assert head is not None
         await echo(a).ainvoke({"messages": [HumanMessage("from a")]}, at("t"))
         late = checkpoint(9, {"messages": []}, {"messages": "9"})
-        with pytest.raises(holdfast.StateConflictError, match="continued by somebody else"):
+        with pytest.raises(stateward.StateConflictError, match="continued by somebody else"):
             await b.aput(head.config, late, {"source": "input", "step": 2}, {"messages": "9"})
         state = await echo(b).aget_state(at("t"))
         assert said(state.values)[2:] == ["from a", "you said: from a"]
@@ -127,16 +127,16 @@ async def test_of_two_replicas_that_continue_one_checkpoint_the_second_raises(ur
 
 async def test_racing_turns_are_all_kept_or_raised(url: str) -> None:
     async def turn(name: str) -> str:
-        async with HoldfastSaver.from_url(url) as saver:
+        async with StatewardSaver.from_url(url) as saver:
             while True:
                 try:
                     await echo(saver).ainvoke({"messages": [HumanMessage(name)]}, at("t"))
                     return name
-                except holdfast.StateConflictError:
+                except stateward.StateConflictError:
                     continue
 
     names = await asyncio.gather(*(turn(f"turn {number}") for number in range(4)))
-    async with HoldfastSaver.from_url(url) as saver:
+    async with StatewardSaver.from_url(url) as saver:
         state = (await echo(saver).aget_state(at("t"))).values
     for name in names:
         assert said(state).count(name) >= 1  # a turn whose answer conflicted was asked again
@@ -144,21 +144,21 @@ async def test_racing_turns_are_all_kept_or_raised(url: str) -> None:
 
 
 async def test_two_runs_that_begin_the_same_thread_are_not_both_the_first(url: str) -> None:
-    async with HoldfastSaver.from_url(url) as a, HoldfastSaver.from_url(url) as b:
+    async with StatewardSaver.from_url(url) as a, StatewardSaver.from_url(url) as b:
         assert await a.aget_tuple(at("t")) is None
         assert await b.aget_tuple(at("t")) is None
         first = checkpoint(-1, {"k": "a"}, {"k": "1"})
         await a.aput(at("t"), first, {"source": "input", "step": -1}, {"k": "1"})
         second = checkpoint(-1, {"k": "b"}, {"k": "1"})
-        with pytest.raises(holdfast.StateConflictError):
+        with pytest.raises(stateward.StateConflictError):
             await b.aput(at("t"), second, {"source": "input", "step": -1}, {"k": "1"})
         assert [each.checkpoint["id"] async for each in b.alist(at("t"))] == [first["id"]]
 
 
 async def test_or_both_are_kept_as_forks(url: str) -> None:
     async with (
-        HoldfastSaver.from_url(url, on_conflict="fork") as a,
-        HoldfastSaver.from_url(url, on_conflict="fork") as b,
+        StatewardSaver.from_url(url, on_conflict="fork") as a,
+        StatewardSaver.from_url(url, on_conflict="fork") as b,
     ):
         await echo(a).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
         base = await b.aget_tuple(at("t"))
@@ -177,22 +177,22 @@ async def test_or_both_are_kept_as_forks(url: str) -> None:
 
 
 async def test_a_run_brings_no_deleted_thread_back(url: str) -> None:
-    async with HoldfastSaver.from_url(url) as a, HoldfastSaver.from_url(url) as b:
+    async with StatewardSaver.from_url(url) as a, StatewardSaver.from_url(url) as b:
         await echo(a).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
         base = await a.aget_tuple(at("t"))
         assert base is not None
         await b.adelete_thread("t")
         new = checkpoint(5, {}, {})
-        with pytest.raises(holdfast.StateConflictError, match="deleted or pruned"):
+        with pytest.raises(stateward.StateConflictError, match="deleted or pruned"):
             await a.aput(base.config, new, {"source": "loop"}, {})
         assert await b.aget_tuple(at("t")) is None
         await echo(b).ainvoke({"messages": [HumanMessage("anew")]}, at("t"))
 
 
 async def test_the_newest_is_the_one_put_last_whatever_a_replicas_clock_says(
-    memory: holdfast.Store,
+    memory: stateward.Store,
 ) -> None:
-    saver = HoldfastSaver(memory)
+    saver = StatewardSaver(memory)
     first = checkpoint(0, {"k": 1}, {"k": "1"}) | {"id": "2-by-a-fast-clock"}
     second = checkpoint(1, {"k": 2}, {"k": "2"}) | {"id": "1-by-a-slow-clock"}
     config = await saver.aput(at("t"), first, {"source": "loop"}, {"k": "1"})
@@ -205,12 +205,12 @@ async def test_the_newest_is_the_one_put_last_whatever_a_replicas_clock_says(
 # --- lists by their new part --------------------------------------------------------------
 
 
-async def grow(saver: HoldfastSaver, config: Any, messages: list[Any], version: str) -> Any:
+async def grow(saver: StatewardSaver, config: Any, messages: list[Any], version: str) -> Any:
     new = checkpoint(len(messages), {"messages": messages}, {"messages": version})
     return await saver.aput(config, new, {"source": "loop"}, {"messages": version})
 
 
-async def read(saver: HoldfastSaver, config: Any) -> list[Any]:
+async def read(saver: StatewardSaver, config: Any) -> list[Any]:
     found = await saver.aget_tuple(config)
     assert found is not None
     value: list[Any] = found.checkpoint["channel_values"]["messages"]
@@ -221,8 +221,8 @@ def long(name: str) -> HumanMessage:
     return HumanMessage(name + " " + "x" * 400, id=name)
 
 
-async def test_a_list_that_grew_is_stored_by_its_new_part(store: holdfast.Store) -> None:
-    saver, config = HoldfastSaver(store), at("t")
+async def test_a_list_that_grew_is_stored_by_its_new_part(store: stateward.Store) -> None:
+    saver, config = StatewardSaver(store), at("t")
     messages: list[Any] = []
     for number in range(30):
         messages = [*messages, long(f"m{number}")]
@@ -230,11 +230,11 @@ async def test_a_list_that_grew_is_stored_by_its_new_part(store: holdfast.Store)
     parts = await documents(store, "t", "l/")
     assert [len(part["items"]) for part in parts.values()] == [1] * 30
     assert await read(saver, config) == messages
-    assert await read(HoldfastSaver(store), at("t")) == messages
+    assert await read(StatewardSaver(store), at("t")) == messages
 
 
-async def test_each_old_checkpoint_still_has_its_own_list(store: holdfast.Store) -> None:
-    saver, config = HoldfastSaver(store), at("t")
+async def test_each_old_checkpoint_still_has_its_own_list(store: stateward.Store) -> None:
+    saver, config = StatewardSaver(store), at("t")
     states, messages = [], [long("a"), long("b"), long("c")]
     for number, change in enumerate(
         (
@@ -251,25 +251,25 @@ async def test_each_old_checkpoint_still_has_its_own_list(store: holdfast.Store)
         states.append((config, messages))
     for config, messages in states:
         assert await read(saver, config) == messages
-        assert await read(HoldfastSaver(store), config) == messages
+        assert await read(StatewardSaver(store), config) == messages
     listed = [each async for each in saver.alist(at("t"))]
     assert [each.checkpoint["channel_values"]["messages"] for each in listed] == [
         messages for _, messages in reversed(states)
     ]
 
 
-async def test_a_message_that_was_changed_in_place_is_stored(store: holdfast.Store) -> None:
-    saver = HoldfastSaver(store)
+async def test_a_message_that_was_changed_in_place_is_stored(store: stateward.Store) -> None:
+    saver = StatewardSaver(store)
     messages = [long("a"), long("b"), long("c")]
     config = await grow(saver, at("t"), messages, "1")
     messages[1].content = "changed by its node"
     messages[2].additional_kwargs["seen"] = True
     config = await grow(saver, config, [*messages, long("d")], "2")
-    assert await read(HoldfastSaver(store), config) == [*messages, long("d")]
+    assert await read(StatewardSaver(store), config) == [*messages, long("d")]
 
 
-async def test_numbers_that_are_equal_but_not_the_same_are_stored(memory: holdfast.Store) -> None:
-    saver = HoldfastSaver(memory)
+async def test_numbers_that_are_equal_but_not_the_same_are_stored(memory: stateward.Store) -> None:
+    saver = StatewardSaver(memory)
     before = [[1, "x" * 300], [0, 2]]
     config = await grow(saver, at("t"), before, "1")
     config = await grow(saver, config, [[True, "x" * 300], [0.0, 2]], "2")
@@ -279,10 +279,10 @@ async def test_numbers_that_are_equal_but_not_the_same_are_stored(memory: holdfa
 
 
 async def test_a_saver_that_remembers_nothing_compares_with_what_is_stored(
-    memory: holdfast.Store, monkeypatch: pytest.MonkeyPatch
+    memory: stateward.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lists_module.Remembered, "get", lambda *_: None)
-    saver, config, messages = HoldfastSaver(memory), at("t"), [long("a")]
+    saver, config, messages = StatewardSaver(memory), at("t"), [long("a")]
     for number in range(5):
         messages = [*messages, long(f"m{number}")]
         config = await grow(saver, config, messages, str(number))
@@ -292,9 +292,9 @@ async def test_a_saver_that_remembers_nothing_compares_with_what_is_stored(
 
 
 async def test_a_list_that_is_rewritten_again_and_again_does_not_grow_for_ever(
-    memory: holdfast.Store,
+    memory: stateward.Store,
 ) -> None:
-    saver, config = HoldfastSaver(memory), at("t")
+    saver, config = StatewardSaver(memory), at("t")
     for number in range(60):
         config = await grow(saver, config, [long("a"), long(f"b{number}")], f"{number:03}")
     newest = (await documents(memory, "t", "c/")).popitem()[1]
@@ -303,13 +303,13 @@ async def test_a_list_that_is_rewritten_again_and_again_does_not_grow_for_ever(
 
 
 def lists_slack() -> int:
-    from holdfast.integrations.langgraph.writing import SLACK
+    from stateward.integrations.langgraph.writing import SLACK
 
     return SLACK
 
 
-async def test_an_unchanged_value_is_stored_once(memory: holdfast.Store) -> None:
-    saver, config = HoldfastSaver(memory), at("t")
+async def test_an_unchanged_value_is_stored_once(memory: stateward.Store) -> None:
+    saver, config = StatewardSaver(memory), at("t")
     document = {"text": "x" * 1000}
     for number in range(4):
         new = checkpoint(number, {"doc": document, "n": number}, {"doc": "1", "n": str(number)})
@@ -329,8 +329,8 @@ class Ticket:
     number: int
 
 
-async def test_messages_are_readable_json(memory: holdfast.Store) -> None:
-    saver = HoldfastSaver(memory)
+async def test_messages_are_readable_json(memory: stateward.Store) -> None:
+    saver = StatewardSaver(memory)
     messages = [SystemMessage("Be brief. " + "x" * 300), HumanMessage("Grüße", name="kim")]
     config = await grow(saver, at("t"), messages, "1")
     (part,) = (await documents(memory, "t", "l/")).values()
@@ -358,12 +358,12 @@ async def test_messages_are_readable_json(memory: holdfast.Store) -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_a_value_comes_back_as_it_was(memory: holdfast.Store, value: Any) -> None:
-    saver = HoldfastSaver(memory)
+async def test_a_value_comes_back_as_it_was(memory: stateward.Store, value: Any) -> None:
+    saver = StatewardSaver(memory)
     new = checkpoint(0, {"k": value}, {"k": "1"})
     config = await saver.aput(at("t"), new, {"source": "loop"}, {"k": "1"})
     await saver.aput_writes(config, [("k", value)], "task")
-    found = await HoldfastSaver(memory).aget_tuple(config)
+    found = await StatewardSaver(memory).aget_tuple(config)
     assert found is not None
     assert found.checkpoint["channel_values"]["k"] == value
     assert type(found.checkpoint["channel_values"]["k"]) is type(value)
@@ -371,13 +371,13 @@ async def test_a_value_comes_back_as_it_was(memory: holdfast.Store, value: Any) 
 
 
 async def test_a_type_that_is_not_allowed_is_refused_before_anything_is_written(
-    memory: holdfast.Store,
+    memory: stateward.Store,
 ) -> None:
     new = checkpoint(0, {"k": Ticket(1)}, {"k": "1"})
-    with pytest.raises(holdfast.InvalidInput, match=r"allow=\[Ticket\]"):
-        await HoldfastSaver(memory).aput(at("t"), new, {"source": "loop"}, {"k": "1"})
+    with pytest.raises(stateward.InvalidInput, match=r"allow=\[Ticket\]"):
+        await StatewardSaver(memory).aput(at("t"), new, {"source": "loop"}, {"k": "1"})
     assert await documents(memory, "t") == {}
-    allowing = HoldfastSaver(memory, allow=[Ticket])
+    allowing = StatewardSaver(memory, allow=[Ticket])
     config = await allowing.aput(at("t"), new, {"source": "loop"}, {"k": "1"})
     found = await allowing.aget_tuple(config)
     assert found is not None
@@ -385,14 +385,14 @@ async def test_a_type_that_is_not_allowed_is_refused_before_anything_is_written(
 
 
 async def test_a_stored_type_that_is_not_allowed_is_never_constructed(
-    memory: holdfast.Store,
+    memory: stateward.Store,
 ) -> None:
     new = checkpoint(0, {"k": Ticket(1)}, {"k": "1"})
-    config = await HoldfastSaver(memory, allow=[Ticket]).aput(
+    config = await StatewardSaver(memory, allow=[Ticket]).aput(
         at("t"), new, {"source": "loop"}, {"k": "1"}
     )
-    with pytest.raises(holdfast.SchemaError, match=r"Ticket is not read"):
-        await HoldfastSaver(memory).aget_tuple(config)
+    with pytest.raises(stateward.SchemaError, match=r"Ticket is not read"):
+        await StatewardSaver(memory).aget_tuple(config)
 
 
 @pytest.mark.parametrize(
@@ -404,19 +404,19 @@ async def test_a_stored_type_that_is_not_allowed_is_never_constructed(
     ],
 )
 async def test_what_somebody_planted_in_the_store_is_refused(
-    memory: holdfast.Store, planted: Any
+    memory: stateward.Store, planted: Any
 ) -> None:
-    saver = HoldfastSaver(memory)
+    saver = StatewardSaver(memory)
     new = checkpoint(0, {"k": "x" * 1000}, {"k": "1"})
     config = await saver.aput(at("t"), new, {"source": "loop"}, {"k": "1"})
     (name,) = await documents(memory, "t", "v/")
     entity = memory._scope.entity("langgraph-thread", "t")
     await memory._scope.execute((Commit(entity, "1", (Put(name, json.dumps(planted)),)),))
-    with pytest.raises(holdfast.SchemaError):
-        await HoldfastSaver(memory).aget_tuple(config)
+    with pytest.raises(stateward.SchemaError):
+        await StatewardSaver(memory).aget_tuple(config)
 
 
-async def test_a_serializer_of_ones_own_sees_every_value(memory: holdfast.Store) -> None:
+async def test_a_serializer_of_ones_own_sees_every_value(memory: stateward.Store) -> None:
     class Reversing:
         def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
             return "reversed", json.dumps(obj).encode()[::-1]
@@ -425,12 +425,12 @@ async def test_a_serializer_of_ones_own_sees_every_value(memory: holdfast.Store)
             assert data[0] == "reversed"
             return json.loads(data[1][::-1])
 
-    saver = HoldfastSaver(memory, serde=Reversing())
+    saver = StatewardSaver(memory, serde=Reversing())
     new = checkpoint(0, {"k": "secret", "l": ["secret"] * 99}, {"k": "1", "l": "1"})
     config = await saver.aput(at("t"), new, {"source": "secret"}, {"k": "1", "l": "1"})
     await saver.aput_writes(config, [("k", "secret")], "task")
     assert "secret" not in json.dumps(await documents(memory, "t"))
-    found = await HoldfastSaver(memory, serde=Reversing()).aget_tuple(config)
+    found = await StatewardSaver(memory, serde=Reversing()).aget_tuple(config)
     assert found is not None
     assert found.checkpoint["channel_values"] == {"k": "secret", "l": ["secret"] * 99}
     assert found.metadata["source"] == "secret"
@@ -445,26 +445,26 @@ async def test_a_serializer_of_ones_own_sees_every_value(memory: holdfast.Store)
     ],
 )
 async def test_wrong_options_are_refused(
-    memory: holdfast.Store, options: dict[str, Any], words: str
+    memory: stateward.Store, options: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(holdfast.InvalidInput, match=words):
-        HoldfastSaver(memory, **options)
+    with pytest.raises(stateward.InvalidInput, match=words):
+        StatewardSaver(memory, **options)
 
 
 def test_a_url_in_the_place_of_a_store_is_refused() -> None:
-    with pytest.raises(holdfast.InvalidInput, match="from_url"):
-        HoldfastSaver("memory://")  # type: ignore[arg-type]
+    with pytest.raises(stateward.InvalidInput, match="from_url"):
+        StatewardSaver("memory://")  # type: ignore[arg-type]
 
 
 # --- users ----------------------------------------------------------------------------------
 
 
-async def test_a_thread_belongs_to_its_user_and_is_erased_with_them(store: holdfast.Store) -> None:
-    saver = HoldfastSaver(store)
+async def test_a_thread_belongs_to_its_user_and_is_erased_with_them(store: stateward.Store) -> None:
+    saver = StatewardSaver(store)
     mine, other = at("t", user_id="u-42"), at("t2", user_id="u-43")
     await echo(saver).ainvoke({"messages": [HumanMessage("mine")]}, mine)
     await echo(saver).ainvoke({"messages": [HumanMessage("theirs")]}, other)
-    with pytest.raises(holdfast.NotYoursError):
+    with pytest.raises(stateward.NotYoursError):
         await echo(saver).aget_state(at("t", user_id="u-43"))
     assert said((await echo(saver).aget_state(at("t"))).values)[0] == "mine"
     await store.user("u-42").erase()
@@ -472,23 +472,23 @@ async def test_a_thread_belongs_to_its_user_and_is_erased_with_them(store: holdf
     assert await saver.aget_tuple(other) is not None
 
 
-async def test_a_thread_is_kept_as_long_as_it_was_told(memory: holdfast.Store) -> None:
-    saver = HoldfastSaver(memory, retain=60)
+async def test_a_thread_is_kept_as_long_as_it_was_told(memory: stateward.Store) -> None:
+    saver = StatewardSaver(memory, retain=60)
     await echo(saver).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
     entity = memory._scope.entity("langgraph-thread", "t")
     (fetched,) = await memory._scope.execute((Fetch(entity),))
     assert fetched.head.retain == 60  # type: ignore[union-attr]
 
 
-async def test_an_empty_checkpoint_id_means_the_newest(memory: holdfast.Store) -> None:
-    saver = HoldfastSaver(memory)
+async def test_an_empty_checkpoint_id_means_the_newest(memory: stateward.Store) -> None:
+    saver = StatewardSaver(memory)
     first = await grow(saver, at("t"), [long("a")], "1")
     assert await read(saver, at("t", id="")) == [long("a")]
     assert [each.config async for each in saver.alist(at("t", id=""))] == [first]
 
 
-async def test_checkpoints_that_form_a_circle_are_walked_once(memory: holdfast.Store) -> None:
-    saver = HoldfastSaver(memory, on_conflict="fork")
+async def test_checkpoints_that_form_a_circle_are_walked_once(memory: stateward.Store) -> None:
+    saver = StatewardSaver(memory, on_conflict="fork")
     one, two = (checkpoint(step, {}, {}) | {"id": f"{step}"} for step in (1, 2))
     await saver.aput(at("t", id="2"), one, {"source": "loop"}, {})  # which is not there yet
     config = await saver.aput(at("t", id="1"), two, {"source": "loop"}, {})
@@ -498,8 +498,8 @@ async def test_checkpoints_that_form_a_circle_are_walked_once(memory: holdfast.S
     assert await saver.aget_tuple(config) is not None
 
 
-async def test_metadata_is_found_by_name_and_by_path(memory: holdfast.Store) -> None:
-    saver = HoldfastSaver(memory)
+async def test_metadata_is_found_by_name_and_by_path(memory: stateward.Store) -> None:
+    saver = StatewardSaver(memory)
     metadata: Any = {"source": "loop", "user": {"plan": "free"}, "writes": {"a": 1}}
     await saver.aput(at("t"), checkpoint(0, {}, {}), metadata, {})
     for filter, count in (({"user.plan": "free"}, 1), ({"user.plan": "paid"}, 0), ({"x": 1}, 0)):
@@ -511,45 +511,45 @@ async def test_metadata_is_found_by_name_and_by_path(memory: holdfast.Store) -> 
 # --- upkeep ---------------------------------------------------------------------------------
 
 
-async def test_pruning_keeps_what_the_newest_checkpoint_consists_of(store: holdfast.Store) -> None:
-    saver = HoldfastSaver(store)
+async def test_pruning_keeps_what_the_newest_checkpoint_consists_of(store: stateward.Store) -> None:
+    saver = StatewardSaver(store)
     for number in range(3):
         await echo(saver).ainvoke({"messages": [long(f"m{number}")]}, at("t"))
     before = (await echo(saver).aget_state(at("t"))).values
     await saver.aprune(["t"])
     assert len(await documents(store, "t", "c/")) == 1
-    fresh = HoldfastSaver(store)
+    fresh = StatewardSaver(store)
     assert (await echo(fresh).aget_state(at("t"))).values == before
     after = await echo(fresh).ainvoke({"messages": [long("more")]}, at("t"))
     assert said(after)[:-2] == said(before)
 
 
-async def test_pruning_a_fork_removes_the_other_branch(memory: holdfast.Store) -> None:
-    saver = HoldfastSaver(memory)
+async def test_pruning_a_fork_removes_the_other_branch(memory: stateward.Store) -> None:
+    saver = StatewardSaver(memory)
     base = await grow(saver, at("t"), [long("a")], "1")
     await grow(saver, base, [long("a"), long("lost")], "2")
     assert await saver.aget_tuple(base) is not None  # addressed, so it may be continued again
     kept = await grow(saver, base, [long("a"), long("kept")], "3")
     await saver.aprune(["t"])
-    assert await read(HoldfastSaver(memory), kept) == [long("a"), long("kept")]
+    assert await read(StatewardSaver(memory), kept) == [long("a"), long("kept")]
     assert "lost" not in json.dumps(await documents(memory, "t"))
 
 
-async def test_deleting_a_run_goes_back_to_the_checkpoint_before_it(store: holdfast.Store) -> None:
-    saver = HoldfastSaver(store)
+async def test_deleting_a_run_goes_back_to_the_checkpoint_before_it(store: stateward.Store) -> None:
+    saver = StatewardSaver(store)
     first = await grow(saver, at("t"), [long("a")], "1")
     new = checkpoint(2, {"messages": [long("a"), long("b")]}, {"messages": "2"})
     await saver.aput(first, new, {"source": "loop", "run_id": "r-2"}, {"messages": "2"})
     await saver.adelete_for_runs(["r-2"])
-    found = await HoldfastSaver(store).aget_tuple(at("t"))
+    found = await StatewardSaver(store).aget_tuple(at("t"))
     assert found is not None
     assert found.config == first
     assert list(await documents(store, "t", "r/")) == []
     assert len(await documents(store, "t", "l/")) == 1
 
 
-async def test_a_copy_goes_its_own_way(store: holdfast.Store) -> None:
-    saver = HoldfastSaver(store)
+async def test_a_copy_goes_its_own_way(store: stateward.Store) -> None:
+    saver = StatewardSaver(store)
     await echo(saver).ainvoke({"messages": [long("one")]}, at("t", user_id="u-42"))
     await saver.acopy_thread("t", "copy")
     await echo(saver).ainvoke({"messages": [long("two")]}, at("copy", user_id="u-42"))
@@ -561,29 +561,29 @@ def concat(state: list[Any], writes: Any) -> list[Any]:
     return [*state, *(item for write in writes for item in write)]
 
 
-async def test_a_delta_channel_is_rebuilt_also_after_pruning(store: holdfast.Store) -> None:
+async def test_a_delta_channel_is_rebuilt_also_after_pruning(store: stateward.Store) -> None:
     class State(TypedDict):
         log: Annotated[list[str], DeltaChannel(concat, snapshot_frequency=4)]
 
     builder = StateGraph(State)
     builder.add_node("note", lambda state: {"log": [f"seen {len(state['log'])}"]})
     builder.add_edge(START, "note")
-    saver = HoldfastSaver(store)
+    saver = StatewardSaver(store)
     graph = builder.compile(checkpointer=saver)
     for number in range(7):
         await graph.ainvoke({"log": [f"turn {number}"]}, at("t"))
     before = (await graph.aget_state(at("t"))).values
     assert len(before["log"]) == 14
-    fresh = builder.compile(checkpointer=HoldfastSaver(store))
+    fresh = builder.compile(checkpointer=StatewardSaver(store))
     assert (await fresh.aget_state(at("t"))).values == before
     await saver.aprune(["t"])
     assert len(await documents(store, "t", "c/")) < 14
-    pruned = builder.compile(checkpointer=HoldfastSaver(store))
+    pruned = builder.compile(checkpointer=StatewardSaver(store))
     assert (await pruned.aget_state(at("t"))).values == before
 
 
-async def test_everything_but_json_of_a_namespace_is_data(store: holdfast.Store) -> None:
-    saver = HoldfastSaver(store)
+async def test_everything_but_json_of_a_namespace_is_data(store: stateward.Store) -> None:
+    saver = StatewardSaver(store)
     spaces = ["", "a", "a/b", "a|b:1", "%", "é" * 300, "c/" * 200]
     for number, ns in enumerate(spaces):
         new = checkpoint(number, {"k": number}, {"k": "1"})

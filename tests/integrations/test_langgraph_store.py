@@ -1,4 +1,4 @@
-"""HoldfastStore: LangGraph's long-term memory."""
+"""StatewardStore: LangGraph's long-term memory."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from langgraph.store.base import GetOp, InvalidNamespaceError, ListNamespacesOp, PutOp, SearchOp
 
-import holdfast
-from holdfast.integrations.langgraph import HoldfastStore
-from holdfast.testing.clock import SteppableWorld
+import stateward
+from stateward.integrations.langgraph import StatewardStore
+from stateward.testing.clock import SteppableWorld
 
 
 @pytest.fixture
-async def store(url: str) -> AsyncIterator[HoldfastStore]:
-    async with HoldfastStore.from_url(url) as store:
+async def store(url: str) -> AsyncIterator[StatewardStore]:
+    async with StatewardStore.from_url(url) as store:
         yield store
 
 
@@ -25,12 +25,12 @@ def world() -> SteppableWorld:
 
 
 @pytest.fixture
-async def memory(world: SteppableWorld) -> AsyncIterator[holdfast.Store]:
-    async with holdfast.open("memory://", world=world) as store:
+async def memory(world: SteppableWorld) -> AsyncIterator[stateward.Store]:
+    async with stateward.open("memory://", world=world) as store:
         yield store
 
 
-async def test_items_are_put_got_changed_and_deleted(store: HoldfastStore) -> None:
+async def test_items_are_put_got_changed_and_deleted(store: StatewardStore) -> None:
     here = ("users", "u-42")
     await store.aput(here, "prefs", {"theme": "dark"})
     item = await store.aget(here, "prefs")
@@ -48,13 +48,13 @@ async def test_items_are_put_got_changed_and_deleted(store: HoldfastStore) -> No
 
 
 def test_the_same_in_blocking_code(url: str) -> None:
-    with HoldfastStore.from_url(url) as store:
+    with StatewardStore.from_url(url) as store:
         store.put(("a",), "k", {"n": 1})
         assert store.search(("a",))[0].value == {"n": 1}
 
 
 async def test_a_batch_reads_first_and_the_last_write_to_an_item_counts(
-    store: HoldfastStore,
+    store: StatewardStore,
 ) -> None:
     await store.aput(("a",), "k", {"n": 1})
     results = await store.abatch(
@@ -76,7 +76,7 @@ async def test_a_batch_reads_first_and_the_last_write_to_an_item_counts(
 
 
 async def test_namespaces_are_searched_with_all_below_and_nothing_beside(
-    store: HoldfastStore,
+    store: StatewardStore,
 ) -> None:
     spaces = [("a",), ("a", "b"), ("a", "b", "c"), ("ab",), ("a/b",), ("a=b",), ("%",), ("é",)]
     for space in spaces:
@@ -113,8 +113,8 @@ async def test_namespaces_are_searched_with_all_below_and_nothing_beside(
         ({"kind": "note", "n": 2}, {"b"}),
     ],
 )
-async def test_filters(memory: holdfast.Store, filter: dict[str, Any], found: set[str]) -> None:
-    store = HoldfastStore(memory)
+async def test_filters(memory: stateward.Store, filter: dict[str, Any], found: set[str]) -> None:
+    store = StatewardStore(memory)
     await store.aput(("f",), "a", {"kind": "note", "n": 1, "user": {"plan": "free"}})
     await store.aput(("f",), "b", {"kind": "note", "n": 2, "tags": ["x", "y"]})
     await store.aput(("f",), "c", {"kind": "task", "n": 3})
@@ -122,7 +122,7 @@ async def test_filters(memory: holdfast.Store, filter: dict[str, Any], found: se
     assert {item.key for item in await store.asearch(("f",), filter=filter)} == found
 
 
-async def test_more_items_than_one_page(store: HoldfastStore) -> None:
+async def test_more_items_than_one_page(store: StatewardStore) -> None:
     puts = [PutOp(("many",), f"k{number}", {"n": number}) for number in range(450)]
     await store.abatch(puts)
     found = await store.asearch(("many",), limit=1000)
@@ -132,9 +132,9 @@ async def test_more_items_than_one_page(store: HoldfastStore) -> None:
 
 
 async def test_an_item_lives_for_its_ttl_and_longer_if_it_is_read(
-    memory: holdfast.Store, world: SteppableWorld
+    memory: stateward.Store, world: SteppableWorld
 ) -> None:
-    store = HoldfastStore(memory, ttl={"default_ttl": 10})
+    store = StatewardStore(memory, ttl={"default_ttl": 10})
     await store.aput(("a",), "default", {"n": 1})
     await store.aput(("a",), "short", {"n": 1}, ttl=1)
     await store.aput(("a",), "forever", {"n": 1}, ttl=None)
@@ -148,9 +148,9 @@ async def test_an_item_lives_for_its_ttl_and_longer_if_it_is_read(
 
 
 async def test_reading_does_not_prolong_what_was_told_not_to(
-    memory: holdfast.Store, world: SteppableWorld
+    memory: stateward.Store, world: SteppableWorld
 ) -> None:
-    store = HoldfastStore(memory, ttl={"default_ttl": 10, "refresh_on_read": False})
+    store = StatewardStore(memory, ttl={"default_ttl": 10, "refresh_on_read": False})
     await store.aput(("a",), "k", {"n": 1})
     world.advance(minutes=6)
     assert await store.aget(("a",), "k") is not None
@@ -165,7 +165,7 @@ def embed(texts: list[str]) -> list[list[float]]:
 
 async def test_an_index_finds_items_by_meaning(url: str) -> None:
     index: Any = {"dims": 3, "embed": embed, "fields": ["text"]}
-    async with HoldfastStore.from_url(url, index=index) as store:
+    async with StatewardStore.from_url(url, index=index) as store:
         await store.aput(("m",), "drink", {"text": "tea, with lemon"})
         await store.aput(("m",), "pet", {"text": "a dog"})
         await store.aput(("m",), "hidden", {"text": "tea"}, index=False)
@@ -177,32 +177,32 @@ async def test_an_index_finds_items_by_meaning(url: str) -> None:
         assert found[0].key == "drink"
 
 
-async def test_without_an_index_a_query_is_refused(memory: holdfast.Store) -> None:
-    store = HoldfastStore(memory)
-    with pytest.raises(holdfast.InvalidInput, match="has no index"):
+async def test_without_an_index_a_query_is_refused(memory: stateward.Store) -> None:
+    store = StatewardStore(memory)
+    with pytest.raises(stateward.InvalidInput, match="has no index"):
         await store.asearch(("a",), query="tea")
 
 
 @pytest.mark.parametrize(
     ("op", "error"),
     [
-        (PutOp(("a",), "k", {"when": object()}), holdfast.InvalidInput),
-        (PutOp(("a",), "k" * 600, {"n": 1}), holdfast.InvalidInput),
+        (PutOp(("a",), "k", {"when": object()}), stateward.InvalidInput),
+        (PutOp(("a",), "k" * 600, {"n": 1}), stateward.InvalidInput),
         (PutOp(("a.b",), "k", {"n": 1}), InvalidNamespaceError),
-        (SearchOp(("a",), filter={"n": {"$near": 1}}), holdfast.InvalidInput),
+        (SearchOp(("a",), filter={"n": {"$near": 1}}), stateward.InvalidInput),
     ],
 )
 async def test_bad_input_is_refused_and_nothing_of_its_batch_is_written(
-    memory: holdfast.Store, op: Any, error: type[Exception]
+    memory: stateward.Store, op: Any, error: type[Exception]
 ) -> None:
-    store = HoldfastStore(memory)
+    store = StatewardStore(memory)
     with pytest.raises(error):
         await store.abatch([PutOp(("a",), "good", {"n": 1}), op])
     assert await store.aget(("a",), "good") is None
 
 
-async def test_items_belong_to_their_user_and_are_erased_with_them(memory: holdfast.Store) -> None:
-    store = HoldfastStore(memory, user=lambda namespace: namespace[1])
+async def test_items_belong_to_their_user_and_are_erased_with_them(memory: stateward.Store) -> None:
+    store = StatewardStore(memory, user=lambda namespace: namespace[1])
     await store.aput(("memories", "u-42"), "k", {"n": 1})
     await store.aput(("memories", "u-43"), "k", {"n": 1})
     receipt = await memory.user("u-42").erase()

@@ -7,18 +7,20 @@ from typing import Any
 
 import pytest
 
-pytest.register_assert_rewrite("holdfast.testing.conformance", "holdfast.sync.testing.conformance")
+pytest.register_assert_rewrite(
+    "stateward.testing.conformance", "stateward.sync.testing.conformance"
+)
 
-from holdfast.engine import Engine, SyncEngine  # noqa: E402
-from holdfast.engines.memory.engine import MemoryEngine  # noqa: E402
-from holdfast.engines.memory.model import Model  # noqa: E402
-from holdfast.store import Store  # noqa: E402
-from holdfast.sync.engines.memory import MemoryEngine as BlockingMemory  # noqa: E402
-from holdfast.sync.store import Store as BlockingStore  # noqa: E402
-from holdfast.sync.testing import conformance as blocking  # noqa: E402
-from holdfast.testing import conformance  # noqa: E402
-from holdfast.testing.clock import SteppableWorld  # noqa: E402
-from holdfast.world import World  # noqa: E402
+from stateward.engine import Engine, SyncEngine  # noqa: E402
+from stateward.engines.memory.engine import MemoryEngine  # noqa: E402
+from stateward.engines.memory.model import Model  # noqa: E402
+from stateward.store import Store  # noqa: E402
+from stateward.sync.engines.memory import MemoryEngine as BlockingMemory  # noqa: E402
+from stateward.sync.store import Store as BlockingStore  # noqa: E402
+from stateward.sync.testing import conformance as blocking  # noqa: E402
+from stateward.testing import conformance  # noqa: E402
+from stateward.testing.clock import SteppableWorld  # noqa: E402
+from stateward.world import World  # noqa: E402
 
 START = 1_700_000_000.0
 

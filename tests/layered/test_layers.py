@@ -14,19 +14,19 @@ from msgspec.structs import replace
 from servers.ports import free_port
 from servers.postgres import PostgresServer
 
-import holdfast
-from holdfast import sync
-from holdfast.layering import layer_urls
-from holdfast.ops import Op, Outcome
-from holdfast.registry import create_engine, create_sync_engine, parse
-from holdfast.state.belongings import erased_at
-from holdfast.store import Store
-from holdfast.sync.store import Store as BlockingStore
-from holdfast.sync.testing.faults import FaultyEngine as BlockingFaulty
-from holdfast.sync.testing.faults import Passthrough as BlockingPassthrough
-from holdfast.testing.fault_plan import Faults
-from holdfast.testing.faults import Passthrough
-from holdfast.world import World
+import stateward
+from stateward import sync
+from stateward.layering import layer_urls
+from stateward.ops import Op, Outcome
+from stateward.registry import create_engine, create_sync_engine, parse
+from stateward.state.belongings import erased_at
+from stateward.store import Store
+from stateward.sync.store import Store as BlockingStore
+from stateward.sync.testing.faults import FaultyEngine as BlockingFaulty
+from stateward.sync.testing.faults import Passthrough as BlockingPassthrough
+from stateward.testing.fault_plan import Faults
+from stateward.testing.faults import Passthrough
+from stateward.world import World
 
 HELLO = {"role": "user", "content": "hello"}
 
@@ -40,7 +40,7 @@ def kinds(url: str) -> set[str]:
     return {line["kind"] for line in lines if line.get("is") == "entity"}
 
 
-async def begin_everything(store: holdfast.Store) -> None:
+async def begin_everything(store: stateward.Store) -> None:
     await store.thread("s-1", user="u-42").append(HELLO)
     await store.thread("s-1", user="u-42").vars.put({"topic": "greeting"})
     await store.user("u-42").put({"name": "Noor"})
@@ -50,14 +50,14 @@ async def begin_everything(store: holdfast.Store) -> None:
     try:
         async with store.workflow("w-1", kind="refund", user="u-42") as run:
             await run.step("look", lambda: {"order": 991})
-            raise holdfast.StoreUnavailable("left for another replica")
-    except holdfast.StoreUnavailable:
+            raise stateward.StoreUnavailable("left for another replica")
+    except stateward.StoreUnavailable:
         pass
 
 
 async def test_each_kind_of_state_lives_where_it_was_told_to(tmp_path: Path) -> None:
     threads, users, work = (f"sqlite:///{tmp_path}/{name}.db" for name in "tuw")
-    async with holdfast.open(threads=threads, users=users, workflows=work) as store:
+    async with stateward.open(threads=threads, users=users, workflows=work) as store:
         await begin_everything(store)
         context = await store.context(user="u-42", thread="s-1")
         assert context.thread.messages == [HELLO]
@@ -75,7 +75,7 @@ async def test_each_kind_of_state_lives_where_it_was_told_to(tmp_path: Path) -> 
 
 async def test_what_is_not_named_lives_at_the_url(tmp_path: Path) -> None:
     default, threads = f"sqlite:///{tmp_path}/d.db", f"sqlite:///{tmp_path}/t.db"
-    async with holdfast.open(default, threads=threads) as store:
+    async with stateward.open(default, threads=threads) as store:
         await begin_everything(store)
     assert kinds(threads) == {"thread"}
     assert kinds(default) == {"journal", "task", "user", "workflow"}
@@ -83,9 +83,9 @@ async def test_what_is_not_named_lives_at_the_url(tmp_path: Path) -> None:
 
 async def test_the_same_url_twice_is_one_engine(tmp_path: Path) -> None:
     one, two = f"sqlite:///{tmp_path}/1.db", f"sqlite:///{tmp_path}/2.db"
-    async with holdfast.open(threads=one, users=one, workflows=two) as store:
+    async with stateward.open(threads=one, users=one, workflows=two) as store:
         assert (await store.health()).parts.keys() == {"threads and users", "workflows"}
-    async with holdfast.open(threads=one, users=one, workflows=one) as store:
+    async with stateward.open(threads=one, users=one, workflows=one) as store:
         assert (await store.health()).parts == {}
         assert (await store.health()).engine == "sqlite"
 
@@ -94,7 +94,7 @@ async def test_conversations_on_a_volume_and_the_rest_on_a_server(
     tmp_path: Path, postgres: str
 ) -> None:
     volume = f"sqlite:///{tmp_path}/t.db"
-    async with holdfast.open(postgres, threads=volume) as store:
+    async with stateward.open(postgres, threads=volume) as store:
         await begin_everything(store)
         async with store.thread("s-1").lead() as lease:
             await store.thread("s-1", user="u-42").append(HELLO, fence=lease)
@@ -104,7 +104,7 @@ async def test_conversations_on_a_volume_and_the_rest_on_a_server(
         assert receipt.removed == {"thread": 1, "user": 1, "journal": 1, "task": 1, "workflow": 1}
         assert (await store.user("u-42").erase()).removed == {}
     for url in (volume, postgres):  # either may be restored alone: each has its own mark
-        async with holdfast.open(url) as alone:
+        async with stateward.open(url) as alone:
             assert await erased_at(alone._scope, "u-42") is not None
 
 
@@ -156,7 +156,7 @@ def test_blocking_context_asks_all_engines_at_once() -> None:
 def test_a_blocking_block_whose_lease_is_lost_is_told_on_every_engine() -> None:
     with (
         sync.open(threads="memory://t", users="memory://u", workflows="memory://w") as store,
-        pytest.raises(holdfast.LeaseLost),
+        pytest.raises(stateward.LeaseLost),
         store.lock("inventory") as lease,
     ):
         lease.lost()
@@ -168,15 +168,15 @@ def test_a_blocking_block_whose_lease_is_lost_is_told_on_every_engine() -> None:
 
 async def test_health_names_the_one_that_fails(tmp_path: Path, server: PostgresServer) -> None:
     gone = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing?connect_timeout=1"
-    store = holdfast.open(gone, threads=f"sqlite:///{tmp_path}/t.db")
+    store = stateward.open(gone, threads=f"sqlite:///{tmp_path}/t.db")
     health = await store.health()
     assert not health.ok
     assert (health.error or "").startswith("users and workflows: StoreUnavailable")
     assert health.parts["threads"].ok
     await store.thread("s-1").append(HELLO)  # a layer that is well goes on
-    with pytest.raises(holdfast.StoreUnavailable):
+    with pytest.raises(stateward.StoreUnavailable):
         await store.context(user="u-42", thread="s-1")
-    with pytest.raises(holdfast.StoreUnavailable):
+    with pytest.raises(stateward.StoreUnavailable):
         await store.user("u-42").erase()
     await store.close()
 
@@ -185,11 +185,11 @@ async def test_a_store_that_cannot_be_opened_leaves_none_of_its_engines_open(
     tmp_path: Path,
 ) -> None:
     gone = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing?connect_timeout=1"
-    with pytest.raises(holdfast.StoreUnavailable):
-        async with holdfast.open(gone, threads=f"sqlite:///{tmp_path}/t.db"):
+    with pytest.raises(stateward.StoreUnavailable):
+        async with stateward.open(gone, threads=f"sqlite:///{tmp_path}/t.db"):
             pass
     names = [thread.name for thread in threading.enumerate()]
-    assert not [name for name in names if name.startswith("holdfast")]
+    assert not [name for name in names if name.startswith("stateward")]
 
 
 def test_an_erasure_that_failed_on_one_engine_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -197,11 +197,11 @@ def test_an_erasure_that_failed_on_one_engine_goes_on_where_it_was(tmp_path: Pat
     world = World()
     failing = BlockingFaulty(create_sync_engine(parse("memory://"), world), world, faults)
     threads = create_sync_engine(parse("memory://"), world)
-    policy = holdfast.Policy(write_timeout=0.2, threads="raise")
+    policy = stateward.Policy(write_timeout=0.2, threads="raise")
     with BlockingStore(failing, threads=threads, policy=policy, world=world) as store:
         store.thread("s-1", user="u-42").append(HELLO)
         store.journal("j-1", user="u-42").append({"it": "began"})
-        with faults.unavailable() as outage, pytest.raises(holdfast.StoreUnavailable):
+        with faults.unavailable() as outage, pytest.raises(stateward.StoreUnavailable):
             store.user("u-42").erase()
         assert outage.fired
         receipt = store.user("u-42").erase()
@@ -210,7 +210,7 @@ def test_an_erasure_that_failed_on_one_engine_goes_on_where_it_was(tmp_path: Pat
 
 
 async def test_sweeping_and_describing_cover_every_engine(tmp_path: Path, postgres: str) -> None:
-    async with holdfast.open(postgres, threads=f"sqlite:///{tmp_path}/t.db") as store:
+    async with stateward.open(postgres, threads=f"sqlite:///{tmp_path}/t.db") as store:
         said = await store.describe()
         assert said.engine == "sqlite + postgresql"
         assert said.parts["threads"].settings["journal_mode"] == "wal"
@@ -223,10 +223,10 @@ async def test_sweeping_and_describing_cover_every_engine(tmp_path: Path, postgr
 
 
 async def test_a_lease_of_another_engine_guards_no_thread() -> None:
-    async with holdfast.open("memory://", threads="memory://threads") as store:
+    async with stateward.open("memory://", threads="memory://threads") as store:
         thread = store.thread("s-1")
         async with store.lock("inventory") as lease:
-            with pytest.raises(holdfast.InvalidInput, match="only a thread's own lease"):
+            with pytest.raises(stateward.InvalidInput, match="only a thread's own lease"):
                 await thread.append(HELLO, fence=lease)
         async with store.lock("inventory", on=thread) as lease:
             assert (await thread.append(HELLO, fence=lease)).version == 1
@@ -246,9 +246,9 @@ async def test_a_lease_of_another_engine_guards_no_thread() -> None:
 def test_layers_that_make_no_sense_are_refused(
     options: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("HOLDFAST_URL", raising=False)
-    with pytest.raises(holdfast.InvalidInput, match=says):
-        holdfast.open(**options)
+    monkeypatch.delenv("STATEWARD_URL", raising=False)
+    with pytest.raises(stateward.InvalidInput, match=says):
+        stateward.open(**options)
 
 
 def test_credentials_may_be_given_by_layer() -> None:
@@ -262,7 +262,7 @@ def test_credentials_may_be_given_by_layer() -> None:
     urls = layer_urls("postgresql://b/x", named, {"threads": token, "workflows": other})
     assert (urls["threads"].credentials, urls["users"].credentials) == (token, other)
     assert urls["users"] == urls["workflows"]
-    with pytest.raises(holdfast.InvalidInput, match="two functions for one URL"):
+    with pytest.raises(stateward.InvalidInput, match="two functions for one URL"):
         layer_urls("postgresql://b/x", named, {"users": token, "workflows": other})
     for url in layer_urls("postgresql://b/x", named, token).values():
         assert url.credentials is token

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 import uvloop
 
-import holdfast
-from holdfast import Store
-from holdfast.testing.faults import open_faulty
+import stateward
+from stateward import Store
+from stateward.testing.faults import open_faulty
 
 CALLERS, EACH = 100, 10
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
 def on_sqlite(folder: Path) -> Store:
-    return holdfast.open(f"sqlite:///{folder}/agents.db")
+    return stateward.open(f"sqlite:///{folder}/agents.db")
 
 
 def on_memory(_folder: Path) -> Store:

@@ -11,13 +11,13 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
-from holdfast import Policy, StoreUnavailable
-from holdfast.engines.memory.engine import MemoryEngine
-from holdfast.engines.memory.model import Model
-from holdfast.layers.coalesce import Coalescer
-from holdfast.ops import Append, Applied, Commit, Entity, Fetch, Fetched, Log, Op, Outcome
-from holdfast.testing.faults import Passthrough, open_faulty
-from holdfast.world import World
+from stateward import Policy, StoreUnavailable
+from stateward.engines.memory.engine import MemoryEngine
+from stateward.engines.memory.model import Model
+from stateward.layers.coalesce import Coalescer
+from stateward.ops import Append, Applied, Commit, Entity, Fetch, Fetched, Log, Op, Outcome
+from stateward.testing.faults import Passthrough, open_faulty
+from stateward.world import World
 
 T = TypeVar("T")
 ops = count()

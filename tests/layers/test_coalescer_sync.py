@@ -14,12 +14,12 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
-from holdfast import StoreUnavailable
-from holdfast.engines.memory.model import Model
-from holdfast.layers.coalesce_sync import Coalescer, Lane
-from holdfast.ops import Append, Applied, Commit, Entity, Fetch, Fetched, Log, Op, Outcome
-from holdfast.sync.engines.memory import MemoryEngine
-from holdfast.world import World
+from stateward import StoreUnavailable
+from stateward.engines.memory.model import Model
+from stateward.layers.coalesce_sync import Coalescer, Lane
+from stateward.ops import Append, Applied, Commit, Entity, Fetch, Fetched, Log, Op, Outcome
+from stateward.sync.engines.memory import MemoryEngine
+from stateward.world import World
 
 PATIENCE = 5.0  # seconds until a test that waits for a condition gives up
 T = TypeVar("T")

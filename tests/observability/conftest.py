@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from processes.children import Child
 
-from holdfast import Policy
-from holdfast.logs import JsonFormatter
-from holdfast.sync.testing import faults as sync_faults
-from holdfast.testing import faults
 from observability.colours import Open, ok
 from observability.lines import Log
+from stateward import Policy
+from stateward.logs import JsonFormatter
+from stateward.sync.testing import faults as sync_faults
+from stateward.testing import faults
 
 
 @pytest.fixture(params=["async", "sync"])
@@ -66,7 +66,7 @@ def log() -> Iterator[Log]:
     kept = Log()
     handler = logging.StreamHandler(kept.stream)
     handler.setFormatter(JsonFormatter(service="agents"))
-    logger = logging.getLogger("holdfast")
+    logger = logging.getLogger("stateward")
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)

@@ -1,4 +1,4 @@
-"""`holdfast inspect`, as people and scripts run it."""
+"""`stateward inspect`, as people and scripts run it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from unittest import mock
 
 import pytest
 
-from holdfast import sync
-from holdfast.cli import main
-from holdfast.exporters.prometheus import serve
-from holdfast.ops import Acquire
+from stateward import sync
+from stateward.cli import main
+from stateward.exporters.prometheus import serve
+from stateward.ops import Acquire
 
 EVIL = "s-evil\x1b[31m\nforged line"
 
@@ -31,7 +31,7 @@ class Ran(NamedTuple):
 def run(*arguments: object, cwd: Path, url: str | None = "sqlite:///agents.db") -> Ran:
     """The command in this process: starting one for each takes longer than all of them."""
     said, complained = io.StringIO(), io.StringIO()
-    environment = {} if url is None else {"HOLDFAST_URL": url}
+    environment = {} if url is None else {"STATEWARD_URL": url}
     with (
         contextlib.chdir(cwd),
         mock.patch.dict(os.environ, environment),
@@ -207,7 +207,7 @@ def test_inspecting_changes_nothing(folder: Path) -> None:
     ("arguments", "words"),
     [
         (("nosuch",), "there is no section 'nosuch'"),
-        (("thread",), "say which one: holdfast inspect URL thread ID"),
+        (("thread",), "say which one: stateward inspect URL thread ID"),
         (("thread", "s-none"), "there is no thread 's-none'"),
         (("thread", "s-1", "--after", "x"), "--after is the version"),
         (("locks", "--after", "x"), "--after is what the page before said"),

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from processes.children import Child
 
-import holdfast
-from holdfast import InvalidInput, Policy, StateConflictError, StoreUnavailable
-from holdfast.logs import JsonFormatter
-from holdfast.registry import create_engine, parse
-from holdfast.testing.broken import ServesStale
-from holdfast.world import World
+import stateward
 from observability.colours import Open, ok
 from observability.lines import Log
+from stateward import InvalidInput, Policy, StateConflictError, StoreUnavailable
+from stateward.logs import JsonFormatter
+from stateward.registry import create_engine, parse
+from stateward.testing.broken import ServesStale
+from stateward.world import World
 
 HELLO = {"role": "user", "content": "a secret wish"}
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -30,7 +30,7 @@ TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 
 async def test_every_write_says_which_version_it_made(store: Any, log: Log) -> None:
     thread = store.thread("s-1", user="u-1")
-    with holdfast.correlate("request-7"):
+    with stateward.correlate("request-7"):
         await ok(thread.append(HELLO, HELLO))
         document = await ok(store.user("u-1").put({"name": "a secret name"}))
     await ok(store.user("u-1").put({"name": "another"}, expect=document))
@@ -60,7 +60,7 @@ async def test_a_failure_says_whether_the_write_may_be_there(open_store: Open, l
     await ok(store.thread("s-1").load())
     with (
         store.faults.lose_reply(times=1000),
-        holdfast.correlate("request-8"),
+        stateward.correlate("request-8"),
         pytest.raises(StoreUnavailable),
     ):
         await ok(store.thread("s-1").append(HELLO))
@@ -103,7 +103,7 @@ async def test_an_outage_does_not_flood_the_log(open_store: Open, log: Log) -> N
 
 
 async def test_a_suppressed_append_is_one_line_with_its_thread(store: Any, log: Log) -> None:
-    with store.faults.unavailable(), holdfast.correlate("request-9"):
+    with store.faults.unavailable(), stateward.correlate("request-9"):
         await ok(store.thread("s-1").append(HELLO))
     (line,) = log.events("memory_write_suppressed")
     assert (line["level"], line["thread_id"], line["status"]) == ("WARNING", "s-1", "spilled")
@@ -112,7 +112,7 @@ async def test_a_suppressed_append_is_one_line_with_its_thread(store: Any, log: 
 
 async def test_a_store_that_goes_back_is_an_error_in_the_log(log: Log) -> None:
     engine = ServesStale(create_engine(parse("memory://"), World()), seed=1)
-    async with holdfast.Store(engine) as store:
+    async with stateward.Store(engine) as store:
         for _ in range(40):
             await store.thread("s-1").append(HELLO)
             await store.thread("s-1").load(last=1)
@@ -149,12 +149,12 @@ async def test_nothing_is_built_for_a_log_that_nobody_reads(
     def never(*_: Any) -> None:
         raise AssertionError("a record was built though its level is off")
 
-    monkeypatch.setattr("holdfast.meter.log_write", never)
-    logging.getLogger("holdfast.writes").setLevel(logging.INFO)
+    monkeypatch.setattr("stateward.meter.log_write", never)
+    logging.getLogger("stateward.writes").setLevel(logging.INFO)
     try:
         await ok(store.thread("s-1").append(HELLO))
     finally:
-        logging.getLogger("holdfast.writes").setLevel(logging.NOTSET)
+        logging.getLogger("stateward.writes").setLevel(logging.NOTSET)
 
 
 # --- the correlation id -----------------------------------------------------------------
@@ -177,16 +177,16 @@ async def test_nothing_is_built_for_a_log_that_nobody_reads(
 def test_the_correlation_id_comes_from_the_trace_where_there_is_one(
     id: str | None, traceparent: str | None, expected: str
 ) -> None:
-    with holdfast.correlate("outer"):
-        with holdfast.correlate(id, traceparent=traceparent):
-            assert holdfast.correlation_id() == expected
-        assert holdfast.correlation_id() == "outer"
-    assert holdfast.correlation_id() is None
+    with stateward.correlate("outer"):
+        with stateward.correlate(id, traceparent=traceparent):
+            assert stateward.correlation_id() == expected
+        assert stateward.correlation_id() == "outer"
+    assert stateward.correlation_id() is None
 
 
 def test_a_traceparent_that_is_no_text_is_refused() -> None:
     with pytest.raises(InvalidInput, match="traceparent is the text of a header"):
-        holdfast.correlate(traceparent=b"00").__enter__()  # type: ignore[arg-type]
+        stateward.correlate(traceparent=b"00").__enter__()  # type: ignore[arg-type]
 
 
 def test_an_exception_in_a_line_keeps_to_its_line() -> None:

@@ -10,23 +10,23 @@ from typing import Any
 import msgspec
 import pytest
 
-import holdfast
-from holdfast import KeyReusedError, LeaseHeld, Policy, StateConflictError, StoreUnavailable, sync
-from holdfast.catalogue import CATALOGUE
-from holdfast.context.repeats import RepeatDetector
-from holdfast.engine import Description
-from holdfast.meter import KINDS, Meter
-from holdfast.metrics import DURATIONS, Histogram, quantile
-from holdfast.ops import Acquire, Append, Entity, Fence, Fetch, Fetched, Head, Release, SetHead
-from holdfast.registry import create_engine, parse
-from holdfast.storage import Storage
-from holdfast.testing.broken import DropsAcknowledged, ServesStale
-from holdfast.testing.clock import SteppableWorld
-from holdfast.world import World
+import stateward
 from observability.colours import Open, enter, leave, ok
+from stateward import KeyReusedError, LeaseHeld, Policy, StateConflictError, StoreUnavailable, sync
+from stateward.catalogue import CATALOGUE
+from stateward.context.repeats import RepeatDetector
+from stateward.engine import Description
+from stateward.meter import KINDS, Meter
+from stateward.metrics import DURATIONS, Histogram, quantile
+from stateward.ops import Acquire, Append, Entity, Fence, Fetch, Fetched, Head, Release, SetHead
+from stateward.registry import create_engine, parse
+from stateward.storage import Storage
+from stateward.testing.broken import DropsAcknowledged, ServesStale
+from stateward.testing.clock import SteppableWorld
+from stateward.world import World
 
 HELLO = {"role": "user", "content": "hello"}
-DURATION = "holdfast_operation_duration_seconds"
+DURATION = "stateward_operation_duration_seconds"
 
 
 # --- what every operation leaves --------------------------------------------------------
@@ -63,7 +63,7 @@ async def test_every_operation_is_counted_by_kind_and_name(store: Any) -> None:
         ("workflow", "list"): 1,
         ("store", "sweep"): 1,
     }
-    assert metrics.value("holdfast_operations_total", outcome="ok") == 12
+    assert metrics.value("stateward_operations_total", outcome="ok") == 12
     assert metrics.value("agent_state_lookup_success_total", engine="memory") == 6
     took = metrics.distribution(DURATION, kind="thread")
     assert 0 < took.p50 <= took.p95 <= took.p99 < 0.3
@@ -116,7 +116,7 @@ async def test_refusals_are_told_apart(store: Any) -> None:
     with pytest.raises(StateConflictError):
         await ok(thread.append(HELLO, expect=7))
     counted = {
-        outcome: store.metrics().value("holdfast_operations_total", outcome=outcome)
+        outcome: store.metrics().value("stateward_operations_total", outcome=outcome)
         for outcome in ("ok", "duplicate", "key_reused", "conflict")
     }
     assert counted == {"ok": 1, "duplicate": 1, "key_reused": 1, "conflict": 1}
@@ -132,8 +132,8 @@ async def test_conflicts_of_updates_and_their_retries_are_counted(store: Any) ->
 
     assert (await ok(user.update(change))).value == {"n": 8}
     metrics = store.metrics()
-    assert metrics.value("holdfast_operations_total", kind="user", outcome="conflict") == 1
-    assert metrics.value("holdfast_retries_total", reason="conflict") == 1
+    assert metrics.value("stateward_operations_total", kind="user", outcome="conflict") == 1
+    assert metrics.value("stateward_retries_total", reason="conflict") == 1
 
 
 def _after(first: Any, value: Any) -> Any:
@@ -153,14 +153,14 @@ async def test_what_the_store_fails_is_counted_by_error_and_retried(store: Any) 
     with store.faults.unavailable(), pytest.raises(StoreUnavailable):
         await ok(store.thread("s-1").load())
     metrics = store.metrics()
-    failed = metrics.family("holdfast_operation_errors_total").samples
+    failed = metrics.family("stateward_operation_errors_total").samples
     assert [(s.labels["kind"], s.labels["operation"], s.value) for s in failed] == [
         ("thread", "load", 1)
     ]
     assert failed[0].labels["error"] in ("StoreUnavailable", "StoreTooSlow")
     assert metrics.value("agent_state_lookup_error_total") == 1
     assert metrics.value("agent_state_lookup_success_total") == 1
-    assert metrics.value("holdfast_retries_total", reason="unavailable") > 0
+    assert metrics.value("stateward_retries_total", reason="unavailable") > 0
 
 
 async def test_suppressed_spilled_and_replayed_appends_are_counted(store: Any) -> None:
@@ -169,29 +169,29 @@ async def test_suppressed_spilled_and_replayed_appends_are_counted(store: Any) -
     with store.faults.unavailable():
         assert (await ok(thread.append(HELLO))).status == "spilled"
         during = store.metrics()
-    assert during.value("holdfast_suppressed_writes_total") == 1
-    assert during.value("holdfast_spilled_writes_total") == 1
-    assert during.value("holdfast_spill_depth") == 1
-    assert during.value("holdfast_spill_age_seconds") > 0
+    assert during.value("stateward_suppressed_writes_total") == 1
+    assert during.value("stateward_spilled_writes_total") == 1
+    assert during.value("stateward_spill_depth") == 1
+    assert during.value("stateward_spill_age_seconds") > 0
     assert len((await ok(thread.load())).messages) == 2
     after = store.metrics()
-    assert after.value("holdfast_replayed_writes_total") == 1
-    assert after.value("holdfast_spill_depth") == 0
-    assert after.value("holdfast_spill_age_seconds") == 0
+    assert after.value("stateward_replayed_writes_total") == 1
+    assert after.value("stateward_spill_depth") == 0
+    assert after.value("stateward_spill_age_seconds") == 0
 
 
 async def test_a_store_that_is_down_shows_as_an_open_breaker(open_store: Open) -> None:
     policy = Policy(read_timeout=0.2, write_timeout=0.2, breaker_failures=2)
     store = open_store(policy=policy)
     await ok(store.thread("s-1").load())
-    assert store.metrics().value("holdfast_breaker_open") == 0
+    assert store.metrics().value("stateward_breaker_open") == 0
     with store.faults.unavailable():
         for _ in range(8):
             with pytest.raises(StoreUnavailable):
                 await ok(store.thread("s-1").load())
         metrics = store.metrics()
-    assert metrics.value("holdfast_breaker_open") == 1
-    assert metrics.value("holdfast_breaker_refused_total") > 0
+    assert metrics.value("stateward_breaker_open") == 1
+    assert metrics.value("stateward_breaker_refused_total") > 0
     await ok(store.close())
 
 
@@ -205,7 +205,7 @@ async def test_a_commit_of_unknown_fate_is_counted(open_store: Open) -> None:
         await ok(store.thread("s-1").append(HELLO))
     assert fault.fired
     assert raised.value.applied == "unknown"
-    assert store.metrics().value("holdfast_consistency_errors_total", problem="unknown") == 1
+    assert store.metrics().value("stateward_consistency_errors_total", problem="unknown") == 1
     await ok(store.close())
 
 
@@ -218,8 +218,8 @@ async def test_a_refused_fence_is_counted(store: Any) -> None:
     fence = Fence(granted.lease.token, "nonce")
     await ok(scope.commit(thread, (Append(('{"a":2}',)),), (fence,)))
     metrics = store.metrics()
-    assert metrics.value("holdfast_consistency_errors_total", problem="fenced") == 1
-    assert metrics.value("holdfast_consistency_errors_total", problem="backwards") == 0
+    assert metrics.value("stateward_consistency_errors_total", problem="fenced") == 1
+    assert metrics.value("stateward_consistency_errors_total", problem="backwards") == 0
 
 
 async def test_following_a_history_that_began_anew_is_a_reset(store: Any) -> None:
@@ -229,23 +229,23 @@ async def test_following_a_history_that_began_anew_is_a_reset(store: Any) -> Non
     window = await ok(thread.load())
     await ok(thread.delete())
     await ok(thread.append(HELLO))
-    with pytest.raises(holdfast.Reset):
+    with pytest.raises(stateward.Reset):
         await ok(thread.load(after=window))
-    assert store.metrics().value("holdfast_consistency_errors_total", problem="reset") == 1
-    assert store.metrics().value("holdfast_consistency_errors_total", problem="backwards") == 0
+    assert store.metrics().value("stateward_consistency_errors_total", problem="reset") == 1
+    assert store.metrics().value("stateward_consistency_errors_total", problem="backwards") == 0
 
 
 @pytest.mark.parametrize("broken", [ServesStale, DropsAcknowledged])
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_store_that_goes_back_is_noticed(broken: type[Any], seed: int) -> None:
     engine = broken(create_engine(parse("memory://"), World()), seed=seed)
-    async with holdfast.Store(engine) as store:
+    async with stateward.Store(engine) as store:
         thread = store.thread("s-1")
         for _ in range(40):
             await thread.append(HELLO)
             await thread.load(last=1)
         assert engine.broke > 0
-        assert store.metrics().value("holdfast_consistency_errors_total", problem="backwards") > 0
+        assert store.metrics().value("stateward_consistency_errors_total", problem="backwards") > 0
 
 
 async def test_many_writers_of_one_honest_store_never_look_like_going_back(
@@ -261,7 +261,7 @@ async def test_many_writers_of_one_honest_store_never_look_like_going_back(
             if n % 10 == 9:
                 await ok(store.thread("s-1").delete())
 
-    if isinstance(store, holdfast.Store):
+    if isinstance(store, stateward.Store):
         await asyncio.gather(*(talk(f"w{n}") for n in range(8)))
     else:
         workers = [threading.Thread(target=asyncio.run, args=(talk(f"w{n}"),)) for n in range(8)]
@@ -271,8 +271,8 @@ async def test_many_writers_of_one_honest_store_never_look_like_going_back(
             worker.join()
     metrics = store.metrics()
     assert metrics.value(DURATION, operation="append") == 240
-    assert metrics.value("holdfast_consistency_errors_total") == 0
-    assert metrics.value("holdfast_retries_total", reason="conflict") >= 0
+    assert metrics.value("stateward_consistency_errors_total") == 0
+    assert metrics.value("stateward_retries_total", reason="conflict") >= 0
     await ok(store.close())
 
 
@@ -298,8 +298,8 @@ async def test_taking_over_from_a_dead_holder_is_counted_and_a_handover_is_not(
     await enter(again)
     await leave(again)
     metrics = store.metrics()
-    assert metrics.value("holdfast_lease_takeovers_total", engine="memory", kind="lock") == 1
-    assert metrics.value("holdfast_operations_total", outcome="held") == 2
+    assert metrics.value("stateward_lease_takeovers_total", engine="memory", kind="lock") == 1
+    assert metrics.value("stateward_operations_total", outcome="held") == 2
     await ok(store.close())
 
 
@@ -318,7 +318,7 @@ async def test_taking_over_an_abandoned_workflow_and_an_abandoned_task_is_counte
     await enter(block)
     await leave(block)
     assert await ok(store.once("abandoned", str, 3, wait=0)) == "3"
-    takeovers = store.metrics().family("holdfast_lease_takeovers_total").samples
+    takeovers = store.metrics().family("stateward_lease_takeovers_total").samples
     assert {(s.labels["kind"], s.value) for s in takeovers} == {("workflow", 1), ("task", 1)}
     await ok(store.close())
 
@@ -327,9 +327,9 @@ async def test_taking_over_an_abandoned_workflow_and_an_abandoned_task_is_counte
 
 
 async def test_what_travels_together_shows_in_the_size_of_batches(tmp_path: Any) -> None:
-    async with holdfast.open(f"sqlite:///{tmp_path}/a.db") as store:
+    async with stateward.open(f"sqlite:///{tmp_path}/a.db") as store:
         await asyncio.gather(*(store.thread(f"s-{n}").append(HELLO) for n in range(64)))
-        sizes = store.metrics().distribution("holdfast_batch_size", lane="write")
+        sizes = store.metrics().distribution("stateward_batch_size", lane="write")
     assert sizes.sum == 64
     assert sizes.count < 64
 
@@ -338,14 +338,14 @@ async def test_what_travels_together_shows_in_the_size_of_batches(tmp_path: Any)
 
 
 async def test_hits_and_misses_of_the_cache_are_counted(open_store: Open, tmp_path: Any) -> None:
-    store = open_store(f"sqlite:///{tmp_path}/a.db", cache=holdfast.Cache())
+    store = open_store(f"sqlite:///{tmp_path}/a.db", cache=stateward.Cache())
     thread = store.thread("s-1")
     await ok(thread.append(HELLO))
     for _ in range(10):
         await ok(thread.load(last=5))
     metrics = store.metrics()
     hits, misses = (
-        metrics.value("holdfast_cache_lookups_total", result=result) for result in ("hit", "miss")
+        metrics.value("stateward_cache_lookups_total", result=result) for result in ("hit", "miss")
     )
     assert hits >= 8
     assert 1 <= misses <= 3
@@ -355,8 +355,8 @@ async def test_hits_and_misses_of_the_cache_are_counted(open_store: Open, tmp_pa
 async def test_a_layered_store_counts_each_engine_by_its_name(tmp_path: Any) -> None:
     policy = Policy(read_timeout=0.2, write_timeout=0.2)
     memory = f"memory://{tmp_path.name}"
-    cache = holdfast.Cache()
-    async with holdfast.open(
+    cache = stateward.Cache()
+    async with stateward.open(
         threads=f"sqlite:///{tmp_path}/a.db", users=memory, workflows=memory, policy=policy,
         cache=cache,
     ) as store:  # fmt: skip
@@ -371,9 +371,9 @@ async def test_a_layered_store_counts_each_engine_by_its_name(tmp_path: Any) -> 
     assert metrics.value(DURATION, engine="memory", kind="user", operation="put") == 1
     assert metrics.value(DURATION, engine="memory", kind="workflow", operation="list") == 3
     assert metrics.value(DURATION, engine="sqlite", kind="user") == 0
-    assert metrics.value("holdfast_storage_rows", engine="sqlite") == 2
-    assert metrics.value("holdfast_storage_rows", engine="memory") == 2
-    asked = metrics.value("holdfast_cache_lookups_total")
+    assert metrics.value("stateward_storage_rows", engine="sqlite") == 2
+    assert metrics.value("stateward_storage_rows", engine="memory") == 2
+    asked = metrics.value("stateward_cache_lookups_total")
     assert asked == counted.hits + counted.misses > 0  # shared, and read once
 
 
@@ -388,8 +388,8 @@ async def test_what_a_detector_finds_is_counted_as_a_context_break(open_store: O
     await ok(thread.append(asked, {"role": "user", "content": "Green."}))
     await ok(thread.append(asked, {"role": "user", "content": "I already told you."}))
     metrics = store.metrics()
-    assert metrics.value("holdfast_context_breaks_total", reason="asked_again") == 1
-    assert metrics.value("holdfast_context_breaks_total") >= 2
+    assert metrics.value("stateward_context_breaks_total", reason="asked_again") == 1
+    assert metrics.value("stateward_context_breaks_total") >= 2
     await ok(store.close())
 
 
@@ -459,7 +459,7 @@ def test_a_store_that_does_not_grow_is_never_full() -> None:
 
 @pytest.mark.parametrize("url", ["memory://", "sqlite"])
 async def test_an_engine_says_how_many_rows_and_bytes_it_holds(url: str, tmp_path: Any) -> None:
-    async with holdfast.open(url if "://" in url else f"sqlite:///{tmp_path}/a.db") as store:
+    async with stateward.open(url if "://" in url else f"sqlite:///{tmp_path}/a.db") as store:
         for n in range(10):
             await store.thread(f"s-{n}").append(HELLO, HELLO)
         await store.user("u-1").put({"a": 1})
@@ -469,7 +469,7 @@ async def test_an_engine_says_how_many_rows_and_bytes_it_holds(url: str, tmp_pat
             assert said.bytes is not None
             assert said.capacity > said.bytes
         name = store._scope.capabilities.system
-        assert store.metrics().value("holdfast_storage_rows", engine=name) == 32
+        assert store.metrics().value("stateward_storage_rows", engine=name) == 32
 
 
 # --- the arithmetic ---------------------------------------------------------------------
@@ -530,5 +530,5 @@ def test_no_counter_ever_shrinks_while_threads_are_at_work() -> None:
     for worker in workers:
         worker.join()
     assert shrunk == []
-    assert store.metrics().value("holdfast_operations_total", outcome="duplicate") > 10
+    assert store.metrics().value("stateward_operations_total", outcome="duplicate") > 10
     store.close()

@@ -19,10 +19,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from holdfast import StoreUnavailable
-from holdfast.catalogue import CATALOGUE
-from holdfast.exporters.otel import Durations, instrument, otel_name
 from observability.colours import ok
+from stateward import StoreUnavailable
+from stateward.catalogue import CATALOGUE
+from stateward.exporters.otel import Durations, instrument, otel_name
 
 HELLO = {"role": "user", "content": "hello"}
 
@@ -47,7 +47,7 @@ async def test_counters_and_gauges_are_read_when_they_are_collected(store: Any) 
     found = points(reader.get_metrics_data())
     (appended,) = [
         point
-        for point in found["holdfast.operations"]
+        for point in found["stateward.operations"]
         if point.attributes["db.operation.name"] == "append"
     ]
     assert appended.value == 3
@@ -59,12 +59,12 @@ async def test_counters_and_gauges_are_read_when_they_are_collected(store: Any) 
     }
     quantiles = {
         point.attributes["quantile"]: point.value
-        for point in found["holdfast.operation_duration.quantile"]
+        for point in found["stateward.operation_duration.quantile"]
     }
     assert 0 < quantiles["0.5"] <= quantiles["0.95"] <= quantiles["0.99"] < 1
-    assert found["holdfast.storage_bytes"][0].value > 0
+    assert found["stateward.storage_bytes"][0].value > 0
     counted = {otel_name(d.name) for d in CATALOGUE if d.type == "counter"}
-    assert {"agent.state.lookup_success", "holdfast.suppressed_writes"} <= counted
+    assert {"agent.state.lookup_success", "stateward.suppressed_writes"} <= counted
     text = str(found)
     assert "s-1" not in text
     assert "gen_ai" not in text

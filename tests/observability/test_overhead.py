@@ -10,8 +10,8 @@ import time
 import pytest
 from bench.instruments import measure
 
-import holdfast
-from holdfast.exporters.statsd import Statsd
+import stateward
+from stateward.exporters.statsd import Statsd
 
 LIMIT = 5.0  # µs an operation
 
@@ -33,7 +33,7 @@ async def test_a_statsd_host_that_is_dead_costs_no_more_than_one_that_listens() 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listening:
         listening.bind(("127.0.0.1", 0))
         alive = listening.getsockname()[1]
-        async with holdfast.open("memory://") as store:
+        async with stateward.open("memory://") as store:
             differences = []
             for _ in range(10):
                 heard = await _median_beside(store, "127.0.0.1", alive)
@@ -41,7 +41,7 @@ async def test_a_statsd_host_that_is_dead_costs_no_more_than_one_that_listens() 
     assert statistics.median(differences) <= LIMIT, differences
 
 
-async def _median_beside(store: holdfast.Store, host: str, port: int) -> float:
+async def _median_beside(store: stateward.Store, host: str, port: int) -> float:
     took = []
     with Statsd(store, host=host, port=port, every=0.01):
         await asyncio.sleep(0.02)

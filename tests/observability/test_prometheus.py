@@ -23,13 +23,13 @@ import pytest
 from processes.children import Child
 from servers.ports import free_port
 
-from holdfast import monitoring, sync
-from holdfast.catalogue import CATALOGUE
-from holdfast.exporters.prometheus import CONTENT_TYPE, serve
-from holdfast.metrics import Metrics
 from observability import scrapes
 from observability.colours import ok
 from observability.tools import missing
+from stateward import monitoring, sync
+from stateward.catalogue import CATALOGUE
+from stateward.exporters.prometheus import CONTENT_TYPE, serve
+from stateward.metrics import Metrics
 
 HELLO = {"role": "user", "content": "hello"}
 PATIENCE = 30.0
@@ -90,10 +90,10 @@ async def test_the_scrape_is_well_formed_and_says_what_happened(store: Any) -> N
             get(endpoint.url.replace("metrics", "nothing"))
     assert scrape.types == {described.name: described.type for described in CATALOGUE}
     labels = {"engine": "memory", "kind": "thread", "operation": "append"}
-    assert scrape.total("holdfast_operation_duration_seconds_count", **labels) == 5
+    assert scrape.total("stateward_operation_duration_seconds_count", **labels) == 5
     assert scrape.total("agent_state_lookup_success_total", engine="memory") == 5
-    assert scrape.total("holdfast_storage_bytes", engine="memory") > 0
-    assert scrape.total("holdfast_storage_rows", engine="memory") == 10
+    assert scrape.total("stateward_storage_bytes", engine="memory") > 0
+    assert scrape.total("stateward_storage_rows", engine="memory") == 10
     with pytest.raises(urllib.error.URLError):
         get(endpoint.url)  # closed with its block
 
@@ -124,7 +124,7 @@ def test_a_scraper_that_hangs_up_leaves_no_traceback(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     gone = threading.Event()
-    caplog.set_level(logging.DEBUG, "holdfast.exporters")
+    caplog.set_level(logging.DEBUG, "stateward.exporters")
     with sync.open("memory://") as store, serve(Late(store, gone), port=0) as endpoint:
         with socket.create_connection(("127.0.0.1", endpoint.port)) as scraper:
             scraper.sendall(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n")
@@ -207,18 +207,18 @@ WATCHED = {
     "lookup latency": "histogram_quantile(0.95, sum by (le)"
     " (rate(agent_state_lookup_latency_seconds_bucket[5m])))",
     "lookups answered": "agent_state_lookup_success_total",
-    "operations": 'holdfast_operations_total{outcome="ok"}',
-    "storage": "holdfast_storage_bytes",
-    "rows": "holdfast_storage_rows",
-    "batches": "holdfast_batch_size_count",
-    "context breaks": "holdfast_context_breaks_total",
+    "operations": 'stateward_operations_total{outcome="ok"}',
+    "storage": "stateward_storage_bytes",
+    "rows": "stateward_storage_rows",
+    "batches": "stateward_batch_size_count",
+    "context breaks": "stateward_context_breaks_total",
 }
 PRESENT = (
     "agent_state_lookup_error_total",
-    "holdfast_consistency_errors_total",
-    "holdfast_cache_lookups_total",
-    "holdfast_retries_total",
-    "holdfast_dropped_writes_total",
+    "stateward_consistency_errors_total",
+    "stateward_cache_lookups_total",
+    "stateward_retries_total",
+    "stateward_dropped_writes_total",
 )
 
 
@@ -236,14 +236,14 @@ def test_a_real_prometheus_sees_the_load_and_the_alert_of_a_real_outage(
     assert set(PRESENT) <= scrapes.read(get(address)).samples.keys()
     if missing(prometheus_tools, "prometheus"):
         with locked(tmp_path / "agents.db"):
-            until(lambda: scraped("holdfast_suppressed_writes_total") >= 10, "suppressed writes")
+            until(lambda: scraped("stateward_suppressed_writes_total") >= 10, "suppressed writes")
     else:
         server = Prometheus(prometheus_tools["prometheus"], tmp_path / "prometheus", port)
         try:
             watch_an_outage(server, tmp_path / "agents.db")
         finally:
             server.end()
-    until(lambda: scraped("holdfast_replayed_writes_total") >= 10, "what was kept is replayed")
+    until(lambda: scraped("stateward_replayed_writes_total") >= 10, "what was kept is replayed")
     agent.tell("enough")
     agent.finish()
 
@@ -253,8 +253,8 @@ def watch_an_outage(server: Prometheus, path: Path) -> None:
         until(lambda expression=expression: server.query(expression) > 0, what)
     for name in PRESENT:
         assert server.query(f"count({name})") > 0, name
-    assert "HoldfastWritesSuppressed" not in server.firing()
+    assert "StatewardWritesSuppressed" not in server.firing()
     with locked(path):
-        until(lambda: "HoldfastWritesSuppressed" in server.firing(), "the alert")
-        until(lambda: server.query("holdfast_spill_depth") > 0, "the spill's depth")
-        until(lambda: server.query("holdfast_spill_age_seconds") > 0, "the spill's age")
+        until(lambda: "StatewardWritesSuppressed" in server.firing(), "the alert")
+        until(lambda: server.query("stateward_spill_depth") > 0, "the spill's depth")
+        until(lambda: server.query("stateward_spill_age_seconds") > 0, "the spill's age")

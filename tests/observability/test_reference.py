@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from holdfast import sync
-from holdfast.catalogue import CATALOGUE
-from holdfast.meter import _WRITES, OUTCOMES, PROBLEMS, READS
 from observability import scrapes
+from stateward import sync
+from stateward.catalogue import CATALOGUE
+from stateward.meter import _WRITES, OUTCOMES, PROBLEMS, READS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()
 LOGS = (ROOT / "docs" / "how-to" / "read-the-logs.md").read_text()
-ROW = re.compile(r"^\| `((?:holdfast|agent)_\w+)` \| (\w+) \| (.*?) \|", re.MULTILINE)
+ROW = re.compile(r"^\| `((?:stateward|agent)_\w+)` \| (\w+) \| (.*?) \|", re.MULTILINE)
 
 
 def test_the_page_lists_exactly_what_a_scrape_has() -> None:
@@ -34,7 +34,7 @@ def test_the_page_names_every_value_that_a_label_can_have() -> None:
 
 def test_the_page_on_logs_names_every_event_that_the_code_logs() -> None:
     event = re.compile(r'(?:logger|LOG)\.(?:debug|info|warning|error)\(\s*"(\w+)"')
-    package = ROOT / "src" / "holdfast"
+    package = ROOT / "src" / "stateward"
     paths = [p for p in package.rglob("*.py") if "sync" not in p.parts and "cli" not in p.parts]
     warned = set()
     for path in paths:

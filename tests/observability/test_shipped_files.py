@@ -13,25 +13,25 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-import holdfast
-from holdfast import Policy, StoreUnavailable, monitoring
-from holdfast.catalogue import CATALOGUE
-from holdfast.context.repeats import RepeatDetector
-from holdfast.exporters.statsd import Lines
-from holdfast.metrics import Metrics
-from holdfast.ops import Acquire, Append, Fence, Release
-from holdfast.registry import create_engine, parse
-from holdfast.storage import Storage
-from holdfast.testing.broken import ServesStale
-from holdfast.testing.clock import SteppableWorld
-from holdfast.testing.faults import open_faulty
-from holdfast.world import World
+import stateward
 from observability import scrapes
 from observability.lines import Log
+from stateward import Policy, StoreUnavailable, monitoring
+from stateward.catalogue import CATALOGUE
+from stateward.context.repeats import RepeatDetector
+from stateward.exporters.statsd import Lines
+from stateward.metrics import Metrics
+from stateward.ops import Acquire, Append, Fence, Release
+from stateward.registry import create_engine, parse
+from stateward.storage import Storage
+from stateward.testing.broken import ServesStale
+from stateward.testing.clock import SteppableWorld
+from stateward.testing.faults import open_faulty
+from stateward.world import World
 
 HELLO = {"role": "user", "content": "hello"}
 ASKED = {"role": "assistant", "content": "Which colour do you prefer?"}
-METRIC = re.compile(r"\b(?:holdfast|agent_state)_[a-z_]+")
+METRIC = re.compile(r"\b(?:stateward|agent_state)_[a-z_]+")
 
 
 class Later(SteppableWorld):
@@ -65,7 +65,7 @@ async def troubled(log: Log) -> Metrics:
         world.later += 3600
         _grown(store._scope.stack._storage)
         metrics = store.metrics()
-    async with holdfast.Store(
+    async with stateward.Store(
         ServesStale(create_engine(parse("memory://"), World()), seed=1)
     ) as old:
         for _ in range(40):
@@ -220,7 +220,7 @@ def test_every_alarm_watches_a_metric_that_a_filter_makes() -> None:
 
 
 def test_the_files_can_be_copied_out_of_the_package(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "holdfast.monitoring", str(tmp_path / "to")]
+    command = [sys.executable, "-m", "stateward.monitoring", str(tmp_path / "to")]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     copied = sorted(path.name for path in (tmp_path / "to").iterdir())
     assert copied == [path.name for path in monitoring.files()]
@@ -229,4 +229,4 @@ def test_the_files_can_be_copied_out_of_the_package(tmp_path: Path) -> None:
     command[-1] = str(tmp_path / "file" / "to")
     refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert refused.returncode == 1
-    assert refused.stderr.startswith("holdfast: cannot write to")
+    assert refused.stderr.startswith("stateward: cannot write to")

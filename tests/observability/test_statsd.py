@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import InvalidInput, StoreUnavailable, sync
-from holdfast.exporters.statsd import PACKET, Lines, Statsd, packets
-from holdfast.metrics import Family, Histogram, Metrics
 from observability.colours import ok
+from stateward import InvalidInput, StoreUnavailable, sync
+from stateward.exporters.statsd import PACKET, Lines, Statsd, packets
+from stateward.metrics import Family, Histogram, Metrics
 
 HELLO = {"role": "user", "content": "hello"}
 LINE = re.compile(
@@ -79,12 +79,12 @@ async def test_lookups_go_by_the_names_of_agents_dashboards(store: Any, listener
     assert total["agent.state.lookup.error"] == 1
     assert total[f"agent.state.lookup.error.{raised.type.__name__}"] == 1
     assert total["agent.state.lookup.latency"] == 31
-    assert total["holdfast.suppressed_writes"] == 1
+    assert total["stateward.suppressed_writes"] == 1
     latencies = [line for line in lines if line["name"] == "agent.state.lookup.latency"]
     assert {line["tags"] for line in latencies} == {"engine:memory"}
     assert max(float(line["value"]) for line in latencies) > 100  # ms: the one that failed
     gauges = {line["name"] for line in lines if line["type"] == "g"}
-    assert {"holdfast.spill_depth", "holdfast.spill_age", "holdfast.breaker_open"} <= gauges
+    assert {"stateward.spill_depth", "stateward.spill_age", "stateward.breaker_open"} <= gauges
 
 
 async def test_plain_statsd_gets_no_tags(store: Any, listener: Listener) -> None:
@@ -92,7 +92,7 @@ async def test_plain_statsd_gets_no_tags(store: Any, listener: Listener) -> None
         await ok(store.thread("s-1").load())
     lines = listener.lines()  # what was counted is sent when it is closed
     assert counted(lines)["agent.state.lookup.success"] == 1
-    assert "holdfast.storage_bytes" in {line["name"] for line in lines}
+    assert "stateward.storage_bytes" in {line["name"] for line in lines}
     assert {line["tags"] for line in lines} == {None}
     assert "h" not in {line["type"] for line in lines}
 
@@ -119,7 +119,7 @@ def test_nothing_is_said_twice() -> None:
 
 
 def test_packets_fit_into_a_frame_and_lose_no_line() -> None:
-    lines = [f"holdfast.some_name_{n}:1|c|#engine:sqlite" for n in range(500)]
+    lines = [f"stateward.some_name_{n}:1|c|#engine:sqlite" for n in range(500)]
     sent = list(packets(lines))
     assert max(map(len, sent)) <= PACKET
     assert b"\n".join(sent).decode().split("\n") == lines

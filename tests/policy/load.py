@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from holdfast import StoreUnavailable
+from stateward import StoreUnavailable
 
 PACE = 0.02  # seconds between two turns of one conversation
 

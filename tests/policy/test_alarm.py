@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from servers import until
 
-from holdfast import Alarm, AlarmEvent, InvalidInput, Policy, sync
-from holdfast.alarm import Alarms, tell
-from holdfast.counters import Counters
-from holdfast.sync.testing.faults import open_faulty as open_faulty_sync
-from holdfast.testing.faults import open_faulty
+from stateward import Alarm, AlarmEvent, InvalidInput, Policy, sync
+from stateward.alarm import Alarms, tell
+from stateward.counters import Counters
+from stateward.sync.testing.faults import open_faulty as open_faulty_sync
+from stateward.testing.faults import open_faulty
 
 IMPATIENT = Policy(read_timeout=0.05, write_timeout=0.05)
 HELLO = {"role": "user", "content": "hello"}

@@ -7,12 +7,12 @@ import logging
 
 import pytest
 
-import holdfast
-from holdfast import Policy, StoreUnavailable
-from holdfast.counters import Counters
-from holdfast.layers.breaker import Breaker
-from holdfast.testing.faults import FaultyStore, open_faulty
-from holdfast.world import World
+import stateward
+from stateward import Policy, StoreUnavailable
+from stateward.counters import Counters
+from stateward.layers.breaker import Breaker
+from stateward.testing.faults import FaultyStore, open_faulty
+from stateward.world import World
 
 POLICY = Policy(read_timeout=2.0, write_timeout=2.0, threads="raise", breaker_seconds=1.0)
 
@@ -161,7 +161,7 @@ async def test_one_probe_closes_it_again(caplog: pytest.LogCaptureFixture) -> No
         await store.user("u-1").put({})
         assert store.breaker == "closed"
         assert (await store.health()).ok
-    said = [record.message for record in caplog.records if record.name == "holdfast.policy"]
+    said = [record.message for record in caplog.records if record.name == "stateward.policy"]
     assert sorted(said) == ["breaker_closed", "breaker_closed", "breaker_opened", "breaker_opened"]
 
 
@@ -193,9 +193,9 @@ async def test_closing_gives_leases_back_though_the_breaker_is_open() -> None:
     with store.faults.unavailable():
         await exhaust(store)
     await store.close()
-    async with holdfast.open(name) as other, other.lock("inventory", wait=0):
+    async with stateward.open(name) as other, other.lock("inventory", wait=0):
         pass
-    with pytest.raises(holdfast.LeaseLost):
+    with pytest.raises(stateward.LeaseLost):
         await holder
 
 
@@ -217,13 +217,13 @@ async def test_a_full_disk_does_not_stop_reads(caplog: pytest.LogCaptureFixture)
         answer = engine.execute
 
         async def full(ops):  # type: ignore[no-untyped-def]
-            if any(isinstance(op, holdfast.ops.Commit) for op in ops):
-                raise holdfast.DiskProblem("the disk is full")
+            if any(isinstance(op, stateward.ops.Commit) for op in ops):
+                raise stateward.DiskProblem("the disk is full")
             return await answer(ops)
 
         engine.execute = full  # type: ignore[method-assign]
         for _ in range(20):
-            with pytest.raises(holdfast.DiskProblem):
+            with pytest.raises(stateward.DiskProblem):
                 await store.user("u-1").put({})
         assert store.breaker == "closed"
         await store.thread("s-1").load()
@@ -237,5 +237,5 @@ def test_wrong_policies_are_refused() -> None:
         {"breaker_failures": 0},
         {"breaker_seconds": -1.0},
     ):
-        with pytest.raises(holdfast.InvalidInput, match=f"Policy.{next(iter(wrong))}"):
+        with pytest.raises(stateward.InvalidInput, match=f"Policy.{next(iter(wrong))}"):
             Policy(**wrong)  # type: ignore[arg-type]

@@ -17,9 +17,9 @@ import apsw
 import pytest
 from servers import until
 
-import holdfast
-import holdfast.sync
-from holdfast import Spill
+import stateward
+import stateward.sync
+from stateward import Spill
 
 ROLES = Path(__file__).parent / "roles"
 COLOURS = ("async", "sync")
@@ -63,7 +63,7 @@ def spill_and_die(path: Path, spill: Path, colour: str) -> int:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A store that exists."""
-    with holdfast.sync.open(f"sqlite:///{tmp_path}/agents.db") as store:
+    with stateward.sync.open(f"sqlite:///{tmp_path}/agents.db") as store:
         store.user("u-1").put({"name": "Noor"})
     return tmp_path / "agents.db"
 
@@ -75,7 +75,7 @@ def test_the_next_start_replays_a_full_spill(path: Path, tmp_path: Path, colour:
         count = spill_and_die(path, spill, colour)
     assert count >= 50
     assert len(list(spill.iterdir())) == 1
-    with holdfast.sync.open(f"sqlite:///{path}", spill=spill) as store:
+    with stateward.sync.open(f"sqlite:///{path}", spill=spill) as store:
         found = [store.thread(f"s-{n}", user="u-1").load().messages for n in range(3)]
         assert store.counters.adopted == count
     numbers = [[message["n"] for message in messages] for messages in found]
@@ -87,9 +87,9 @@ async def test_erased_before_the_replay_it_stays_erased(path: Path, tmp_path: Pa
     spill = tmp_path / "spill"
     with locked(path):
         count = spill_and_die(path, spill, "async")
-    async with holdfast.open(f"sqlite:///{path}", spill=False) as other:
+    async with stateward.open(f"sqlite:///{path}", spill=False) as other:
         await other.user("u-1").erase()
-    async with holdfast.open(f"sqlite:///{path}", spill=spill) as store:
+    async with stateward.open(f"sqlite:///{path}", spill=spill) as store:
         await until(lambda: store.counters.erased == count and not list(spill.iterdir()))
         assert not (await store.thread("s-0", user="u-1").load()).exists
         assert [info.id async for info in store.threads(user="u-1")] == []
@@ -98,9 +98,9 @@ async def test_erased_before_the_replay_it_stays_erased(path: Path, tmp_path: Pa
 async def test_a_sibling_that_is_running_adopts_it(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.layers.suppression.ADOPT_SECONDS", 0.2)
+    monkeypatch.setattr("stateward.layers.suppression.ADOPT_SECONDS", 0.2)
     spill = tmp_path / "spill"
-    async with holdfast.open(f"sqlite:///{path}", spill=Spill(str(spill))) as sibling:
+    async with stateward.open(f"sqlite:///{path}", spill=Spill(str(spill))) as sibling:
         with locked(path):
             count = spill_and_die(path, spill, "async")
         await until(lambda: sibling.counters.replayed == count)
@@ -116,13 +116,13 @@ def test_two_that_start_at_once_share_the_work_and_double_nothing(
         counts = [spill_and_die(path, spill, colour) for colour in COLOURS]
     url = f"sqlite:///{path}"
     with (
-        holdfast.sync.open(url, spill=spill) as one,
-        holdfast.sync.open(url, spill=spill) as other,
+        stateward.sync.open(url, spill=spill) as one,
+        stateward.sync.open(url, spill=spill) as other,
     ):
         one.user("u-1").get()
         other.user("u-1").get()
     assert one.counters.replayed + other.counters.replayed == sum(counts)
-    with holdfast.sync.open(url, spill=False) as store:
+    with stateward.sync.open(url, spill=False) as store:
         stored = sum(store.thread(f"s-{n}", user="u-1").load().version for n in range(3))
     assert stored == sum(counts)
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from servers import until
 
-import holdfast
-import holdfast.sync
-from holdfast import Alarm, AlarmEvent, Policy
+import stateward
+import stateward.sync
 from policy.engines import ENGINES, Target
 from policy.load import Crowd, Lag
+from stateward import Alarm, AlarmEvent, Policy
 
 CONVERSATIONS = 12
 POLICY = Policy(read_timeout=0.5, write_timeout=0.8, breaker_seconds=0.5)
@@ -31,7 +31,7 @@ class Opened:
 
     def __init__(self, url: str, blocking: bool, **options: Any) -> None:
         self.blocking = blocking
-        self.store: Any = (holdfast.sync if blocking else holdfast).open(url, **options)
+        self.store: Any = (stateward.sync if blocking else stateward).open(url, **options)
 
     async def do(self, method: Any, *args: Any, **kwargs: Any) -> Any:
         if self.blocking:
@@ -78,7 +78,7 @@ async def survive(target: Target, fault: str, folder: Path, blocking: bool) -> N
     assert store.counters.late == 0, "each conversation has one writer"
     assert store.counters.dropped == store.counters.refused == store.counters.erased == 0
     assert not list((folder / "spill").iterdir())
-    async with holdfast.open(target.direct, spill=False) as other:
+    async with stateward.open(target.direct, spill=False) as other:
         for id, count in seen.turns.items():
             found = [m["n"] for m in (await other.thread(id).load()).messages]
             assert found == [n for n in range(count) for _ in range(2)], id
@@ -127,7 +127,7 @@ async def test_ten_outages_in_a_row(
 async def test_with_the_breaker_open_a_read_does_not_touch_the_network(tmp_path: Path) -> None:
     async with ENGINES["postgres"][0](tmp_path) as target:
         policy = Policy(read_timeout=0.2, write_timeout=0.2, breaker_seconds=60.0)
-        async with holdfast.open(target.url, policy=policy, spill=False) as store:
+        async with stateward.open(target.url, policy=policy, spill=False) as store:
             thread = store.thread("s-1")
             await thread.append({"n": 1})
             asked = 0
@@ -142,11 +142,11 @@ async def test_with_the_breaker_open_a_read_does_not_touch_the_network(tmp_path:
             begin, end = target.faults["frozen"]
             await begin()
             while not store._places.stacks[0]._deadlines._reads.is_open:
-                with pytest.raises(holdfast.StoreUnavailable):
+                with pytest.raises(stateward.StoreUnavailable):
                     await thread.load()
             before, began = asked, time.monotonic()
             for _ in range(100):
-                with pytest.raises(holdfast.StoreUnavailable, match="the breaker is open"):
+                with pytest.raises(stateward.StoreUnavailable, match="the breaker is open"):
                     await thread.load()
             assert before > 0
             assert asked == before

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.counters import Counters
-from holdfast.layers.backlog import Backlog
-from holdfast.layers.spill import (
+from stateward.counters import Counters
+from stateward.layers.backlog import Backlog
+from stateward.layers.spill import (
     Record,
     Spill,
     SpillFile,
@@ -21,8 +21,8 @@ from holdfast.layers.spill import (
     line_of,
     read_lines,
 )
-from holdfast.ops import Entity
-from holdfast.world import World
+from stateward.ops import Entity
+from stateward.world import World
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 records = st.builds(
@@ -225,9 +225,9 @@ def test_a_child_does_not_keep_its_parents_lock(tmp_path: Path) -> None:
 def test_the_directory_is_where_programs_keep_their_state(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv("HOLDFAST_SPILL", raising=False)
+    monkeypatch.delenv("STATEWARD_SPILL", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr("sys.platform", "linux")
-    assert default_directory() == str(tmp_path / "holdfast" / "spill")
-    monkeypatch.setenv("HOLDFAST_SPILL", "/var/spill")
+    assert default_directory() == str(tmp_path / "stateward" / "spill")
+    monkeypatch.setenv("STATEWARD_SPILL", "/var/spill")
     assert default_directory() == "/var/spill"

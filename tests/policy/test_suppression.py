@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from servers import until
 
-import holdfast
-from holdfast import Policy, Spill, StoreUnavailable, correlate
-from holdfast.testing.clock import SteppableWorld
-from holdfast.testing.faults import FaultyStore, open_faulty
-from holdfast.world import World
+import stateward
+from stateward import Policy, Spill, StoreUnavailable, correlate
+from stateward.testing.clock import SteppableWorld
+from stateward.testing.faults import FaultyStore, open_faulty
+from stateward.world import World
 
 IMPATIENT = Policy(read_timeout=0.4, write_timeout=0.4, breaker_seconds=0.05)
 
@@ -23,7 +23,7 @@ def say(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
-def texts(window: holdfast.Window) -> list[str]:
+def texts(window: stateward.Window) -> list[str]:
     return [message["content"] for message in window.messages]
 
 
@@ -80,9 +80,9 @@ async def test_a_plain_append_is_spilled_and_everything_else_raises(
                 ):
                     with pytest.raises(StoreUnavailable):
                         await call
-                with pytest.raises(holdfast.InvalidInput):
+                with pytest.raises(stateward.InvalidInput):
                     await thread.append({"at": object()})
-                with pytest.raises(holdfast.InvalidInput):
+                with pytest.raises(stateward.InvalidInput):
                     await thread.append("no message")  # type: ignore[arg-type]
         await answers(store)
         assert texts(await thread.load()) == ["one", "two"]
@@ -95,11 +95,11 @@ async def test_refusals_of_a_store_that_works_are_never_suppressed(
     async with open_store(place, tmp_path) as store:
         thread = store.thread("s-1", user="u-1")
         await thread.append(say("one"), key="k")
-        with pytest.raises(holdfast.KeyReusedError):
+        with pytest.raises(stateward.KeyReusedError):
             await thread.append(say("other"), key="k")
-        with pytest.raises(holdfast.NotYoursError):
+        with pytest.raises(stateward.NotYoursError):
             await store.thread("s-1", user="u-2").append(say("two"))
-        with pytest.raises(holdfast.StateConflictError):
+        with pytest.raises(stateward.StateConflictError):
             await thread.append(say("two"), expect=7)
     assert store.counters.suppressed == 0
     assert files(tmp_path) == []
@@ -148,7 +148,7 @@ async def test_what_was_spilled_is_there_before_the_next_read_and_the_next_appen
 
 
 async def test_it_is_replayed_in_the_background_too(place: str, tmp_path: Path) -> None:
-    async with open_store(place, tmp_path) as store, holdfast.open(place) as other:
+    async with open_store(place, tmp_path) as store, stateward.open(place) as other:
         with store.faults.unavailable():
             for n in range(40):
                 await store.thread(f"s-{n % 20}").append(say(f"{n}"))
@@ -181,7 +181,7 @@ async def test_it_is_found_though_the_store_has_forgotten_the_op(
 ) -> None:
     world = SteppableWorld()
     async with open_store(place, tmp_path, world=world) as store:
-        async with holdfast.open(place, world=world) as other:
+        async with stateward.open(place, world=world) as other:
             thread = store.thread("s-1")
             with store.faults.fail_after(times=None):
                 assert (await thread.append(say("one"))).status == "spilled"
@@ -196,7 +196,7 @@ async def test_it_is_found_though_the_store_has_forgotten_the_op(
 async def test_turns_that_come_after_newer_ones_are_marked_and_not_reordered(
     place: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_store(place, tmp_path) as store, holdfast.open(place) as other:
+    async with open_store(place, tmp_path) as store, stateward.open(place) as other:
         thread = store.thread("s-1")
         await thread.append(say("one"))
         with store.faults.unavailable():
@@ -219,7 +219,7 @@ async def test_turns_that_come_after_newer_ones_are_marked_and_not_reordered(
 
 
 async def test_what_was_deleted_meanwhile_stays_deleted(place: str, tmp_path: Path) -> None:
-    async with open_store(place, tmp_path) as store, holdfast.open(place) as other:
+    async with open_store(place, tmp_path) as store, stateward.open(place) as other:
         thread = store.thread("s-1")
         await thread.append(say("one"))
         with store.faults.unavailable():
@@ -234,7 +234,7 @@ async def test_what_is_erased_while_an_append_still_waits_stays_erased(
     place: str, tmp_path: Path
 ) -> None:
     policy = Policy(read_timeout=0.5, write_timeout=0.5, breaker_seconds=0.05)
-    async with open_store(place, tmp_path, policy=policy) as store, holdfast.open(place) as other:
+    async with open_store(place, tmp_path, policy=policy) as store, stateward.open(place) as other:
         with store.faults.unavailable() as outage:
             waits = asyncio.create_task(store.thread("s-1", user="u-1").append(say("one")))
             await until(lambda: outage.fired > 0)
@@ -260,7 +260,7 @@ async def test_an_append_cancelled_while_it_is_kept_is_replayed_all_the_same(
 
 @pytest.mark.parametrize("begun", [True, False])
 async def test_an_erased_user_stays_erased(place: str, tmp_path: Path, begun: bool) -> None:
-    async with open_store(place, tmp_path) as store, holdfast.open(place) as other:
+    async with open_store(place, tmp_path) as store, stateward.open(place) as other:
         thread = store.thread("s-1", user="u-1")
         if begun:
             await thread.append(say("one"))
@@ -276,7 +276,7 @@ async def test_an_erased_user_stays_erased(place: str, tmp_path: Path, begun: bo
 async def test_another_users_thread_is_refused_at_replay_and_said(
     place: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_store(place, tmp_path) as store, holdfast.open(place) as other:
+    async with open_store(place, tmp_path) as store, stateward.open(place) as other:
         with store.faults.unavailable():
             await store.thread("s-1", user="u-1").append(say("mine"))
             await other.thread("s-1", user="u-2").append(say("theirs"))
@@ -311,12 +311,12 @@ async def test_a_wrong_clock_revives_nothing_and_loses_nothing(
     place: str, tmp_path: Path, off: float
 ) -> None:
     """The engine's clock is right; that of the replica that spills is not."""
-    engine = holdfast.testing.faults.FaultyEngine(
-        holdfast.registry.create_engine(holdfast.registry.parse(place), World()), World()
+    engine = stateward.testing.faults.FaultyEngine(
+        stateward.registry.create_engine(stateward.registry.parse(place), World()), World()
     )
     spill = Spill(str(tmp_path / "spill"))
     store = FaultyStore(engine, world=WrongClock(off), policy=IMPATIENT, spill=spill, place=place)
-    async with store, holdfast.open(place) as other:
+    async with store, stateward.open(place) as other:
         deleted, kept = store.thread("deleted"), store.thread("kept")
         await deleted.append(say("one"))
         await other.thread("kept").append(say("before"))
@@ -376,7 +376,7 @@ async def test_where_no_file_can_be_written_memory_serves_and_it_is_said_once(
             assert str(tmp_path / "spill") in problem
         await answers(store)
         assert texts(await store.thread("s-1").load()) == ["0", "1", "2"]
-    said = [record.message for record in caplog.records if record.name == "holdfast.spill"]
+    said = [record.message for record in caplog.records if record.name == "stateward.spill"]
     assert said.count("spill_not_durable") == 1
 
 
@@ -397,13 +397,13 @@ async def test_when_the_directory_can_be_written_again_all_is_in_a_file(
 
 async def test_wrong_spills_are_refused() -> None:
     for wrong in (7, 1.5, object()):
-        with pytest.raises(holdfast.InvalidInput, match="spill"):
-            holdfast.open("memory://", spill=wrong)  # type: ignore[arg-type]
+        with pytest.raises(stateward.InvalidInput, match="spill"):
+            stateward.open("memory://", spill=wrong)  # type: ignore[arg-type]
     for wrong_field in ({"path": ""}, {"max_bytes": 0}, {"max_age": 90_000.0}, {"max_age": 0}):
-        with pytest.raises(holdfast.InvalidInput, match=f"Spill.{next(iter(wrong_field))}"):
+        with pytest.raises(stateward.InvalidInput, match=f"Spill.{next(iter(wrong_field))}"):
             Spill(**wrong_field)  # type: ignore[arg-type]
-    with pytest.raises(holdfast.InvalidInput, match="redact"):
-        holdfast.open("memory://", redact="all of it")  # type: ignore[arg-type]
+    with pytest.raises(stateward.InvalidInput, match="redact"):
+        stateward.open("memory://", redact="all of it")  # type: ignore[arg-type]
 
 
 # --- closing, and who comes next --------------------------------------------------------
@@ -420,14 +420,14 @@ async def test_closing_replays_what_waits(place: str, tmp_path: Path) -> None:
 async def test_what_is_left_at_closing_is_adopted_by_the_next_start(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.layers.suppression.CLOSING_SECONDS", 0.1)
+    monkeypatch.setattr("stateward.layers.suppression.CLOSING_SECONDS", 0.1)
     store = open_store(place, tmp_path)
     store.faults.unavailable()
     await store.thread("s-1").append(say("one"))
     await store.thread("s-1").append(say("two"))
     await store.close()
     assert len(files(tmp_path)) == 1
-    async with holdfast.open(place, spill=tmp_path / "spill") as again:
+    async with stateward.open(place, spill=tmp_path / "spill") as again:
         assert texts(await again.thread("s-1").load()) == ["one", "two"]
         assert (again.counters.adopted, files(tmp_path)) == (2, [])
 
@@ -435,13 +435,13 @@ async def test_what_is_left_at_closing_is_adopted_by_the_next_start(
 async def test_a_file_of_another_store_or_namespace_is_left_alone(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.layers.suppression.CLOSING_SECONDS", 0.1)
+    monkeypatch.setattr("stateward.layers.suppression.CLOSING_SECONDS", 0.1)
     store = open_store(place, tmp_path)
     store.faults.unavailable()
     await store.thread("s-1").append(say("one"))
     await store.close()
     for url, namespace in ((f"{place}2", "default"), (place, "other")):
-        async with holdfast.open(url, namespace=namespace, spill=tmp_path / "spill") as stranger:
+        async with stateward.open(url, namespace=namespace, spill=tmp_path / "spill") as stranger:
             assert not (await stranger.thread("s-1").load()).exists
     assert len(files(tmp_path)) == 1
 
@@ -450,7 +450,7 @@ async def test_a_living_process_keeps_its_file(place: str, tmp_path: Path) -> No
     async with open_store(place, tmp_path) as store:
         with store.faults.unavailable():
             await store.thread("s-1").append(say("one"))
-            async with holdfast.open(place, spill=tmp_path / "spill") as sibling:
+            async with stateward.open(place, spill=tmp_path / "spill") as sibling:
                 assert not (await sibling.thread("s-1").load()).exists
                 assert sibling.counters.adopted == 0
 
@@ -458,7 +458,7 @@ async def test_a_living_process_keeps_its_file(place: str, tmp_path: Path) -> No
 async def test_memory_that_is_lost_at_closing_is_counted(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("holdfast.layers.suppression.CLOSING_SECONDS", 0.1)
+    monkeypatch.setattr("stateward.layers.suppression.CLOSING_SECONDS", 0.1)
     store = open_store(place, tmp_path, spill=Spill())
     store.faults.unavailable()
     await store.thread("s-1").append(say("one"))
@@ -506,8 +506,8 @@ async def test_a_redact_that_fails_or_gives_no_message_stores_nothing() -> None:
     def fails(message: dict[str, Any]) -> dict[str, Any]:
         raise LookupError("no rule for this")
 
-    for redact, error in ((fails, LookupError), (lambda m: None, holdfast.InvalidInput)):
-        async with holdfast.open("memory://", redact=redact) as store:  # type: ignore[arg-type]
+    for redact, error in ((fails, LookupError), (lambda m: None, stateward.InvalidInput)):
+        async with stateward.open("memory://", redact=redact) as store:  # type: ignore[arg-type]
             with pytest.raises(error):
                 await store.thread("s-1").append(say("one"))
             assert not (await store.thread("s-1").load()).exists

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import StoreUnavailable, sync
-from holdfast.sync.testing.faults import FaultyStore, open_faulty
+import stateward
+from stateward import StoreUnavailable, sync
+from stateward.sync.testing.faults import FaultyStore, open_faulty
 
 IMPATIENT = sync.Policy(read_timeout=0.4, write_timeout=0.4, breaker_failures=1_000_000)
 
@@ -114,9 +114,9 @@ def test_the_correlation_id_is_that_of_the_thread(
     place: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with open_store(place, tmp_path) as store, store.faults.unavailable():
-        with holdfast.correlate("outer"), holdfast.correlate("request-7"):
-            assert holdfast.correlation_id() == "request-7"
+        with stateward.correlate("outer"), stateward.correlate("request-7"):
+            assert stateward.correlation_id() == "request-7"
             store.thread("s-1").append(say("one"))
-        assert holdfast.correlation_id() is None
+        assert stateward.correlation_id() is None
     (said,) = [vars(r) for r in caplog.records if r.message == "memory_write_suppressed"]
     assert said["correlation_id"] == "request-7"

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from servers.postgres import PostgresServer
 
-from holdfast.engine import Engine, SyncEngine
-from holdfast.registry import create_engine, create_sync_engine, parse
-from holdfast.world import World
+from stateward.engine import Engine, SyncEngine
+from stateward.registry import create_engine, create_sync_engine, parse
+from stateward.world import World
 
 _numbers = itertools.count(1)
 

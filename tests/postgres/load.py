@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import holdfast
-from holdfast.errors import StoreUnavailable
-from holdfast.layers.policy import Policy
+import stateward
+from stateward.errors import StoreUnavailable
+from stateward.layers.policy import Policy
 
 CONVERSATIONS = 12
 SLACK = 10.0  # seconds that a busy machine may add to a deadline: what hangs takes longer
@@ -21,7 +21,7 @@ POLICY = Policy(read_timeout=5.0, write_timeout=0.15, threads="raise")
 class Load:
     """Appends, each with a number of its own."""
 
-    def __init__(self, store: holdfast.Store) -> None:
+    def __init__(self, store: stateward.Store) -> None:
         self._store = store
         self.stored: dict[str, list[int]] = {f"t{n}": [] for n in range(CONVERSATIONS)}
         self.unknown: set[int] = set()

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from servers.postgres import PostgresServer
 
-import holdfast
-from holdfast.errors import SchemaError
+import stateward
 from postgres.conftest import make_engine
+from stateward.errors import SchemaError
 
 NOTE = "made by a test\\ of Noor's"
 
@@ -27,7 +27,7 @@ async def test_a_schema_is_founded_with_a_note_and_demolished_with_all_that_is_i
     await engine.found(NOTE)
     assert await engine.noted(NOTE) == [schema]
     assert await engine.noted("made by somebody else") == []
-    async with holdfast.open(url, spill=False) as store:
+    async with stateward.open(url, spill=False) as store:
         await store.user("u-1").put({"name": "Noor"})
     await engine.demolish(NOTE)
     assert schema not in schemas(server)
@@ -37,21 +37,21 @@ async def test_a_schema_is_founded_with_a_note_and_demolished_with_all_that_is_i
 async def test_a_schema_that_is_there_is_not_founded_again_and_one_without_the_note_stays(
     server: PostgresServer, schema: str, url: str
 ) -> None:
-    async with holdfast.open(url, spill=False) as store:
+    async with stateward.open(url, spill=False) as store:
         await store.user("u-1").put({"name": "Noor"})
     engine: Any = make_engine(url)
     with pytest.raises(SchemaError, match="there already"):
         await engine.found(NOTE)
     with pytest.raises(SchemaError, match="does not carry"):
         await engine.demolish(NOTE)
-    async with holdfast.open(url, spill=False) as store:
+    async with stateward.open(url, spill=False) as store:
         assert (await store.user("u-1").get()).value == {"name": "Noor"}
 
 
 async def test_a_purged_namespace_leaves_no_row(server: PostgresServer, schema: str) -> None:
     url = server.url_of(schema)
     for namespace in ("gone", "kept"):
-        async with holdfast.open(url, namespace=namespace, spill=False) as store:
+        async with stateward.open(url, namespace=namespace, spill=False) as store:
             for number in range(205):
                 await store.thread(f"t-{number}").append({"role": "user", "content": "hello"})
             await store.user("u-1").put({"name": "Noor"})
@@ -71,7 +71,7 @@ async def test_a_purged_namespace_leaves_no_row(server: PostgresServer, schema: 
 async def test_a_server_says_how_many_connections_are_free_and_how_far_standbys_are_behind(
     url: str,
 ) -> None:
-    async with holdfast.open(url, spill=False) as store:
+    async with stateward.open(url, spill=False) as store:
         said = (await store.describe()).settings
     assert said["max_connections"] == 60
     assert said["reserved_connections"] == 3
@@ -83,7 +83,7 @@ async def test_a_standby_that_falls_behind_is_told(server: PostgresServer, url: 
     standby = PostgresServer.standby_of(server).start()
     try:
         standby.run_sql("SELECT pg_wal_replay_pause()")
-        async with holdfast.open(url, spill=False) as store:
+        async with stateward.open(url, spill=False) as store:
             await store.user("u-1").put({"name": "Noor" * 50_000})
             behind, end = 0, time.monotonic() + 30
             while behind < 10_000:

@@ -11,13 +11,13 @@ import psycopg
 import pytest
 from servers.postgres import PostgresServer
 
-import holdfast
-from holdfast.engines.postgres import connections
-from holdfast.engines.postgres import engine as engine_module
-from holdfast.errors import DiskProblem, InvalidInput, SchemaError, StoreUnavailable
-from holdfast.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Fetched, Log, Op, Put
-from holdfast.registry import parse
+import stateward
 from postgres.conftest import make_blocking, make_engine
+from stateward.engines.postgres import connections
+from stateward.engines.postgres import engine as engine_module
+from stateward.errors import DiskProblem, InvalidInput, SchemaError, StoreUnavailable
+from stateward.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Fetched, Log, Op, Put
+from stateward.registry import parse
 
 IT = Entity("n", "thread", "it")
 
@@ -177,7 +177,7 @@ async def test_nothing_is_compiled_before_it_runs(
 
 
 def test_a_store_opens_anew_in_each_event_loop(url: str) -> None:
-    store = holdfast.open(url)
+    store = stateward.open(url)
 
     async def talk(number: int) -> int:
         await store.thread("t").append({"n": number})
@@ -212,7 +212,7 @@ async def test_a_server_that_stops_answering_is_given_up_in_time(
     await one(engine, turn("first"))
     blocking.execute([Fetch(IT)])
     monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.3)
-    monkeypatch.setattr("holdfast.sync.engines.postgres.connections.ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr("stateward.sync.engines.postgres.connections.ANSWER_SECONDS", 0.3)
     server.pause()
     try:
         with pytest.raises(StoreUnavailable, match="did not answer in time") as caught:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from servers.postgres import PostgresServer
 
-import holdfast
+import stateward
 from postgres.load import POLICY, Load
 
 BEFORE_A_CRASH = 60  # acknowledged writes
@@ -25,7 +25,7 @@ def mortal() -> Iterator[PostgresServer]:
 
 async def crash(mortal: PostgresServer, times: int) -> None:
     chance = random.Random(7)
-    async with holdfast.open(mortal.url_of("crashes"), policy=POLICY) as store:
+    async with stateward.open(mortal.url_of("crashes"), policy=POLICY) as store:
         load = Load(store)
         async with load.going_on():
             for _ in range(times):
@@ -55,7 +55,7 @@ async def test_without_synchronous_commit_a_crash_loses_the_last_writes_and_keep
     mortal.run_sql("ALTER SYSTEM SET wal_writer_delay = '10s'")  # its last moments are long
     mortal.run_sql("SELECT pg_reload_conf()")
     url = mortal.url_of("hasty").replace("postgres@", "hasty@")
-    async with holdfast.open(url, policy=POLICY) as store:
+    async with stateward.open(url, policy=POLICY) as store:
         load = Load(store)
         async with load.going_on():
             await load.traffic(300)

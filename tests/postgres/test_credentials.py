@@ -12,12 +12,12 @@ import pytest
 from servers.postgres import PostgresServer, system_binaries
 from servers.proxy import TlsProxy, client_tls, server_tls
 
-import holdfast
-import holdfast.sync
-from holdfast.errors import InvalidInput, StoreUnavailable
+import stateward
+import stateward.sync
+from stateward.errors import InvalidInput, StoreUnavailable
 
 ROLE = "agent"
-IMPATIENT = holdfast.Policy(read_timeout=0.5, write_timeout=0.5, threads="raise")
+IMPATIENT = stateward.Policy(read_timeout=0.5, write_timeout=0.5, threads="raise")
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ async def test_a_token_is_asked_for_at_each_new_connection_and_may_rotate(
     guarded: PostgresServer, schema: str
 ) -> None:
     tokens = Tokens(guarded)
-    async with holdfast.open(url_for(guarded, ROLE, schema), credentials=tokens) as store:
+    async with stateward.open(url_for(guarded, ROLE, schema), credentials=tokens) as store:
         await store.user("u").put({"n": 1})
         first = tokens.asked
         assert first >= 1
@@ -82,7 +82,7 @@ def test_a_pair_of_user_and_token_is_used_instead_of_the_urls(
 ) -> None:
     tokens = Tokens(guarded)
     url = url_for(guarded, "nobody:forgotten", schema)
-    with holdfast.sync.open(url, credentials=lambda: (ROLE, tokens())) as store:
+    with stateward.sync.open(url, credentials=lambda: (ROLE, tokens())) as store:
         store.user("u").put({"n": 1})
         assert store.user("u").get().value == {"n": 1}
 
@@ -93,8 +93,8 @@ async def test_a_wrong_password_is_the_stores_failure_and_is_not_shown(
     Tokens(guarded)
     url = url_for(guarded, ROLE, schema)
     for store in (
-        holdfast.open(url, credentials=lambda: "hunter2", policy=IMPATIENT),
-        holdfast.open(url_for(guarded, f"{ROLE}:hunter2", schema), policy=IMPATIENT),
+        stateward.open(url, credentials=lambda: "hunter2", policy=IMPATIENT),
+        stateward.open(url_for(guarded, f"{ROLE}:hunter2", schema), policy=IMPATIENT),
     ):
         with pytest.raises(StoreUnavailable, match="password authentication failed") as caught:
             await store.user("u").put({"n": 1})
@@ -118,7 +118,7 @@ async def test_credentials_that_fail_are_the_stores_failure_until_they_work_agai
         return tokens()
 
     url = url_for(guarded, ROLE, schema)
-    store = holdfast.open(url, credentials=credentials, policy=IMPATIENT)
+    store = stateward.open(url, credentials=credentials, policy=IMPATIENT)
     with pytest.raises(StoreUnavailable, match="token service") as caught:
         await store.user("u").put({"n": 1})
     assert caught.value.applied == "no"
@@ -131,7 +131,7 @@ async def test_credentials_that_fail_are_the_stores_failure_until_they_work_agai
 def test_credentials_of_the_wrong_shape_are_refused(guarded: PostgresServer, schema: str) -> None:
     wrong = {"password": "hunter2"}
     url = url_for(guarded, ROLE, schema)
-    store = holdfast.sync.open(url, credentials=lambda: wrong)  # type: ignore[arg-type,return-value]
+    store = stateward.sync.open(url, credentials=lambda: wrong)  # type: ignore[arg-type,return-value]
     with pytest.raises(InvalidInput, match="not dict") as caught:
         store.user("u").put({"n": 1})
     assert "hunter2" not in str(caught.value)
@@ -148,7 +148,7 @@ async def test_slow_credentials_hold_up_no_other_task(guarded: PostgresServer, s
         asyncio.run_coroutine_threadsafe(answer.wait(), loop).result(20)
         return tokens()
 
-    store = holdfast.open(url_for(guarded, ROLE, schema), credentials=credentials)
+    store = stateward.open(url_for(guarded, ROLE, schema), credentials=credentials)
     writing = asyncio.create_task(store.user("u").put({"n": 1}))
     await asked.wait()  # the loop goes on while the function waits for it
     answer.set()
@@ -180,7 +180,7 @@ async def test_tls_with_an_authority_of_ones_own_and_a_client_certificate(
     async with TlsProxy(server.port, server_tls()) as proxy:
         for host in ("127.0.0.1", "localhost"):
             url = tls_url(proxy.port, schema, host, hostaddr="127.0.0.1", **certificates)
-            async with holdfast.open(url) as store:
+            async with stateward.open(url) as store:
                 await store.thread("t").append({"n": 1})
                 assert (await store.thread("t").load(last=1)).messages == [{"n": 1}]
 
@@ -199,11 +199,11 @@ async def test_a_server_that_cannot_prove_who_it_is_gets_no_password(
                 "match",
             ),
         ):
-            store = holdfast.open(url, policy=IMPATIENT)
+            store = stateward.open(url, policy=IMPATIENT)
             with pytest.raises(StoreUnavailable, match=said):
                 await store.thread("t").load()
             await store.close()
-    store = holdfast.open(tls_url(server.port, schema, **certificates), policy=IMPATIENT)
+    store = stateward.open(tls_url(server.port, schema, **certificates), policy=IMPATIENT)
     with pytest.raises(StoreUnavailable, match="SSL"):  # never plainly instead
         await store.thread("t").load()
     await store.close()
@@ -229,10 +229,10 @@ if system_binaries() is not None:
             server.run_sql("CREATE ROLE client LOGIN")
             server.run_sql("GRANT CREATE ON DATABASE postgres TO client")
             url = tls_url(server.port, schema, **certificates).replace("postgres@", "client@")
-            async with holdfast.open(url) as store:
+            async with stateward.open(url) as store:
                 await store.thread("t").append({"n": 1})
                 assert (await store.thread("t").load()).messages == [{"n": 1}]
-            plain = holdfast.open(url.replace("verify-full", "disable"), policy=IMPATIENT)
+            plain = stateward.open(url.replace("verify-full", "disable"), policy=IMPATIENT)
             with pytest.raises(StoreUnavailable, match="no encryption"):
                 await plain.thread("t").load()
             await plain.close()

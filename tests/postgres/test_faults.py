@@ -14,10 +14,10 @@ import pytest
 from servers.postgres import PostgresServer, give
 from servers.proxy import Proxy
 
-import holdfast
-from holdfast.errors import DiskProblem, StoreUnavailable
-from holdfast.layers.policy import Policy
+import stateward
 from postgres.load import POLICY, Load
+from stateward.errors import DiskProblem, StoreUnavailable
+from stateward.layers.policy import Policy
 
 ENOUGH = 60  # acknowledged writes before and after a fault
 RECOVERY_SECONDS = 5.0
@@ -58,7 +58,7 @@ async def test_a_promoted_standby_has_all_that_was_acknowledged_and_is_found(
     primary, standby = pair
     primary.run_sql("ALTER ROLE postgres SET synchronous_commit = on")
     await until(lambda: is_in_sync(primary))
-    async with holdfast.open(url_of_both(primary, standby, "failover"), policy=POLICY) as store:
+    async with stateward.open(url_of_both(primary, standby, "failover"), policy=POLICY) as store:
         load = Load(store)
         assert "loss of the primary" in (await store.health()).durability
         async with load.going_on():
@@ -78,14 +78,14 @@ async def test_a_standby_that_does_not_answer_yet_is_the_stores_failure(
 ) -> None:
     """The same code and class as "the database system is starting up"."""
     primary, standby = pair
-    async with holdfast.open(primary.url_of("cold")) as store:
+    async with stateward.open(primary.url_of("cold")) as store:
         await store.user("u").put({"n": 1})
     standby.stop()
     standby.configure(hot_standby="off")
     standby.start_without_waiting()
     refused = "not accepting connections|starting up|not yet accepting"
     await until(lambda: "hot standby mode is disabled" in said_by(standby).lower())
-    cold = holdfast.open(standby.url_of("cold"), policy=Policy(0.5, 0.5, threads="raise"))
+    cold = stateward.open(standby.url_of("cold"), policy=Policy(0.5, 0.5, threads="raise"))
     with pytest.raises(StoreUnavailable, match=refused) as caught:
         await cold.user("u").get()
     assert caught.value.applied == "no"
@@ -111,7 +111,7 @@ async def test_a_bad_link_under_load_loses_and_doubles_nothing(
 ) -> None:
     async with Proxy(server.port) as proxy:
         url = server.url_of(schema).replace(f":{server.port}/", f":{proxy.port}/")
-        async with holdfast.open(url, policy=POLICY) as store:
+        async with stateward.open(url, policy=POLICY) as store:
             load = Load(store)
             async with load.going_on():
                 for _ in range(8):
@@ -155,7 +155,7 @@ async def test_a_frozen_link_ends_every_call_at_its_deadline(
 ) -> None:
     async with Proxy(server.port) as proxy:
         url = server.url_of(schema).replace(f":{server.port}/", f":{proxy.port}/")
-        async with holdfast.open(
+        async with stateward.open(
             url, policy=Policy(read_timeout=0.5, write_timeout=1.0, threads="raise")
         ) as store:
             await store.thread("t").append({"n": 1})
@@ -187,7 +187,7 @@ if os.getuid() == 0:  # only root may mount a small disk
     @pytest.fixture
     def small_disk() -> Iterator[Path]:
         """Not below tmp_path, which the server's user may not enter."""
-        disk = Path(tempfile.mkdtemp(prefix="holdfast-small-disk-"))
+        disk = Path(tempfile.mkdtemp(prefix="stateward-small-disk-"))
         try:
             subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", disk], check=True)
             try:
@@ -207,7 +207,7 @@ if os.getuid() == 0:  # only root may mount a small disk
         try:
             server.run_sql(f"CREATE TABLESPACE small LOCATION '{small_disk}'")
             server.run_sql("ALTER ROLE postgres SET default_tablespace = small")
-            async with holdfast.open(server.url_of("full")) as store:
+            async with stateward.open(server.url_of("full")) as store:
                 stored = await fill(store)
                 assert (await store.thread("t").load(last=1)).version == stored
                 server.run_sql('ALTER TABLE "full".log SET TABLESPACE pg_default')
@@ -219,7 +219,7 @@ if os.getuid() == 0:  # only root may mount a small disk
         finally:
             server.remove()
 
-    async def fill(store: holdfast.Store) -> int:
+    async def fill(store: stateward.Store) -> int:
         """Append until the disk is full; how many were stored."""
         for number in range(10_000):
             text = os.urandom(2000).hex()  # nothing that can be compressed

@@ -10,11 +10,11 @@ from itertools import count
 import pytest
 from servers.postgres import PostgresServer
 
-import holdfast
-from holdfast.errors import StateConflictError, StoreUnavailable
-from holdfast.layers.policy import Policy
-from holdfast.testing.checkers.histories import Status
-from holdfast.testing.checkers.list_append import Append, Read, Transaction, check
+import stateward
+from stateward.errors import StateConflictError, StoreUnavailable
+from stateward.layers.policy import Policy
+from stateward.testing.checkers.histories import Status
+from stateward.testing.checkers.list_append import Append, Read, Transaction, check
 
 PROCESSES = 24
 A_LIST = 150  # transactions before the next few lists are used: reads are of whole lists
@@ -25,7 +25,7 @@ QUICK = Policy(read_timeout=5.0, write_timeout=0.5, threads="raise")
 class Conversations:
     """Processes over three stores; the odd ones append only to what they have read."""
 
-    def __init__(self, stores: list[holdfast.Store], transactions: int) -> None:
+    def __init__(self, stores: list[stateward.Store], transactions: int) -> None:
         self._stores = stores
         self._left = iter(range(transactions))
         self._chance = random.Random(11)
@@ -46,7 +46,7 @@ class Conversations:
             self.history.append(Transaction(number, invoked, time.monotonic(), status, ops))
 
     async def _transact(
-        self, thread: holdfast.Thread, key: str, kind: int
+        self, thread: stateward.Thread, key: str, kind: int
     ) -> tuple[Status, tuple[Append | Read, ...]]:
         ops: list[Append | Read] = []
         window = None
@@ -68,7 +68,7 @@ class Conversations:
 
 
 async def run(url: str, transactions: int, server: PostgresServer | None = None) -> None:
-    stores = [holdfast.open(url, policy=QUICK) for _ in range(3)]
+    stores = [stateward.open(url, policy=QUICK) for _ in range(3)]
     conversations = Conversations(stores, transactions)
     running = asyncio.create_task(conversations.run())
     while server is not None and not running.done():

@@ -9,11 +9,11 @@ import pytest
 from servers.pgbouncer import PgBouncer, keeps_nothing, need_pgbouncer
 from servers.postgres import PostgresServer
 
-import holdfast
-import holdfast.sync
-from holdfast.errors import StoreUnavailable
-from holdfast.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Fetched, Log
+import stateward
+import stateward.sync
 from postgres.conftest import make_blocking, make_engine
+from stateward.errors import StoreUnavailable
+from stateward.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Fetched, Log
 
 IT = Entity("n", "thread", "it")
 
@@ -68,13 +68,13 @@ async def test_many_clients_share_few_sessions_and_nothing_gets_mixed_up(
 ) -> None:
     url = bouncer.url_of(schema)
 
-    async def converse(store: holdfast.Store, id: str) -> None:
+    async def converse(store: stateward.Store, id: str) -> None:
         thread = store.thread(id, user=id)
         for number in range(15):
             await thread.append({"of": id, "n": number}, key=f"{number}")
             assert (await thread.load(last=1)).messages == [{"of": id, "n": number}]
 
-    async with holdfast.open(url) as one, holdfast.open(url) as two, holdfast.open(url) as three:
+    async with stateward.open(url) as one, stateward.open(url) as two, stateward.open(url) as three:
         stores = (one, two, three)
         await asyncio.gather(*(converse(stores[n % 3], f"t{n}") for n in range(18)))
         for number in range(18):
@@ -83,11 +83,11 @@ async def test_many_clients_share_few_sessions_and_nothing_gets_mixed_up(
 
 
 def test_a_lease_fences_through_the_pooler(bouncer: PgBouncer, schema: str) -> None:
-    with holdfast.sync.open(bouncer.url_of(schema)) as store:
+    with stateward.sync.open(bouncer.url_of(schema)) as store:
         thread = store.thread("led")
         with thread.lead(ttl=5) as lease:
             thread.append({"n": 1}, fence=lease)
-        with pytest.raises(holdfast.LeaseLost):
+        with pytest.raises(stateward.LeaseLost):
             thread.append({"n": 2}, fence=lease)
         assert [*store.thread("led").load().messages] == [{"n": 1}]
 

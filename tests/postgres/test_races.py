@@ -11,10 +11,10 @@ from typing import Any
 
 from servers.postgres import PostgresServer
 
-import holdfast.sync
-from holdfast.ops import Entry, Fetch, Fetched, List, Listed, Log
+import stateward.sync
 from postgres.conftest import make_blocking
 from postgres.workers import UPDATES
+from stateward.ops import Entry, Fetch, Fetched, List, Listed, Log
 
 PROCESSES = 8
 TESTS = Path(__file__).parent.parent
@@ -87,7 +87,7 @@ def check_history(entries: tuple[Entry, ...], stored: dict[int, str]) -> None:
 def test_eight_processes_count_up_one_document_and_none_gets_lost(url: str) -> None:
     make_blocking(url).migrate()
     race("update", url)
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         document = store.user("counter").get()
     assert document.value == {"n": PROCESSES * UPDATES}
     assert document.version == PROCESSES * UPDATES

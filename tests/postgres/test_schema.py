@@ -13,14 +13,14 @@ import psycopg
 import pytest
 from servers.postgres import PostgresServer
 
-import holdfast
-from holdfast.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
-from holdfast.engines.postgres.schema import adapted, migrations
-from holdfast.errors import SchemaError
-from holdfast.ops import Acquire, Append, Applied, Commit, Drop, Entity, Fetch, Put, SetHead, Sweep
+import stateward
 from postgres.conftest import make_blocking, make_engine
+from stateward.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
+from stateward.engines.postgres.schema import adapted, migrations
+from stateward.errors import SchemaError
+from stateward.ops import Acquire, Append, Applied, Commit, Drop, Entity, Fetch, Put, SetHead, Sweep
 
-PACKAGE = files("holdfast.engines.postgres")
+PACKAGE = files("stateward.engines.postgres")
 
 
 def test_replicas_that_start_at_once_migrate_once(url: str) -> None:
@@ -101,7 +101,7 @@ def test_a_schema_of_a_newer_release_is_refused(
     make_blocking(url).migrate()
     server.run_sql(f"UPDATE {schema}.about SET value = '99.0.0' WHERE name = 'oldest_release'")
     for attempt in (make_blocking(url).open, make_blocking(url).migrate):
-        with pytest.raises(SchemaError, match=r"needs Holdfast 99\.0\.0"):
+        with pytest.raises(SchemaError, match=r"needs Stateward 99\.0\.0"):
             attempt()
 
 
@@ -146,7 +146,7 @@ def sql_of(page: str, schema: str, role: str = "agents") -> list[str]:
     """The SQL that a page shows, for this schema and role."""
     shown = re.findall(r"^```sql\n(.*?)^```$", (DOCS / page).read_text("utf-8"), re.DOTALL | re.M)
     assert shown, page
-    return [re.sub(r"\bagents\b", role, re.sub(r"\bholdfast\b", schema, text)) for text in shown]
+    return [re.sub(r"\bagents\b", role, re.sub(r"\bstateward\b", schema, text)) for text in shown]
 
 
 async def test_a_role_without_other_rights_can_do_everything(
@@ -164,7 +164,7 @@ async def test_a_role_without_other_rights_can_do_everything(
     server.run_sql(rest)
     (shorter,) = sql_of("reference/urls.md", schema, role)
     assert all(line in grants for line in shorter.splitlines())
-    async with holdfast.open(theirs) as store:
+    async with stateward.open(theirs) as store:
         thread = store.thread("t", user="u")
         await thread.append({"n": 1})
         assert (await thread.load()).messages == [{"n": 1}]
@@ -208,7 +208,7 @@ async def test_a_store_that_may_lose_writes_says_so(server: PostgresServer, sche
 async def test_threads_messages_and_users_can_be_read_with_sql(
     server: PostgresServer, url: str, schema: str
 ) -> None:
-    async with holdfast.open(url, namespace="shop") as store:
+    async with stateward.open(url, namespace="shop") as store:
         await store.thread("t-1", user="u-1").append({"role": "user", "content": "Grüße"})
         await store.thread("t-1", user="u-1").append({"role": "assistant", "content": "Hi"})
         await store.thread("gone", user="u-1").append({"role": "user", "content": "no"})
@@ -330,13 +330,13 @@ def test_what_is_swept_is_gone_from_the_tables(
 def test_a_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from holdfast.errors import InvalidInput
+    from stateward.errors import InvalidInput
 
     for name in [
-        name for name in sys.modules if name.startswith(("psycopg", "holdfast.engines.p"))
+        name for name in sys.modules if name.startswith(("psycopg", "stateward.engines.p"))
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(InvalidInput, match=r"pip install 'holdfast\[postgres\]'"):
+    with pytest.raises(InvalidInput, match=r"pip install 'stateward\[postgres\]'"):
         make_engine("postgresql://host/database")
     assert psycopg is not None

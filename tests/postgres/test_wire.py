@@ -12,11 +12,12 @@ import pytest
 from psycopg.types.numeric import Int4, Int8
 from servers.postgres import PostgresServer
 
-from holdfast.engines.postgres import wire
-from holdfast.engines.postgres.arrays import BigintArray, TextArray
-from holdfast.engines.postgres.settings import read_settings
-from holdfast.engines.postgres.waiting import Places
-from holdfast.ops import (
+from postgres.conftest import make_engine
+from stateward.engines.postgres import wire
+from stateward.engines.postgres.arrays import BigintArray, TextArray
+from stateward.engines.postgres.settings import read_settings
+from stateward.engines.postgres.waiting import Places
+from stateward.ops import (
     Append,
     Applied,
     Commit,
@@ -30,10 +31,9 @@ from holdfast.ops import (
     Trim,
     Write,
 )
-from holdfast.registry import parse
-from holdfast.sync.engines.postgres.connections import Link, connect
-from holdfast.world import World
-from postgres.conftest import make_engine
+from stateward.registry import parse
+from stateward.sync.engines.postgres.connections import Link, connect
+from stateward.world import World
 
 IT = Entity("n", "thread", "it")
 PREPARED = "SELECT statement FROM pg_prepared_statements"

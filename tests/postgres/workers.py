@@ -7,11 +7,11 @@ import random
 import sys
 from typing import Any
 
-from holdfast.layers.policy import Policy
-from holdfast.ops import Append, Applied, Commit, Entity
-from holdfast.registry import create_sync_engine, parse
-from holdfast.sync import open as open_store
-from holdfast.world import World
+from stateward.layers.policy import Policy
+from stateward.ops import Append, Applied, Commit, Entity
+from stateward.registry import create_sync_engine, parse
+from stateward.sync import open as open_store
+from stateward.world import World
 
 SHARED = [Entity("race", "thread", f"{number:02}") for number in range(12)]
 BATCHES = 60

@@ -12,23 +12,23 @@ from typing import Any
 import apsw
 import pytest
 
-import holdfast
-import holdfast.sync
+import stateward
+import stateward.sync
 
 Attempt = Callable[..., None]
 
 TURN = [{"part": 1}, {"part": 2}]
-QUICK = holdfast.sync.Policy(read_timeout=0.02, write_timeout=0.02)  # damage does not go away
+QUICK = stateward.sync.Policy(read_timeout=0.02, write_timeout=0.02)  # damage does not go away
 
 
 def attempt_sync(url: str | None) -> None:
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         store.user("u-1").put({"n": 1})
 
 
 def attempt_async(url: str | None) -> None:
     async def put() -> None:
-        async with holdfast.open(url) as store:
+        async with stateward.open(url) as store:
             await store.user("u-1").put({"n": 1})
 
     asyncio.run(put())
@@ -43,7 +43,7 @@ def attempt(request: pytest.FixtureRequest) -> Attempt:
 
 def fill(url: str, turns: int = 60) -> None:
     """A store with something in it, closed, so that all of it is in the one file."""
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         for number in range(turns):
             store.thread(f"t-{number % 6}", user="u-1").append(*TURN)
         for number in range(20):
@@ -60,7 +60,7 @@ def everything_in(path: Path) -> dict[str, bytes]:
 
 def test_a_missing_folder_is_named(attempt: Attempt, tmp_path: Path) -> None:
     folder = tmp_path / "nowhere"
-    with pytest.raises(holdfast.InvalidInput, match="does not exist; create it") as caught:
+    with pytest.raises(stateward.InvalidInput, match="does not exist; create it") as caught:
         attempt(f"sqlite:///{folder}/agents.db")
     assert str(folder) in str(caught.value)
     assert not folder.exists()
@@ -68,7 +68,7 @@ def test_a_missing_folder_is_named(attempt: Attempt, tmp_path: Path) -> None:
 
 def test_a_path_that_is_a_folder_is_refused(attempt: Attempt, path: Path, url: str) -> None:
     path.mkdir()
-    with pytest.raises(holdfast.StoreUnavailable, match="cannot be opened") as caught:
+    with pytest.raises(stateward.StoreUnavailable, match="cannot be opened") as caught:
         attempt(url)
     assert str(path) in str(caught.value)
     assert caught.value.applied == "no"
@@ -79,7 +79,7 @@ def test_a_path_that_is_a_folder_is_refused(attempt: Attempt, path: Path, url: s
 def test_random_bytes_are_refused_and_left_alone(attempt: Attempt, path: Path, url: str) -> None:
     path.write_bytes(random.Random(3).randbytes(20_000))
     before = everything_in(path)
-    with pytest.raises(holdfast.SchemaError, match=r"damaged.*backup") as caught:
+    with pytest.raises(stateward.SchemaError, match=r"damaged.*backup") as caught:
         attempt(url)
     assert str(path) in str(caught.value)
     assert isinstance(caught.value.__cause__, apsw.NotADBError)
@@ -93,7 +93,7 @@ def test_an_overwritten_header_is_refused_and_left_alone(
     with path.open("r+b") as file:
         file.write(b"this was a database once")
     before = everything_in(path)
-    with pytest.raises(holdfast.SchemaError, match=r"damaged.*backup") as caught:
+    with pytest.raises(stateward.SchemaError, match=r"damaged.*backup") as caught:
         attempt(url)
     assert isinstance(caught.value.__cause__, apsw.NotADBError)
     assert everything_in(path) == before
@@ -107,7 +107,7 @@ def test_another_programs_database_is_refused_and_left_alone(
     connection.execute("INSERT INTO invoices (total) VALUES (12.5)")
     connection.close()
     before = everything_in(path)
-    with pytest.raises(holdfast.SchemaError, match=r"something else.*file of its own") as caught:
+    with pytest.raises(stateward.SchemaError, match=r"something else.*file of its own") as caught:
         attempt(url)
     assert str(path) in str(caught.value)
     assert everything_in(path) == before
@@ -122,7 +122,7 @@ def test_an_empty_database_of_another_program_is_refused_and_left_alone(
     connection.pragma("user_version", 7)
     connection.close()
     before = everything_in(path)
-    with pytest.raises(holdfast.SchemaError, match="file of its own"):
+    with pytest.raises(stateward.SchemaError, match="file of its own"):
         attempt(url)
     assert everything_in(path) == before
 
@@ -140,12 +140,12 @@ def test_a_store_of_a_newer_release_asks_for_an_upgrade(
     attempt: Attempt, path: Path, url: str
 ) -> None:
     fill(url)
-    edit(path, "UPDATE holdfast SET value = '99.0.0' WHERE name = 'oldest_release'")
+    edit(path, "UPDATE stateward SET value = '99.0.0' WHERE name = 'oldest_release'")
     before = everything_in(path)
-    with pytest.raises(holdfast.SchemaError, match=r"99\.0\.0.*[Uu]pgrade.*pip install") as caught:
+    with pytest.raises(stateward.SchemaError, match=r"99\.0\.0.*[Uu]pgrade.*pip install") as caught:
         attempt(url)
     assert str(path) in str(caught.value)
-    assert holdfast.__version__ in str(caught.value)
+    assert stateward.__version__ in str(caught.value)
     assert everything_in(path) == before
 
 
@@ -155,14 +155,18 @@ def test_a_newer_schema_that_still_allows_this_release_works(
     fill(url)
     edit(path, "PRAGMA user_version = 9000")
     attempt(url)
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         assert store.describe().schema == 9000
         assert store.user("u-1").get().value == {"n": 1}
 
 
 @pytest.mark.parametrize(
     "damage",
-    ["DELETE FROM holdfast", "UPDATE holdfast SET value = 'not a version'", "DROP TABLE holdfast"],
+    [
+        "DELETE FROM stateward",
+        "UPDATE stateward SET value = 'not a version'",
+        "DROP TABLE stateward",
+    ],
 )
 def test_a_store_that_does_not_say_who_may_use_it_is_refused(
     attempt: Attempt, path: Path, url: str, damage: str
@@ -170,7 +174,7 @@ def test_a_store_that_does_not_say_who_may_use_it_is_refused(
     fill(url)
     edit(path, damage)
     before = everything_in(path)
-    with pytest.raises(holdfast.SchemaError, match=r"backup|[Uu]pgrade"):
+    with pytest.raises(stateward.SchemaError, match=r"backup|[Uu]pgrade"):
         attempt(url)
     assert everything_in(path) == before
 
@@ -182,7 +186,7 @@ def test_migrate_off_refuses_what_needs_a_migration(
     if exists:
         path.touch()
     with pytest.raises(
-        holdfast.SchemaError, match=r"0001.*migrate=off.*holdfast migrate"
+        stateward.SchemaError, match=r"0001.*migrate=off.*stateward migrate"
     ) as caught:
         attempt(f"{url}?migrate=off")
     assert str(path) in str(caught.value)
@@ -206,7 +210,7 @@ def use_all(url: str) -> tuple[int, list[BaseException]]:
         except Exception as error:
             errors.append(error)
 
-    store = holdfast.sync.open(url, policy=QUICK)
+    store = stateward.sync.open(url, policy=QUICK)
     try:
         for number in range(6):
             thread = store.thread(f"t-{number}", user="u-1")
@@ -228,8 +232,8 @@ def use_all(url: str) -> tuple[int, list[BaseException]]:
 def check_damage(errors: list[BaseException], path: Path, where: str) -> None:
     """Only errors of ours; those of the driver name the file and what to do."""
     for error in errors:
-        assert isinstance(error, holdfast.HoldfastError), f"{where}: {error!r}"
-        if isinstance(error, holdfast.SchemaError):
+        assert isinstance(error, stateward.StatewardError), f"{where}: {error!r}"
+        if isinstance(error, stateward.SchemaError):
             assert "backup" in str(error), f"{where}: {error}"
         if isinstance(error.__cause__, apsw.Error):
             assert str(path) in str(error), f"{where}: {error}"
@@ -249,7 +253,7 @@ def test_a_truncated_file_is_refused_wherever_it_was_cut(path: Path, url: str) -
     assert raised > 0, "no cut was ever noticed: this proves nothing"
 
 
-def test_garbage_in_any_page_raises_only_errors_of_holdfast(path: Path, url: str) -> None:
+def test_garbage_in_any_page_raises_only_errors_of_stateward(path: Path, url: str) -> None:
     fill(url)
     whole = path.read_bytes()
     page = 4096
@@ -275,8 +279,8 @@ def test_a_stored_message_that_is_no_json_says_which_file_is_damaged(path: Path,
     fill(url)
     edit(path, "UPDATE log SET body = '{\"part\": ' WHERE seq = 1")
     with (
-        holdfast.sync.open(url) as store,
-        pytest.raises(holdfast.HoldfastError, match=r"damaged|not JSON|no JSON"),
+        stateward.sync.open(url) as store,
+        pytest.raises(stateward.StatewardError, match=r"damaged|not JSON|no JSON"),
     ):
         store.thread("t-0", user="u-1").load()
 
@@ -287,13 +291,13 @@ def test_a_stored_message_that_is_no_json_says_which_file_is_damaged(path: Path,
 def test_an_unknown_option_is_refused_with_the_one_that_was_meant(
     attempt: Attempt, path: Path, url: str
 ) -> None:
-    with pytest.raises(holdfast.InvalidInput, match=r"did you mean 'durability'\?.*migrate"):
+    with pytest.raises(stateward.InvalidInput, match=r"did you mean 'durability'\?.*migrate"):
         attempt(f"{url}?durabilty=relaxed")
-    with pytest.raises(holdfast.InvalidInput, match=r"did you mean 'relaxed'\?.*full"):
+    with pytest.raises(stateward.InvalidInput, match=r"did you mean 'relaxed'\?.*full"):
         attempt(f"{url}?durability=relaxd")
-    with pytest.raises(holdfast.InvalidInput, match="on, off"):
+    with pytest.raises(stateward.InvalidInput, match="on, off"):
         attempt(f"{url}?migrate=perhaps")
-    with pytest.raises(holdfast.InvalidInput, match="twice"):
+    with pytest.raises(stateward.InvalidInput, match="twice"):
         attempt(f"{url}?migrate=on&migrate=off")
     assert not path.exists()
 
@@ -301,7 +305,7 @@ def test_an_unknown_option_is_refused_with_the_one_that_was_meant(
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ("", "no store was named.*HOLDFAST_URL"),
+        ("", "no store was named.*STATEWARD_URL"),
         ("agents.db", "not a store's URL.*sqlite:///agents.db"),
         ("sqlit:///agents.db", "did you mean 'sqlite'"),
         ("sqlite://", "names no file.*sqlite:///agents.db"),
@@ -315,8 +319,8 @@ def test_a_wrong_url_is_refused_before_anything_is_opened(
     attempt: Attempt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, says: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HOLDFAST_URL", raising=False)
-    with pytest.raises(holdfast.InvalidInput, match=says):
+    monkeypatch.delenv("STATEWARD_URL", raising=False)
+    with pytest.raises(stateward.InvalidInput, match=says):
         attempt(wrong)
     assert os.listdir(tmp_path) == []
 
@@ -324,10 +328,10 @@ def test_a_wrong_url_is_refused_before_anything_is_opened(
 def test_without_a_url_the_environment_names_the_store(
     attempt: Attempt, url: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("HOLDFAST_URL", raising=False)
-    with pytest.raises(holdfast.InvalidInput, match=r"pass a URL.*set HOLDFAST_URL"):
+    monkeypatch.delenv("STATEWARD_URL", raising=False)
+    with pytest.raises(stateward.InvalidInput, match=r"pass a URL.*set STATEWARD_URL"):
         attempt(None)
-    monkeypatch.setenv("HOLDFAST_URL", url)
+    monkeypatch.setenv("STATEWARD_URL", url)
     attempt(None)
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         assert store.user("u-1").get().value == {"n": 1}

@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import pytest
 
-import holdfast.sync
+import stateward.sync
 from processes.children import ROLES
 from processes.conftest import Start
 
@@ -105,7 +105,7 @@ def test_a_read_only_file_refuses_writes_and_reads_go_on(
     assert str(tmp_path / "agents.db") in error["message"]
     assert "permissions" in error["message"]
     assert (error["applied"], error["causes"][-1]) == ("no", "ReadOnlyError")
-    with holdfast.sync.open(f"sqlite:///{tmp_path}/agents.db") as store:
+    with stateward.sync.open(f"sqlite:///{tmp_path}/agents.db") as store:
         assert store.thread("t-1").load().messages == [{"n": 1}, {"n": 2}]
 
 

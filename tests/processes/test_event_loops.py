@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import uvloop
 
-import holdfast
-import holdfast.sync
+import stateward
+import stateward.sync
 
 Loops = Callable[[], asyncio.AbstractEventLoop]
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -50,7 +50,7 @@ class InThread:
 
 
 def test_one_asyncio_run_a_call_works_every_time(run: Run, url: str) -> None:
-    store = holdfast.open(url)
+    store = stateward.open(url)
     for number in range(100):
         appended = run(store.thread("t-1").append({"n": number}))
         assert appended.version == number + 1
@@ -60,7 +60,7 @@ def test_one_asyncio_run_a_call_works_every_time(run: Run, url: str) -> None:
 
 
 def test_concurrent_calls_in_each_of_many_loops_lose_nothing(run: Run, url: str) -> None:
-    store = holdfast.open(url)
+    store = stateward.open(url)
 
     async def ten_at_once(round_: int) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -71,7 +71,7 @@ def test_concurrent_calls_in_each_of_many_loops_lose_nothing(run: Run, url: str)
     for round_ in range(10):
         run(ten_at_once(round_))
     run(store.close())
-    with holdfast.sync.open(url) as after:
+    with stateward.sync.open(url) as after:
         assert after.user("u-1").get().value == {"n": 100}
         for place in range(10):
             messages = after.thread(f"t-{place}").load().messages
@@ -79,7 +79,7 @@ def test_concurrent_calls_in_each_of_many_loops_lose_nothing(run: Run, url: str)
 
 
 def test_a_write_handed_over_completes_though_its_loop_has_ended(run: Run, url: str) -> None:
-    store = holdfast.open(url)
+    store = stateward.open(url)
 
     async def leave_a_write_under_way() -> None:
         await store.thread("t-1").load()  # open here: the write is handed over at once
@@ -95,7 +95,7 @@ def test_a_write_handed_over_completes_though_its_loop_has_ended(run: Run, url: 
 
 
 def test_a_loop_that_ended_while_the_store_was_opening_leaves_it_usable(run: Run, url: str) -> None:
-    store = holdfast.open(url)
+    store = stateward.open(url)
 
     async def leave_while_opening() -> None:
         write = asyncio.create_task(store.thread("t-1").append({"n": 1}, {"n": 2}))
@@ -110,7 +110,7 @@ def test_a_loop_that_ended_while_the_store_was_opening_leaves_it_usable(run: Run
 
 
 def test_two_running_loops_at_once_are_refused_and_the_first_goes_on(run: Run, url: str) -> None:
-    store = holdfast.open(url)
+    store = stateward.open(url)
     in_use, refused = Event(), Event()
 
     async def first() -> int:
@@ -138,7 +138,7 @@ def test_two_running_loops_at_once_are_refused_and_the_first_goes_on(run: Run, u
     assert owner.error is None
     assert owner.result == 2
     for error in errors:
-        words = error.error if isinstance(error, holdfast.Health) else f"{error!r}"
+        words = error.error if isinstance(error, stateward.Health) else f"{error!r}"
         assert "StoreMisused" in words
         assert "event loop" in words
     run(store.close())
@@ -147,10 +147,10 @@ def test_two_running_loops_at_once_are_refused_and_the_first_goes_on(run: Run, u
 def test_two_loops_that_begin_at_one_moment_do_not_share_the_store(run: Run, url: str) -> None:
     """One of them is first; the other is refused, whichever it is, and nothing hangs."""
     for round_ in range(20):
-        store = holdfast.open(url)
+        store = stateward.open(url)
         together = Barrier(2)
 
-        async def attempt(thread: holdfast.state.threads.Thread, together: Barrier) -> Any:
+        async def attempt(thread: stateward.state.threads.Thread, together: Barrier) -> Any:
             together.wait(30)
             try:
                 return await thread.append({"n": 1})
@@ -167,7 +167,7 @@ def test_two_loops_that_begin_at_one_moment_do_not_share_the_store(run: Run, url
 
 
 def test_a_closed_store_refuses_and_closing_it_twice_is_fine(run: Run, url: str) -> None:
-    store = holdfast.open(url)
+    store = stateward.open(url)
 
     async def use_and_close() -> None:
         async with store:
@@ -175,35 +175,35 @@ def test_a_closed_store_refuses_and_closing_it_twice_is_fine(run: Run, url: str)
         await store.close()
         await store.close()
         for call in (store.thread("t-1").load, store.user("u-1").get, store.describe):
-            with pytest.raises(holdfast.StoreMisused, match=r"closed.*holdfast\.open"):
+            with pytest.raises(stateward.StoreMisused, match=r"closed.*stateward\.open"):
                 await call()
         assert "closed" in str((await store.health()).error)
 
     run(use_and_close())
     run(store.close())  # also from another loop
-    with pytest.raises(holdfast.StoreMisused, match="closed"):
+    with pytest.raises(stateward.StoreMisused, match="closed"):
         run(store.thread("t-1").append({"n": 2}))
-    with holdfast.sync.open(url) as after:
+    with stateward.sync.open(url) as after:
         assert after.thread("t-1").load().messages == [{"n": 1}]
 
 
 def test_a_store_that_was_never_used_can_be_closed(run: Run, url: str) -> None:
-    store = holdfast.open(url)
+    store = stateward.open(url)
     run(store.close())
     run(store.close())
-    with pytest.raises(holdfast.StoreMisused, match="closed"):
+    with pytest.raises(stateward.StoreMisused, match="closed"):
         run(store.user("u-1").get())
 
 
 def test_a_closed_sync_store_refuses_and_closing_it_twice_is_fine(url: str) -> None:
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         store.user("u-1").put({"n": 1})
     store.close()
     for call in (store.thread("t-1").load, store.user("u-1").get, store.describe):
-        with pytest.raises(holdfast.StoreMisused, match=r"closed.*holdfast\.open"):
+        with pytest.raises(stateward.StoreMisused, match=r"closed.*stateward\.open"):
             call()
-    unused = holdfast.sync.open(url)
+    unused = stateward.sync.open(url)
     unused.close()
     unused.close()
-    with pytest.raises(holdfast.StoreMisused, match="closed"):
+    with pytest.raises(stateward.StoreMisused, match="closed"):
         unused.user("u-1").get()

@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-import holdfast.sync
+import stateward.sync
 from processes.conftest import Start
 
 COLOURS = ["async", "sync"]
@@ -17,7 +17,7 @@ TURNS = [{"turn": number, "part": part} for number in range(20) for part in (1, 
 
 def check(path: Path, *whose: str) -> None:
     """All that these have written is there, and the file is sound."""
-    with holdfast.sync.open(f"sqlite:///{path}") as store:
+    with stateward.sync.open(f"sqlite:///{path}") as store:
         for who in whose:
             assert store.thread(who, user="u-1").load().messages == TURNS, who
         assert store.user("u-1").get().value == {"n": 20 * len(whose)}
@@ -50,7 +50,7 @@ def test_forks_in_the_middle_of_writes_hang_nobody(
 ) -> None:
     lines = start("preload", url, colour, moment).finish()
     assert lines[:-1] == [said] * 8
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         for place, written in enumerate(json.loads(lines[-1])["written"]):
             messages = store.thread(f"load-{place}").load().messages
             assert messages == [{"n": number} for number in range(written)]

@@ -12,8 +12,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-import holdfast
-import holdfast.sync
+import stateward
+import stateward.sync
 from processes.children import Child, begin_together
 from processes.conftest import Start
 
@@ -41,7 +41,7 @@ class Acknowledged:
                     self.updates += 1
                     self.writes += 1
 
-    def check_turns(self, place: int, window: holdfast.Window) -> int:
+    def check_turns(self, place: int, window: stateward.Window) -> int:
         """Everything acknowledged, at most the one turn under way besides; how many besides."""
         found = [(m["turn"], m["part"]) for m in window.messages]
         turns = len(found) // 2
@@ -52,7 +52,7 @@ class Acknowledged:
         assert besides in (0, 1), f"{self.turns[place]} were acknowledged, {turns} are there"
         return besides
 
-    def check_updates(self, document: holdfast.Document) -> int:
+    def check_updates(self, document: stateward.Document) -> int:
         stored = document.value.get("n", 0)
         assert document.version == stored
         assert stored - self.updates in (0, 1), f"{self.updates} acknowledged, {stored} there"
@@ -62,7 +62,7 @@ class Acknowledged:
 def look_sync(url: str, acknowledged: Acknowledged) -> int:
     """Open the file anew and check; how many writes are there that nobody was told of."""
     who = acknowledged.who
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         besides = acknowledged.check_updates(store.user(who).get())
         for place in range(CONVERSATIONS):
             window = store.thread(f"{who}-{place}", user=who).load()
@@ -73,7 +73,7 @@ def look_sync(url: str, acknowledged: Acknowledged) -> int:
 
 async def look(url: str, acknowledged: Acknowledged) -> int:
     who = acknowledged.who
-    async with holdfast.open(url) as store:
+    async with stateward.open(url) as store:
         besides = acknowledged.check_updates(await store.user(who).get())
         for place in range(CONVERSATIONS):
             window = await store.thread(f"{who}-{place}", user=who).load()
@@ -121,7 +121,7 @@ class Killing:
 
     def check_everything(self) -> None:
         """Once more all that was ever acknowledged, and the file itself."""
-        with holdfast.sync.open(self._url) as store:
+        with stateward.sync.open(self._url) as store:
             for acknowledged in self.dead:
                 who = acknowledged.who
                 acknowledged.check_updates(store.user(who).get())
@@ -196,7 +196,7 @@ def test_a_writer_goes_on_undisturbed_while_others_are_killed(
 def test_a_writer_killed_inside_a_transaction_leaves_no_lock_behind(
     start: Start, url: str, path: Path
 ) -> None:
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         store.user("u-1").put({"n": 1})
         holder = start("holder", path, "write")
         holder.until_said("held")

@@ -14,11 +14,11 @@ from typing import Any
 import apsw
 import pytest
 
-import holdfast
-import holdfast.sync
-from holdfast.engines.sqlite.file import CHECKPOINT_AT_ONCE
+import stateward
+import stateward.sync
 from processes.children import Child
 from processes.conftest import Start
+from stateward.engines.sqlite.file import CHECKPOINT_AT_ONCE
 
 SHORT = 0.4  # seconds: a write timeout that a test can wait for
 
@@ -26,7 +26,7 @@ SHORT = 0.4  # seconds: a write timeout that a test can wait for
 @pytest.fixture
 def filled(url: str) -> str:
     """The URL of a store with one thread and one document."""
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         store.thread("t-1").append({"n": 1}, {"n": 2})
         store.user("u-1").put({"n": 1})
     return url
@@ -59,7 +59,7 @@ def release_later(holder: Child, seconds: float) -> Thread:
 async def test_a_write_waits_for_another_process_and_succeeds(
     start: Start, path: Path, filled: str
 ) -> None:
-    async with holdfast.open(filled) as store:
+    async with stateward.open(filled) as store:
         with held(start, path) as holder:
             writes = [
                 asyncio.create_task(store.thread("t-1").append({"n": 3}, {"n": 4})),
@@ -83,7 +83,7 @@ def test_a_blocking_write_waits_for_another_process_and_succeeds(
     start: Start, path: Path, filled: str
 ) -> None:
     answers: list[Any] = []
-    with holdfast.sync.open(filled) as store, held(start, path) as holder:
+    with stateward.sync.open(filled) as store, held(start, path) as holder:
         write = Thread(
             target=lambda: answers.append(store.thread("t-1").append({"n": 3}, {"n": 4}))
         )
@@ -100,7 +100,7 @@ def test_a_blocking_write_waits_for_another_process_and_succeeds(
 # --- longer than the deadline -----------------------------------------------------------
 
 
-def check_cause(error: holdfast.StoreUnavailable, path: Path) -> None:
+def check_cause(error: stateward.StoreUnavailable, path: Path) -> None:
     """It names the file and the reason."""
     assert str(path) in str(error), error
     assert "locked by another process" in str(error), error
@@ -111,9 +111,9 @@ async def test_a_lock_held_too_long_is_named_in_the_error(
 ) -> None:
     """With the deadlines as they come; both colours wait at the same time."""
     begun = time.monotonic()
-    policy = holdfast.Policy(threads="raise", breaker_failures=1_000)
-    async with holdfast.open(filled, policy=policy) as store:
-        with holdfast.sync.open(filled, policy=policy) as blocking, held(start, path):
+    policy = stateward.Policy(threads="raise", breaker_failures=1_000)
+    async with stateward.open(filled, policy=policy) as store:
+        with stateward.sync.open(filled, policy=policy) as blocking, held(start, path):
             errors = await asyncio.gather(
                 store.thread("t-1").append({"n": 3}, {"n": 3}),
                 asyncio.to_thread(blocking.thread("t-1").append, {"n": 4}, {"n": 4}),
@@ -125,22 +125,22 @@ async def test_a_lock_held_too_long_is_named_in_the_error(
         await store.user("u-1").update(lambda value: {"n": value["n"] + 1})
         stored = [message["n"] for message in (await store.thread("t-1").load()).messages]
     for number, error in enumerate(errors, 3):
-        assert isinstance(error, holdfast.StoreUnavailable)
+        assert isinstance(error, stateward.StoreUnavailable)
         assert stored.count(number) in ((0,) if error.applied == "no" else (0, 2))
         check_cause(error, path)
         assert isinstance(error.__cause__, apsw.BusyError)
-    deadline = holdfast.Policy().write_timeout
+    deadline = stateward.Policy().write_timeout
     assert took < deadline + 2.0, f"a call has outlived its deadline of {deadline} s: {took:.1f} s"
 
 
 async def test_a_short_deadline_is_kept_and_is_honest_about_the_write(
     start: Start, path: Path, filled: str
 ) -> None:
-    policy = holdfast.Policy(write_timeout=SHORT, threads="raise")
-    async with holdfast.open(filled, policy=policy) as store:
+    policy = stateward.Policy(write_timeout=SHORT, threads="raise")
+    async with stateward.open(filled, policy=policy) as store:
         with held(start, path):
             begun = time.monotonic()
-            with pytest.raises(holdfast.StoreUnavailable) as caught:
+            with pytest.raises(stateward.StoreUnavailable) as caught:
                 await store.thread("t-1").append({"n": 3}, {"n": 4})
             took = time.monotonic() - begun
             assert (await store.thread("t-1").load()).version == 2  # reads go on
@@ -156,11 +156,11 @@ async def test_a_short_deadline_is_kept_and_is_honest_about_the_write(
 def test_a_short_deadline_is_kept_and_is_honest_about_the_write_of_a_blocking_caller(
     start: Start, path: Path, filled: str
 ) -> None:
-    policy = holdfast.sync.Policy(write_timeout=SHORT, threads="raise")
-    with holdfast.sync.open(filled, policy=policy) as store:
+    policy = stateward.sync.Policy(write_timeout=SHORT, threads="raise")
+    with stateward.sync.open(filled, policy=policy) as store:
         with held(start, path):
             begun = time.monotonic()
-            with pytest.raises(holdfast.StoreUnavailable) as caught:
+            with pytest.raises(stateward.StoreUnavailable) as caught:
                 store.thread("t-1").append({"n": 3}, {"n": 4})
             took = time.monotonic() - begun
             assert store.thread("t-1").load().version == 2
@@ -174,9 +174,9 @@ def test_a_short_deadline_is_kept_and_is_honest_about_the_write_of_a_blocking_ca
 async def test_a_short_deadline_also_says_that_the_file_was_locked(
     start: Start, path: Path, filled: str
 ) -> None:
-    policy = holdfast.Policy(write_timeout=SHORT, threads="raise")
-    async with holdfast.open(filled, policy=policy) as store:
-        with held(start, path), pytest.raises(holdfast.StoreUnavailable) as caught:
+    policy = stateward.Policy(write_timeout=SHORT, threads="raise")
+    async with stateward.open(filled, policy=policy) as store:
+        with held(start, path), pytest.raises(stateward.StoreUnavailable) as caught:
             await store.thread("t-1").append({"n": 3}, {"n": 4})
     check_cause(caught.value, path)
 
@@ -185,10 +185,10 @@ async def test_a_write_repeated_after_the_deadline_is_stored_once(
     start: Start, path: Path, filled: str
 ) -> None:
     """What the error advises for `unknown`: the same call again, with the same key."""
-    policy = holdfast.Policy(write_timeout=SHORT, threads="raise")
-    async with holdfast.open(filled, policy=policy) as store:
+    policy = stateward.Policy(write_timeout=SHORT, threads="raise")
+    async with stateward.open(filled, policy=policy) as store:
         thread = store.thread("t-1")
-        with held(start, path), pytest.raises(holdfast.StoreUnavailable):
+        with held(start, path), pytest.raises(stateward.StoreUnavailable):
             await thread.append({"n": 3}, {"n": 4}, key="turn-2")
         appended = await thread.append({"n": 3}, {"n": 4}, key="turn-2")
         assert appended.version == 4
@@ -198,7 +198,7 @@ async def test_a_write_repeated_after_the_deadline_is_stored_once(
 async def test_a_stopped_holder_that_dies_lets_the_waiting_write_through(
     start: Start, path: Path, filled: str
 ) -> None:
-    async with holdfast.open(filled) as store:
+    async with stateward.open(filled) as store:
         with held(start, path) as holder:
             holder.signal(signal.SIGSTOP)
             write = asyncio.create_task(store.thread("t-1").append({"n": 3}, {"n": 4}))
@@ -227,7 +227,7 @@ async def longest_lag(until: asyncio.Future[Any]) -> float:
 async def test_a_locked_file_never_blocks_the_event_loop(
     start: Start, path: Path, filled: str
 ) -> None:
-    async with holdfast.open(filled) as store:
+    async with stateward.open(filled) as store:
         control = await longest_lag(asyncio.ensure_future(asyncio.sleep(1.0)))
         with held(start, path) as holder:
             write = asyncio.create_task(store.thread("t-1").append({"n": 3}, {"n": 4}))
@@ -260,7 +260,7 @@ def test_a_checkpoint_under_way_elsewhere_does_not_fail_a_stored_write(
     start: Start, path: Path, filled: str
 ) -> None:
     """The commit was durable before; that the log could not be copied is nobody's failure."""
-    with holdfast.sync.open(filled) as store:
+    with stateward.sync.open(filled) as store:
         store.thread("t-1").load()  # opens the -shm file, in which the lock is
         with held(start, path, "checkpoint"):
             grow_wal(store)

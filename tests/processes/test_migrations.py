@@ -12,12 +12,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-import holdfast.sync
-from holdfast.engines.sqlite import schema
-from holdfast.engines.sqlite.file import File
-from holdfast.engines.sqlite.schema import APPLICATION_ID, migrations
-from holdfast.world import World
+import stateward.sync
 from processes.conftest import Start
+from stateward.engines.sqlite import schema
+from stateward.engines.sqlite.file import File
+from stateward.engines.sqlite.schema import APPLICATION_ID, migrations
+from stateward.world import World
 
 LATEST = int(migrations()[-1][0][:4])
 
@@ -56,7 +56,7 @@ def plain(sql: str) -> str:
 def test_the_schema_equals_all_migrations_applied_in_order(tmp_path: Path) -> None:
     migrated, documented = tmp_path / "migrated.db", tmp_path / "documented.db"
     store_file(migrated).open()
-    schema = files("holdfast.engines.sqlite").joinpath("schema.sql").read_text(encoding="utf-8")
+    schema = files("stateward.engines.sqlite").joinpath("schema.sql").read_text(encoding="utf-8")
     with connected(documented) as connection:
         connection.execute(schema).fetchall()
     assert schema_of(migrated) == schema_of(documented)
@@ -66,13 +66,13 @@ def test_the_schema_equals_all_migrations_applied_in_order(tmp_path: Path) -> No
 
 
 def test_a_migrated_file_says_what_it_is_and_who_may_use_it(path: Path, url: str) -> None:
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         assert store.describe().schema == LATEST
     with connected(path) as connection:
         assert connection.pragma("user_version") == LATEST
         assert connection.pragma("application_id") == APPLICATION_ID
         assert connection.pragma("journal_mode") == "wal"
-        rows = connection.execute("SELECT name, value FROM holdfast").fetchall()
+        rows = connection.execute("SELECT name, value FROM stateward").fetchall()
     oldest = migrations()[-1][1].splitlines()[0].rsplit(":", 1)[1].strip()
     assert rows == [("oldest_release", oldest)]
 
@@ -131,7 +131,7 @@ def test_a_migration_that_takes_something_away_would_be_noticed(sql: str) -> Non
     [
         "ALTER TABLE log ADD COLUMN tokens INTEGER",
         "CREATE INDEX dropped ON log (at) -- DROP TABLE log",
-        "INSERT INTO holdfast VALUES ('note', 'never; DROP TABLE it''s log')",
+        "INSERT INTO stateward VALUES ('note', 'never; DROP TABLE it''s log')",
     ],
 )
 def test_a_migration_that_only_adds_is_allowed(sql: str) -> None:
@@ -154,7 +154,7 @@ def test_sixteen_processes_open_a_fresh_file_at_once_and_all_succeed(
             opener.tell(f"sqlite:///{path}")
         said = [opener.until_lines(1 + number)[number] for opener in openers]
         assert said == ["opened"] * count
-        with holdfast.sync.open(f"sqlite:///{path}") as store:
+        with stateward.sync.open(f"sqlite:///{path}") as store:
             assert store.user("u-1").get().value == {"n": count}
             assert len(list(store.threads())) == count
             assert store.describe().schema == LATEST
@@ -189,7 +189,7 @@ def make_first_version(path: Path) -> None:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(sql).fetchall()
         oldest = schema._oldest(sql)
-        connection.execute("INSERT INTO holdfast VALUES ('oldest_release', ?)", (oldest,))
+        connection.execute("INSERT INTO stateward VALUES ('oldest_release', ?)", (oldest,))
         connection.pragma("user_version", int(name[:4]))
         connection.pragma("application_id", APPLICATION_ID)
         connection.execute("COMMIT")
@@ -228,7 +228,7 @@ def test_a_running_replica_keeps_working_while_another_process_migrates(
     replica.tell("stop")
     facts = replica.report()
     assert (facts["opened_at"], facts["closed_at"]) == (LATEST, LATEST + 1)
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         assert store.user("u-1").get().value == {"n": facts["rounds"]}
         messages = store.thread("t-1", user="u-1").load().messages
     assert [(m["n"], m["part"]) for m in messages] == [
@@ -239,7 +239,7 @@ def test_a_running_replica_keeps_working_while_another_process_migrates(
 def test_an_older_release_may_also_start_on_the_migrated_file(
     start: Start, path: Path, url: str, newer: schema.Step
 ) -> None:
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         assert store.describe().schema == LATEST + 1
     replica = start("older_release", url, "async")
     replica.until_said("ready")

@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
-import holdfast.sync
+import stateward.sync
 from processes.children import begin_together
 from processes.conftest import Start
 
@@ -43,7 +43,7 @@ def check_updates(
 ) -> None:
     reports = race(start, url, job, count, colours)
     total = count * len(colours)
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         document = store.user("u-1").get()
     assert (document.value, document.version) == ({"n": total}, total)
     versions = sorted(version for report in reports for version in report["versions"])
@@ -72,7 +72,7 @@ def test_eight_processes_update_one_document_for_long(start: Start, url: str, pa
 def check_turns(start: Start, url: str, count: int, colours: tuple[str, ...]) -> None:
     reports = race(start, url, "append", count, colours)
     total = 2 * count * len(colours)
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         thread = store.thread("common", user="u-1")
         window = thread.load()
         changes = list(thread.changes(follow=False))
@@ -120,7 +120,7 @@ def test_a_key_raced_by_eight_processes_is_stored_once(start: Start, url: str, p
         assert len({version for _, version in answers}) == 1, "a duplicate names another version"
         winners.add([status for status, _ in answers].index("stored"))
     assert len(winners) > 1, "one process was always first: this was no race"
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         messages = store.thread("common", user="u-1").load().messages
     assert sorted((m["turn"], m["part"]) for m in messages) == [
         (number, part) for number in range(count) for part in (1, 2)
@@ -134,7 +134,7 @@ def test_a_key_raced_by_eight_processes_is_stored_once(start: Start, url: str, p
 def own_threads(start: Start, url: str, count: int) -> list[float]:
     """Four processes, a thread each; how many seconds each append took, sorted."""
     reports = race(start, url, "append_own", count, ("async", "sync", "async", "sync"))
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         for who in range(4):
             messages = store.thread(f"own-{who}", user="u-1").load().messages
             assert messages == [

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from holdfast.engines.sqlite.engine import INLINE, SqliteEngine, are_small_appends
-from holdfast.engines.sqlite.file import File
-from holdfast.errors import StoreUnavailable
-from holdfast.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Fetched, Log, Put
-from holdfast.world import World
+import stateward
+from stateward.engines.sqlite.engine import INLINE, SqliteEngine, are_small_appends
+from stateward.engines.sqlite.file import File
+from stateward.errors import StoreUnavailable
+from stateward.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Fetched, Log, Put
+from stateward.world import World
 
 WORLD = World()
 
@@ -66,8 +66,8 @@ async def test_a_batch_sent_again_is_applied_once_whoever_is_busy(path: Path) ->
 
 
 async def test_a_batch_waits_for_another_writer_and_the_loop_goes_on(path: Path) -> None:
-    policy = holdfast.Policy(write_timeout=120.0)
-    async with holdfast.open(f"sqlite:///{path}", policy=policy) as store:
+    policy = stateward.Policy(write_timeout=120.0)
+    async with stateward.open(f"sqlite:///{path}", policy=policy) as store:
         await store.thread("0").append({"n": 0})
         other = store_file(path).connect()
         try:

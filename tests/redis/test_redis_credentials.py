@@ -11,10 +11,10 @@ import pytest
 from servers.redis import RedisServer, running
 from servers.redis_cluster import running_sentinels
 
-import holdfast
-import holdfast.sync
-from holdfast.engines.redis.engine import RedisEngine
-from holdfast.errors import InvalidInput, StoreUnavailable
+import stateward
+import stateward.sync
+from stateward.engines.redis.engine import RedisEngine
+from stateward.errors import InvalidInput, StoreUnavailable
 
 
 class Tokens:
@@ -53,7 +53,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServ
 
 async def test_a_token_that_rotates_is_asked_for_again(server: RedisServer) -> None:
     tokens = Tokens(server)
-    async with holdfast.open(server.url, credentials=tokens) as store:
+    async with stateward.open(server.url, credentials=tokens) as store:
         thread = store.thread("t")
         for number in range(1, 4):
             assert (await thread.append({"n": number})).version == number
@@ -68,7 +68,7 @@ async def test_a_token_that_rotates_is_asked_for_again(server: RedisServer) -> N
 
 def test_a_token_that_rotates_is_asked_for_again_in_blocking_calls(server: RedisServer) -> None:
     tokens = Tokens(server)
-    with holdfast.sync.open(server.url, credentials=tokens) as store:
+    with stateward.sync.open(server.url, credentials=tokens) as store:
         for number in range(1, 4):
             assert store.thread("t").append({"n": number}).version == number
             tokens.rotate()
@@ -81,16 +81,16 @@ async def test_the_url_may_name_the_user_and_the_function_the_password(
 ) -> None:
     tokens = Tokens(server)
     url = f"redis://agents:outdated@127.0.0.1:{server.port}"
-    async with holdfast.open(url, credentials=tokens.password) as store:
+    async with stateward.open(url, credentials=tokens.password) as store:
         assert (await store.thread("t").append({"n": 1})).version == 1
     default = Tokens(server, user="default")
-    async with holdfast.open(server.url, credentials=default.password) as store:
+    async with stateward.open(server.url, credentials=default.password) as store:
         assert (await store.thread("t").load()).version == 1
 
 
 async def test_a_feed_listens_again_with_the_new_token(server: RedisServer) -> None:
     tokens = Tokens(server)
-    async with holdfast.open(server.url, credentials=tokens) as store:
+    async with stateward.open(server.url, credentials=tokens) as store:
         thread = store.thread("t")
         await thread.append({"n": 0})
         async with asyncio.timeout(20):
@@ -117,8 +117,8 @@ async def test_a_function_that_fails_or_a_token_that_is_refused_says_so(
         (tokens, StoreUnavailable, "refused the user name or the password"),
         (lambda: 7, InvalidInput, "must return a password"),
     ):
-        policy = holdfast.Policy(read_timeout=0.3, write_timeout=0.3, threads="raise")
-        store = holdfast.open(server.url, credentials=credentials, policy=policy)  # type: ignore[arg-type]
+        policy = stateward.Policy(read_timeout=0.3, write_timeout=0.3, threads="raise")
+        store = stateward.open(server.url, credentials=credentials, policy=policy)  # type: ignore[arg-type]
         with pytest.raises(error, match=words):
             await store.thread("t").load()
         await store.close()
@@ -128,7 +128,7 @@ async def test_sentinels_are_asked_without_it(tmp_path: Path) -> None:
     """They have users of their own; only the server that they name is given the password."""
     with running_sentinels(tmp_path, "valkey") as group:
         tokens = Tokens(group.primary)
-        async with holdfast.open(group.url, credentials=tokens) as store:
+        async with stateward.open(group.url, credentials=tokens) as store:
             assert (await store.thread("t").append({"n": 1})).version == 1
             engine = store._places.stacks[0].engine
             assert isinstance(engine, RedisEngine)

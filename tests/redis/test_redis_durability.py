@@ -16,19 +16,19 @@ from servers import until
 from servers.proxy import Proxy
 from servers.redis import RedisServer, running
 
-import holdfast
-from holdfast.errors import Reset, StoreUnavailable
+import stateward
+from stateward.errors import Reset, StoreUnavailable
 
 MOMENTS = 2.5  # seconds: "about the last second", on a busy machine
 TRIES = 12
 BODY = "x" * 20_000  # a second of these keeps the disk busy for a moment
-HASTY = holdfast.Policy(read_timeout=10.0, write_timeout=3.0, threads="raise")
+HASTY = stateward.Policy(read_timeout=10.0, write_timeout=3.0, threads="raise")
 
 
 class Talk:
     """Conversations that go on until the first failure, and when each message was acknowledged."""
 
-    def __init__(self, store: holdfast.Store, conversations: int, body: str = "") -> None:
+    def __init__(self, store: stateward.Store, conversations: int, body: str = "") -> None:
         self._store = store
         self._body = body
         self.acknowledged: dict[str, dict[int, float]] = {f"t{n}": {} for n in range(conversations)}
@@ -51,7 +51,7 @@ class Talk:
     async def ended(self) -> None:
         await asyncio.gather(*self._tasks)
 
-    async def lost(self, store: holdfast.Store) -> list[float]:
+    async def lost(self, store: stateward.Store) -> list[float]:
         """When those were acknowledged that are not there: always the last ones."""
         times: list[float] = []
         for id, numbers in self.acknowledged.items():
@@ -80,7 +80,7 @@ async def test_everysec_loses_the_last_moments_and_nothing_older(tmp_path: Path)
     lost: list[float] = []
     for number in range(TRIES):
         with running(tmp_path / f"server {number}", "redis", *settings) as server:
-            async with holdfast.open(server.url, policy=HASTY) as store:
+            async with stateward.open(server.url, policy=HASTY) as store:
                 talk = Talk(store, 20, BODY)
                 await until(lambda: talk.count > 500)  # noqa: B023
                 await asyncio.to_thread(kill_before_the_disk_has_it, server)
@@ -96,7 +96,7 @@ async def test_everysec_loses_the_last_moments_and_nothing_older(tmp_path: Path)
 
 async def test_a_server_without_a_file_forgets_and_a_follower_is_told(tmp_path: Path) -> None:
     with running(tmp_path / "server", "valkey", "--appendonly", "no") as server:
-        async with holdfast.open(server.url) as store:
+        async with stateward.open(server.url) as store:
             thread = store.thread("t")
             for number in range(5):
                 await thread.append({"n": number})
@@ -132,7 +132,7 @@ async def test_a_failover_loses_what_was_not_waited_for(tmp_path: Path, wait_rep
     """The primary is cut off from its replica, answers on, and dies."""
     async with pair(tmp_path) as (primary, replica, link):
         options = f"wait_replicas={wait_replicas}&timeout=1"
-        async with holdfast.open(f"{primary.url}?{options}", policy=HASTY) as store:
+        async with stateward.open(f"{primary.url}?{options}", policy=HASTY) as store:
             talk = Talk(store, 5)
             await until(lambda: talk.count > 50)
             link.freeze()
@@ -144,7 +144,7 @@ async def test_a_failover_loses_what_was_not_waited_for(tmp_path: Path, wait_rep
             primary.kill()
             await talk.ended()
         assert replica.ask("REPLICAOF", "NO", "ONE") == b"+OK\r\n"
-        async with holdfast.open(replica.url) as store:
+        async with stateward.open(replica.url) as store:
             lost = len(await talk.lost(store))
         if wait_replicas:
             assert lost == 0

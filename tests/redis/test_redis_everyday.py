@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from servers.redis import RedisServer
 
-from holdfast.engines.redis.engine import RedisEngine
-from holdfast.engines.redis.everyday import everyday
-from holdfast.engines.redis.keys import places
-from holdfast.engines.redis.server import parse_server
-from holdfast.errors import StoreUnavailable
-from holdfast.ops import (
+from stateward.engines.redis.engine import RedisEngine
+from stateward.engines.redis.everyday import everyday
+from stateward.engines.redis.keys import places
+from stateward.engines.redis.server import parse_server
+from stateward.errors import StoreUnavailable
+from stateward.ops import (
     Append,
     Applied,
     Commit,
@@ -37,8 +37,8 @@ from holdfast.ops import (
     Replace,
     SetHead,
 )
-from holdfast.registry import parse
-from holdfast.world import World
+from stateward.registry import parse
+from stateward.world import World
 
 WORLD = World()
 MONTH = 30 * 86_400.0

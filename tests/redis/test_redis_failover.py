@@ -15,14 +15,14 @@ from servers.redis_cluster import (
     running_sentinels,
 )
 
-import holdfast
-from holdfast.engines.redis.engine import RedisEngine
-from holdfast.engines.redis.keys import places
-from holdfast.engines.redis.server import parse_server
-from holdfast.engines.redis.topology import slot_of
-from holdfast.errors import StoreUnavailable
-from holdfast.layers.policy import Policy
-from holdfast.ops import (
+import stateward
+from stateward.engines.redis.engine import RedisEngine
+from stateward.engines.redis.keys import places
+from stateward.engines.redis.server import parse_server
+from stateward.engines.redis.topology import slot_of
+from stateward.errors import StoreUnavailable
+from stateward.layers.policy import Policy
+from stateward.ops import (
     Append,
     Applied,
     Commit,
@@ -35,8 +35,8 @@ from holdfast.ops import (
     Put,
     SetHead,
 )
-from holdfast.registry import parse
-from holdfast.world import World
+from stateward.registry import parse
+from stateward.world import World
 
 WORLD = World()
 PATIENT = Policy(read_timeout=20.0, write_timeout=20.0, threads="raise")
@@ -46,7 +46,7 @@ TALKS = 12
 class Talks:
     """Conversations that go on whatever happens, and what was acknowledged of each."""
 
-    def __init__(self, store: holdfast.Store) -> None:
+    def __init__(self, store: stateward.Store) -> None:
         self.acknowledged: dict[str, list[int]] = {f"talk {n}": [] for n in range(TALKS)}
         self._store = store
         self._stop = asyncio.Event()
@@ -82,7 +82,7 @@ class Talks:
 
 
 async def ride_over(url: str, fault: Callable[[], Awaitable[None]]) -> None:
-    async with holdfast.open(f"{url}?wait_replicas=1&timeout=2", policy=PATIENT) as store:
+    async with stateward.open(f"{url}?wait_replicas=1&timeout=2", policy=PATIENT) as store:
         talks = Talks(store)
         await talks.some_more()
         await fault()

@@ -13,13 +13,13 @@ from servers import until
 from servers.proxy import Proxy
 from servers.redis import RedisServer, running
 
-import holdfast
-from holdfast.engines.redis.engine import RedisEngine
-from holdfast.engines.redis.pool import MOST
-from holdfast.engines.redis.server import parse_server
-from holdfast.errors import StoreUnavailable
-from holdfast.layers.policy import Policy
-from holdfast.ops import (
+import stateward
+from stateward.engines.redis.engine import RedisEngine
+from stateward.engines.redis.pool import MOST
+from stateward.engines.redis.server import parse_server
+from stateward.errors import StoreUnavailable
+from stateward.layers.policy import Policy
+from stateward.ops import (
     Append,
     Applied,
     Commit,
@@ -33,8 +33,8 @@ from holdfast.ops import (
     Outcome,
     Put,
 )
-from holdfast.registry import parse
-from holdfast.world import World
+from stateward.registry import parse
+from stateward.world import World
 
 WORLD = World()
 
@@ -85,7 +85,7 @@ async def survive_kills(server: RedisServer, kills: int) -> None:
     acknowledged: dict[str, list[int]] = {f"t{n}": [] for n in range(10)}
     stop = asyncio.Event()
 
-    async def talk(store: holdfast.Store, id: str) -> None:
+    async def talk(store: stateward.Store, id: str) -> None:
         number = 0
         while not stop.is_set():
             number += 1
@@ -96,7 +96,7 @@ async def survive_kills(server: RedisServer, kills: int) -> None:
             acknowledged[id].append(number)
 
     policy = Policy(read_timeout=20.0, write_timeout=10.0, threads="raise")
-    async with holdfast.open(server.url, policy=policy) as store:
+    async with stateward.open(server.url, policy=policy) as store:
         talking = [asyncio.create_task(talk(store, id)) for id in acknowledged]
         for kill in range(kills):
             enough = sum(map(len, acknowledged.values())) + 50
@@ -179,7 +179,7 @@ async def test_a_store_rides_over_cut_connections_and_counts_every_update_once(
 ) -> None:
     # On a busy machine every attempt of a second may be cut: nobody is to give up for that.
     patient = Policy(60.0, 60.0, threads="raise", breaker_failures=10_000)
-    async with Proxy(valkey.port) as proxy, holdfast.open(proxy.url, policy=patient) as store:
+    async with Proxy(valkey.port) as proxy, stateward.open(proxy.url, policy=patient) as store:
         counter = store.shared(WORLD.new_id())
         await counter.put({"n": 0})
         stop = asyncio.Event()

@@ -12,16 +12,16 @@ import pytest
 from servers.redis import RedisServer, running
 from servers.redis_cluster import running_cluster
 
-import holdfast
-from holdfast.errors import StateConflictError, StoreUnavailable
-from holdfast.testing.checkers.histories import Status
-from holdfast.testing.checkers.list_append import Append, Read, Transaction, check
-from holdfast.world import World
+import stateward
+from stateward.errors import StateConflictError, StoreUnavailable
+from stateward.testing.checkers.histories import Status
+from stateward.testing.checkers.list_append import Append, Read, Transaction, check
+from stateward.world import World
 
 AGENTS = 24
 LISTS = 4  # in use at the same time
 A_LIST = 150  # transactions, then other lists are used: a read is of a whole list
-POLICY = holdfast.Policy(read_timeout=5.0, write_timeout=0.5, threads="raise")
+POLICY = stateward.Policy(read_timeout=5.0, write_timeout=0.5, threads="raise")
 
 Ops = tuple[Append | Read, ...]
 
@@ -29,7 +29,7 @@ Ops = tuple[Append | Read, ...]
 class Agents:
     """Each reads, appends, or appends to what it has just read, over and over."""
 
-    def __init__(self, stores: list[holdfast.Store], transactions: int) -> None:
+    def __init__(self, stores: list[stateward.Store], transactions: int) -> None:
         self.history: list[Transaction] = []
         self._stores = stores
         self._turns = iter(range(transactions))
@@ -47,10 +47,10 @@ class Agents:
             status, ops = await self._transaction(store.thread(id))
             self.history.append(Transaction(number, begun, time.monotonic(), status, ops))
 
-    async def _transaction(self, thread: holdfast.Thread) -> tuple[Status, Ops]:
+    async def _transaction(self, thread: stateward.Thread) -> tuple[Status, Ops]:
         reads, appends = self._chance.choice(((True, False), (False, True), (True, True)))
         ops: Ops = ()
-        window: holdfast.Window | None = None
+        window: stateward.Window | None = None
         try:
             if reads:
                 window = await thread.load()
@@ -70,7 +70,7 @@ class Agents:
 async def have_one_order(url: str, transactions: int, server: RedisServer | None = None) -> None:
     """With a `server` it is killed every second."""
     namespace = World().new_id()
-    stores = [holdfast.open(url, namespace=namespace, policy=POLICY) for _ in range(3)]
+    stores = [stateward.open(url, namespace=namespace, policy=POLICY) for _ in range(3)]
     agents = Agents(stores, transactions)
     running = asyncio.create_task(agents.run())
     while server is not None and not running.done():

@@ -16,16 +16,16 @@ from servers import until
 from servers.proxy import Proxy, client_tls, server_tls
 from servers.redis import RedisServer, running, system_binary
 
-import holdfast
-import holdfast.sync
-from holdfast import engine as contract
-from holdfast.engine import GRACE
-from holdfast.engines.redis.engine import RedisEngine
-from holdfast.engines.redis.keys import entity_of, places, sortable, split_member
-from holdfast.engines.redis.scripts import ALL
-from holdfast.engines.redis.server import parse_server
-from holdfast.errors import InvalidInput, SchemaError, StoreUnavailable
-from holdfast.ops import (
+import stateward
+import stateward.sync
+from stateward import engine as contract
+from stateward.engine import GRACE
+from stateward.engines.redis.engine import RedisEngine
+from stateward.engines.redis.keys import entity_of, places, sortable, split_member
+from stateward.engines.redis.scripts import ALL
+from stateward.engines.redis.server import parse_server
+from stateward.errors import InvalidInput, SchemaError, StoreUnavailable
+from stateward.ops import (
     Acquire,
     Append,
     Applied,
@@ -43,9 +43,9 @@ from holdfast.ops import (
     SetHead,
     Sweep,
 )
-from holdfast.registry import create_engine, create_sync_engine, parse
-from holdfast.testing.clock import SteppableWorld
-from holdfast.world import World
+from stateward.registry import create_engine, create_sync_engine, parse
+from stateward.testing.clock import SteppableWorld
+from stateward.world import World
 
 WORLD = World()
 PARTS = ("log", "marks", "docs", "names", "ops", "keys")
@@ -134,17 +134,17 @@ async def test_an_entity_lives_in_the_keys_that_are_documented(tmp_path: Path) -
             await only(engine, Commit(entity, "op 1", writes, owner="u", retain=100.0))
             keys = await ask(engine, "KEYS", "*")
             assert isinstance(keys, list)
-            head = "holdfast:{my%20app:thread:a%3Ab}"
+            head = "stateward:{my%20app:thread:a%3Ab}"
             assert sorted(key.decode() for key in keys) == sorted(
                 [
                     head,
                     *(f"{head}:{part}" for part in PARTS),
-                    "holdfast:kinds:{my%20app}",
-                    "holdfast:kind:{my%20app:thread}",
-                    "holdfast:kind:{my%20app:thread}:status",
-                    "holdfast:kind:{my%20app:thread}:due",
-                    "holdfast:owner:{my%20app:u}",
-                    "holdfast:owner:{my%20app:u}:status",
+                    "stateward:kinds:{my%20app}",
+                    "stateward:kind:{my%20app:thread}",
+                    "stateward:kind:{my%20app:thread}:status",
+                    "stateward:kind:{my%20app:thread}:due",
+                    "stateward:owner:{my%20app:u}",
+                    "stateward:owner:{my%20app:u}:status",
                     places(entity).sweep,
                 ]
             )
@@ -154,7 +154,7 @@ async def test_an_entity_lives_in_the_keys_that_are_documented(tmp_path: Path) -
             keys = await ask(engine, "KEYS", "*")
             assert isinstance(keys, list)
             assert sorted(key.decode() for key in keys) == sorted(
-                [head, f"{head}:ops", "holdfast:kinds:{my%20app}", places(entity).sweep]
+                [head, f"{head}:ops", "stateward:kinds:{my%20app}", places(entity).sweep]
             ), "a tombstone keeps the ops and its place in the sweep index, and nothing else"
 
 
@@ -232,20 +232,20 @@ async def test_a_listing_repairs_what_an_index_says_too_much(valkey: RedisServer
         entity = Entity(namespace, "thread", "real")
         await only(engine, Commit(entity, WORLD.new_id(), (SetHead(status="on"),), owner="u"))
         wrong = (
-            (f"holdfast:kind:{{{namespace}:thread}}", b"ghost", {"kind": "thread"}),
-            (f"holdfast:owner:{{{namespace}:v}}", b"thread\x00real", {"owner": "v"}),
+            (f"stateward:kind:{{{namespace}:thread}}", b"ghost", {"kind": "thread"}),
+            (f"stateward:owner:{{{namespace}:v}}", b"thread\x00real", {"owner": "v"}),
             (
-                f"holdfast:kind:{{{namespace}:thread}}:status",
+                f"stateward:kind:{{{namespace}:thread}}:status",
                 b"off\x00real",
                 {"kind": "thread", "status": "off"},
             ),
             (
-                f"holdfast:owner:{{{namespace}:u}}:status",
+                f"stateward:owner:{{{namespace}:u}}:status",
                 b"thread\x00off\x00real",
                 {"kind": "thread", "owner": "u", "status": "off"},
             ),
             (
-                f"holdfast:kind:{{{namespace}:thread}}:due",
+                f"stateward:kind:{{{namespace}:thread}}:due",
                 b"real\x005.0",
                 {"kind": "thread", "due": True},
             ),
@@ -273,7 +273,7 @@ async def test_a_commit_that_names_no_owner_still_keeps_the_owners_index(
         assert await listed(engine, namespace, owner="v") == ["w"]
         await only(engine, Commit(entity, WORLD.new_id(), (Drop(),)))
         assert await listed(engine, namespace, owner="v") == []
-        keys = await ask(engine, "EXISTS", f"holdfast:owner:{{{namespace}:v}}")
+        keys = await ask(engine, "EXISTS", f"stateward:owner:{{{namespace}:v}}")
         assert keys == 0
 
 
@@ -303,7 +303,7 @@ async def test_a_user_with_the_documented_rights_can_do_everything(server: Redis
     server.ask("ACL", "LOG", "RESET")
     url = f"redis://agent:secret@127.0.0.1:{server.port}"
     namespace = WORLD.new_id()
-    async with holdfast.open(url, namespace=namespace, retain=100.0) as store:
+    async with stateward.open(url, namespace=namespace, retain=100.0) as store:
         thread = store.thread("t", user="u")
         for number in range(3):
             await thread.append({"n": number}, key=f"{number}")
@@ -409,7 +409,7 @@ async def test_sweeping_removes_every_trace(tmp_path: Path) -> None:
                 swept = await only(engine, Sweep(50))
                 if not swept.more:  # type: ignore[union-attr]
                     break
-            assert await ask(engine, "KEYS", "*") == [b"holdfast:kinds:{swept}"]
+            assert await ask(engine, "KEYS", "*") == [b"stateward:kinds:{swept}"]
         finally:
             await engine.close()
 
@@ -420,11 +420,11 @@ async def test_sweeping_removes_every_trace(tmp_path: Path) -> None:
 def test_a_unix_socket_serves_both_colours(tmp_path: Path) -> None:
     path = tmp_path / "s.sock"
     with running(tmp_path / "socket", "valkey", "--unixsocket", str(path)) as _:
-        with holdfast.sync.open(f"unix://{path}") as store:
+        with stateward.sync.open(f"unix://{path}") as store:
             store.thread("t").append({"n": 1})
 
         async def load() -> int:
-            async with holdfast.open(f"unix://{path}") as store:
+            async with stateward.open(f"unix://{path}") as store:
                 return (await store.thread("t").load()).version
 
         assert asyncio.run(load()) == 1
@@ -436,7 +436,7 @@ async def test_tls_with_an_authority_and_a_certificate_of_ones_own(valkey: Redis
     async with Proxy(valkey.port, server_tls()) as proxy:
         there = f"rediss://127.0.0.1:{proxy.port}"
         url = f"{there}?{urlencode(files)}"
-        async with holdfast.open(url, namespace=namespace) as store:
+        async with stateward.open(url, namespace=namespace) as store:
             for number in range(1, 4):
                 assert (await store.thread("t").append({"n": number})).version == number
             large = {"text": "x" * 1_000_000}
@@ -444,7 +444,7 @@ async def test_tls_with_an_authority_and_a_certificate_of_ones_own(valkey: Redis
             assert (await store.thread("t").load(last=1)).messages == [large]
 
         def blocking() -> int:
-            with holdfast.sync.open(url, namespace=namespace) as store:
+            with stateward.sync.open(url, namespace=namespace) as store:
                 return store.thread("t").load().version
 
         assert await asyncio.to_thread(blocking) == 4
@@ -460,7 +460,7 @@ async def test_tls_with_an_authority_and_a_certificate_of_ones_own(valkey: Redis
 
 
 def test_one_store_serves_several_event_loops_one_after_the_other(valkey: RedisServer) -> None:
-    store = holdfast.open(valkey.url, namespace=WORLD.new_id())
+    store = stateward.open(valkey.url, namespace=WORLD.new_id())
     for number in range(1, 4):
         appended = asyncio.run(store.thread("t").append({"n": number}))
         assert appended.version == number
@@ -489,11 +489,11 @@ def test_a_url_that_cannot_be_meant_is_refused(url: str, words: str) -> None:
 def test_a_missing_driver_says_how_to_get_it() -> None:
     code = (
         "import sys; sys.modules['hiredis'] = None\n"
-        "import holdfast\n"
-        "holdfast.open('redis://localhost')"
+        "import stateward\n"
+        "stateward.open('redis://localhost')"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install 'holdfast[redis]'" in ran.stderr
+    assert "pip install 'stateward[redis]'" in ran.stderr
 
 
 async def test_a_large_commit_and_a_large_history_pass(valkey: RedisServer) -> None:

@@ -13,11 +13,11 @@ from servers import until
 from servers.proxy import Proxy
 from servers.redis import RedisServer, running
 
-import holdfast
-import holdfast.sync
-from holdfast.errors import LeaseHeld, StoreUnavailable
-from holdfast.testing.clock import SteppableWorld
-from holdfast.world import World
+import stateward
+import stateward.sync
+from stateward.errors import LeaseHeld, StoreUnavailable
+from stateward.testing.clock import SteppableWorld
+from stateward.world import World
 
 WORLD = World()
 RECOVERY = 5.0  # seconds after which everything must go on
@@ -26,7 +26,7 @@ RECOVERY = 5.0  # seconds after which everything must go on
 async def test_a_slow_link_costs_time_and_nothing_else(valkey: RedisServer) -> None:
     async with (
         Proxy(valkey.port) as proxy,
-        holdfast.open(proxy.url, namespace=WORLD.new_id()) as store,
+        stateward.open(proxy.url, namespace=WORLD.new_id()) as store,
     ):
         proxy.delay = 0.03
         threads = [store.thread(f"t{n}") for n in range(20)]
@@ -38,10 +38,10 @@ async def test_a_slow_link_costs_time_and_nothing_else(valkey: RedisServer) -> N
 async def test_a_link_that_is_too_slow_is_unavailable_and_a_retry_counts_once(
     valkey: RedisServer,
 ) -> None:
-    hasty = holdfast.Policy(read_timeout=0.5, write_timeout=0.5, threads="raise")
+    hasty = stateward.Policy(read_timeout=0.5, write_timeout=0.5, threads="raise")
     async with (
         Proxy(valkey.port) as proxy,
-        holdfast.open(proxy.url, namespace=WORLD.new_id(), policy=hasty) as store,
+        stateward.open(proxy.url, namespace=WORLD.new_id(), policy=hasty) as store,
     ):
         thread = store.thread("t")
         await thread.append({"n": 1})
@@ -58,7 +58,7 @@ async def test_a_link_that_is_too_slow_is_unavailable_and_a_retry_counts_once(
         assert [m["n"] for m in (await thread.load()).messages] == [1, 2]
 
 
-async def until_it_answers(store: holdfast.Store) -> None:
+async def until_it_answers(store: stateward.Store) -> None:
     end = time.monotonic() + RECOVERY
     while True:
         try:
@@ -76,8 +76,8 @@ async def test_blocking_calls_ride_over_cut_connections_and_count_every_update_o
 
         def count(url: str) -> int:
             # On a busy machine every attempt of a second may be cut: nobody is to give up for that.
-            patient = holdfast.Policy(60.0, 60.0, threads="raise", breaker_failures=10_000)
-            with holdfast.sync.open(url, namespace=WORLD.new_id(), policy=patient) as store:
+            patient = stateward.Policy(60.0, 60.0, threads="raise", breaker_failures=10_000)
+            with stateward.sync.open(url, namespace=WORLD.new_id(), policy=patient) as store:
                 opened.set()
                 counter = store.shared("counter")
                 for _ in range(150):
@@ -100,7 +100,7 @@ async def test_blocking_calls_ride_over_cut_connections_and_count_every_update_o
         assert proxy.cuts > 0
 
 
-async def be_away(server: RedisServer, seconds: float, store: holdfast.Store) -> None:
+async def be_away(server: RedisServer, seconds: float, store: stateward.Store) -> None:
     """Kill it under load, and start it again after a while."""
     stop = asyncio.Event()
     slowest = 0.0
@@ -137,18 +137,18 @@ async def be_away(server: RedisServer, seconds: float, store: holdfast.Store) ->
 
 @pytest.mark.timing
 async def test_no_call_outlives_its_deadline_while_the_server_is_away(tmp_path: Path) -> None:
-    policy = holdfast.Policy(read_timeout=0.5, write_timeout=0.5, threads="raise")
+    policy = stateward.Policy(read_timeout=0.5, write_timeout=0.5, threads="raise")
     with running(tmp_path / "server", "valkey") as server:
-        async with holdfast.open(server.url, policy=policy) as store:
+        async with stateward.open(server.url, policy=policy) as store:
             await be_away(server, 2.0, store)
 
 
 @pytest.mark.soak
 async def test_a_hundred_outages(tmp_path: Path) -> None:
-    policy = holdfast.Policy(read_timeout=0.5, write_timeout=0.5, threads="raise")
+    policy = stateward.Policy(read_timeout=0.5, write_timeout=0.5, threads="raise")
     chance = random.Random(3)
     with running(tmp_path / "server", "redis") as server:
-        async with holdfast.open(server.url, policy=policy) as store:
+        async with stateward.open(server.url, policy=policy) as store:
             for _ in range(100):
                 await be_away(server, chance.uniform(0.8, 10.0), store)
 
@@ -162,8 +162,8 @@ async def test_a_replica_whose_own_clock_is_an_hour_off_disturbs_nobody(
         wrong = SteppableWorld()
         wrong.advance(hours=hours)
         async with (
-            holdfast.open(valkey.url, namespace=namespace) as right,
-            holdfast.open(valkey.url, namespace=namespace, world=wrong) as other,
+            stateward.open(valkey.url, namespace=namespace) as right,
+            stateward.open(valkey.url, namespace=namespace, world=wrong) as other,
         ):
             thread = other.thread(f"t {hours}", retain=600)
             await thread.append({"n": 1})

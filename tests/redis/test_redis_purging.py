@@ -5,11 +5,11 @@ from __future__ import annotations
 from servers.redis import RedisServer
 from servers.redis_cluster import RedisCluster
 
-from holdfast.engines.redis.engine import RedisEngine
-from holdfast.engines.redis.server import parse_server
-from holdfast.ops import Append, Commit, Drop, Entity, Fetch, Fetched, Put, SetHead
-from holdfast.registry import parse
-from holdfast.world import World
+from stateward.engines.redis.engine import RedisEngine
+from stateward.engines.redis.server import parse_server
+from stateward.ops import Append, Commit, Drop, Entity, Fetch, Fetched, Put, SetHead
+from stateward.registry import parse
+from stateward.world import World
 
 WORLD = World()
 

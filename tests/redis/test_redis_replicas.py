@@ -23,10 +23,10 @@ from postgres.test_races import check_history
 from servers.redis import RedisServer, running
 from servers.redis_cluster import running_cluster
 
-import holdfast.sync
-from holdfast.ops import Fetch, Fetched, List, Listed, Log
-from holdfast.registry import create_sync_engine, parse
-from holdfast.world import World
+import stateward.sync
+from stateward.ops import Fetch, Fetched, List, Listed, Log
+from stateward.registry import create_sync_engine, parse
+from stateward.world import World
 
 __all__ = ["effects", "start"]  # fixtures
 
@@ -84,7 +84,7 @@ def check_racing_batches(url: str) -> None:
 
 def check_counting(url: str) -> None:
     race("update", url)
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         document = store.user("counter").get()
     assert document.value == {"n": PROCESSES * UPDATES}
     assert document.version == PROCESSES * UPDATES

@@ -11,13 +11,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import holdfast
-from holdfast.layers.residence import UNROUTED
-from holdfast.ops import Entity, Fetched
-from holdfast.rebalancing import Rebalancing
-from holdfast.registry import create_sync_engine, parse
-from holdfast.volumes import Volume
-from holdfast.world import World
+import stateward
+from stateward.layers.residence import UNROUTED
+from stateward.ops import Entity, Fetched
+from stateward.rebalancing import Rebalancing
+from stateward.registry import create_sync_engine, parse
+from stateward.volumes import Volume
+from stateward.world import World
 
 ROLE = Path(__file__).parent / "roles" / "replica.py"
 
@@ -83,7 +83,7 @@ def replicas(folder: Path, *names: str) -> Iterator[dict[str, Process]]:
 
 
 def environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name != "HOLDFAST_URL"}
+    return {name: value for name, value in os.environ.items() if name != "STATEWARD_URL"}
 
 
 def start_rebalance(folder: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -95,7 +95,7 @@ def start_rebalance(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         for word in arguments
     ]
     return subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "holdfast", "rebalance", *words, "--json"],
+        [sys.executable, "-W", "error", "-m", "stateward", "rebalance", *words, "--json"],
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -134,7 +134,7 @@ def contents(folder: Path, names: Iterable[str]) -> dict[tuple[str, str], tuple[
 
 def homes(names: Iterable[str], ids: Iterable[str]) -> dict[str, str]:
     listed = list(names)
-    return {id_: holdfast.route(id_, listed) for id_ in ids}
+    return {id_: stateward.route(id_, listed) for id_ in ids}
 
 
 def lay_out(url: str, name: str, names: Iterable[str], world: World | None = None) -> None:

@@ -12,8 +12,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from holdfast import cli
 from replicas.processes import lay_out
+from stateward import cli
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
 VERSIONS = ("1.29", "1.37")  # the oldest that knows everything used, and a recent one
@@ -66,7 +66,7 @@ def test_service_volume_and_labels_fit_the_replicas() -> None:
         spec["selector"]["matchLabels"] == pod["metadata"]["labels"] == service["spec"]["selector"]
     )
     assert mount["name"] == claim["metadata"]["name"]
-    assert environment(found)["HOLDFAST_URL"].startswith(f"sqlite:///{mount['mountPath']}/")
+    assert environment(found)["STATEWARD_URL"].startswith(f"sqlite:///{mount['mountPath']}/")
     assert pod["spec"]["terminationGracePeriodSeconds"] >= 10
 
 
@@ -74,10 +74,10 @@ def test_the_probe_tells_a_volume_that_may_serve_from_one_that_may_not(tmp_path:
     (container,) = kind("statefulset.yaml", "StatefulSet")["spec"]["template"]["spec"]["containers"]
     shell, flag, line = container["readinessProbe"]["exec"]["command"]
     url = f"sqlite:///{tmp_path}/agents.db"
-    line = line.replace("exec holdfast", f"exec {sys.executable} -W error -m holdfast")
+    line = line.replace("exec stateward", f"exec {sys.executable} -W error -m stateward")
 
     def probe() -> int:
-        env = {"HOLDFAST_URL": url, "AGENT_REPLICA": NAMES[0], "AGENT_REPLICAS": ",".join(NAMES)}
+        env = {"STATEWARD_URL": url, "AGENT_REPLICA": NAMES[0], "AGENT_REPLICAS": ",".join(NAMES)}
         ran = subprocess.run([shell, flag, line], env=os.environ | env, capture_output=True)
         return ran.returncode
 

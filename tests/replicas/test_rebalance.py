@@ -1,4 +1,4 @@
-"""`holdfast rebalance`: one volume at a time has the right to an entity, and nothing is lost."""
+"""`stateward rebalance`: one volume at a time has the right to an entity, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast import sync
-from holdfast.ops import Fetched
-from holdfast.records import moment
-from holdfast.sync.state.belongings import erased_at
+import stateward
 from replicas.processes import (
     Process,
     contents,
@@ -26,6 +22,10 @@ from replicas.processes import (
     start_rebalance,
     url_of,
 )
+from stateward import sync
+from stateward.ops import Fetched
+from stateward.records import moment
+from stateward.sync.state.belongings import erased_at
 
 THREE = ("agents-0", "agents-1", "agents-2")
 FOUR = (*THREE, "agents-3")
@@ -107,10 +107,10 @@ def test_one_store_for_all_is_divided_among_three(tmp_path: Path) -> None:
     after = contents(tmp_path, THREE)
     assert before.keys() == after.keys()
     for (kind, id_), (name, whole) in after.items():
-        assert name == holdfast.route(id_, THREE), (kind, id_)
+        assert name == stateward.route(id_, THREE), (kind, id_)
         assert same(before[kind, id_][1], whole), (kind, id_)
     with sync.open(
-        url_of(tmp_path, owner := holdfast.route("long", THREE)), replica=owner, replicas=THREE
+        url_of(tmp_path, owner := stateward.route("long", THREE)), replica=owner, replicas=THREE
     ) as store:
         assert [m["n"] for m in store.thread("long").load().messages] == list(range(250))
     assert rebalance(tmp_path, *THREE)["entities"] == 0, "the second time there is nothing to do"
@@ -139,7 +139,7 @@ def test_a_run_that_is_killed_is_finished_by_the_next(tmp_path: Path) -> None:
     after = contents(tmp_path, THREE)
     assert before.keys() == after.keys()
     assert all(same(before[at][1], after[at][1]) for at in before)
-    assert all(name == holdfast.route(id_, THREE) for (_, id_), (name, _) in after.items())
+    assert all(name == stateward.route(id_, THREE) for (_, id_), (name, _) in after.items())
 
 
 @pytest.mark.soak
@@ -211,7 +211,7 @@ def test_a_replica_that_was_killed_counts_as_running_for_a_while(tmp_path: Path)
 
 
 def test_what_two_volumes_have_is_left_for_people_to_decide(tmp_path: Path) -> None:
-    moves = next(id_ for id_ in IDS if holdfast.route(id_, FOUR) == "agents-3")
+    moves = next(id_ for id_ in IDS if stateward.route(id_, FOUR) == "agents-3")
     with sync.open(url_of(tmp_path, "agents-0")) as store:
         store.thread(moves).append({"it": "is old"})
         store.thread("another").append({"it": "is old"})

@@ -7,16 +7,16 @@ from contextlib import suppress
 
 import pytest
 
-from holdfast.engine import SyncEngine
-from holdfast.engines.memory.model import Model
-from holdfast.errors import StoreUnavailable
-from holdfast.ops import Append, Applied, Commit, Drop, Entity, Fetched, Op, Outcome, Put
-from holdfast.rebalancing import BATCH, Rebalancing
-from holdfast.routing import route
-from holdfast.sync.engines.memory import MemoryEngine
-from holdfast.sync.testing.faults import Passthrough
-from holdfast.volumes import PAGE, TTL, Volume
-from holdfast.world import World
+from stateward.engine import SyncEngine
+from stateward.engines.memory.model import Model
+from stateward.errors import StoreUnavailable
+from stateward.ops import Append, Applied, Commit, Drop, Entity, Fetched, Op, Outcome, Put
+from stateward.rebalancing import BATCH, Rebalancing
+from stateward.routing import route
+from stateward.sync.engines.memory import MemoryEngine
+from stateward.sync.testing.faults import Passthrough
+from stateward.volumes import PAGE, TTL, Volume
+from stateward.world import World
 
 OLD = ("a", "b", "c")
 NEW = ("a", "b", "d")

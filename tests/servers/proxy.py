@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast.audit.faults import link
+from stateward.audit.faults import link
 
 
 class Proxy(link.Proxy):

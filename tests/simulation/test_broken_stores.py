@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.testing.simulation import BROKEN, first_violation
+from stateward.testing.simulation import BROKEN, first_violation
 
 # Broken store → the scenarios that find it out by what callers were told and what is stored.
 FOUND_BY = {
@@ -59,4 +59,4 @@ def test_a_violation_says_how_to_see_it_again() -> None:
     found = first_violation("documents", SEEDS, BROKEN["loses-writes"])
     assert found is not None
     assert "scenario documents, seed 0" in str(found)
-    assert "replay: python -m holdfast.testing.simulation documents 0 --trace" in str(found)
+    assert "replay: python -m stateward.testing.simulation documents 0 --trace" in str(found)

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from holdfast.testing.simulation import SCENARIOS, Run, run_many
-from holdfast.testing.simulation.faults import (
+from stateward.testing.simulation import SCENARIOS, Run, run_many
+from stateward.testing.simulation.faults import (
     AT_MOMENTS,
     AT_OPERATIONS,
     AT_RENEWALS,

@@ -12,13 +12,13 @@ from itertools import count
 
 import pytest
 
-from holdfast import LeaseLost, StateConflictError, Store, Window
-from holdfast.engine import Engine
-from holdfast.engines.memory.engine import MemoryEngine
-from holdfast.engines.memory.model import Model
-from holdfast.ops import Acquire, Applied, Commit, Entity, Lease
-from holdfast.testing import conformance
-from holdfast.testing.broken import (
+from stateward import LeaseLost, StateConflictError, Store, Window
+from stateward.engine import Engine
+from stateward.engines.memory.engine import MemoryEngine
+from stateward.engines.memory.model import Model
+from stateward.ops import Acquire, Applied, Commit, Entity, Lease
+from stateward.testing import conformance
+from stateward.testing.broken import (
     Broken,
     DeliversTwice,
     DropsAcknowledged,
@@ -26,13 +26,13 @@ from holdfast.testing.broken import (
     LosesUpdates,
     ServesStale,
 )
-from holdfast.testing.checkers.anomalies import Anomaly, names, tell
-from holdfast.testing.checkers.counters import check_counter
-from holdfast.testing.checkers.fences import check_fences
-from holdfast.testing.checkers.histories import Status
-from holdfast.testing.checkers.list_append import Append, Read, Transaction, check
-from holdfast.testing.clock import SteppableWorld
-from holdfast.world import World
+from stateward.testing.checkers.anomalies import Anomaly, names, tell
+from stateward.testing.checkers.counters import check_counter
+from stateward.testing.checkers.fences import check_fences
+from stateward.testing.checkers.histories import Status
+from stateward.testing.checkers.list_append import Append, Read, Transaction, check
+from stateward.testing.clock import SteppableWorld
+from stateward.world import World
 
 SEEDS = range(20)
 Driver = Callable[[Engine, SteppableWorld, int], Awaitable[list[Anomaly]]]

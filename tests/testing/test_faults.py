@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 
-from holdfast import Policy, StoreUnavailable
-from holdfast.engines.memory.engine import MemoryEngine
-from holdfast.engines.memory.model import Model
-from holdfast.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Fetched, Log
-from holdfast.sync.testing.faults import open_faulty as open_faulty_sync
-from holdfast.testing import conformance
-from holdfast.testing.clock import SteppableWorld
-from holdfast.testing.faults import FaultyEngine, open_faulty
-from holdfast.world import World
+from stateward import Policy, StoreUnavailable
+from stateward.engines.memory.engine import MemoryEngine
+from stateward.engines.memory.model import Model
+from stateward.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Fetched, Log
+from stateward.sync.testing.faults import open_faulty as open_faulty_sync
+from stateward.testing import conformance
+from stateward.testing.clock import SteppableWorld
+from stateward.testing.faults import FaultyEngine, open_faulty
+from stateward.world import World
 
 THREAD = Entity("n", "thread", "t")
 READ = Fetch(THREAD, log=Log())

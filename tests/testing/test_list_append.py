@@ -8,11 +8,11 @@ from itertools import count
 
 import pytest
 
-from holdfast.testing.checkers.anomalies import names, tell
-from holdfast.testing.checkers.counters import check_counter
-from holdfast.testing.checkers.fences import check_fences
-from holdfast.testing.checkers.histories import Status
-from holdfast.testing.checkers.list_append import Append, Read, Transaction, check
+from stateward.testing.checkers.anomalies import names, tell
+from stateward.testing.checkers.counters import check_counter
+from stateward.testing.checkers.fences import check_fences
+from stateward.testing.checkers.histories import Status
+from stateward.testing.checkers.list_append import Append, Read, Transaction, check
 
 
 def step(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from holdfast.backup import restore, restoring
+from stateward.backup import restore, restoring
 
 
 def told(what: str, done: int, total: int) -> None:

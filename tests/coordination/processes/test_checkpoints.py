@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import holdfast.sync
+import stateward.sync
 from coordination.processes.conftest import Start
 from coordination.processes.replicas import Effects
 
@@ -14,7 +14,7 @@ MEGABYTE = "x" * 1_000_000
 def test_writes_go_on_while_another_process_is_copying_the_write_ahead_log(
     start: Start, url: str, path: Path, effects: Effects
 ) -> None:
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         store.thread("t").append({"n": 0})
         blocker = start("blocker", lock="checkpoint", path=str(path), effects=str(effects.path))
         blocker.until_said(ready=True)

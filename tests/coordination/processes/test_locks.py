@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import holdfast.sync
+import stateward.sync
 from coordination.processes.conftest import Start
 from coordination.processes.replicas import Effects, Replica, pause_all
 
@@ -86,7 +86,7 @@ def wrote(leader: Replica, id: str) -> bool:
 
 
 def check_succession(url: str, holder: Replica, successor: Replica, id: str) -> None:
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         messages = store.thread(id).load().messages
     stale, fresh = token_of(holder, id), token_of(successor, id)
     assert fresh > stale

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
-import holdfast.sync
+import stateward.sync
 from coordination.processes.conftest import Start
 from coordination.processes.replicas import PATIENCE, Effects, Replica
 
@@ -133,7 +133,7 @@ def test_three_replicas_are_restarted_under_load_and_no_caller_notices(
         if id not in approved:
             deployment.ask("approve", id)  # begun by old code, approved when that is gone
     until(lambda: len(deployment.answers()) == len(deployment.asked), "the last answer")
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         until(lambda: all(i.status != "active" for i in store.workflows()), "the last refund")
         deployment.stop()
         check_answers(deployment, store)

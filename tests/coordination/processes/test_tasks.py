@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import holdfast.sync
+import stateward.sync
 from coordination.processes.conftest import Start
 from coordination.processes.replicas import Effects, Replica, pause_all
-from holdfast.codec import decode
-from holdfast.ops import Entity, Fetch, Fetched
-from holdfast.registry import create_sync_engine, parse
-from holdfast.world import World
+from stateward.codec import decode
+from stateward.ops import Entity, Fetch, Fetched
+from stateward.registry import create_sync_engine, parse
+from stateward.world import World
 
 TTL = 0.3
 A_ROUND = 50  # tasks
@@ -103,7 +103,7 @@ class Deliveries:
 
 def stored(url: str, tasks: int) -> dict[int, Any]:
     """The committed results; no result was ever committed a second time."""
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         infos = list(store.tasks())
         assert len(infos) == tasks
         assert {info.status for info in infos} == {"completed"}

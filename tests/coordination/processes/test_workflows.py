@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import holdfast.sync
+import stateward.sync
 from coordination.processes.conftest import Start
 from coordination.processes.replicas import PATIENCE, Effects, Replica
 
@@ -40,13 +40,13 @@ class Drivers:
     def until_completed(self, count: int) -> None:
         """Wait until so many workflows are completed, whoever drives them."""
         end = time.monotonic() + PATIENCE
-        with holdfast.sync.open(self._url) as store:
+        with stateward.sync.open(self._url) as store:
             while (done := self._statuses(store)["completed"]) < count:
                 assert time.monotonic() < end, f"{done} of {count}: some are stranded"
                 time.sleep(0.05)
 
     def completed(self) -> int:
-        with holdfast.sync.open(self._url) as store:
+        with stateward.sync.open(self._url) as store:
             return self._statuses(store)["completed"]
 
     def _statuses(self, store: Any) -> Counter[str]:
@@ -54,7 +54,7 @@ class Drivers:
 
     def check(self, *ids: str) -> int:
         """No finished step ran again. How often one ran again that was not finished."""
-        with holdfast.sync.open(self._url) as store:
+        with stateward.sync.open(self._url) as store:
             assert self._statuses(store) == {"completed": len(ids)}
         finished: set[tuple[str, str]] = set()
         keys: dict[tuple[str, str], set[str]] = {}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from google.adk.errors._stale_session_error import StaleSessionError
 
-import holdfast
-from holdfast.integrations.google_adk import HoldfastSessionService
+import stateward
+from stateward.integrations.google_adk import StatewardSessionService
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -20,14 +20,14 @@ from frameworks.crowd import part, tell
 TURNS = 1
 
 
-async def say(store: holdfast.Store, name: str) -> None:
-    runner = waiter(HoldfastSessionService(store), name, tools=())
+async def say(store: stateward.Store, name: str) -> None:
+    runner = waiter(StatewardSessionService(store), name, tools=())
     await ask(runner, name)
     tell([name, "done"])
 
 
 async def at_once(number: int) -> None:
-    async with holdfast.open(url) as store:
+    async with stateward.open(url) as store:
         try:
             await say(store, f"{number}.at once")
         except StaleSessionError:
@@ -35,7 +35,7 @@ async def at_once(number: int) -> None:
 
 
 async def in_turns(number: int) -> None:
-    async with holdfast.open(url) as store:
+    async with stateward.open(url) as store:
         for turn in range(TURNS):
             async with store.lock("session s-1"):
                 await say(store, f"{number}.{turn}")
@@ -43,7 +43,7 @@ async def in_turns(number: int) -> None:
 
 async def warm_up() -> None:
     """What a first run imports is imported here, once for all."""
-    service = HoldfastSessionService(holdfast.open("memory://"))
+    service = StatewardSessionService(stateward.open("memory://"))
     await service.create_session(app_name=APP, user_id="u-42", session_id="s-1")
     await ask(waiter(service, "warm", tools=()), "warm")
 

@@ -7,8 +7,8 @@ import json
 import sys
 from pathlib import Path
 
-import holdfast
-from holdfast.integrations.google_adk import HoldfastSessionService
+import stateward
+from stateward.integrations.google_adk import StatewardSessionService
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -16,8 +16,8 @@ from frameworks.adk_model import APP, GRILL, ask, waiter
 
 
 async def main(url: str) -> None:
-    async with holdfast.open(url) as store:
-        service = HoldfastSessionService(store)
+    async with stateward.open(url) as store:
+        service = StatewardSessionService(store)
         await service.create_session(app_name=APP, user_id="u-42", session_id="s-1")
         runner = waiter(service, GRILL, "Here it is.")
         print(json.dumps(await ask(runner, "A steak, please.")))

@@ -9,8 +9,8 @@ import sys
 from faststream import AckPolicy
 from faststream.redis import RedisBroker, StreamSub
 
-import holdfast
-from holdfast.integrations.faststream import HoldfastMiddleware, step
+import stateward
+from stateward.integrations.faststream import StatewardMiddleware, step
 
 
 def happens(path: str, what: str) -> str:
@@ -21,8 +21,8 @@ def happens(path: str, what: str) -> str:
 
 
 async def main(url: str, name: str, path: str) -> None:
-    async with holdfast.open(url) as store:
-        once = HoldfastMiddleware(store, "billing", ttl=1.0, user=lambda m: m.headers.get("user"))
+    async with stateward.open(url) as store:
+        once = StatewardMiddleware(store, "billing", ttl=1.0, user=lambda m: m.headers.get("user"))
         broker = RedisBroker(url, middlewares=[once], logger=None)
 
         async def bill(order: dict[str, str]) -> dict[str, str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from agents import Agent, Runner, set_tracing_disabled
 from agents.testing import ScriptedModel, assistant_message
 
-import holdfast
-from holdfast.integrations.openai_agents import HoldfastSession
+import stateward
+from stateward.integrations.openai_agents import StatewardSession
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -20,11 +20,11 @@ RUNS = 3
 
 
 async def converse(url: str, number: int) -> None:
-    async with holdfast.open(url) as store:
+    async with stateward.open(url) as store:
         for run in range(RUNS):
             name = f"{number}.{run}"
             agent = Agent(name="echo", model=ScriptedModel([[assistant_message(name)]]))
-            session = HoldfastSession(store, "crowd")
+            session = StatewardSession(store, "crowd")
             async with session.turn():
                 await Runner.run(agent, name, session=session)
 

@@ -9,8 +9,8 @@ import sys
 from agents import Agent, Runner, function_tool, set_tracing_disabled
 from agents.testing import ScriptedModel, assistant_message, function_call
 
-import holdfast
-from holdfast.integrations.openai_agents import HoldfastSession
+import stateward
+from stateward.integrations.openai_agents import StatewardSession
 
 
 @function_tool
@@ -28,8 +28,8 @@ async def main(url: str, session: str, user: str, question: str, answer: str) ->
         ]
     )
     agent = Agent(name="waiter", model=model, tools=[grill])
-    async with holdfast.open(url) as store:
-        kept = HoldfastSession(store, session, user=user)
+    async with stateward.open(url) as store:
+        kept = StatewardSession(store, session, user=user)
         result = await Runner.run(agent, question, session=kept)
     print(json.dumps({"said": result.final_output}))
 

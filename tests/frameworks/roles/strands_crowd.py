@@ -9,8 +9,8 @@ from pathlib import Path
 from strands.session import RepositorySessionManager
 from strands.types.exceptions import EventLoopException, SessionException
 
-import holdfast.sync
-from holdfast.integrations.strands import HoldfastSessionRepository
+import stateward.sync
+from stateward.integrations.strands import StatewardSessionRepository
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -20,15 +20,15 @@ from frameworks.strands_model import waiter
 TURNS = 1
 
 
-def say(store: holdfast.sync.Store, name: str) -> None:
-    repository = HoldfastSessionRepository(store)
+def say(store: stateward.sync.Store, name: str) -> None:
+    repository = StatewardSessionRepository(store)
     manager = RepositorySessionManager("crowd", session_repository=repository)
     waiter(manager, name)(name)
     tell([name, "done"])
 
 
 def at_once(number: int) -> None:
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         try:
             say(store, f"{number}.at once")
         except (SessionException, EventLoopException):
@@ -36,7 +36,7 @@ def at_once(number: int) -> None:
 
 
 def in_turns(number: int) -> None:
-    with holdfast.sync.open(url) as store:
+    with stateward.sync.open(url) as store:
         for turn in range(TURNS):
             with store.lock("session crowd"):
                 say(store, f"{number}.{turn}")

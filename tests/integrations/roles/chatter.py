@@ -10,12 +10,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from graphs import at, echo
 from langchain_core.messages import HumanMessage
 
-import holdfast
-from holdfast.integrations.langgraph import HoldfastSaver
+import stateward
+from stateward.integrations.langgraph import StatewardSaver
 
 url, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
-with HoldfastSaver.from_url(url) as saver:
+with StatewardSaver.from_url(url) as saver:
     graph = echo(saver, name="chat")
     for number in range(count):
         conflicts = 0
@@ -25,6 +25,6 @@ with HoldfastSaver.from_url(url) as saver:
                 graph.invoke({"messages": [HumanMessage(text)]}, at("t"), durability="sync")
                 print("kept", text, flush=True)
                 break
-            except holdfast.StateConflictError:
+            except stateward.StateConflictError:
                 print("refused", text, flush=True)
                 conflicts += 1

@@ -6,10 +6,10 @@ import logging
 import sys
 import threading
 
-from holdfast import Policy, StoreUnavailable, sync
-from holdfast.context.repeats import RepeatDetector
-from holdfast.exporters.prometheus import serve
-from holdfast.logs import JsonFormatter
+from stateward import Policy, StoreUnavailable, sync
+from stateward.context.repeats import RepeatDetector
+from stateward.exporters.prometheus import serve
+from stateward.logs import JsonFormatter
 
 TALKERS = 4
 ASKED = {"role": "assistant", "content": "Which colour do you prefer?"}
@@ -30,7 +30,7 @@ def talk(store: sync.Store, name: str, over: threading.Event) -> None:
 def main(url: str, log: str) -> None:
     handler = logging.FileHandler(log)
     handler.setFormatter(JsonFormatter())
-    logging.getLogger("holdfast").addHandler(handler)
+    logging.getLogger("stateward").addHandler(handler)
     over = threading.Event()
     policy = Policy(read_timeout=0.2, write_timeout=0.2)
     detector = RepeatDetector()

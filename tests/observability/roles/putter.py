@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 
-from holdfast import sync
-from holdfast.correlation import correlate
-from holdfast.logs import JsonFormatter
+from stateward import sync
+from stateward.correlation import correlate
+from stateward.logs import JsonFormatter
 
 url, name, log = sys.argv[1:]
 handler = logging.FileHandler(log)
 handler.setFormatter(JsonFormatter(replica=name))
-logging.getLogger("holdfast").addHandler(handler)
-logging.getLogger("holdfast").setLevel(logging.DEBUG)
+logging.getLogger("stateward").addHandler(handler)
+logging.getLogger("stateward").setLevel(logging.DEBUG)
 with sync.open(url, spill=False) as store:
     print("ready", flush=True)
     while line := sys.stdin.readline().strip():

@@ -10,25 +10,25 @@ import logging
 import sys
 from typing import Any
 
-import holdfast
-from holdfast.logs import JsonFormatter
+import stateward
+from stateward.logs import JsonFormatter
 
 
 async def main(url: str, name: str, log: str) -> None:
     handler = logging.FileHandler(log)
     handler.setFormatter(JsonFormatter(replica=name))
-    logging.getLogger("holdfast").addHandler(handler)
-    logging.getLogger("holdfast").setLevel(logging.DEBUG)
-    async with holdfast.open(url, spill=False) as store:
+    logging.getLogger("stateward").addHandler(handler)
+    logging.getLogger("stateward").setLevel(logging.DEBUG)
+    async with stateward.open(url, spill=False) as store:
         print("ready", flush=True)
         while line := (await asyncio.to_thread(sys.stdin.readline)).strip():
-            with holdfast.correlate(traceparent=line.partition(" ")[2]):
+            with stateward.correlate(traceparent=line.partition(" ")[2]):
                 await change(store, name)
             print("done", flush=True)
     handler.close()
 
 
-async def change(store: holdfast.Store, name: str) -> None:
+async def change(store: stateward.Store, name: str) -> None:
     waited = False
 
     async def visit(value: dict[str, Any]) -> dict[str, Any]:

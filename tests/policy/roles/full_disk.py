@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-import holdfast
+import stateward
 
 folder = Path(sys.argv[1])
 logging.disable()
@@ -26,7 +26,7 @@ def wal_size() -> int:
 async def main() -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # an error of the write, not our death
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    async with holdfast.open(f"sqlite:///{folder}/agents.db", spill=folder / "spill") as store:
+    async with stateward.open(f"sqlite:///{folder}/agents.db", spill=folder / "spill") as store:
         thread = store.thread("s-1")
         for n in range(40):
             await thread.append({"n": n, "text": "x" * 5000})

@@ -10,13 +10,13 @@ import logging
 import sys
 from typing import Any
 
-import holdfast
-import holdfast.sync
+import stateward
+import stateward.sync
 
 url, directory, colour, most = sys.argv[1:]
 options: dict[str, Any] = {
-    "policy": holdfast.Policy(read_timeout=0.2, write_timeout=0.2, breaker_seconds=30.0),
-    "spill": holdfast.Spill(directory, max_bytes=int(most)),
+    "policy": stateward.Policy(read_timeout=0.2, write_timeout=0.2, breaker_seconds=30.0),
+    "spill": stateward.Spill(directory, max_bytes=int(most)),
 }
 logging.disable()
 
@@ -26,7 +26,7 @@ def turn(n: int) -> dict[str, Any]:
 
 
 async def main() -> None:
-    store = holdfast.open(url, **options)
+    store = stateward.open(url, **options)
     n, status = 0, "spilled"
     while status == "spilled":
         status = (await store.thread(f"s-{n % 3}", user="u-1").append(turn(n))).status
@@ -36,7 +36,7 @@ async def main() -> None:
 
 
 def main_blocking() -> None:
-    store = holdfast.sync.open(url, **options)
+    store = stateward.sync.open(url, **options)
     n, status = 0, "spilled"
     while status == "spilled":
         status = store.thread(f"s-{n % 3}", user="u-1").append(turn(n)).status

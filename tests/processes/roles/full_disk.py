@@ -19,7 +19,7 @@ from typing import Any
 import small_disk
 from talk import described, open_store, report, settled
 
-from holdfast import Policy
+from stateward import Policy
 
 BIG = "x" * 500_000
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from talk import described, open_store, report, say, settled
 
-from holdfast import StoreMisused
+from stateward import StoreMisused
 
 TURNS = 20
 HANGS = 10.0  # seconds after which a child counts as hanging

@@ -34,12 +34,12 @@ def ready() -> None:
 def open_store(colour: str, url: str, **options: Any) -> Any:
     """A store of either colour; nothing of the other is imported."""
     if colour == "sync":
-        import holdfast.sync
+        import stateward.sync
 
-        return holdfast.sync.open(url, **options)
-    import holdfast
+        return stateward.sync.open(url, **options)
+    import stateward
 
-    return holdfast.open(url, **options)
+    return stateward.open(url, **options)
 
 
 async def settled(answer: Any) -> Any:

@@ -18,8 +18,8 @@ from typing import Any
 import small_disk
 from talk import described, open_store, report, settled
 
-import holdfast.sync
-from holdfast import Policy
+import stateward.sync
+from stateward import Policy
 
 CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
 
@@ -45,7 +45,7 @@ def forbid() -> None:
     if fault == "disk":
         small_disk.mount(folder, 4)
     if fault != "new":
-        with holdfast.sync.open(f"sqlite:///{path}") as store:
+        with stateward.sync.open(f"sqlite:///{path}") as store:
             store.thread("t-1").append({"n": 1}, {"n": 2})
     if fault == "disk":
         small_disk.make_read_only(folder)

@@ -9,8 +9,8 @@ import json
 import sys
 from typing import Any
 
-import holdfast
-from holdfast import sync
+import stateward
+from stateward import sync
 
 
 def act(store: sync.Store, line: dict[str, Any]) -> Any:
@@ -33,9 +33,9 @@ def main(name: str, url: str, names: str) -> None:
         for text in sys.stdin:
             try:
                 answer = act(store, json.loads(text))
-            except holdfast.WrongReplica as error:
+            except stateward.WrongReplica as error:
                 answer = {"wrong": error.owner}
-            except holdfast.StoreUnavailable as error:
+            except stateward.StoreUnavailable as error:
                 answer = {"unavailable": str(error)}
             print(json.dumps(answer), flush=True)
 

@@ -17,7 +17,7 @@ from typing import Any
 from talk import effect, facts, listen, say
 from witness import open_store
 
-from holdfast import LeaseLost, idempotency_key
+from stateward import LeaseLost, idempotency_key
 
 who, code, ttl = facts["who"], facts["code"], facts["ttl"]
 
@@ -27,7 +27,7 @@ class Note(logging.Handler):
         say(noted=record.msg, steps=getattr(record, "steps", None))
 
 
-logging.getLogger("holdfast.workflows").addHandler(Note())
+logging.getLogger("stateward.workflows").addHandler(Note())
 
 
 async def act(workflow: str, step: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from talk import effect, facts, listen, say
 from witness import open_store
 
-from holdfast import LeaseLost, idempotency_key
+from stateward import LeaseLost, idempotency_key
 
 who, ttl = facts["who"], facts["ttl"]
 store = open_store(facts["colour"])

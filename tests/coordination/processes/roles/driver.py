@@ -21,7 +21,7 @@ from typing import Any
 from talk import effect, facts, hear, listen, say, settled
 from witness import open_store
 
-from holdfast import Policy, StoreUnavailable, idempotency_key
+from stateward import Policy, StoreUnavailable, idempotency_key
 
 STEPS = ("fetch", "check", "pay", "pay", "tell")
 
@@ -99,7 +99,7 @@ async def main() -> None:
     await store.close()
 
 
-for name in ("holdfast.workflows", "holdfast.sync.workflows"):
+for name in ("stateward.workflows", "stateward.sync.workflows"):
     logging.getLogger(name).addHandler(Note())
 if "work" in facts:
     listen(lambda _: stop.set())

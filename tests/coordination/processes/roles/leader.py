@@ -17,7 +17,7 @@ from typing import Any
 from talk import facts, listen, say
 from witness import open_store
 
-from holdfast import LeaseLost
+from stateward import LeaseLost
 
 who, ttl = facts["who"], facts["ttl"]
 store = open_store(facts["colour"])

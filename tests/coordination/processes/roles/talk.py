@@ -11,7 +11,7 @@ from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
-logging.getLogger("holdfast").addHandler(logging.NullHandler())  # standard error is for failures
+logging.getLogger("stateward").addHandler(logging.NullHandler())  # standard error is for failures
 
 facts: dict[str, Any] = json.loads(sys.argv[1])
 

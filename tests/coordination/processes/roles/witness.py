@@ -7,15 +7,15 @@ from typing import Any
 
 from talk import facts, say
 
-from holdfast import Policy
-from holdfast.engine import Engine
-from holdfast.ops import Append, Commit, Duplicate, Fence, Op, Outcome, Put
-from holdfast.registry import create_engine, create_sync_engine, parse
-from holdfast.store import Store
-from holdfast.sync.store import Store as SyncStore
-from holdfast.sync.testing.faults import Passthrough as SyncPassthrough
-from holdfast.testing.faults import Passthrough
-from holdfast.world import World
+from stateward import Policy
+from stateward.engine import Engine
+from stateward.ops import Append, Commit, Duplicate, Fence, Op, Outcome, Put
+from stateward.registry import create_engine, create_sync_engine, parse
+from stateward.store import Store
+from stateward.sync.store import Store as SyncStore
+from stateward.sync.testing.faults import Passthrough as SyncPassthrough
+from stateward.testing.faults import Passthrough
+from stateward.world import World
 
 
 def note(ops: Sequence[Op], outcomes: Sequence[Outcome]) -> None:

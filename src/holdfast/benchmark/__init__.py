@@ -1,1 +1,0 @@
-"""`holdfast bench`: what a user gets on their own store."""

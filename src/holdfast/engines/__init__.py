@@ -1,1 +1,0 @@
-"""The stores Holdfast runs on. Each keeps the contract in `holdfast.engine`."""

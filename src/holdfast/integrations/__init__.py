@@ -1,1 +1,0 @@
-"""Holdfast as the memory of agent frameworks. Each is imported only by whoever uses it."""

@@ -1,0 +1,137 @@
+"""Stateward keeps the state of AI agents: conversations, users, work in progress.
+
+    async with stateward.open("sqlite:///agents.db") as store:
+        thread = store.thread("s-abc123", user="u-42")
+        await thread.append({"role": "user", "content": "Medium rare, please."})
+        window = await thread.load(last=20)
+
+`stateward.sync` has the same names for blocking code.
+"""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
+
+from stateward.alarm import Alarm, AlarmEvent
+from stateward.codec import Limits
+from stateward.context.compaction import Compaction
+from stateward.correlation import correlate, correlation_id
+from stateward.counters import Counters
+from stateward.errors import (
+    BackupDamaged,
+    DiskProblem,
+    InvalidInput,
+    KeyReusedError,
+    LeaseHeld,
+    LeaseLost,
+    NotLaidOut,
+    NotYoursError,
+    Permanent,
+    Reset,
+    SchemaError,
+    StateConflictError,
+    StatewardError,
+    StoreMisused,
+    StoreTooSlow,
+    StoreUnavailable,
+    TaskFailed,
+    TooLarge,
+    Truncated,
+    WindowTooSmall,
+    WorkflowFinished,
+    WrongReplica,
+)
+from stateward.keys import idempotency_key
+from stateward.layers.policy import Policy
+from stateward.layers.remembered import Cache
+from stateward.layers.spill import Spill
+from stateward.metrics import Metrics
+from stateward.records import (
+    Appended,
+    Change,
+    Context,
+    Cursor,
+    Document,
+    Exported,
+    Folded,
+    Health,
+    Late,
+    Receipt,
+    Summary,
+    TaskInfo,
+    ThreadInfo,
+    Window,
+    WorkflowInfo,
+)
+from stateward.routing import route
+from stateward.state.documents import DocumentHandle
+from stateward.state.journals import Journal
+from stateward.state.locks import Lock
+from stateward.state.runs import Run
+from stateward.state.threads import Thread
+from stateward.state.users import Shared, User
+from stateward.state.workflows import Workflow
+from stateward.store import Store, open
+
+__all__ = [
+    "Alarm",
+    "AlarmEvent",
+    "Appended",
+    "BackupDamaged",
+    "Cache",
+    "Change",
+    "Compaction",
+    "Context",
+    "Counters",
+    "Cursor",
+    "DiskProblem",
+    "Document",
+    "DocumentHandle",
+    "Exported",
+    "Folded",
+    "Health",
+    "InvalidInput",
+    "Journal",
+    "KeyReusedError",
+    "Late",
+    "LeaseHeld",
+    "LeaseLost",
+    "Limits",
+    "Lock",
+    "Metrics",
+    "NotLaidOut",
+    "NotYoursError",
+    "Permanent",
+    "Policy",
+    "Receipt",
+    "Reset",
+    "Run",
+    "SchemaError",
+    "Shared",
+    "Spill",
+    "StateConflictError",
+    "StatewardError",
+    "Store",
+    "StoreMisused",
+    "StoreTooSlow",
+    "StoreUnavailable",
+    "Summary",
+    "TaskFailed",
+    "TaskInfo",
+    "Thread",
+    "ThreadInfo",
+    "TooLarge",
+    "Truncated",
+    "User",
+    "Window",
+    "WindowTooSmall",
+    "Workflow",
+    "WorkflowFinished",
+    "WorkflowInfo",
+    "WrongReplica",
+    "correlate",
+    "correlation_id",
+    "idempotency_key",
+    "open",
+    "route",
+]

@@ -1,0 +1,164 @@
+"""When single failures have become an outage: rise once, clear once, tell somebody."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.json import encode as encode_json
+
+from stateward.counters import Counters
+from stateward.errors import InvalidInput
+
+logger = logging.getLogger("stateward.alarm")
+
+WEBHOOK_SECONDS = 5.0
+FEWEST_LOOKUPS = 20  # fewer have no 95th percentile worth the name
+
+
+class AlarmEvent(Struct, frozen=True):
+    """What a hook is told: an alarm was raised, or is over.
+
+    `count` is how many writes were suppressed, or lookups slow, in the last `seconds`.
+    """
+
+    name: Literal["memory_write_suppressed", "slow_lookups"]
+    raised: bool
+    count: int
+    seconds: float
+
+
+class Alarm(Struct, frozen=True):
+    """When to raise an alarm, and whom to tell.
+
+    Raised when `suppressed` writes were suppressed within `seconds`, and when the 95th percentile
+    of lookups in that time is over `slow` seconds; over when less than half of that is left.
+    `hook` is a function of the `AlarmEvent` (it may be async), or a URL that the event is
+    posted to as JSON; the log is told in any case.
+    """
+
+    hook: Callable[[AlarmEvent], Any] | str | None = None
+    suppressed: int = 10
+    seconds: float = 300.0
+    slow: float = 0.1
+
+    def __post_init__(self) -> None:
+        if type(self.suppressed) is not int or self.suppressed < 1:
+            raise InvalidInput(
+                f"Alarm.suppressed is a whole number of at least 1, not {self.suppressed!r}"
+            )
+        for name in ("seconds", "slow"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not value > 0:
+                raise InvalidInput(f"Alarm.{name} is in seconds above 0, not {value!r}")
+        if type(self.hook) is str:
+            if not self.hook.startswith(("https://", "http://")):
+                raise InvalidInput("Alarm.hook is a function or a URL that begins with https://")
+        elif self.hook is not None and not callable(self.hook):
+            raise InvalidInput(f"Alarm.hook is a function or a URL, not {self.hook!r}")
+
+
+def chosen_alarm(alarm: Alarm | Callable[[AlarmEvent], Any] | str | None) -> Alarm:
+    """What the argument `alarm` of `open` means."""
+    return alarm if isinstance(alarm, Alarm) else Alarm(alarm)
+
+
+class Alarms:
+    """The two alarms of a store. Told the time by whoever asks; no I/O."""
+
+    def __init__(self, alarm: Alarm, counters: Counters) -> None:
+        self._alarm = alarm
+        self._counters = counters
+        self._suppressed: deque[float] = deque(maxlen=alarm.suppressed)
+        self._looked: deque[tuple[float, int, int]] = deque()
+        self._raised: set[str] = set()
+
+    @property
+    def raised(self) -> tuple[str, ...]:
+        """The names of those that are up."""
+        return tuple(sorted(self._raised))
+
+    def suppressed(self, now: float) -> None:
+        """A write was suppressed at this monotonic time."""
+        self._suppressed.append(now)
+
+    def check(self, now: float) -> list[AlarmEvent]:
+        """What has been raised or is over since the last time."""
+        return [*self._check_suppressed(now), *self._check_slow(now)]
+
+    def _check_suppressed(self, now: float) -> list[AlarmEvent]:
+        since = now - self._alarm.seconds
+        count = sum(1 for at in list(self._suppressed) if at > since)
+        most = self._alarm.suppressed
+        return self._turn("memory_write_suppressed", count, count >= most, 2 * count < most)
+
+    def _check_slow(self, now: float) -> list[AlarmEvent]:
+        looked, counters = self._looked, self._counters
+        if not looked or now - looked[-1][0] >= self._alarm.seconds / 20:
+            looked.append((now, counters.lookups, counters.slow_lookups))
+        while len(looked) > 1 and looked[1][0] <= now - self._alarm.seconds:
+            looked.popleft()
+        count = counters.lookups - looked[0][1]
+        slow = counters.slow_lookups - looked[0][2]
+        up = count >= FEWEST_LOOKUPS and slow * 20 > count
+        return self._turn("slow_lookups", slow, up, slow * 40 <= count)
+
+    def _turn(
+        self,
+        name: Literal["memory_write_suppressed", "slow_lookups"],
+        count: int,
+        up: bool,
+        over: bool,
+    ) -> list[AlarmEvent]:
+        if name not in self._raised and up:
+            self._raised.add(name)
+            self._counters.alarms_raised += 1
+        elif name in self._raised and over:
+            self._raised.discard(name)
+        else:
+            return []
+        event = AlarmEvent(name, name in self._raised, count, self._alarm.seconds)
+        logger.error(
+            "alarm_raised" if event.raised else "alarm_cleared",
+            extra={"alarm": name, "count": count, "seconds": event.seconds},
+        )
+        return [event]
+
+
+def tell(hook: Callable[[AlarmEvent], Any] | str | None, event: AlarmEvent) -> None:
+    """Call the hook; blocks, and runs an async function in an event loop of its own."""
+    try:
+        if isinstance(hook, str):
+            _post(hook, event)
+        elif hook is not None:
+            said = hook(event)
+            if inspect.isawaitable(said):
+                asyncio.run(_finish(said))
+    except Exception as error:  # the user's own code: whatever it raises must not stop the store
+        failed(error, event)
+
+
+def failed(error: Exception, event: AlarmEvent) -> None:
+    """The hook could not be told."""
+    logger.error(
+        "alarm_hook_failed",
+        extra={"alarm": event.name, "error": f"{type(error).__name__}: {error}"},
+    )
+
+
+async def _finish(said: Any) -> None:
+    await said
+
+
+def _post(url: str, event: AlarmEvent) -> None:
+    import urllib.request  # half of what importing Stateward would take
+
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, encode_json(event), headers)
+    with urllib.request.urlopen(request, timeout=WEBHOOK_SECONDS) as answer:
+        answer.read(1024)

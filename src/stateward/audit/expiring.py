@@ -1,0 +1,45 @@
+"""What an audit writes expires by itself, should nobody remove it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from stateward.engine import Engine
+from stateward.ops import Commit, Op, Outcome, SetHead
+from stateward.testing.faults import Passthrough
+
+DAY = 86_400.0
+
+
+class Expiring(Passthrough):
+    """Any engine; nothing that is created through it is kept for longer than `seconds`.
+
+    Users, workflows and shared documents would otherwise live for ever.
+    """
+
+    def __init__(self, engine: Engine, seconds: float = DAY) -> None:
+        super().__init__(engine)
+        self._seconds = seconds
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        return await self._engine.execute([self._bounded(op) for op in ops])
+
+    def _bounded(self, op: Op) -> Op:
+        if not isinstance(op, Commit):
+            return op
+        most = self._seconds
+        writes = tuple(
+            replace(write, retain=most)
+            if isinstance(write, SetHead) and write.retain is not None and not _within(write, most)
+            else write
+            for write in op.writes
+        )
+        kept = most if op.retain is None else min(op.retain, most)
+        return replace(op, retain=kept, writes=writes)
+
+
+def _within(write: SetHead, most: float) -> bool:
+    """Nought means for ever."""
+    return write.retain is not None and 0 < write.retain <= most

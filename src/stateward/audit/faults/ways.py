@@ -1,0 +1,75 @@
+"""Where the servers of a target listen, and how replicas are led to them through a proxy.
+
+A replica is to go on believing that it talks to the server itself: a cluster's nodes tell each
+other's addresses, and TLS verifies the name of the host. So its connections are led aside when they
+are made (see `routing`), or its engine says another URL with the same name of the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct
+
+from stateward.audit.targets import Place
+from stateward.engine import Reached
+from stateward.errors import StoreUnavailable
+from stateward.registry import create_engine, parse
+from stateward.world import World
+
+PORTS = {"redis": 6379, "postgres": 5432, "postgresql": 5432}
+HERE = "127.0.0.1"
+SOCKET = "it is not reached by TCP, or not by an address in its URL, so no proxy can be put there"
+
+
+class Way(Struct, frozen=True):
+    """The servers' addresses; `change` makes a replica's place from the ports of a proxy."""
+
+    addresses: list[tuple[str, int]]
+    change: Callable[[list[int]], dict[str, Any]]
+
+
+async def way_to(place: Place) -> Way | str:
+    """How to put a proxy before this target; or why that cannot be done."""
+    if place.kind != "store":
+        return _plainly(place.url)
+    engine = create_engine(parse(place.name), World())
+    if not hasattr(engine, "addresses"):
+        return f"no proxy can be put before {place.name.partition(':')[0]}://"
+    reached: Reached = engine
+    try:
+        addresses = list(await reached.addresses())
+    except StoreUnavailable as error:
+        return f"its servers could not be found: {error}"
+    if not addresses:
+        return SOCKET
+
+    def change(ports: list[int]) -> dict[str, Any]:
+        pairs = zip(addresses, ports, strict=True)
+        routes = {f"{host}:{number}": port for (host, number), port in pairs}
+        return {"name": reached.through(place.name, ports), "routes": routes}
+
+    return Way(addresses, change)
+
+
+def _plainly(url: str | None) -> Way | str:
+    """Whatever uses this URL is told another host and port: one server, without TLS."""
+    if url is None:
+        return "the target has no server that a proxy could be put before: pass --url"
+    scheme, _, rest = url.partition("://")
+    scheme = scheme.partition("+")[0] if scheme.startswith("postgres") else scheme
+    if scheme not in PORTS:
+        return f"no proxy can be put before the target's server ({scheme}://)"
+    if "," in rest.partition("/")[0]:
+        return "no proxy can be put before several servers of a target that is not a store"
+    parts = urlsplit(url)
+    if "sslmode=verify" in parts.query:
+        return "the name of its host is verified, and this target can be told no other address"
+    user, at, _ = parts.netloc.rpartition("@")
+
+    def change(ports: list[int]) -> dict[str, Any]:
+        return {"url": urlunsplit(parts._replace(netloc=f"{user}{at}{HERE}:{ports[0]}"))}
+
+    return Way([(parts.hostname or HERE, parts.port or PORTS[scheme])], change)

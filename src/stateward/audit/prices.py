@@ -1,0 +1,63 @@
+"""What things cost, as the user says: for the bill of a month."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from stateward.errors import InvalidInput
+
+TEMPLATE = """\
+# Prices for stateward audit --prices FILE: yours, from the provider's price list. What is nought or
+# left out costs nothing. "Persistence off" is the same store that keeps everything in memory alone.
+
+currency = "USD"
+
+gb_month_stored = 0.10    # a GB on disk, for a month
+gb_month_memory = 0.0     # a GB in memory, for a month, where that is billed by the GB
+gb_written = 0.0          # a GB written to disk
+gb_transferred = 0.01     # a GB between agents and store
+million_requests = 0.0    # a million calls
+connection_month = 0.0    # a connection, for a month
+node_month = 50.0         # a server, for a month
+nodes = 1                 # servers: the primary and its replicas
+"""
+
+
+class Prices(Struct, frozen=True, forbid_unknown_fields=True):
+    """Each in the currency; a month has 30 days."""
+
+    currency: str = "USD"
+    gb_month_stored: float = 0.0
+    gb_month_memory: float = 0.0
+    gb_written: float = 0.0
+    gb_transferred: float = 0.0
+    million_requests: float = 0.0
+    connection_month: float = 0.0
+    node_month: float = 0.0
+    nodes: float = 1.0
+
+
+def read_prices(path: str | None) -> Prices | None:
+    """The file's prices, checked; None without a file."""
+    if path is None:
+        return None
+    try:
+        with open(path, "rb") as file:
+            said: dict[str, Any] = tomllib.load(file)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{path} is not TOML: {error}") from error
+    try:
+        prices = msgspec.convert(said, Prices)
+    except msgspec.ValidationError as error:
+        known = ", ".join(Prices.__struct_fields__)
+        raise InvalidInput(f"{path}: {error}; it may have: {known}") from error
+    for name in Prices.__struct_fields__[1:]:
+        if not 0 <= getattr(prices, name) < 1e12:
+            raise InvalidInput(f"{path}: {name} is a price of nought or more")
+    return prices

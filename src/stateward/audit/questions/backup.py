@@ -1,0 +1,69 @@
+"""5: backup and recovery."""
+
+from __future__ import annotations
+
+from stateward.audit.history import Drill, Record
+from stateward.audit.questions.asking import Finding, Limits, Question, plural, zero
+from stateward.audit.report import Evidence
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    drill = record.drill
+    assert drill is not None
+    if drill.before < limits["fewest_turns"]:
+        said = plural(drill.before, "turn")
+        return Finding("unknown", f"there were only {said} to back up")
+    if not any(drill.written.values()):
+        return Finding("unknown", "what was written is not known, so nothing can be compared")
+    if not drill.moment or not drill.backup_seconds or not drill.restore_seconds:
+        return Finding("unknown", "how long it took, or of which moment it is, was not recorded")
+    came_back = {number for numbers in drill.restored.values() for number in numbers}
+    missing = [number for number in range(drill.before) if number not in came_back]
+    disordered = [t for t, n in drill.restored.items() if n != drill.written.get(t, [])[: len(n)]]
+    whole = came_back == set(range(len(came_back)))
+    facts = (
+        zero("turns acknowledged before the backup that are missing", len(missing), drill.before),
+        zero("conversations that differ", len(disordered), len(drill.restored), "conversations"),
+        Evidence("users' state", "equal" if drill.users_equal else "different"),
+        Evidence(
+            "one point in time", whole if drill.moment == "store" else "each entity in itself"
+        ),
+        Evidence("RPO", plural(len(missing), "acknowledged turn"), limit="0"),
+        Evidence("RTO", round(drill.restore_seconds, 2), "s"),
+        Evidence("backup took", round(drill.backup_seconds, 2), "s"),
+    )
+    if missing or disordered or not drill.users_equal or (drill.moment == "store" and not whole):
+        example = _example(drill, missing, disordered)
+        said = f"{plural(len(missing), 'acknowledged turn')} did not come back"
+        if not missing:
+            said = "what came back is not what was backed up"
+        return Finding("fail", said, facts, example)
+    said = (
+        f"all {drill.before} turns acknowledged before the backup came back in "
+        f"{drill.restore_seconds:.1f} s ({drill.by}, taken under load)"
+    )
+    return Finding("pass", said, facts)
+
+
+def _example(drill: Drill, missing: list[int], disordered: list[str]) -> str:
+    if missing:
+        return f"turns {missing[:10]} were acknowledged before the backup and are not restored"
+    if disordered:
+        thread = disordered[0]
+        written, restored = drill.written.get(thread, [])[:10], drill.restored[thread][:10]
+        return f"{thread}: written {written}, restored {restored}"
+    return "turns from after the backup's moment are there while earlier ones are not"
+
+
+QUESTION = Question(
+    "backup",
+    5,
+    "Do you have backup and recovery for state data?",
+    "Disks fail, and people delete the wrong thing. A backup that was never restored is a hope.",
+    ("threads",),
+    ("drill",),
+    "Back up on a schedule, restore into a clean place as a drill, and compare. For a provider's "
+    "snapshots pass --backup-command and --restore-command, so that the drill uses them.",
+    judge,
+    ("backup",),
+)

@@ -1,0 +1,105 @@
+"""7: latency with many conversations, with long ones, and in replicas that have just started."""
+
+from __future__ import annotations
+
+from stateward.audit.history import Doubling, Length, Level, Record
+from stateward.audit.questions.asking import Finding, Limits, Question, plural
+from stateward.audit.questions.latency import AGAIN, doubtful
+from stateward.audit.report import Evidence, Verdict
+
+FEWEST_COLD = 10  # lookups of replicas that have just started
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    assert record.levels is not None
+    assert record.lengths is not None
+    assert record.doubling is not None
+    facts = _facts(record.levels, record.lengths, record.doubling, limits)
+    enough = [level for level in record.levels if level.lookups >= limits["fewest_lookups"]]
+    many = [level for level in enough if level.conversations >= 10]
+    if not many:
+        return Finding("unknown", "too few lookups with 10 or more conversations", facts)
+    for level in many:
+        if doubt := doubtful(level, limits):
+            at = plural(level.conversations, "conversation")
+            return Finding("unknown", f"{doubt}, with {at} at once", facts, remedy=AGAIN)
+    failed = [level for level in many if _windows_over(level, limits) >= 2]
+    if failed:
+        said = ", ".join(f"{level.p95:.0f} ms at {level.conversations}" for level in failed)
+        return Finding("fail", f"p95 of lookups does not hold: {said} conversations", facts)
+    stalled = [level for level in many if level.p95 > limits["lookup_p95_ms"]]
+    if stalled:
+        said = f"p95 {stalled[0].p95:.0f} ms at {stalled[0].conversations} conversations"
+        return Finding("warn", f"{said}: a stall in one of 3 windows", facts)
+    curve = ", ".join(f"{level.p95:.1f} ms at {level.conversations}" for level in record.levels)
+    parts = [_history(record.lengths, limits), _cold(record.doubling, limits)]
+    order: tuple[Verdict, ...] = ("fail", "unknown", "warn")
+    for verdict in order:
+        wrong = "; ".join(said for found, said in parts if found == verdict)
+        if wrong:
+            return Finding(verdict, f"p95 holds: {curve} conversations; but {wrong}", facts)
+    return Finding("pass", f"p95 holds: {curve} conversations", facts)
+
+
+def _facts(
+    levels: list[Level], lengths: list[Length], doubling: Doubling, limits: Limits
+) -> tuple[Evidence, ...]:
+    most = f"under {limits['lookup_p95_ms']:g} ms"
+    joined = f"replicas {doubling.before} → {doubling.after}"
+    return (
+        *(
+            Evidence(f"p95 at {plural(each.conversations, 'conversation')}", each.p95, "ms", most)
+            for each in levels
+        ),
+        *(Evidence(f"p50 with {each.messages:,} messages", each.p50, "ms") for each in lengths),
+        Evidence(f"{joined}: p50 of the first lookups", doubling.cold_p50, "ms"),
+        Evidence(f"{joined}: p95 of the first lookups", doubling.cold_p95, "ms"),
+        Evidence(f"{joined}: p50 of the warm ones", doubling.warm_p50, "ms"),
+    )
+
+
+def _windows_over(level: Level, limits: Limits) -> int:
+    return sum(window > limits["lookup_p95_ms"] for window in level.windows)
+
+
+def _history(lengths: list[Length], limits: Limits) -> tuple[Verdict, str]:
+    """How a lookup follows the length of the history."""
+    if len(lengths) < 2 or not all(each.p50 and each.messages for each in lengths):
+        return "unknown", "nothing is known of long histories"
+    short, long = lengths[0], lengths[-1]
+    times = long.p50 / short.p50
+    said = f"a lookup takes {times:.1f} times as long with {long.messages:,} messages"
+    said += f" as with {short.messages}"
+    if long.p50 - short.p50 <= limits["history_floor_ms"] or times <= limits["history_warn"]:
+        return "pass", said
+    return "fail" if times > limits["history_fail"] else "warn", said
+
+
+def _cold(seen: Doubling, limits: Limits) -> tuple[Verdict, str]:
+    """How a lookup is in a replica that has just joined."""
+    if seen.lookups < FEWEST_COLD or not seen.before < seen.after:
+        return "unknown", "nothing is known of replicas that join under load"
+    if not (seen.cold_p50 and seen.warm_p50 and seen.lag):
+        return "unknown", "what a joining replica's first lookups take was not measured"
+    if seen.lag > limits["generator_lag_ms"]:
+        return "unknown", f"the generator lagged {seen.lag:g} ms while replicas joined"
+    times = seen.cold_p50 / seen.warm_p50
+    said = f"the first lookups of a new replica take {times:.1f} times as long as the others"
+    slower = seen.cold_p50 - seen.warm_p50 > limits["cold_floor_ms"]
+    return "warn" if slower and times > limits["cold_warn"] else "pass", said
+
+
+QUESTION = Question(
+    "concurrency",
+    7,
+    "How does latency change with 10+ concurrent conversations?",
+    "What is fast for one conversation may queue for a hundred, slow down as each of them grows, "
+    "and be cold in every replica that auto-scaling adds.",
+    ("threads",),
+    ("levels", "lengths", "doubling"),
+    "Give every conversation a record of its own, append instead of rewriting, read the last "
+    "messages only, size the pool for the replicas, and open the store before a replica gets its "
+    "first conversation.",
+    judge,
+    ("load", "scaling", "history"),
+)

@@ -1,0 +1,54 @@
+"""12: conflict resolution."""
+
+from __future__ import annotations
+
+from stateward.audit.history import Record
+from stateward.audit.questions.asking import Finding, Limits, Question, plural, zero
+from stateward.audit.report import Evidence
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    seen = record.conflicts
+    assert seen is not None
+    if not seen.forced:
+        return Finding("unknown", "no conflict was forced")
+    missed = seen.forced - seen.detected
+    facts = (
+        zero("conflicts not noticed", missed, seen.forced, "conflicts"),
+        zero("states overwritten", seen.overwritten, seen.forced, "conflicts"),
+        Evidence("told with both versions", seen.both_versions, "", f"{seen.forced}"),
+        Evidence("resolved by reading again", seen.resolved, "", f"{seen.forced}"),
+    )
+    if missed or seen.overwritten:
+        said = f"{plural(missed, 'conflict')} of {seen.forced} not noticed"
+        return Finding(
+            "fail",
+            f"{said}; {plural(seen.overwritten, 'state')} overwritten",
+            facts,
+            seen.example,
+        )
+    if seen.resolved < seen.forced:
+        said = plural(seen.forced - seen.resolved, "conflict")
+        said = f"{said} could not be resolved by reading again"
+        return Finding("fail", said, facts, seen.example)
+    if seen.both_versions < seen.forced:
+        said = "every conflict was noticed, but not told with both versions"
+        return Finding("warn", said, facts, seen.example)
+    all_of = plural(seen.forced, "conflict was", "conflicts were")
+    said = f"{all_of} noticed, told with both versions, and resolved"
+    return Finding("pass", said, facts)
+
+
+QUESTION = Question(
+    "conflicts",
+    12,
+    "Do you have mechanisms for state conflict resolution?",
+    "Somebody will write for a state that is no longer current. A store that does not notice keeps "
+    "whoever came last, and nobody learns of the loss.",
+    ("users", "versions"),
+    ("conflicts",),
+    "Give every document a version, write with the version that was read, and raise an error that "
+    "tells both.",
+    judge,
+    ("conflicts",),
+)

@@ -1,0 +1,73 @@
+"""13: the level of consistency."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from stateward.audit.history import Record, Step
+from stateward.audit.questions.asking import Finding, Limits, Question, plural, power, zero
+from stateward.audit.report import Evidence
+from stateward.testing.checkers.histories import Status
+from stateward.testing.checkers.list_append import Append, Read, Transaction, check
+
+FEWEST = 100
+BROKEN = {"lost append", "duplicate", "garbage read", "incompatible order", "aborted read"}
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    assert record.steps is not None
+    steps = [step for step in record.steps if _tells_something(step)]
+    appends = [s for s in steps if s.what == "append" and s.status == "ok"]
+    reads = [s for s in steps if s.what == "read" and s.status == "ok"]
+    if min(len(appends), len(reads)) < limits["fewest_turns"] or len(steps) < FEWEST:
+        said = f"{plural(len(appends), 'append')} and {plural(len(reads), 'read')}"
+        return Finding("unknown", f"only {said} succeeded: too few")
+    if len({s.process for s in appends}) < 2:
+        return Finding("unknown", "only one replica appended, so nothing raced")
+    anomalies = check([_transaction(step) for step in steps])
+    names = Counter(anomaly.name for anomaly in anomalies)
+    total = len(appends) + len(reads)
+    facts = (
+        zero("anomalies", len(anomalies), total, "operations"),
+        Evidence("appends", len(appends), power=power(len(appends))),
+        Evidence("reads", len(reads)),
+        *(Evidence(name, count) for name, count in names.items()),
+    )
+    if not anomalies:
+        said = "immediately: each conversation is strictly serializable"
+        return Finding("pass", f"{said} ({total:,} operations checked)", facts)
+    found = ", ".join(f"{count} × {name}" for name, count in names.items())
+    worst = next((a for a in anomalies if a.name in BROKEN), anomalies[0])
+    level = "not even eventually" if names.keys() & BROKEN else "eventually"
+    return Finding("fail", f"{level} consistent: {found}", facts, str(worst))
+
+
+def _tells_something(step: Step) -> bool:
+    """Without its times nothing is stale, and an append of nothing cannot be looked for."""
+    return step.completed > step.invoked and bool(step.values or step.what == "read")
+
+
+def _transaction(step: Step) -> Transaction:
+    known: dict[str, Status] = {"ok": "ok", "fail": "fail"}
+    status = known.get(step.status, "unknown")
+    op: Append | Read
+    if step.what == "append":
+        op = Append(step.key, step.values[0])
+    else:
+        op = Read(step.key, tuple(step.values))
+    return Transaction(step.process, step.invoked, step.completed, status, (op,))
+
+
+QUESTION = Question(
+    "consistency",
+    13,
+    "Is state eventually consistent or immediately consistent?",
+    "An agent that reads what was true a moment ago answers a question that was already settled. "
+    "Which it is must be known, not assumed.",
+    ("threads",),
+    ("steps",),
+    "Read from the primary, revalidate caches at every read, and let one place decide the order of "
+    "a conversation.",
+    judge,
+    ("consistency",),
+)

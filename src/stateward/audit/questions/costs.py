@@ -1,0 +1,59 @@
+"""What a hundred agents take."""
+
+from __future__ import annotations
+
+from stateward.audit.history import Record
+from stateward.audit.questions.asking import Finding, Limits, Question
+from stateward.audit.report import Evidence
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    seen = record.costs
+    assert seen is not None
+    agents = int(limits["agents"])
+    facts = [
+        Evidence("resident memory a replica", _mb(seen.memory_a_replica), "MB"),
+        Evidence("bytes written a turn", _rounded(seen.written_a_turn)),
+    ]
+    if seen.memory_a_replica is None:
+        return Finding("unknown", "what a replica takes could not be measured here", tuple(facts))
+    if (seen.pool is None) != (seen.max_connections is None):
+        return Finding("unknown", "how many connections there may be is not known", tuple(facts))
+    if seen.pool is not None:
+        facts.append(Evidence(f"connections of {agents} agents", agents * seen.pool))
+    if seen.pool is not None and seen.max_connections:
+        part = 100 * agents * seen.pool / seen.max_connections
+        facts.append(Evidence("of max_connections", round(part), "%"))
+        said = (
+            f"{agents} agents may open {agents * seen.pool} of {seen.max_connections} connections"
+        )
+        if part >= limits["pools_fail_percent"]:
+            return Finding("warn", f"{said}: put a pooler in between", tuple(facts))
+        if part >= limits["pools_warn_percent"]:
+            return Finding("warn", said, tuple(facts))
+        return Finding("pass", said, tuple(facts))
+    said = f"{_mb(seen.memory_a_replica)} MB a replica"
+    if seen.written_a_turn is not None:
+        said += f", {round(seen.written_a_turn):,} bytes written a turn"
+    return Finding("pass", said, tuple(facts))
+
+
+def _mb(count: int | None) -> float | None:
+    return None if count is None else round(count / 1e6, 1)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value)
+
+
+QUESTION = Question(
+    "costs",
+    None,
+    "What are the hidden costs at 100+ concurrent agents?",
+    "Connections, memory and bytes written grow with every agent, and limits are met all at once.",
+    ("threads",),
+    ("costs",),
+    "Lower the pool of each replica, put a pooler in between, or raise the limit of the server.",
+    judge,
+    ("growth",),
+)

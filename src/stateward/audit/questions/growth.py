@@ -1,0 +1,119 @@
+"""How long the store lasts."""
+
+from __future__ import annotations
+
+from stateward.audit.history import Record
+from stateward.audit.questions.asking import Finding, Limits, Question, plural
+from stateward.audit.report import Evidence, Growth
+
+
+def projection(record: Record, limits: Limits) -> Growth | None:
+    """None if the store does not tell its size."""
+    seen = record.growing
+    if seen is None or seen.bytes_before is None or seen.bytes_after is None or not seen.turns:
+        return None
+    a_turn = max(0.0, (seen.bytes_after - seen.bytes_before) / seen.turns)
+    a_day = limits["turns_a_day"]
+    days = None
+    if seen.capacity is not None and a_turn > 0:
+        days = max(0.0, seen.capacity - seen.bytes_after) / (a_turn * a_day)
+    return Growth(a_turn, a_day, seen.capacity, seen.bytes_after, days)
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    lasting, lengthening = capacity(record, limits), history(record, limits)
+    if lasting.verdict == "unknown" or (lengthening is None and lasting.verdict == "fail"):
+        return lasting
+    if lengthening is None:
+        unseen = "how much room a turn takes in a long conversation was not measured"
+        return Finding("unknown", unseen, lasting.evidence)
+    order = ("fail", "warn", "pass")
+    worst = min((lasting, lengthening), key=lambda each: order.index(each.verdict))
+    said = [each.summary for each in (lengthening, lasting) if each.summary]
+    facts = (*lasting.evidence, *lengthening.evidence)
+    return Finding(worst.verdict, "; ".join(said), facts, "", lengthening.remedy)
+
+
+def history(record: Record, limits: Limits) -> Finding | None:
+    """Whether a turn takes more room the longer its conversation is; None if nobody looked."""
+    seen, grown = record.growing, projection(record, limits)
+    if seen is None or grown is None or not grown.bytes_a_turn:
+        return None
+    if seen.bytes_after is None or seen.bytes_long is None or not seen.long_turns:
+        return None
+    long = (seen.bytes_long - seen.bytes_after) / seen.long_turns
+    times = long / grown.bytes_a_turn
+    facts = (
+        Evidence(f"bytes a turn at about {seen.usual:,} messages", round(grown.bytes_a_turn)),
+        Evidence(f"bytes a turn at {seen.long:,} messages", round(long)),
+        Evidence("more with a long history", round(times, 1), "times"),
+    )
+    said = (
+        f"a turn takes {times:.1f} times the room with {seen.long:,} messages "
+        f"({long:,.0f} bytes) as with about {seen.usual:,}"
+    )
+    remedy = "Store each message once, not the whole conversation again with every turn."
+    if long - grown.bytes_a_turn > limits["history_floor_bytes"]:
+        if times > limits["history_fail"]:
+            return Finding("fail", said, facts, remedy=remedy)
+        if times > limits["history_warn"]:
+            return Finding("warn", said, facts, remedy=remedy)
+    return Finding("pass", "", facts)
+
+
+def capacity(record: Record, limits: Limits) -> Finding:
+    """How long the store lasts."""
+    grown = projection(record, limits)
+    if grown is None:
+        return Finding("unknown", "the store does not tell its size")
+    a_day = grown.bytes_a_turn * grown.turns_a_day
+    year, fits = a_day * 365, limits["state_fits_gb"]
+    in_memory = fits * 1e9 / a_day if a_day else None
+    facts = (
+        Evidence("bytes a turn", round(grown.bytes_a_turn)),
+        Evidence("turns a day", grown.turns_a_day, limit="your own figure: turns_a_day"),
+        Evidence("a year of turns", round(year / 1e9, 2), "GB"),
+        Evidence("days to full", None if grown.days_to_full is None else round(grown.days_to_full)),
+        Evidence(
+            f"days until the state outgrows {fits:g} GB of memory",
+            None if in_memory is None else round(in_memory),
+            limit="your own figure: state_fits_gb",
+        ),
+    )
+    said = f"{grown.bytes_a_turn:,.0f} bytes a turn; a year is {year / 1e9:.1f} GB"
+    if grown.bytes_a_turn == 0:
+        return Finding("unknown", "the store did not grow, so nothing can be projected", facts)
+    days = grown.days_to_full
+    if days is not None:
+        said += f"; full in {_days(days)}"
+        if days < limits["days_fail"]:
+            return Finding("fail", said, facts)
+        if days < limits["days_warn"]:
+            return Finding("warn", said, facts)
+    else:
+        said += "; the store tells no limit"
+    if in_memory is None:
+        return Finding("unknown", f"{said}, and turns_a_day is nought", facts)
+    said += f"; {fits:g} GB of memory hold {_days(in_memory)} of it"
+    if days is None and in_memory < limits["days_warn"]:
+        return Finding("warn", said, facts)
+    return Finding("pass", said, facts)
+
+
+def _days(days: float) -> str:
+    return plural(round(days), "day")
+
+
+QUESTION = Question(
+    "growth",
+    None,
+    "Can state storage handle your growth projections?",
+    "Conversations only ever grow. A store that is full refuses every turn, or, "
+    "worse, evicts some.",
+    ("sizes",),
+    ("growing",),
+    "Let conversations expire, sweep what has, and set turns_a_day under [thresholds] to your own "
+    "figure before you decide.",
+    judge,
+    ("growth",),
+)

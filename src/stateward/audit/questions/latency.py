@@ -1,0 +1,87 @@
+"""6: lookups under load."""
+
+from __future__ import annotations
+
+from stateward.audit.history import Level, Record
+from stateward.audit.questions.asking import Finding, Limits, Question, plural
+from stateward.audit.report import Evidence
+
+WINDOWS = 3
+AGAIN = (
+    "Run it again where less else runs, with a lower --rate or a longer --duration: nothing is "
+    "known of the store yet."
+)
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    assert record.levels is not None
+    if not record.levels:
+        return Finding("unknown", "no load was made")
+    level = max(record.levels, key=lambda each: each.intended)
+    return judge_level(level, limits)
+
+
+def judge_level(level: Level, limits: Limits) -> Finding:
+    """One load. A generator that lagged proves nothing, neither good nor bad."""
+    most, calls = limits["lookup_p95_ms"], level.lookups + level.failed
+    facts = (
+        Evidence("p50", level.p50, "ms"),
+        Evidence("p95", level.p95, "ms", f"under {most:g} ms"),
+        Evidence("p99", level.p99, "ms", f"warning from {limits['lookup_p99_ms']:g} ms"),
+        Evidence("intended rate", level.intended, "calls/s"),
+        Evidence("achieved rate", level.achieved, "calls/s"),
+        Evidence("failed calls", level.failed, "", f"{limits['errors_percent']:g} %"),
+        Evidence("the generator's own lag, p99", level.lag, "ms"),
+    )
+    at = f"at {level.intended:g} calls/s over {plural(level.conversations, 'conversation')}"
+    if level.lookups < limits["fewest_lookups"]:
+        said = plural(level.lookups, "lookup was", "lookups were")
+        return Finding("unknown", f"only {said} made {at}", facts)
+    failed = 100 * level.failed / calls
+    if failed > limits["errors_percent"]:
+        said = ", ".join(f"{count} × {name}" for name, count in level.errors.items())
+        return Finding("fail", f"{failed:.1f} % of calls failed {at}: {said}", facts)
+    if doubt := doubtful(level, limits):
+        return Finding("unknown", f"{doubt}, {at}", facts, remedy=AGAIN)
+    over = [window for window in level.windows if window > most]
+    p95 = f"p95 {level.p95:.1f} ms {at}, measured from the intended start"
+    if len(over) >= 2:
+        return Finding("fail", f"{p95}: over {most:g} ms in {len(over)} of 3 windows", facts)
+    if level.p95 > most:
+        return Finding("warn", f"{p95}: a stall in one of 3 windows", facts)
+    if level.p99 > limits["lookup_p99_ms"]:
+        return Finding("warn", f"{p95}, but p99 {level.p99:.0f} ms", facts)
+    return Finding("pass", p95, facts)
+
+
+def doubtful(level: Level, limits: Limits) -> str:
+    """Why this load says nothing about the store's latency; "" if it does."""
+    if not (level.p50 and level.p95 and level.p99 and level.conversations):
+        return "no latency was measured"
+    if len(level.windows) < WINDOWS:
+        return f"lookups in only {len(level.windows)} of {WINDOWS} windows"
+    if not level.lag:
+        return "the generator's own lag was not measured"
+    if level.lag > limits["generator_lag_ms"]:
+        return f"the generator itself lagged {level.lag:g} ms, so its figures say nothing"
+    achieved = 100 * level.achieved / level.intended if level.intended else 0.0
+    # A generator that kept time and still was held up was held up by the store.
+    held_up = level.p95 > limits["lookup_p95_ms"] and level.achieved > 0
+    if achieved < limits["achieved_percent"] and not held_up:
+        return f"only {achieved:.0f} % of the intended rate was achieved"
+    return ""
+
+
+QUESTION = Question(
+    "latency",
+    6,
+    "Can you achieve sub-100 ms state lookups under load?",
+    "Every turn begins with a lookup, and the user waits for it. What is measured one call at a "
+    "time hides every stall from itself.",
+    ("threads",),
+    ("levels",),
+    "Read a window instead of the whole history, keep connections open, put an index on what is "
+    "looked up, and move the store closer.",
+    judge,
+    ("load",),
+)

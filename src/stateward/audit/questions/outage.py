@@ -1,0 +1,128 @@
+"""8: the store is unavailable."""
+
+from __future__ import annotations
+
+from stateward.audit.history import Outage, Record
+from stateward.audit.questions.asking import Finding, Limits, Question, plural, zero
+from stateward.audit.report import Evidence
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    assert record.outages is not None
+    outages = [outage for outage in record.outages if outage.fired]
+    if not outages:
+        return Finding("unknown", "no disturbance reached the store, so nothing is known")
+    lost = [(o, turn) for o in outages for turn in o.accepted if turn not in o.found]
+    accepted = sum(len(o.accepted) for o in outages)
+    reads = [t for o in outages for t in o.tried if t.what == "read"]
+    writes = [t for o in outages for t in o.tried if t.what == "append"]
+    hung = sum(o.hung for o in outages)
+    empty = [t for t in reads if t.outcome == "read" and not t.complete]
+    untyped = [t for t in (*reads, *writes) if t.outcome == "error" and not t.typed]
+    refused = [t for t in writes if t.outcome == "error"]
+    doubled = sum(len(o.found) - len(set(o.found)) for o in outages)
+    slowest = max((t.seconds for t in reads), default=0.0)
+    slowest_write = max((t.seconds for t in writes), default=0.0)
+    recovery = [o.recovery for o in outages if o.recovery is not None]
+    never = [o for o in outages if o.recovery is None]
+    facts = (
+        zero("accepted turns that were lost", len(lost), accepted),
+        zero("turns that are there twice", doubled, accepted),
+        zero("calls that hung", hung, len(reads) + len(writes), "calls"),
+        zero("reads that gave an incomplete history", len(empty), len(reads), "reads"),
+        Evidence("slowest read", round(slowest, 2), "s", f"{limits['read_deadline_s']:g} s"),
+        Evidence(
+            "slowest write", round(slowest_write, 2), "s", f"{limits['write_deadline_s']:g} s"
+        ),
+        Evidence("turns refused while it was down", len(refused), "turns"),
+        *_recoveries(outages, limits),
+        Evidence("disturbances", ", ".join(o.fault for o in outages)),
+    )
+    problems = []
+    if lost:
+        where = ", ".join(dict.fromkeys(o.fault for o, _ in lost))
+        problems.append(f"{plural(len(lost), 'accepted turn')} of {accepted:,} lost ({where})")
+    if doubled:
+        problems.append(f"{plural(doubled, 'turn')} doubled")
+    if empty:
+        problems.append(
+            f"{plural(len(empty), 'read')} gave an incomplete history as if it were all"
+        )
+    if hung:
+        problems.append(f"{plural(hung, 'call')} hung")
+    if slowest > limits["read_deadline_s"] or slowest_write > limits["write_deadline_s"]:
+        problems.append(f"a call took {max(slowest, slowest_write):.1f} s to fail")
+    if never:
+        problems.append(f"it did not recover ({never[0].fault})")
+    if max(recovery, default=0.0) > limits["recovery_fail_s"]:
+        problems.append(f"recovery took {max(recovery):.0f} s")
+    if problems:
+        return Finding("fail", "; ".join(problems), facts, _example(lost))
+    if unproven := _unproven(record.outages):
+        return Finding("unknown", unproven, facts)
+    weak = []
+    if refused:
+        weak.append(
+            f"{plural(len(refused), 'turn')} refused while it was down: the caller loses them"
+        )
+    if untyped:
+        said = plural(len(untyped), "error does", "errors do")
+        weak.append(f"{said} not say that the store is down")
+    if max(recovery) > limits["recovery_warn_s"]:
+        weak.append(f"recovery took {max(recovery):.1f} s")
+    if weak:
+        return Finding("warn", "; ".join(weak), facts)
+    said = f"{plural(accepted, 'turn')} accepted through {plural(len(outages), 'disturbance')}"
+    said += ", none lost"
+    return Finding("pass", f"{said}; back within {max(recovery):.1f} s", facts)
+
+
+def _recoveries(outages: list[Outage], limits: Limits) -> list[Evidence]:
+    """The slowest after a disturbance of the link or the disk, and after the end of a server."""
+    limit = f"{limits['recovery_fail_s']:g} s"
+    found = []
+    for what, these in (
+        ("recovery", [o for o in outages if not o.kills]),
+        ("recovery from a kill of the server", [o for o in outages if o.kills]),
+    ):
+        if any(o.recovery is None for o in these):
+            found.append(Evidence(what, "it did not answer again", limit=limit))
+        elif these:
+            slowest = max(o.recovery or 0.0 for o in these)
+            found.append(Evidence(what, round(slowest, 2), "s", limit))
+    kills = sum(o.kills for o in outages)
+    return [*found, Evidence("times that the server was killed", kills)] if kills else found
+
+
+def _unproven(outages: list[Outage]) -> str:
+    """What a disturbance has not shown; "" if each of them has shown something."""
+    for outage in outages:
+        if not outage.fired:
+            return f"one disturbance did not reach the store: {outage.fault}"
+        if not outage.accepted or not any(t.what in ("read", "append") for t in outage.tried):
+            return f"nothing was read or written meanwhile: {outage.fault}"
+    return ""
+
+
+def _example(lost: list[tuple[Outage, str]]) -> str:
+    if not lost:
+        return ""
+    outage, turn = lost[0]
+    return f"{outage.fault}: the turn {turn!r} was accepted, and is not among {outage.found[-8:]}"
+
+
+QUESTION = Question(
+    "outage",
+    8,
+    "What happens when state storage becomes unavailable?",
+    "Every store is down some day. Then reads must fail soon and by name, the turn must survive, "
+    "and nothing may hang.",
+    ("threads",),
+    ("outages",),
+    "Bound every call in time, raise an error that says what failed (never an empty history), keep "
+    "turns locally until the store answers, and write files beside the old ones "
+    "before replacing them. A server must have on its disk what it acknowledges: appendonly yes "
+    "and appendfsync always, synchronous_commit on.",
+    judge,
+    ("outage",),
+)

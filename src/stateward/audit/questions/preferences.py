@@ -1,0 +1,50 @@
+"""2: user preferences."""
+
+from __future__ import annotations
+
+from stateward.audit.history import Record
+from stateward.audit.questions.asking import Finding, Limits, Question, plural, zero
+from stateward.audit.report import Evidence
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    assert record.preferences is not None
+    written, read = record.preferences.written, record.preferences.read
+    if not written:
+        return Finding("unknown", "no preference was written")
+    nothing = (None, None)
+    wrong = [user for user in written if read.get(user, nothing)[0] != written[user][0]]
+    moved = [user for user in written if read.get(user, nothing)[1] != written[user][1]]
+    versioned = any(version is not None for _, version in written.values())
+    facts = (
+        zero("preferences changed by a restart", len(wrong), len(written), "users"),
+        Evidence(
+            "versions", "kept" if versioned and not moved else "none" if not versioned else ""
+        ),
+    )
+    if wrong:
+        user = wrong[0]
+        example = f"{user}\n  written: {written[user]}\n  read:    {read.get(user)}"
+        said = f"preferences of {plural(len(wrong), 'user')} of {len(written)} are not as written"
+        return Finding("fail", said, facts, example)
+    if moved:
+        return Finding("fail", f"{plural(len(moved), 'version')} changed by a restart", facts)
+    said = f"the preferences of {plural(len(written), 'user')} were there in a new process"
+    if not versioned:
+        return Finding("warn", f"{said}; they carry no version", facts)
+    return Finding("pass", f"{said}, with their versions", facts)
+
+
+QUESTION = Question(
+    "preferences",
+    2,
+    "Does it store user preferences persistently?",
+    "What a user has told once must hold for ever and for every conversation. It outlives the "
+    "conversation it was said in.",
+    ("users",),
+    ("preferences",),
+    "Keep what is known of a user in a store of its own, apart from conversations that expire, "
+    "with a version that every change raises.",
+    judge,
+    ("preferences",),
+)

@@ -1,0 +1,153 @@
+"""10: races between replicas."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from stateward.audit.history import LockRace, Record, TaskRace, TurnRace
+from stateward.audit.questions.asking import Finding, Limits, Question, plural, zero
+from stateward.audit.report import Evidence
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    assert record.turn_race is not None
+    problems, facts, example = turns(record.turn_race)
+    if len(record.turn_race.acknowledged) < limits["fewest_turns"] and not problems:
+        return Finding("unknown", "too few turns were written to prove anything")
+    if not record.turn_race.parts and not problems:
+        return Finding("unknown", "of how many messages a turn is was not recorded")
+    missing = []
+    if record.task_race is not None:
+        more, found = tasks(record.task_race)
+        problems, facts = problems + more, facts + found
+        if _unheard(record.task_race):
+            missing.append("tasks")
+    elif "tasks" in record.provides:
+        missing.append("tasks")
+    if record.lock_race is not None:
+        more, found = locks(record.lock_race)
+        problems, facts = problems + more, facts + found
+        race = record.lock_race
+        if not race.rounds or not race.taken_over or not race.refused + race.accepted:
+            missing.append("locks")
+    elif "locks" in record.provides:
+        missing.append("locks")
+    if problems:
+        return Finding("fail", "; ".join(problems), tuple(facts), example)
+    if missing:
+        return Finding("unknown", f"nothing is known of {' and '.join(missing)}", tuple(facts))
+    absent = [part for part in ("tasks", "locks") if part not in record.provides]
+    count = len(record.turn_race.acknowledged)
+    said = f"{count:,} turns of racing replicas, none lost, split or doubled"
+    if absent:
+        return Finding("fail", f"{said}; but it has no {' and no '.join(absent)}", tuple(facts))
+    return Finding("pass", f"{said}; each task ran once; stale holders were refused", tuple(facts))
+
+
+def turns(race: TurnRace) -> tuple[list[str], list[Evidence], str]:
+    total = len(race.acknowledged)
+    firsts = [name for name, part in race.order if part == 0]
+    seen = Counter(firsts)
+    lost = [name for name in race.acknowledged if name not in seen]
+    doubled = [name for name, count in seen.items() if count > 1]
+    split = _split(race)
+    disordered = _disordered(firsts)
+    facts = [
+        zero("lost turns", len(lost), total),
+        zero("doubled turns", len(doubled), total),
+        zero("split turns", len(split), total),
+        zero("reordered turns", len(disordered), total),
+    ]
+    problems = [
+        f"{plural(len(names), f'{what} turn')} of {total}"
+        for what, names in (
+            ("lost", lost),
+            ("doubled", doubled),
+            ("split", split),
+            ("reordered", disordered),
+        )
+        if names
+    ]
+    example = ""
+    failed = sum(race.failed.values())
+    if failed > total // 100:
+        what = ", ".join(f"{count} × {name}" for name, count in race.failed.items())
+        problems.append(f"{plural(failed, 'turn')} could not be written ({what})")
+    if race.unreadable:
+        problems = [f"the conversation cannot be read any more: all {total} turns are lost"]
+        example = race.unreadable
+    elif problems:
+        example = (
+            f"lost {lost[:5]}, doubled {doubled[:5]}, split {split[:5]}, "
+            f"reordered {disordered[:5]}\n"
+            f"  stored: {[f'{name}.{part}' for name, part in race.order[:16]]}"
+        )
+    return problems, facts, example
+
+
+def _split(race: TurnRace) -> list[str]:
+    found = []
+    for place, (name, part) in enumerate(race.order):
+        if part == 0:
+            wanted = [(name, number) for number in range(race.parts)]
+            if race.order[place : place + race.parts] != wanted:
+                found.append(name)
+    return found
+
+
+def _disordered(firsts: list[str]) -> list[str]:
+    """A replica's own turns that are not in the order in which it wrote them."""
+    last: dict[str, int] = {}
+    found = []
+    for name in dict.fromkeys(firsts):
+        who, _, number = name.partition("/")
+        if who == "all" or not number.isdigit():
+            continue
+        if int(number) < last.get(who, -1):
+            found.append(name)
+        last[who] = int(number)
+    return found
+
+
+def _unheard(race: TaskRace) -> bool:
+    """Whether it is not known of some task how often it ran, or what came of it."""
+    told = [task for task, runs in race.runs.items() if runs and race.results.get(task)]
+    return not race.tasks or len(told) < race.tasks
+
+
+def tasks(race: TaskRace) -> tuple[list[str], list[Evidence]]:
+    again = [task for task, runs in race.runs.items() if runs > 1]
+    differ = [task for task, results in race.results.items() if len(set(results)) > 1]
+    facts = [
+        zero("tasks that ran more than once", len(again), race.tasks, "tasks"),
+        zero("tasks with several results", len(differ), race.tasks, "tasks"),
+    ]
+    problems = []
+    if again:
+        problems.append(f"{plural(len(again), 'task')} of {race.tasks} ran more than once")
+    if differ:
+        problems.append(f"{plural(len(differ), 'task')} gave replicas different results")
+    return problems, facts
+
+
+def locks(race: LockRace) -> tuple[list[str], list[Evidence]]:
+    facts = [zero("writes accepted from a superseded holder", race.accepted, race.rounds, "rounds")]
+    if race.accepted or race.both_held:
+        said = plural(race.accepted + race.both_held, "write", "writes")
+        return [f"{said} of a superseded holder accepted"], facts
+    return [], facts
+
+
+QUESTION = Question(
+    "races",
+    10,
+    "How do you prevent race conditions between agent replicas?",
+    "Two replicas that answer one conversation overwrite each other, and two that receive one "
+    "message do the work twice. It shows under load, and never in a test with one process.",
+    ("threads",),
+    ("turn_race",),
+    "Append instead of reading, changing and writing back; give every turn a key that makes a "
+    "second delivery harmless; claim tasks in the store; write with a fence that the store checks.",
+    judge,
+    ("turns", "tasks", "locks"),
+)

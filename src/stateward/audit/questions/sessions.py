@@ -1,0 +1,43 @@
+"""1: conversation history from previous sessions."""
+
+from __future__ import annotations
+
+from stateward.audit.history import Record
+from stateward.audit.questions.asking import Finding, Limits, Question, plural, zero
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    assert record.sessions is not None
+    written, read = record.sessions.written, record.sessions.read
+    total = sum(map(len, written.values()))
+    if total < limits["fewest_turns"]:
+        said = plural(total, "message was", "messages were")
+        return Finding("unknown", f"only {said} written")
+    lost = sum(1 for t, w in written.items() for c in set(w) if c not in read.get(t, []))
+    wrong = [t for t, w in written.items() if read.get(t, []) != w]
+    facts = (
+        zero("turns lost by a restart", lost, total // 2),
+        zero("conversations not as written", len(wrong), len(written), "conversations"),
+    )
+    if not wrong:
+        said = f"all {total:,} messages of {plural(len(written), 'conversation')} were there"
+        said += " in a new process"
+        return Finding("pass", said, facts)
+    first = wrong[0]
+    example = f"{first}\n  written: {written[first][:8]}\n  read:    {read.get(first, [])[:8]}"
+    said = f"{plural(len(wrong), 'conversation')} of {len(written)} not as written after a restart"
+    return Finding("fail", f"{said}; {plural(lost, 'turn')} lost", facts, example)
+
+
+QUESTION = Question(
+    "sessions",
+    1,
+    "Can your agent access conversation history from previous sessions?",
+    "An agent that forgets when its process ends asks its users everything again. Processes end "
+    "with every deployment, crash and scale-down.",
+    ("threads",),
+    ("sessions",),
+    "Keep conversations outside the process, and acknowledge a turn only when it is stored.",
+    judge,
+    ("sessions",),
+)

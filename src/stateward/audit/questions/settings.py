@@ -1,0 +1,155 @@
+"""How the store is set up to survive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import Any
+
+from stateward.audit.history import Record
+from stateward.audit.questions.asking import Finding, Limits, Question
+from stateward.audit.report import Evidence, Setting, Verdict
+
+Judged = tuple[Verdict, str]
+
+
+def _appendonly(value: Any) -> Judged:
+    if str(value) == "yes":
+        return "pass", "what is acknowledged goes to a file"
+    return "fail", "a restart of the server loses everything since its last snapshot"
+
+
+def _appendfsync(value: Any) -> Judged:
+    known: dict[str, Judged] = {
+        "always": ("pass", "an acknowledged write is on disk"),
+        "everysec": ("warn", "a crash of the server loses about the last second"),
+        "no": ("fail", "a crash loses what the system had not written yet"),
+    }
+    return known.get(str(value), ("unknown", "the server does not tell how often it syncs"))
+
+
+def _maxmemory_policy(value: Any) -> Judged:
+    if str(value).startswith("allkeys"):
+        return "fail", "under memory pressure the server deletes state"
+    if str(value).startswith("volatile"):
+        return "fail", "under memory pressure the server deletes what has an expiry: conversations"
+    if str(value) == "noeviction":
+        return "pass", "a full server refuses writes, and deletes nothing"
+    return "unknown", "the server does not tell what it evicts"
+
+
+def _fsync(value: Any) -> Judged:
+    if str(value) == "on":
+        return "pass", "writes are synced to disk"
+    return "fail", "a crash of the machine may lose or damage everything"
+
+
+def _synchronous_commit(value: Any) -> Judged:
+    if str(value) == "off":
+        return "fail", "a crash may lose acknowledged writes of the last moments"
+    return "pass", "an acknowledged write survives a crash"
+
+
+def _full_page_writes(value: Any) -> Judged:
+    if str(value) == "on":
+        return "pass", "a torn page can be repaired"
+    return "fail", "a crash may leave torn pages"
+
+
+def _journal_mode(value: Any) -> Judged:
+    if str(value).lower() in ("wal", "delete", "truncate", "persist"):
+        return "pass", "a crash leaves the file whole"
+    return "fail", "a crash may damage the file"
+
+
+def _synchronous(value: Any) -> Judged:
+    word = {"0": "off", "1": "normal", "2": "full", "3": "extra"}.get(
+        str(value), str(value).lower()
+    )
+    if word in ("full", "extra"):
+        return "pass", "every acknowledged write is synced to disk"
+    if word == "normal":
+        return "warn", "a power failure may lose the last writes"
+    return "fail", "a power failure may lose writes or damage the file"
+
+
+RULES: dict[str, Callable[[Any], Judged]] = {
+    "appendonly": _appendonly,
+    "appendfsync": _appendfsync,
+    "maxmemory_policy": _maxmemory_policy,
+    "fsync": _fsync,
+    "synchronous_commit": _synchronous_commit,
+    "full_page_writes": _full_page_writes,
+    "journal_mode": _journal_mode,
+    "synchronous": _synchronous,
+}
+
+
+# What decides together: of one of these, the others must be known too.
+GROUPS = (
+    ("appendonly", "appendfsync", "maxmemory_policy"),
+    ("fsync", "synchronous_commit", "full_page_writes"),
+    ("journal_mode", "synchronous"),
+)
+
+
+def _untold(known: Container[str]) -> list[str]:
+    """Settings that the store says nothing of, though it has them."""
+    return [
+        name
+        for group in GROUPS
+        if any(name in known for name in group)
+        for name in group
+        if name not in known
+    ]
+
+
+def read_settings(record: Record) -> tuple[Setting, ...]:
+    """Each setting that has a rule, as read or as declared."""
+    values = record.settings.values if record.settings is not None else {}
+    values = {name: value for name, value in values.items() if value not in (None, "")}
+    values |= dict.fromkeys(_untold({**values, **record.declared}), "unknown")
+    found = []
+    for name, rule in RULES.items():
+        if name in values and str(values[name]) != "unknown":
+            verdict, meaning = rule(values[name])
+            found.append(Setting(name, str(values[name]), verdict, meaning))
+        elif name in record.declared:
+            _, meaning = rule(record.declared[name])
+            said = f"{meaning} (declared, not verified)"
+            found.append(Setting(name, str(record.declared[name]), "unknown", said, "declared"))
+        elif name in values:
+            said = "the store does not tell it; declare it under [declare]"
+            found.append(Setting(name, "", "unknown", said, "blocked"))
+    if {s.name: s.value for s in found}.get("appendonly") == "no":
+        found = [s for s in found if s.name != "appendfsync"]  # it has no meaning then
+    return tuple(found)
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    assert record.settings is not None
+    settings = read_settings(record)
+    facts = tuple(Evidence(s.name, s.value or None, limit=s.meaning) for s in settings)
+    if not settings:
+        return Finding("unknown", "the store tells no setting that decides what survives", facts)
+    order: tuple[Verdict, ...] = ("fail", "unknown", "warn")
+    for verdict in order:
+        bad = [s for s in settings if s.verdict == verdict]
+        if bad:
+            said = "; ".join(f"{s.name} {s.value}".rstrip() + f": {s.meaning}" for s in bad)
+            return Finding(verdict, said, facts)
+    return Finding("pass", record.settings.durability or "all settings are durable", facts)
+
+
+QUESTION = Question(
+    "settings",
+    None,
+    "Do the store's settings keep what it acknowledges?",
+    "A store that answers before it has written loses the last turns with the next crash, or "
+    "evicts old ones when its memory is full. No test shows that on a good day.",
+    ("sizes",),
+    ("settings",),
+    "Set appendonly yes, appendfsync always and maxmemory-policy noeviction; fsync on and "
+    "synchronous_commit on; journal_mode wal and synchronous full.",
+    judge,
+    ("settings",),
+)

@@ -1,0 +1,53 @@
+"""4: state shared across replicas."""
+
+from __future__ import annotations
+
+from stateward.audit.history import Look, Record
+from stateward.audit.questions.asking import Finding, Limits, Question, plural, zero
+
+FEWEST = 5  # looks
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    assert record.sharing is not None
+    looks = [look for look in record.sharing if look.writer != look.reader]
+    unseen = [look for look in looks if not look.seen]
+    turns = [look for look in looks if look.what == "turn"]
+    others = [look for look in looks if look.what == "preference"]
+    facts = (
+        zero("turns another replica did not see", _missed(turns), len(turns), "looks"),
+        zero("preferences another replica did not see", _missed(others), len(others), "looks"),
+    )
+    if not turns or ("users" in record.provides and not others):
+        what = "preference" if turns else "turn"
+        return Finding("unknown", f"no replica looked at a {what} that another wrote", facts)
+    if not unseen and len(looks) < FEWEST:
+        return Finding("unknown", f"only {plural(len(looks), 'look')}: too few", facts)
+    if not unseen:
+        said = f"every write was seen at once by every other replica ({len(looks):,} looks)"
+        return Finding("pass", said, facts)
+    first = unseen[0]
+    example = (
+        f"replica {first.writer} wrote a {first.what} and got its answer; replica {first.reader} "
+        f"then read: {first.detail}"
+    )
+    said = f"{plural(len(unseen), 'look')} of {len(looks):,} did not see what was acknowledged"
+    return Finding("fail", said, facts, example)
+
+
+def _missed(looks: list[Look]) -> int:
+    return sum(not look.seen for look in looks)
+
+
+QUESTION = Question(
+    "sharing",
+    4,
+    "Is state shared across agent replicas?",
+    "A load balancer sends the next message to any replica. Without shared state each one starts "
+    "afresh, and the user talks to strangers.",
+    ("threads",),
+    ("sharing",),
+    "Let all replicas use one store, and let none answer from a cache that nobody revalidates.",
+    judge,
+    ("sharing",),
+)

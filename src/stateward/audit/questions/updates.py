@@ -1,0 +1,53 @@
+"""11: one user's state changed by several agents at once."""
+
+from __future__ import annotations
+
+from stateward.audit.history import Record
+from stateward.audit.questions.asking import Finding, Limits, Question, plural, zero
+from stateward.audit.report import Evidence
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    seen = record.updates
+    assert seen is not None
+    if seen.acknowledged < limits["fewest_turns"]:
+        said = plural(seen.acknowledged, "update")
+        return Finding("unknown", f"only {said} succeeded: too few")
+    if seen.replicas < 2:
+        return Finding("unknown", "no two replicas made updates at once")
+    lost = max(0, seen.acknowledged - seen.final)
+    surplus = max(0, seen.final - seen.acknowledged - seen.unknown)
+    facts = (
+        zero("lost updates", lost, seen.acknowledged, "updates"),
+        zero("surplus updates", surplus, seen.acknowledged, "updates"),
+        Evidence("acknowledged", seen.acknowledged, "updates"),
+        Evidence("failed", seen.unknown, "updates"),
+        Evidence("counter at the end", seen.final),
+    )
+    if lost or surplus:
+        said = f"{plural(lost, 'update')} of {seen.acknowledged:,} acknowledged ones lost"
+        if surplus:
+            said = f"{plural(surplus, 'update')} counted twice"
+        example = (
+            f"{seen.replicas} replicas: {seen.acknowledged} × +1, and the counter is {seen.final}"
+        )
+        return Finding("fail", said, facts, example)
+    said = f"{seen.acknowledged} updates by {seen.replicas} replicas at once, and the sum is right"
+    if seen.unknown > seen.acknowledged * 0.01:
+        return Finding("warn", f"{said}; {seen.unknown} were refused", facts)
+    return Finding("pass", said, facts)
+
+
+QUESTION = Question(
+    "updates",
+    11,
+    "Can multiple agents modify the same user state simultaneously?",
+    "Several agents learn about one user at the same time. Reading, changing and writing back "
+    "loses what the other has learned.",
+    ("users",),
+    ("updates",),
+    "Change state by a function that runs again on a conflict (compare and swap), or inside one "
+    "transaction that locks the row.",
+    judge,
+    ("updates",),
+)

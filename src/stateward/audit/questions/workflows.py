@@ -1,0 +1,56 @@
+"""3: workflow progress."""
+
+from __future__ import annotations
+
+from stateward.audit.history import Record, WorkflowRun
+from stateward.audit.questions.asking import Finding, Limits, Question, plural, zero
+
+
+def judge(record: Record, limits: Limits) -> Finding:
+    assert record.workflows is not None
+    runs = [run for run in record.workflows if run.steps and run.finished and run.under_way]
+    if not runs:
+        return Finding("unknown", "no replica was killed between two steps")
+    again = [(run, step) for run in runs for step in run.finished if step in run.afterwards]
+    skipped = [(run, step) for run in runs for step in run.steps if _never_ran(run, step)]
+    unfinished = [run for run in runs if not run.completed]
+    finished = sum(len(run.finished) for run in runs)
+    facts = (
+        zero("finished steps that ran again", len(again), finished, "steps"),
+        zero("steps that were skipped", len(skipped), finished, "steps"),
+        zero("workflows that nobody finished", len(unfinished), len(runs), "workflows"),
+    )
+    if not again and not skipped and not unfinished:
+        them = "it" if len(runs) == 1 else "them"
+        said = f"{plural(len(runs), 'workflow')} went on in another replica "
+        said += f"where kill -9 had ended {them}"
+        return Finding("pass", said, facts)
+    run = (again or skipped or [(unfinished[0], "")])[0][0]
+    example = (
+        f"{run.id}\n  finished before the kill: {run.finished}\n  under way: {run.under_way}\n"
+        f"  ran afterwards: {run.afterwards}"
+    )
+    said = (
+        f"{plural(len(again), 'finished step')} ran again, {len(skipped)} skipped, "
+        f"{plural(len(unfinished), 'workflow')} never finished"
+    )
+    return Finding("fail", said, facts, example)
+
+
+def _never_ran(run: WorkflowRun, step: str) -> bool:
+    return step not in run.finished and step not in run.afterwards
+
+
+QUESTION = Question(
+    "workflows",
+    3,
+    "Can it track multi-step workflow progress?",
+    "A process may die between charging a card and sending the goods. Whoever goes on must neither "
+    "charge again nor forget to send.",
+    ("workflows",),
+    ("workflows",),
+    "Record every finished step before the next begins, under a lease that one replica holds at a "
+    "time, and resume from that record.",
+    judge,
+    ("workflows",),
+)

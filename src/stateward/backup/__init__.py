@@ -1,0 +1,272 @@
+"""Backups: one namespace of any engine as one file, and back into any other.
+
+    from stateward.backup import backup, copy, restore, verify
+
+    backup("postgresql://…", "agents.backup")
+    verify("agents.backup")
+    restore("agents.backup", "sqlite:///agents.db")
+
+These functions block; from an event loop call them with `asyncio.to_thread`. What a file holds is
+described in `docs/reference/backup-format.md`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from stateward import __version__
+from stateward.backup.format import BackupFile, BackupWriter, Counts, checked_path
+from stateward.backup.lines import FORMAT, Content, End, EntityLine, EntryLine, Header, Moment
+from stateward.backup.marks import Erasures
+from stateward.backup.reading import Source
+from stateward.backup.restoring import OWN_KINDS, Target
+from stateward.codec import check_id
+from stateward.engine import SyncEngine, SyncSnapshots
+from stateward.errors import InvalidInput
+from stateward.ops import Entity
+from stateward.presence import refuse_missing
+from stateward.records import moment as moment_of
+from stateward.registry import EngineURL, create_sync_engine, parse
+from stateward.world import World
+
+__all__ = ["Report", "backup", "copy", "restore", "verify"]
+
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
+
+MANY = 100  # entities asked for in one round trip
+
+
+class Report(Struct, frozen=True):
+    """What a backup, restore, copy or verification found and did."""
+
+    namespace: str
+    entities: int
+    messages: int
+    documents: int
+    moment: Moment  # "store": all of it as of one moment; "entity": each entity as of one
+    engine: str
+    taken_at: str
+    bytes: int = 0  # of the file
+    sha256: str = ""  # of the file, but for its last part
+    erased: int = 0  # entities left out, because their user was erased since
+    resumed: bool = False  # an interrupted restore was gone on with
+
+
+def backup(
+    url: str | None, path: str, *, namespace: str = "default", progress: Progress | None = None
+) -> Report:
+    """Write all of a namespace into a new file, which appears complete or not at all."""
+    check_id(namespace, "a namespace")
+    if os.path.exists(checked_path(path)):
+        raise InvalidInput(f"{path} exists already: choose another name, or remove it first")
+    with _reading(parse(url), namespace) as (source, header):
+        writer = BackupWriter(path, header)
+        try:
+            for line in _watched(source, progress):
+                writer.write(line)
+            total = writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
+    return _report(header, writer.counts, bytes=writer.bytes, sha256=total)
+
+
+def verify(path: str, *, progress: Progress | None = None) -> Report:
+    """Read a backup from its first byte to its last; `BackupDamaged` if anything is wrong."""
+    with BackupFile(path) as file:
+        return _verified(file, progress)
+
+
+def restore(
+    path: str,
+    url: str | None,
+    *,
+    namespace: str | None = None,
+    erasures: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Report:
+    """Put a backup into an empty namespace, that of the backup unless another is named.
+
+    Nothing is written before the whole file was verified. What belonged to users who were erased
+    since is left out: as the target knows, the backup itself, or the stores and backups named in
+    `erasures`. An interrupted restore can be run again.
+    """
+    with BackupFile(path) as file:
+        marks = Erasures()
+        found = _verified(file, progress, marks)
+        place = namespace or file.header.namespace
+        check_id(place, "a namespace")
+        for other in erasures:
+            _add_erasures(marks, other, file.header.namespace)
+        with _opened(parse(url)) as engine:
+            marks.add_all(Source(engine, place, one_moment=False).marks(), there=True)
+            what = f"the backup {os.path.basename(path)}"
+            target = Target(engine, place, found.sha256, what)
+            target.begin()
+            target.put_marks(marks)
+            advance = None if progress is None else _advance(progress, "restoring", file.size)
+            target.put(_contents(file, advance), marks)
+            target.finish()
+    return _changed(found, place, target)
+
+
+def copy(
+    source_url: str | None,
+    target_url: str,
+    *,
+    namespace: str = "default",
+    to: str | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Put all of a namespace into an empty one of another store, without a file in between."""
+    place = to or namespace
+    check_id(namespace, "a namespace")
+    check_id(place, "a namespace")
+    known = parse(source_url)
+    if known.text == parse(target_url).text and place == namespace:
+        raise InvalidInput("source and target are the same namespace of the same store")
+    with _reading(known, namespace) as (source, header), _opened(parse(target_url)) as engine:
+        marks = Erasures()
+        marks.add_all(Source(engine, place, one_moment=False).marks(), there=True)
+        marks.add_all(source.marks())
+        what = f"a copy of the namespace {namespace!r} of {known.safe}"
+        target = Target(engine, place, what, what)
+        target.begin()
+        target.put_marks(marks)
+        counts = Counts()
+        target.put(_counted(_watched(source, progress), counts), marks)
+        if target.resumed:
+            target.drop(_gone(Source(engine, place, one_moment=False), source, namespace))
+        target.finish()
+    return _changed(_report(header, counts), place, target)
+
+
+# --- stores -----------------------------------------------------------------------------
+
+
+@contextmanager
+def _opened(url: EngineURL) -> Iterator[SyncEngine]:
+    engine: SyncEngine = create_sync_engine(url, World())
+    engine.open()
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+@contextmanager
+def _reading(url: EngineURL, namespace: str) -> Iterator[tuple[Source, Header]]:
+    """A namespace to read, as of one moment where the engine can show one."""
+    refuse_missing(url)
+    with _opened(url) as engine:
+        said = engine.describe()
+        one_moment = engine.capabilities.snapshots
+        header = Header(
+            FORMAT,
+            namespace,
+            "store" if one_moment else "entity",
+            said.engine,
+            said.version,
+            __version__,
+            moment_of(World().now()).isoformat(timespec="seconds"),
+        )
+        if not one_moment:
+            yield Source(engine, namespace, one_moment=False), header
+            return
+        with cast(SyncSnapshots, engine).snapshot() as reader:
+            yield Source(reader, namespace, one_moment=True), header
+
+
+def _add_erasures(marks: Erasures, place: str, namespace: str) -> None:
+    """Those that another store, or another backup, knows."""
+    if "://" in place:
+        url = parse(place)
+        refuse_missing(url)
+        with _opened(url) as engine:
+            marks.add_all(Source(engine, namespace, one_moment=False).marks())
+    else:
+        with BackupFile(place) as file:
+            _verified(file, None, marks)
+
+
+def _gone(target: Source, source: Source, namespace: str) -> Iterator[Entity]:
+    """What an interrupted copy has brought and the source does not hold any more."""
+    some: list[Entity] = []
+
+    def missing() -> Iterator[Entity]:
+        held = source.has([entity._replace(namespace=namespace) for entity in some])
+        yield from (entity for entity, there in zip(some, held, strict=True) if not there)
+        some.clear()
+
+    for found in target.entities():
+        if found.entity.kind not in OWN_KINDS:
+            some.append(found.entity)
+        if len(some) >= MANY:
+            yield from missing()
+    yield from missing()
+
+
+# --- lines ------------------------------------------------------------------------------
+
+
+def _verified(file: BackupFile, progress: Progress | None, marks: Erasures | None = None) -> Report:
+    counts = Counts()
+    advance = None if progress is None else _advance(progress, "verifying", file.size)
+    end: End | None = None
+
+    def contents() -> Iterator[Content]:
+        nonlocal end
+        for line in file.lines(advance):
+            if isinstance(line, End):
+                end = line
+            else:
+                counts.add(line)
+                yield line
+
+    (marks or Erasures()).add_lines(contents())
+    assert end is not None
+    return _report(file.header, counts, bytes=file.size, sha256=end.sha256)
+
+
+def _contents(file: BackupFile, advance: Callable[[int], None] | None) -> Iterator[Content]:
+    for line in file.lines(advance):
+        if not isinstance(line, End):
+            yield line
+
+
+def _counted(lines: Iterator[Content], counts: Counts) -> Iterator[Content]:
+    for line in lines:
+        counts.add(line)
+        yield line
+
+
+def _watched(source: Source, progress: Progress | None) -> Iterator[Content]:
+    """The lines of a store, with word of how far they have come."""
+    if progress is None:
+        yield from source.lines()
+        return
+    total = source.size()
+    done = 0
+    for line in source.lines():
+        done += isinstance(line, EntityLine | EntryLine)
+        progress("reading", min(done, total), total)
+        yield line
+
+
+def _advance(progress: Progress, what: str, total: int) -> Callable[[int], None]:
+    return lambda done: progress(what, done, total)
+
+
+def _report(header: Header, counts: Counts, *, bytes: int = 0, sha256: str = "") -> Report:
+    kept = (header.moment, header.engine, header.taken_at)
+    return Report(header.namespace, *counts.all(), *kept, bytes=bytes, sha256=sha256)
+
+
+def _changed(report: Report, namespace: str, target: Target) -> Report:
+    return replace(report, namespace=namespace, erased=target.erased, resumed=target.resumed)

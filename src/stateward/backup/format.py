@@ -1,0 +1,299 @@
+"""Backups as files: JSON lines in gzip members, so that `gzip -dc` shows them.
+
+Each member holds some whole lines and carries gzip's own checksum. The last one holds the last line
+alone and is stored uncompressed, byte for byte as `_stored` writes it; its SHA-256 is over every
+byte before it. So a flipped bit anywhere is noticed, and so is a missing or an added end.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+
+from stateward.backup.lines import (
+    FORMAT,
+    AnyLine,
+    Content,
+    DocumentLine,
+    End,
+    EntityLine,
+    EntryLine,
+    Header,
+)
+from stateward.errors import BackupDamaged, DiskProblem, InvalidInput
+from stateward.files import WholeFile
+
+MEMBER = 256 * 1024  # bytes of text in a member, before its last line
+LARGEST_MEMBER = 256 * 1024 * 1024  # no member of ours is nearly as large: such a file is a trap
+CHUNK = 64 * 1024
+LEVEL = 6
+GZIP = 31  # zlib's name for the gzip format
+SMALL = 4096  # more than the last member takes
+HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+
+_URL = re.compile(r"[a-zA-Z][\w+.-]*:(//|.+@)")
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(AnyLine).decode
+
+Advance = Callable[[int], None]  # called with the bytes of the file read so far
+
+
+class Counts:
+    """How much of what a backup holds."""
+
+    def __init__(self) -> None:
+        self.entities = self.messages = self.documents = 0
+        self._entity: EntityLine | None = None
+        self._of_entity = (0, 0)
+
+    def add(self, line: Content) -> None:
+        if isinstance(line, EntityLine):
+            again = self._entity is not None and _same(self._entity, line)
+            if again:  # what was read of it before does not count
+                self.messages -= self._of_entity[0]
+                self.documents -= self._of_entity[1]
+            else:
+                self.entities += 1
+            self._entity, self._of_entity = line, (0, 0)
+        elif isinstance(line, DocumentLine):
+            self.documents += 1
+            self._of_entity = (self._of_entity[0], self._of_entity[1] + 1)
+        elif line.body:
+            self.messages += 1
+            self._of_entity = (self._of_entity[0] + 1, self._of_entity[1])
+
+    def all(self) -> tuple[int, int, int]:
+        return self.entities, self.messages, self.documents
+
+
+def _same(one: EntityLine, other: EntityLine) -> bool:
+    return (one.kind, one.id) == (other.kind, other.id)
+
+
+def checked_path(path: str) -> str:
+    """A URL in the place of a file is a mistake, and may hold a password."""
+    if _URL.match(path):
+        raise InvalidInput("a URL stands where the file of a backup belongs: FILE is a path")
+    return path
+
+
+# --- writing ----------------------------------------------------------------------------
+
+
+class BackupWriter:
+    """Writes one file, which appears complete or not at all, readable by its owner alone."""
+
+    def __init__(self, path: str, header: Header) -> None:
+        self._path = path
+        self._file = WholeFile(path)
+        self._lines = bytearray(_encode(header) + b"\n")
+        self._sum = sha256()
+        self.counts = Counts()
+        self.bytes = 0
+
+    def write(self, line: Content) -> None:
+        self.counts.add(line)
+        self._lines += _encode(line) + b"\n"
+        if len(self._lines) >= MEMBER:
+            self._flush()
+
+    def finish(self) -> str:
+        """Make it durable and put it in its place; returns the sum it ends with."""
+        self._flush()
+        total = self._sum.hexdigest()
+        end = End(*self.counts.all(), sha256=total)
+        self._put(_stored(_encode(end) + b"\n"))
+        try:
+            self._file.finish()
+        except OSError as error:
+            raise self._failed(error) from error
+        return total
+
+    def abandon(self) -> None:
+        self._file.abandon()
+
+    def _flush(self) -> None:
+        if not self._lines:
+            return
+        packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP)
+        member = packer.compress(bytes(self._lines)) + packer.flush()
+        self._lines.clear()
+        self._sum.update(member)
+        self._put(member)
+
+    def _put(self, data: bytes) -> None:
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise self._failed(error) from error
+        self.bytes += len(data)
+
+    def _failed(self, error: OSError) -> DiskProblem:
+        return DiskProblem(
+            f"{self._path} could not be written: {error.strerror}; free space or choose another "
+            "place, then begin again. No file was left behind"
+        )
+
+
+def _stored(text: bytes) -> bytes:
+    """A gzip member that holds the text as it is; there is only one way to write it."""
+    length = struct.pack("<HH", len(text), len(text) ^ 0xFFFF)
+    return HEAD + b"\x01" + length + text + struct.pack("<II", zlib.crc32(text), len(text))
+
+
+# --- reading ----------------------------------------------------------------------------
+
+
+class Member(NamedTuple):
+    """One part of a file."""
+
+    text: bytes
+    start: int  # where in the file it begins
+    raw: bytes  # its own bytes, of a small one
+    sum_before: str  # SHA-256 of every byte before it
+
+
+class BackupFile:
+    """Reads one file, and refuses at the first thing that is not as it was written."""
+
+    def __init__(self, path: str) -> None:
+        self._path = checked_path(path)
+        try:
+            self._file: BinaryIO = open(path, "rb")  # noqa: SIM115  # closed by `close`
+        except OSError as error:
+            raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
+        self.size = os.fstat(self._file.fileno()).st_size
+        try:
+            self.header = self._read_header()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> BackupFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def lines(
+        self, advance: Advance | None = None
+    ) -> Iterator[EntityLine | DocumentLine | EntryLine | End]:
+        """Every line after the first; the last is an `End`, after which all was as it should be."""
+        counts = Counts()
+        entity: EntityLine | None = None
+        last = 0
+        members = self._members()
+        for member in members:
+            for number, line in enumerate(self._decoded(member)):
+                if isinstance(line, End):
+                    self._check_end(line, number, member, counts)
+                    for extra in members:
+                        raise self._damaged(extra.start, "something follows its end")
+                    yield line
+                    return
+                if isinstance(line, Header):
+                    if member.start or number:
+                        raise self._damaged(member.start, "it begins twice")
+                    continue
+                if isinstance(line, EntityLine):
+                    entity, last = line, 0
+                elif entity is None:
+                    raise self._damaged(member.start, "something belongs to nothing")
+                elif isinstance(line, EntryLine):
+                    if not last < line.seq <= entity.version:
+                        raise self._damaged(member.start, "its entries are out of order")
+                    last = line.seq
+                counts.add(line)
+                yield line
+            if advance is not None:
+                advance(self._file.tell())
+        raise self._damaged(self.size, "it is cut off: its last line is missing")
+
+    def _read_header(self) -> Header:
+        for member in self._members():
+            lines = self._decoded(member)
+            first = next(lines, None)
+            if isinstance(first, Header):
+                return first
+            break
+        raise self._damaged(0, "it does not begin as one")
+
+    def _check_end(self, end: End, number: int, member: Member, counts: Counts) -> None:
+        if number or member.raw != _stored(member.text) or end.sha256 != member.sum_before:
+            raise self._damaged(member.start, "its checksum is wrong")
+        if (end.entities, end.messages, end.documents) != counts.all():
+            raise self._damaged(member.start, "it does not hold what it says")
+
+    def _decoded(self, member: Member) -> Iterator[AnyLine]:
+        if not member.text.endswith(b"\n"):
+            raise self._damaged(member.start, "a line is not complete")
+        for line in member.text[:-1].split(b"\n"):
+            try:
+                decoded = _decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise self._refused(line, member.start) from error
+            if isinstance(decoded, Header) and decoded.format != FORMAT:
+                raise self._refused(line, member.start)
+            yield decoded
+
+    def _members(self) -> Iterator[Member]:
+        self._file.seek(0)
+        total = sha256()
+        left = b""
+        start = 0
+        while left or (left := self._file.read(CHUNK)):
+            before = total.hexdigest()
+            unpacker = zlib.decompressobj(GZIP)
+            text = bytearray()
+            raw = bytearray()
+            length = 0
+            while not unpacker.eof:
+                left = left or self._file.read(CHUNK)
+                if not left:
+                    raise self._damaged(self.size, "it is cut off")
+                try:
+                    text += unpacker.decompress(left)
+                except zlib.error as error:
+                    raise self._damaged(start, "it cannot be unpacked") from error
+                used = left[: len(left) - len(unpacker.unused_data)]
+                left = unpacker.unused_data
+                total.update(used)
+                length += len(used)
+                if len(raw) <= SMALL:
+                    raw += used
+                if len(text) > LARGEST_MEMBER:
+                    raise self._damaged(start, "a part of it is far too large")
+            yield Member(bytes(text), start, bytes(raw), before)
+            start += length
+
+    def _damaged(self, at: int, what: str) -> BackupDamaged:
+        return BackupDamaged(
+            f"{self._path} is no complete backup: {what} (near byte {at:,} of {self.size:,}). "
+            "Nothing was written; use another copy of it"
+        )
+
+    def _refused(self, line: bytes, at: int) -> BackupDamaged:
+        """A newer format is not damage: it says so itself."""
+        try:
+            said = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            said = None
+        number = (
+            said.get("format") if isinstance(said, dict) and said.get("is") == "backup" else None
+        )
+        if isinstance(number, int) and number > FORMAT:
+            return BackupDamaged(
+                f"{self._path} has the format {number}, which a newer release wrote; this one "
+                f"reads up to {FORMAT}. Upgrade: pip install --upgrade stateward"
+            )
+        return self._damaged(at, "a line cannot be read")

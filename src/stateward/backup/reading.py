@@ -1,0 +1,132 @@
+"""From a store to the lines of a backup, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from stateward.backup.lines import Content, DocumentLine, EntityLine, EntryLine
+from stateward.backup.marks import RESTORING
+from stateward.engine import SyncReader
+from stateward.erasure import MARK
+from stateward.errors import StateConflictError
+from stateward.ops import Entity, Entry, Fetch, Fetched, Found, Head, List, Listed, Log, Value
+
+LISTED = 200  # entities on a page
+TOGETHER = 50  # entities read in one round trip
+FEWEST, FIRST, MOST = 1, 100, 1000  # entries in one round trip
+SMALL, LARGE = 512 * 1024, 4 * 1024 * 1024  # bytes of a page: below it may grow, above it shrinks
+TRIES = 50  # of an entity that is written to while it is read
+
+
+class Source:
+    """A namespace as it is read for a backup.
+
+    `one_moment` says that the reader shows the whole store as of one moment. Without it, an entity
+    that changes between two of its pages is read again: each is consistent in itself.
+    """
+
+    def __init__(self, reader: SyncReader, namespace: str, *, one_moment: bool) -> None:
+        self._reader = reader
+        self._namespace = namespace
+        self._one_moment = one_moment
+        self._page = FIRST
+
+    def size(self) -> int:
+        """Entities and entries there are, to tell how far the reading has come."""
+        return sum(1 + found.head.live for found in self.entities())
+
+    def marks(self) -> Iterator[tuple[str, Head, Value]]:
+        """Who was erased: id, head and document of each mark."""
+        for found in self.entities(MARK, (MARK,)):
+            if MARK in found.documents:
+                yield found.entity.id, found.head, found.documents[MARK]
+
+    def entities(self, kind: str | None = None, documents: tuple[str, ...] = ()) -> Iterator[Found]:
+        """All of them, by kind and id."""
+        after: str | None = None
+        while True:
+            place = List(self._namespace, kind=kind, documents=documents, limit=LISTED)
+            listing = replace(place, after=after)
+            (listed,) = self._reader.execute((listing,))
+            assert isinstance(listed, Listed)
+            yield from listed.entities
+            if listed.next is None:
+                return
+            after = listed.next
+
+    def has(self, entities: Sequence[Entity]) -> list[bool]:
+        """Which of these there are."""
+        fetched = self._reader.execute([Fetch(entity) for entity in entities])
+        return [isinstance(outcome, Fetched) and outcome.head.exists for outcome in fetched]
+
+    def lines(self) -> Iterator[Content]:
+        """Everything, entity by entity."""
+        together: list[Found] = []
+        entries = 0
+        for found in self.entities():
+            if found.entity.kind == RESTORING:
+                raise StateConflictError(
+                    f"a restore into the namespace {self._namespace!r} was not finished: run it "
+                    "again to its end, then make the backup"
+                )
+            entries += min(found.head.live, self._page)
+            if together and (entries > self._page or len(together) == TOGETHER):
+                yield from self._several([item.entity for item in together])
+                together, entries = [], min(found.head.live, self._page)
+            together.append(found)
+        yield from self._several([item.entity for item in together])
+
+    def _several(self, entities: Sequence[Entity]) -> Iterator[Content]:
+        """Small entities are read in one round trip."""
+        size = self._page
+        log = Log(first=size, whole=True)
+        reads = [Fetch(entity, log=log, all_documents=True) for entity in entities]
+        for entity, fetched in zip(entities, self._reader.execute(reads), strict=True):
+            assert isinstance(fetched, Fetched)
+            if fetched.head.exists:  # it may be gone since it was listed
+                yield from self._one(entity, fetched, size)
+
+    def _one(self, entity: Entity, first: Fetched, size: int) -> Iterator[Content]:
+        for _ in range(TRIES):
+            whole = yield from self._pages(entity, first, size)
+            if whole:
+                return
+            size = self._page
+            read = Fetch(entity, log=Log(first=size, whole=True), all_documents=True)
+            (again,) = self._reader.execute((read,))
+            assert isinstance(again, Fetched)
+            if not again.head.exists:
+                return
+            first = again
+        raise StateConflictError(
+            f"{entity.kind} {entity.id!r} is written to faster than it can be read; make the "
+            "backup when it is used less"
+        )
+
+    def _pages(self, entity: Entity, page: Fetched, size: int) -> Generator[Content, None, bool]:
+        """All of an entity; whether it stayed the same meanwhile."""
+        head = page.head
+        yield EntityLine.of(entity.kind, entity.id, head)
+        yield from (DocumentLine.of(name, value) for name, value in page.documents.items())
+        while True:
+            yield from map(EntryLine.of, page.entries)
+            if len(page.entries) < size:
+                return True
+            self._measure(page.entries)
+            size = self._page
+            log = Log(page.entries[-1].seq, head.version, first=size, whole=True)
+            (following,) = self._reader.execute((Fetch(entity, log=log),))
+            assert isinstance(following, Fetched)
+            if not self._one_moment and following.head.commits != head.commits:
+                return False
+            page = following
+
+    def _measure(self, entries: Sequence[Entry]) -> None:
+        """Pages are as large as memory likes them: a message may have a megabyte."""
+        size = sum(len(entry.body) for entry in entries)
+        if size > LARGE:
+            self._page = max(FEWEST, self._page // 2)
+        elif size < SMALL:
+            self._page = min(MOST, self._page * 2)

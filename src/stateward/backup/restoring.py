@@ -1,0 +1,278 @@
+"""From the lines of a backup to a store, in commits of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from stateward.backup.lines import Content, DocumentLine, EntityLine
+from stateward.backup.marks import RESTORING, Erasures, marker
+from stateward.codec import decode, encode
+from stateward.engine import SyncEngine
+from stateward.erasure import MARK
+from stateward.errors import StateConflictError
+from stateward.ops import (
+    Absent,
+    Acquire,
+    Applied,
+    Commit,
+    Conflict,
+    Drop,
+    Entity,
+    Entry,
+    Fence,
+    Fetch,
+    Fetched,
+    Head,
+    Held,
+    List,
+    Listed,
+    LogAt,
+    Put,
+    Renew,
+    Restore,
+    Value,
+    Write,
+)
+from stateward.world import World
+
+PART = 1024 * 1024  # bytes in one commit, before its last entry
+ENTRIES = 1000  # entries in one commit
+BATCH = 2 * 1024 * 1024  # bytes in one round trip
+TOGETHER = 100  # commits in one round trip
+LEASE = 10.0  # seconds after which a restore that was killed can be run again
+CLOCKS_DIFFER = 60.0  # seconds
+OWN_KINDS = (MARK, RESTORING)  # what an empty namespace may hold
+
+
+class Part:
+    """What is known so far of the entity that is being read."""
+
+    def __init__(self, line: EntityLine) -> None:
+        self.line = line
+        self.head = line.head()
+        self.entries: list[Entry] = []
+        self.documents: dict[str, Value] = {}
+        self.size = 0
+        self.stored: Head | None = None  # as the parts before this one have left it
+
+    def add(self, line: Content) -> None:
+        if isinstance(line, DocumentLine):
+            self.documents[line.name] = line.stored()
+            self.size += len(line.value)
+        elif not isinstance(line, EntityLine):
+            self.entries.append(line.stored())
+            self.size += len(line.body)
+
+    def is_full(self) -> bool:
+        return self.size >= PART or len(self.entries) >= ENTRIES
+
+    def restore(self, *, last: bool) -> Restore:
+        """As a write: a log that is not complete yet ends with the entry that is there."""
+        head = self.head if last else self._so_far()
+        entries, documents = tuple(self.entries), dict(self.documents)
+        write = Restore(head, entries, documents, continued=self.stored is not None)
+        self.stored = head
+        self.entries.clear()
+        self.documents.clear()
+        self.size = 0
+        return write
+
+    def _so_far(self) -> Head:
+        head = self.head
+        version, stamp = head.base, head.base_stamp
+        if self.stored is not None:
+            version, stamp = self.stored.version, self.stored.stamp
+        if self.entries and self.entries[-1].seq > head.base:
+            version, stamp = self.entries[-1].seq, self.entries[-1].stamp
+        return replace(head, version=version, stamp=stamp)
+
+
+class Target:
+    """An empty namespace that a backup is put into.
+
+    A marker in the namespace holds until the end which `source` is being restored (`what` says it
+    to people), so that an interrupted restore can be run again, and nothing else can be restored
+    on top of it.
+    """
+
+    def __init__(self, engine: SyncEngine, namespace: str, source: str, what: str) -> None:
+        self._engine = engine
+        self._namespace = namespace
+        self._source = {"source": source, "what": what}
+        self._world = World()
+        self._together: list[Commit] = []
+        self._size = 0
+        self._nonce = self._world.new_id()
+        self._token = 0
+        self._leased = 0.0
+        self.resumed = False
+        self.erased = 0
+
+    # --- beginning and end ----------------------------------------------------------
+
+    def begin(self) -> None:
+        """Refuse a namespace that is in use; mark it as being restored."""
+        place = marker(self._namespace)
+        text = encode(self._source, "the marker")
+        if (there := self._marked(place)) is None:
+            self._refuse_used()
+            put = Commit(place, self._world.new_id(), (Put(RESTORING, text),), (Absent(),))
+            (outcome,) = self._engine.execute((put,))
+            there = self._source if isinstance(outcome, Applied) else self._marked(place)
+        else:
+            self.resumed = True
+        if there is None or there.get("source") != self._source["source"]:
+            what = "something else" if there is None else there.get("what", "something else")
+            raise StateConflictError(
+                f"{what} is being restored into the namespace {self._namespace!r}: finish that "
+                "first (run it again), or use another namespace"
+            )
+        self._acquire(place)
+
+    def _acquire(self, place: Entity) -> None:
+        """One process at a time: the loser would overwrite what agents write after the winner."""
+        end = self._world.monotonic() + 1.5 * LEASE
+        while True:
+            self._leased = self._world.monotonic()
+            write = Acquire(self._nonce, LEASE, self._world.name())
+            (outcome,) = self._engine.execute((Commit(place, self._world.new_id(), (write,)),))
+            if isinstance(outcome, Applied) and outcome.lease is not None:
+                self._token = outcome.lease.token
+                return
+            if not isinstance(outcome, Held) or self._world.monotonic() > end:
+                raise StateConflictError(
+                    f"another process is restoring into the namespace {self._namespace!r} right "
+                    "now; wait for it, or stop it and run this again"
+                )
+            self._world.block(min(0.5, outcome.remaining))
+
+    def _renew(self) -> None:
+        """From time to time; whoever was frozen for too long learns it here."""
+        now = self._world.monotonic()
+        if now - self._leased < LEASE / 4:
+            return
+        place = marker(self._namespace)
+        renew = Renew(self._token, self._nonce, LEASE)
+        (outcome,) = self._engine.execute((Commit(place, self._world.new_id(), (renew,)),))
+        _must_be_applied(outcome, place)
+        self._leased = now
+
+    def _marked(self, place: Entity) -> dict[str, Any] | None:
+        (fetched,) = self._engine.execute((Fetch(place, documents=(RESTORING,)),))
+        assert isinstance(fetched, Fetched)
+        value = fetched.documents.get(RESTORING)
+        return None if value is None else dict(decode(value.json))
+
+    def _refuse_used(self) -> None:
+        after: str | None = None
+        while True:
+            listing = List(self._namespace, limit=200, after=after)
+            (listed,) = self._engine.execute((listing,))
+            assert isinstance(listed, Listed)
+            for found in listed.entities:
+                if found.entity.kind not in OWN_KINDS:
+                    raise StateConflictError(
+                        f"the namespace {self._namespace!r} is not empty (it has the "
+                        f"{found.entity.kind} {found.entity.id!r}): restore into another one with "
+                        "--namespace, or into an empty store"
+                    )
+            if listed.next is None:
+                return
+            after = listed.next
+
+    def finish(self) -> None:
+        """Everything is there, and the namespace may be used."""
+        self._flush()
+        fence = Fence(self._token, self._nonce)
+        place = marker(self._namespace)
+        self._send([Commit(place, self._world.new_id(), (Drop(),), (fence,))])
+
+    def drop(self, entities: Iterable[Entity]) -> None:
+        for entity in entities:
+            self._add(entity, Drop(), 0)
+
+    # --- in between -----------------------------------------------------------------
+
+    def put_marks(self, erasures: Erasures) -> None:
+        """First of all: whoever looks at the half-restored namespace learns who is gone."""
+        for entity, write in erasures.restores(self._namespace):
+            self._add(entity, write, 0)
+        self._flush()
+
+    def put(self, lines: Iterable[Content], erasures: Erasures) -> None:
+        """All of it, but for what belonged to users who have been erased since."""
+        part: Part | None = None
+        for line in lines:
+            if isinstance(line, EntityLine):
+                if part is not None:
+                    self._close(part)
+                again = part is not None and (part.line.kind, part.line.id) == (line.kind, line.id)
+                if again:
+                    self._flush()  # one commit an entity in a batch
+                part = None if line.kind in OWN_KINDS else Part(line)
+                if part is not None and erasures.covers(line):
+                    self.erased += 0 if again else 1
+                    part = None
+            elif part is not None:
+                part.add(line)
+                if part.is_full() and not self._put_part(part):
+                    part = None
+        if part is not None:
+            self._close(part)
+        self._flush()
+
+    def _close(self, part: Part) -> None:
+        if part.stored is not None:
+            self._put_part(part, last=True)
+            return
+        size = part.size
+        self._add(self._entity(part), part.restore(last=True), size)
+
+    def _put_part(self, part: Part, *, last: bool = False) -> bool:
+        """One part of many, after what came before it; False: its time has come meanwhile."""
+        self._flush()
+        self._renew()
+        before = part.stored
+        checks = () if before is None else (LogAt(before.version, before.stamp),)
+        entity = self._entity(part)
+        commit = Commit(entity, self._world.new_id(), (part.restore(last=last),), checks)
+        (outcome,) = self._engine.execute((commit,))
+        if isinstance(outcome, Conflict) and not outcome.head.exists and self._has_expired(part):
+            return False
+        _must_be_applied(outcome, entity)
+        return True
+
+    def _has_expired(self, part: Part) -> bool:
+        """By this machine's clock, which may be a little behind the engine's."""
+        expires = part.head.expires
+        return expires is not None and expires < self._world.now() + CLOCKS_DIFFER
+
+    def _entity(self, part: Part) -> Entity:
+        return Entity(self._namespace, part.line.kind, part.line.id)
+
+    def _add(self, entity: Entity, write: Write, size: int) -> None:
+        self._together.append(Commit(entity, self._world.new_id(), (write,)))
+        self._size += size
+        if self._size >= BATCH or len(self._together) >= TOGETHER:
+            self._flush()
+
+    def _flush(self) -> None:
+        together, self._together, self._size = self._together, [], 0
+        if together:
+            self._renew()
+            self._send(together)
+
+    def _send(self, commits: list[Commit]) -> None:
+        for commit, outcome in zip(commits, self._engine.execute(commits), strict=True):
+            _must_be_applied(outcome, commit.entity)
+
+
+def _must_be_applied(outcome: object, entity: Entity) -> None:
+    if not isinstance(outcome, Applied):
+        raise StateConflictError(
+            f"{entity.kind} {entity.id!r} was changed while it was being restored: stop whoever "
+            f"uses the namespace {entity.namespace!r}, then run the restore again"
+        )

@@ -1,0 +1,1 @@
+"""`stateward bench`: what a user gets on their own store."""

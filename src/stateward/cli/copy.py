@@ -1,0 +1,47 @@
+"""`stateward copy`: from one store into another, without a file in between."""
+
+from __future__ import annotations
+
+import argparse
+
+from stateward.backup import copy
+from stateward.cli import OK
+from stateward.cli.progress import Bar
+from stateward.cli.reports import as_json, in_words
+from stateward.registry import parse
+
+TAKES_URL = False
+EXAMPLES = """\
+The namespace that is copied into must be empty. What is written to the source after the copy began
+is not in it. If it is interrupted, run it again. Let no agent use the target before it is done.
+
+examples:
+  stateward copy sqlite:///agents.db sqlite:///other.db
+  stateward copy sqlite:///agents.db sqlite:///agents.db --namespace support --to support-2"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="URL", help="the store to copy from")
+    parser.add_argument("target", metavar="TARGET_URL", help="the store to copy into")
+    parser.add_argument(
+        "--namespace", default="default", metavar="NAME", help="which one (default: default)"
+    )
+    parser.add_argument("--to", metavar="NAME", help="into which one (default: the same)")
+
+
+def run(options: argparse.Namespace) -> int:
+    source, target = parse(options.source), parse(options.target)
+    with Bar() as bar:
+        report = copy(
+            source.text,
+            target.text,
+            namespace=options.namespace,
+            to=options.to,
+            progress=bar.show if bar.watched else None,
+        )
+    if options.json:
+        print(as_json(report, source=source.safe, target=target.safe))
+    else:
+        print(f"{target.safe}: copied from {source.safe}")
+        print("\n".join(in_words(report)))
+    return OK

@@ -1,0 +1,74 @@
+"""`stateward health`: for people, and for the probes of a deployment."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import msgspec
+
+from stateward import sync
+from stateward.cli import FAILED, OK, complain
+from stateward.errors import StoreUnavailable
+from stateward.presence import refuse_missing
+from stateward.records import Health
+from stateward.registry import EngineURL, parse
+
+EXAMPLES = """\
+Opens the store as an agent would and asks it something. Exit code 0: it answered; 1: it did not.
+
+examples:
+  stateward health sqlite:///agents.db
+  stateward health sqlite:///agents.db --json
+  stateward health sqlite:////data/agents.db --replica agents-0 --replicas agents-0,agents-1
+  STATEWARD_URL=sqlite:///agents.db stateward health"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--replica", metavar="NAME", help="of a store that is divided among replicas: this one"
+    )
+    parser.add_argument(
+        "--replicas", metavar="NAMES", help="and all of them: agents-0,agents-1,agents-2"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    url = parse(options.url)
+    health = _ask(url, options.replica, options.replicas)
+    if options.json:
+        print(json.dumps({"url": url.safe, **msgspec.to_builtins(health)}))
+    elif health.ok:
+        print(f"{url.safe} answers")
+        for name, value in _facts(health):
+            print(f"  {name:<13}{value}")
+    else:
+        complain(f"{url.safe} is not well: {health.error}")
+    return OK if health.ok else FAILED
+
+
+def _ask(url: EngineURL, replica: str | None, replicas: str | None) -> Health:
+    names = None if replicas is None else replicas.split(",")
+    store = sync.open(
+        url.text, replica=replica, replicas=names
+    )  # not `with`: entering would raise what health() reports
+    try:
+        refuse_missing(url)
+        return store.health()
+    except StoreUnavailable as error:
+        return Health(ok=False, error=str(error))
+    finally:
+        store.close()
+
+
+def _facts(health: Health) -> list[tuple[str, str]]:
+    facts = [
+        ("engine", f"{health.engine} {health.version}"),
+        ("schema", str(health.schema)),
+        ("durability", str(health.durability)),
+    ]
+    if health.bytes is not None:
+        facts.append(("size", f"{health.bytes:,} bytes"))
+    if health.latency is not None:
+        facts.append(("answered in", f"{health.latency * 1000:.1f} ms"))
+    return facts

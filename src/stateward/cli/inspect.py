@@ -1,0 +1,135 @@
+"""`stateward inspect`: what a store holds, and how it does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from stateward.cli import OK, repeats
+from stateward.cli.sections import LISTS, SINGLES, Asked, Page, one, plain
+from stateward.cli.tables import cell, printable, table
+from stateward.cli.watching import watch
+from stateward.errors import InvalidInput
+from stateward.presence import refuse_missing
+from stateward.registry import EngineURL, create_sync_engine, parse
+from stateward.world import World
+
+EXAMPLES = """\
+Without a section: sizes by kind of state, and the newest numbers. Sections: threads, users,
+workflows, tasks, locks, storage; or one thing in full: thread ID, user ID, shared ID, workflow ID,
+task ID, journal ID. Changes nothing. What it prints may be personal data. repeats shows where
+agents have lost their context: what they asked again, or asked though the user had given it;
+complaints about it; work that began anew; tool calls that ran twice.
+
+examples:
+  stateward inspect sqlite:///agents.db
+  stateward inspect sqlite:///agents.db threads --user u-42 --limit 20
+  stateward inspect sqlite:///agents.db thread s-abc123
+  stateward inspect sqlite:///agents.db workflows --status active --json
+  stateward inspect sqlite:///agents.db repeats --user u-42
+  stateward inspect sqlite:///agents.db --watch"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "section", metavar="SECTION", nargs="*", help="what to show; one thing in full with its id"
+    )
+    parser.add_argument("--namespace", default="default", metavar="NAME", help="default: default")
+    parser.add_argument("--user", metavar="ID", help="only what belongs to this user")
+    parser.add_argument("--status", help="only workflows or tasks with this status")
+    parser.add_argument(
+        "--limit", type=int, default=50, metavar="N", help="rows a page (default: 50)"
+    )
+    parser.add_argument("--after", metavar="PLACE", help="go on after the page before")
+    repeats.configure(parser)
+    parser.add_argument("--watch", action="store_true", help="look again and again, until Ctrl-C")
+    parser.add_argument(
+        "--every", type=float, default=2.0, metavar="SECONDS", help="between two looks (default: 2)"
+    )
+    parser.add_argument("--times", type=int, metavar="N", help="end --watch after so many looks")
+    parser.add_argument(
+        "--scrape",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="with --watch, also the metrics of a running agent, e.g. http://10.0.0.7:9464/metrics",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    url, words = _split(options.url, options.section)
+    if not 1 <= options.limit <= 1000:
+        raise InvalidInput(f"--limit must be at least 1 and at most 1000, not {options.limit}")
+    refuse_missing(url)
+    if options.watch:
+        if words:
+            raise InvalidInput("--watch shows everything; leave the section out")
+        return watch(url, options)
+    if words == ["repeats"]:
+        return repeats.show_repeats(url, options)
+    engine = create_sync_engine(url, World())
+    asked = Asked(
+        engine, options.namespace, options.limit, options.after, options.user, options.status
+    )
+    try:
+        engine.open()
+        page = _read(asked, words)
+    finally:
+        engine.close()
+    if options.json:
+        _print_json(url, words, page)
+    else:
+        _print(words, page)
+    return OK
+
+
+def _split(url: str | None, section: Sequence[str]) -> tuple[EngineURL, list[str]]:
+    """The URL may stand before or after the section, or in the environment."""
+    words = [word for word in (url, *section) if word is not None]
+    last = 2 if words and words[0] in SINGLES else 1
+    for at in (0, last):
+        if at < len(words) and "://" in words[at]:
+            return parse(words[at]), words[:at] + words[at + 1 :]
+    return parse(None), words
+
+
+def _read(asked: Asked, words: Sequence[str]) -> Page:
+    what = words[0] if words else "storage"
+    if what in LISTS and len(words) <= 1:
+        return LISTS[what](asked)
+    if what in SINGLES and len(words) == 2:
+        return one(asked, what, words[1])
+    if what in SINGLES and len(words) == 1:
+        raise InvalidInput(f"say which one: stateward inspect URL {what} ID")
+    known = ", ".join([*LISTS, "repeats", *(f"{name} ID" for name in SINGLES)])
+    raise InvalidInput(f"there is no section {' '.join(words)!r}; there are: {known}")
+
+
+def _print(words: Sequence[str], page: Page) -> None:
+    for name, value in page.about.items():
+        if name == "documents":
+            for document, kept in value.items():
+                print(
+                    f"document {cell(document)}  version {kept['version']}  {cell(kept['updated'])}"
+                )
+                print(f"  {cell(kept['value'], 100_000)}")
+        elif value is not None:
+            print(f"{name:<11} {cell(value, 1000)}")
+    if page.about and page.rows:
+        print()
+    if page.rows:
+        widest = 100_000 if words and words[0] in SINGLES else 60
+        print(table(page.columns, page.rows, widest))
+    elif not page.about:
+        print(f"no {words[0] if words else 'state'} here")
+    if page.next is not None:
+        print(f"there is more: --after {shlex.quote(printable(page.next))}")
+
+
+def _print_json(url: EngineURL, words: Sequence[str], page: Page) -> None:
+    report: dict[str, Any] = {"url": url.safe, "section": " ".join(words) or "storage"}
+    report |= {"about": plain([page.about])[0], "rows": plain(page.rows), "next": page.next}
+    print(json.dumps(report))

@@ -1,0 +1,136 @@
+"""`stateward rebalance`: after replicas have come or gone, everything where it belongs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from contextlib import ExitStack
+
+import msgspec
+
+from stateward.cli import FAILED, OK, complain
+from stateward.codec import check_id
+from stateward.engine import SyncEngine
+from stateward.errors import InvalidInput, StoreUnavailable
+from stateward.presence import refuse_missing
+from stateward.rebalancing import Moved, Rebalancing
+from stateward.registry import EngineURL, create_sync_engine, parse
+from stateward.world import World
+
+EXAMPLES = """\
+For replicas that each have a volume of their own: stateward.open(..., replica=, replicas=). Name
+the stores of all of them: those that stay, that join, that leave. Stop the replicas first: it
+refuses while one of them runs, and none serves anything before it is done. If it is killed, run it
+again: nothing is lost, and nothing is there twice.
+
+examples:
+  stateward rebalance agents-0=sqlite:////a/agents.db --joining agents-1=sqlite:////b/agents.db
+  stateward rebalance agents-0=sqlite:////a/agents.db --leaving agents-1=sqlite:////b/agents.db
+  stateward rebalance agents-0=sqlite:////a/agents.db agents-1=sqlite:////b/agents.db --dry-run"""
+
+TAKES_URL = False
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    name = "NAME=URL"
+    parser.add_argument("staying", metavar=name, nargs="*", help="a replica that stays")
+    parser.add_argument(
+        "--joining", metavar=name, action="append", default=[], help="a new one; may be repeated"
+    )
+    parser.add_argument(
+        "--leaving",
+        metavar=name,
+        action="append",
+        default=[],
+        help="one that goes; may be repeated",
+    )
+    parser.add_argument("--namespace", default="default", help="default: default")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would move")
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="wait so long for replicas to be gone (default: 0)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    groups = (options.staying, options.joining, options.leaving)
+    staying, joining, leaving = ([_named(text) for text in group] for group in groups)
+    stores = _once([*staying, *joining, *leaving])
+    for name, url in stores.items():
+        if name not in dict(joining):
+            _refuse_missing(name, url)
+    world = World()
+    volumes: dict[str, SyncEngine] = {
+        name: create_sync_engine(url, world)
+        for name, url in stores.items()
+        if not options.dry_run or name not in dict(joining)  # opening it would create it
+    }
+    rebalancing = Rebalancing(
+        volumes,
+        [name for name in stores if name not in dict(leaving)],
+        namespace=check_id(options.namespace, "a namespace"),
+        world=world,
+        progress=_show,
+    )
+    with ExitStack() as stack:
+        for engine in volumes.values():
+            stack.callback(engine.close)
+            engine.open()
+        moved = rebalancing.plan() if options.dry_run else rebalancing.run(options.wait)
+    _say(moved, as_json=options.json)
+    return FAILED if moved.undecided else OK
+
+
+def _named(text: str) -> tuple[str, EngineURL]:
+    name, equals, url = text.partition("=")
+    if not equals or "://" in name:
+        shown = text.partition(":")[0]
+        raise InvalidInput(
+            f"{shown!r}… names no replica: write NAME=URL, e.g. agents-0=sqlite:////data/agents.db"
+        )
+    return check_id(name, "the name of a replica"), parse(url)
+
+
+def _once(named: list[tuple[str, EngineURL]]) -> dict[str, EngineURL]:
+    if not named:
+        raise InvalidInput("name the stores of all replicas: NAME=URL NAME=URL …")
+    stores: dict[str, EngineURL] = {}
+    for name, url in named:
+        if name in stores or url.safe in [other.safe for other in stores.values()]:
+            raise InvalidInput(f"{name}={url.safe} is named twice; each replica has its own store")
+        stores[name] = url
+    return stores
+
+
+def _refuse_missing(name: str, url: EngineURL) -> None:
+    try:
+        refuse_missing(url)
+    except StoreUnavailable as error:
+        raise StoreUnavailable(
+            f"there is no store of {name!r} at {url.safe}; check the path, or say "
+            f"--joining {name}=… if it is new"
+        ) from error
+
+
+def _show(moved: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\rmoved {moved:,} …", end="", file=sys.stderr, flush=True)
+
+
+def _say(moved: Moved, *, as_json: bool) -> None:
+    if sys.stderr.isatty() and not moved.dry_run:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+    if as_json:
+        print(json.dumps({**msgspec.to_builtins(moved), "entities": moved.entities}))
+    else:
+        verb = "would move" if moved.dry_run else "moved"
+        for source, to in sorted(moved.moves.items()):
+            for home, count in sorted(to.items()):
+                print(f"{source} → {home}: {verb} {count:,}")
+        print(f"{verb} {moved.entities:,} in all; replicas: {', '.join(moved.replicas)}")
+    for what in moved.undecided:
+        complain(f"{what}: delete one of them, then run this again; until then no replica serves")

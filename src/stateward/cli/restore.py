@@ -1,0 +1,56 @@
+"""`stateward restore`: a backup into an empty namespace of any engine."""
+
+from __future__ import annotations
+
+import argparse
+
+from stateward.backup import restore
+from stateward.cli import OK, add_url
+from stateward.cli.progress import Bar
+from stateward.cli.reports import as_json, in_words
+from stateward.registry import parse
+
+TAKES_URL = False
+EXAMPLES = """\
+Reads the whole file first; nothing is written unless all of it is right. The namespace must be
+empty. If it is interrupted, run it again. Let no agent use the namespace before it is done.
+Whoever was erased after the backup was made stays erased: name the store that knows it with
+--erasures, if it is not the one that is restored into.
+
+examples:
+  stateward restore agents.backup sqlite:///agents.db
+  stateward restore agents.backup sqlite:///agents.db --namespace from-tuesday
+  stateward restore agents.backup sqlite:///new.db --erasures sqlite:///old.db --json"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a backup")
+    add_url(parser)
+    parser.add_argument(
+        "--namespace", metavar="NAME", help="into which one (default: that of the backup)"
+    )
+    parser.add_argument(
+        "--erasures",
+        action="append",
+        default=[],
+        metavar="URL_OR_FILE",
+        help="a store or backup that knows who was erased; may be given several times",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    url = parse(options.url)
+    with Bar() as bar:
+        report = restore(
+            options.file,
+            url.text,
+            namespace=options.namespace,
+            erasures=options.erasures,
+            progress=bar.show if bar.watched else None,
+        )
+    if options.json:
+        print(as_json(report, url=url.safe, file=options.file))
+    else:
+        print(f"{url.safe}: restored from {options.file}, taken at {report.taken_at}")
+        print("\n".join(in_words(report)))
+    return OK

@@ -1,0 +1,313 @@
+"""What `stateward inspect` can show: each section reads one page and gives rows of plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from stateward.codec import decode
+from stateward.engine import SyncEngine
+from stateward.errors import InvalidInput
+from stateward.ops import Entity, Entry, Fetch, Fetched, Found, Head, List, Listed, Log, Op, Outcome
+from stateward.records import moment
+
+KINDS = ("thread", "user", "shared", "workflow", "task", "lock", "leader", "journal")
+SAMPLED = 20  # entities of a kind that are read to estimate the size of all
+COUNTED = 100_000  # entities of a kind that are counted
+
+Row = dict[str, Any]
+
+
+class Asked(Struct, frozen=True):
+    """Where to look, and how much to show."""
+
+    engine: SyncEngine
+    namespace: str
+    limit: int
+    after: str | None = None
+    user: str | None = None
+    status: str | None = None
+
+    def ask(self, *ops: Op) -> list[Outcome]:
+        return self.engine.execute(ops)
+
+    def page(self, kind: str, *documents: str) -> Listed:
+        op = List(
+            self.namespace,
+            kind=kind,
+            owner=self.user,
+            status=self.status,
+            documents=documents,
+            limit=self.limit,
+            after=self.after,
+        )
+        (listed,) = self.ask(op)
+        assert isinstance(listed, Listed)
+        return listed
+
+
+class Page(Struct, frozen=True):
+    """Rows of one section; `next` goes into `--after` for the following ones."""
+
+    columns: tuple[str, ...]
+    rows: list[Row]
+    next: str | None = None
+    about: Row = {}
+
+
+def threads(asked: Asked) -> Page:
+    listed = asked.page("thread")
+    rows = [
+        _row(found)
+        | {
+            "messages": found.head.live,
+            "version": found.head.version,
+            "expires": _moment(found.head.expires),
+            "leader": _holder(found.head),
+        }
+        for found in listed.entities
+    ]
+    columns = ("id", "user", "messages", "version", "created", "updated", "expires", "leader")
+    return Page(columns, rows, listed.next)
+
+
+def users(asked: Asked) -> Page:
+    listed = asked.page("user")
+    within = [
+        List(asked.namespace, within=found.entity, values=False, limit=100)
+        for found in listed.entities
+    ]
+    kept = asked.ask(*within) if within else []
+    rows = [
+        _row(found) | {"documents": [name for name, _ in names.documents]}
+        for found, names in zip(listed.entities, kept, strict=True)
+        if isinstance(names, Listed)
+    ]
+    return Page(("id", "documents", "created", "updated"), rows, listed.next)
+
+
+def workflows(asked: Asked) -> Page:
+    listed = asked.page("workflow", "step", "error")
+    rows = []
+    for found in listed.entities:
+        step = found.documents.get("step")
+        error = found.documents.get("error")
+        rows.append(
+            _row(found)
+            | {
+                "kind": found.head.label,
+                "status": found.head.status,
+                "step": decode(step.json)["at"] if step else None,
+                "steps": found.head.version,
+                "driver": _holder(found.head),
+                "due": _moment(found.head.due),
+                "error": _error(decode(error.json)) if error else None,
+            }
+        )
+    columns = ("id", "kind", "user", "status", "step", "steps", "driver", "due", "updated", "error")
+    return Page(columns, rows, listed.next)
+
+
+def tasks(asked: Asked) -> Page:
+    listed = asked.page("task", "error")
+    rows = []
+    for found in listed.entities:
+        error = decode(found.documents["error"].json) if "error" in found.documents else None
+        rows.append(
+            _row(found)
+            | {
+                "function": found.head.label,
+                "status": found.head.status,
+                "failures": error["failures"] if error else 0,
+                "runner": _holder(found.head),
+                "due": _moment(found.head.due),
+                "error": _error(error) if error else None,
+            }
+        )
+    columns = ("id", "function", "user", "status", "failures", "runner", "due", "updated", "error")
+    return Page(columns, rows, listed.next)
+
+
+def locks(asked: Asked) -> Page:
+    """Locks first, then leaders; a page holds one or the other."""
+    kind, _, after = (asked.after or "lock/").partition("/")
+    if kind not in ("lock", "leader"):
+        raise InvalidInput('--after is what the page before said: "lock/…" or "leader/…"')
+    op = List(asked.namespace, kind=kind, limit=asked.limit, after=after or None)
+    (listed,) = asked.ask(op)
+    assert isinstance(listed, Listed)
+    rows = [_lock(found) for found in listed.entities]
+    following = None if listed.next is None else f"{kind}/{listed.next}"
+    if following is None and kind == "lock":
+        following = "leader/"
+        if len(rows) < asked.limit:
+            rest = Asked(asked.engine, asked.namespace, asked.limit - len(rows), following)
+            more = locks(rest)
+            rows, following = rows + more.rows, more.next
+    return Page(("id", "what", "holder", "token", "granted", "until"), rows, following)
+
+
+def _lock(found: Found) -> Row:
+    lease = found.head.lease
+    row: Row = {"id": found.entity.id, "what": found.entity.kind}
+    if lease is None:
+        return row | {"holder": None, "token": None, "granted": None, "until": None}
+    return row | {
+        "holder": lease.holder,
+        "token": lease.token,
+        "granted": _moment(lease.granted),
+        "until": _moment(lease.until),
+    }
+
+
+def storage(asked: Asked) -> Page:
+    """By kind: how many entities and entries, and their bytes as estimated from some of them."""
+    rows = [row for kind in KINDS if (row := _stored(asked, kind))["entities"]]
+    said = asked.engine.describe()
+    about = {
+        "engine": f"{said.engine} {said.version}",
+        "bytes": said.bytes,
+        "capacity": said.capacity,
+        "durability": said.durability,
+    }
+    return Page(("kind", "entities", "entries", "bytes_estimated"), rows, about=about)
+
+
+def _stored(asked: Asked, kind: str) -> Row:
+    entities = entries = 0
+    sampled: list[Entity] = []
+    after: str | None = None
+    while entities < COUNTED:
+        page = asked.engine.capabilities.page
+        (listed,) = asked.ask(List(asked.namespace, kind=kind, limit=page, after=after))
+        assert isinstance(listed, Listed)
+        entities += len(listed.entities)
+        entries += sum(found.head.live for found in listed.entities)
+        sampled += [found.entity for found in listed.entities][: SAMPLED - len(sampled)]
+        after = listed.next
+        if after is None:
+            break
+    read = asked.ask(*(_whole(entity) for entity in sampled)) if sampled else []
+    size = sum(_bytes(fetched) for fetched in read if isinstance(fetched, Fetched))
+    estimate = round(size / len(sampled) * entities) if sampled else 0
+    return {
+        "kind": kind,
+        "entities": entities,
+        "entries": entries,
+        "bytes_estimated": estimate,
+        "counted_all": after is None,
+    }
+
+
+def _whole(entity: Entity) -> Fetch:
+    return Fetch(entity, log=Log(last=200), all_documents=True)
+
+
+def _bytes(fetched: Fetched) -> int:
+    entries = len(fetched.lines.encode())
+    if fetched.count and fetched.head.live > fetched.count:
+        entries = round(entries * fetched.head.live / fetched.count)
+    return entries + sum(len(value.json.encode()) for value in fetched.documents.values())
+
+
+# --- one thing in full ------------------------------------------------------------------
+
+
+def one(asked: Asked, kind: str, id: str) -> Page:
+    """Its entries with versions and times, a page of them, and its documents."""
+    after = _number(asked.after)
+    log = Log(after=after, first=asked.limit, details=True)
+    (fetched,) = asked.ask(Fetch(Entity(asked.namespace, kind, id), log=log, all_documents=True))
+    assert isinstance(fetched, Fetched)
+    head = fetched.head
+    if not head.exists:
+        raise InvalidInput(f"there is no {kind} {id!r} in the namespace {asked.namespace!r}")
+    about = {
+        "id": id,
+        "user": head.owner or None,
+        "status": head.status or None,
+        "version": head.version,
+        "entries": head.live,
+        "created": _moment(head.created),
+        "updated": _moment(head.updated),
+        "expires": _moment(head.expires),
+        "leader": _holder(head),
+        "documents": {
+            name: {
+                "version": value.version,
+                "stamp": value.stamp,
+                "updated": _moment(value.updated),
+                "value": decode(value.json),
+            }
+            for name, value in fetched.documents.items()
+        },
+    }
+    rows = [_entry(entry) for entry in fetched.entries]
+    more = bool(fetched.entries) and fetched.entries[-1].seq < head.version
+    following = str(fetched.entries[-1].seq) if more else None
+    return Page(("version", "at", "stamp", "key", "entry"), rows, following, about)
+
+
+def _entry(entry: Entry) -> Row:
+    return {
+        "version": entry.seq,
+        "at": _moment(entry.at),
+        "stamp": entry.stamp,
+        "key": entry.key,
+        "entry": decode(entry.body),
+    }
+
+
+def _number(after: str | None) -> int:
+    if after is None:
+        return 0
+    if not (after.isascii() and after.isdigit() and len(after) < 16):
+        raise InvalidInput(f"--after is the version of the last entry seen, not {after!r}")
+    return int(after)
+
+
+LISTS: dict[str, Callable[[Asked], Page]] = {
+    "threads": threads,
+    "users": users,
+    "workflows": workflows,
+    "tasks": tasks,
+    "locks": locks,
+    "storage": storage,
+}
+SINGLES: Sequence[str] = ("thread", "user", "shared", "workflow", "task", "journal")
+
+
+def _row(found: Found) -> Row:
+    head = found.head
+    return {
+        "id": found.entity.id,
+        "user": head.owner or None,
+        "created": _moment(head.created),
+        "updated": _moment(head.updated),
+    }
+
+
+def _error(error: Row) -> str:
+    return f"{error.get('type')}: {error.get('message')}"
+
+
+def _holder(head: Head) -> str | None:
+    return head.lease.holder if head.lease is not None else None
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return moment(seconds) if seconds else None
+
+
+def plain(rows: Iterable[Row]) -> list[Row]:
+    """With times as text, for JSON."""
+    return [{name: _plain(value) for name, value in row.items()} for row in rows]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return value.isoformat() if isinstance(value, datetime) else value

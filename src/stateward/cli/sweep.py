@@ -1,0 +1,97 @@
+"""`stateward sweep`: gives back the space of what nobody can reach any more."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from types import FrameType
+from typing import Self
+
+from stateward import sync
+from stateward.cli import INTERRUPTED, OK
+from stateward.presence import refuse_missing
+from stateward.registry import parse
+
+EXAMPLES = """\
+Expired conversations are never returned, swept or not; this removes them physically, a day after
+they expired, in steps that keep nobody waiting. Ctrl-C or SIGTERM ends it between two steps (exit
+code 4); the next run goes on where it was. Run it once a day.
+
+examples:
+  stateward sweep sqlite:///agents.db
+  stateward sweep sqlite:///agents.db --limit 200
+  stateward sweep sqlite:///agents.db --once --json"""
+
+EVERY = 0.2  # seconds between two reports of progress
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--limit", type=int, default=1000, metavar="N", help="rows a step (default: 1000)"
+    )
+    parser.add_argument("--once", action="store_true", help="one step, then stop")
+
+
+def run(options: argparse.Namespace) -> int:
+    url = parse(options.url)
+    progress = _Progress()
+    entities = rows = 0
+    more = True
+    store = sync.open(url.text)
+    refuse_missing(url)
+    with store, _Stop() as stop:
+        while more and not stop.asked:
+            swept = store.sweep(options.limit)
+            entities, rows, more = entities + swept.entities, rows + swept.rows, swept.more
+            progress.show(rows)
+            if options.once:
+                break
+    progress.end()
+    interrupted = stop.asked and more
+    if options.json:
+        report = {"url": url.safe, "entities": entities, "rows": rows, "more": more}
+        print(json.dumps({**report, "interrupted": interrupted}))
+    else:
+        rest = "; there is more to remove" if more else ""
+        print(f"{url.safe}: removed {entities:,} entities in {rows:,} rows{rest}")
+    return INTERRUPTED if interrupted else OK
+
+
+class _Stop:
+    """Notes the first SIGINT or SIGTERM; a second one acts as it does anywhere else."""
+
+    asked = False
+
+    def __enter__(self) -> Self:
+        signals = (signal.SIGINT, signal.SIGTERM)
+        self._before = {number: signal.signal(number, self._note) for number in signals}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+        self.__exit__()
+
+
+class _Progress:
+    """A line on stderr that counts, where somebody watches."""
+
+    def __init__(self) -> None:
+        self._watched = sys.stderr.isatty()
+        self._shown: float | None = None
+
+    def show(self, rows: int) -> None:
+        now = time.monotonic()
+        if self._watched and (self._shown is None or now - self._shown >= EVERY):
+            self._shown = now
+            print(f"\rremoved {rows:,} rows …", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._shown is not None:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)

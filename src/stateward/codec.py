@@ -1,0 +1,177 @@
+"""JSON text in, JSON text out; anything else is refused before it is written.
+
+msgspec is fast because it is lenient: it writes NaN as null, an integer key as a string, a
+date as a string. A state layer must give back what it was given, so values are checked first:
+only what JSON can hold and return unchanged gets through (a tuple comes back as a list).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from stateward.errors import InvalidInput, SchemaError, TooLarge
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder()
+
+MAX_DEPTH = 200
+ID_BYTES = 512
+MOST = 1 << 53  # more than anything can be counted to; fits every engine's integers
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How large things may be, in bytes of JSON text."""
+
+    message: int = 1 << 20
+    commit: int = 16 << 20
+
+
+def encode(value: Any, what: str) -> str:
+    """The JSON text of `value`, or `InvalidInput` naming the place that is not JSON."""
+    _check(value, what, 0)
+    try:
+        return _encoder.encode(value).decode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"{what} holds a lone surrogate ({error.object[error.start]!r}), which is not text; "
+            "repair it first, e.g. text.encode('utf-8', 'replace').decode()"
+        ) from error
+    except ValueError as error:  # Python refuses to print integers of thousands of digits
+        raise InvalidInput(f"{what} holds a number that is too long to be written") from error
+
+
+def decode(text: str) -> Any:
+    """The value of one JSON text that Stateward stored."""
+    try:
+        return _decoder.decode(text)
+    except msgspec.DecodeError as error:
+        raise _damaged(error) from error
+
+
+def decode_lines(lines: str) -> list[Any]:
+    """The values of several JSON texts joined by newlines."""
+    try:
+        return _decoder.decode_lines(lines)
+    except msgspec.DecodeError as error:
+        raise _damaged(error) from error
+
+
+def encode_messages(messages: Sequence[Any], limits: Limits) -> tuple[str, ...]:
+    """The JSON texts of one append: each a JSON object, all within the limits."""
+    if not messages:
+        raise InvalidInput("append needs at least one message, e.g. append({'role': 'user', ...})")
+    bodies = []
+    total = 0
+    for message in messages:
+        if type(message) is not dict:
+            raise InvalidInput(
+                f"a message is a JSON object (a dict), not {type(message).__name__}; "
+                "wrap it, e.g. {'role': 'user', 'content': ...}"
+            )
+        body = encode(message, "the message")
+        size = _size(body)
+        if size > limits.message:
+            raise TooLarge(
+                f"a message of {size:,} bytes is over the limit of {limits.message:,}; keep large "
+                "content elsewhere and store a reference, or raise Limits.message"
+            )
+        total += size
+        bodies.append(body)
+    check_commit(total, limits)
+    return tuple(bodies)
+
+
+def encode_document(value: Any, limits: Limits) -> str:
+    """The JSON text of a document: any JSON object, within the limit of a commit."""
+    if type(value) is not dict:
+        raise InvalidInput(f"a document is a JSON object (a dict), not {type(value).__name__}")
+    text = encode(value, "the document")
+    check_commit(_size(text), limits)
+    return text
+
+
+def check_commit(size: int, limits: Limits) -> None:
+    """Refuse a commit over the limit."""
+    if size > limits.commit:
+        raise TooLarge(
+            f"a commit of {size:,} bytes is over the limit of {limits.commit:,}; split it, "
+            "or raise Limits.commit"
+        )
+
+
+def check_id(value: Any, what: str) -> str:
+    """An id that every engine can hold, or `InvalidInput`."""
+    if type(value) is not str:
+        raise InvalidInput(f"{what} is a string, not {type(value).__name__}: {value!r}")
+    if value.isascii():
+        size = len(value)
+    else:
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError as error:
+            raise InvalidInput(
+                f"{what} holds a lone surrogate and is not text: {value!r}"
+            ) from error
+    if not 0 < size <= ID_BYTES:
+        raise InvalidInput(f"{what} has {size} bytes; it needs 1 to {ID_BYTES} bytes of UTF-8")
+    return value
+
+
+def check_count(value: Any, name: str) -> int:
+    """A number of things, of at least 1. More than there can be means all of them."""
+    if type(value) is not int or value < 1:
+        raise InvalidInput(f"{name} is a whole number of at least 1, not {shown(value)}")
+    return min(value, MOST)
+
+
+def shown(value: Any) -> str:
+    """A value for an error message, whatever it is, and not too long."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        return f"a {type(value).__name__} too long to show"
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _damaged(error: Exception) -> SchemaError:
+    return SchemaError(
+        f"the store holds text that is not JSON ({error}): it is damaged or was changed by "
+        "something else; restore it from a backup"
+    )
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _check(value: Any, what: str, depth: int) -> None:
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return
+    if depth > MAX_DEPTH:
+        raise InvalidInput(f"{what} is nested deeper than {MAX_DEPTH} levels; flatten it")
+    if kind is dict:
+        for key, item in value.items():
+            if type(key) is not str:
+                raise InvalidInput(
+                    f"{what} has the key {key!r}; JSON keys are strings, and another type would "
+                    "not come back as it was"
+                )
+            inner = type(item)
+            if inner is not str and inner is not int:
+                _check(item, what, depth + 1)
+    elif kind is list or kind is tuple:
+        for item in value:
+            _check(item, what, depth + 1)
+    elif kind is float:
+        if not isfinite(value):
+            raise InvalidInput(f"{what} holds {value!r}, which JSON has no form for")
+    else:
+        raise InvalidInput(
+            f"{what} holds a {kind.__module__}.{kind.__qualname__}, which is not JSON; "
+            "convert it first (to a dict, list, str, int, float, bool or None)"
+        )

@@ -1,0 +1,191 @@
+"""What is settled already: by the user's state, and by what the user has said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from stateward.context.repeats.asking import POINTED, Want, slot
+from stateward.context.repeats.lexicon import ABOUT, DISTINCT, LIVING, OWN_NAME, SORTS
+from stateward.context.repeats.words import meaning, name_words, split_words, values
+
+SLOTS = 256  # of one user's state: enough for any prompt, and a bound for the time this takes
+DEEPEST = 5
+VALUE = 200  # characters of a value that are compared
+SEPARATOR = re.compile(r"[./:>]")
+NOTHING: frozenset[str] = frozenset()
+YES_NO = frozenset(("true", "false", "yes", "no"))
+
+
+class Fact(Struct, frozen=True):
+    """One settled thing: what it answers, where it is held, and the names around it."""
+
+    want: Want
+    name: str
+    around: frozenset[str] = frozenset()
+    yes_no: bool = False
+    spoken: bool = False  # found in the user's words, where nothing names it
+    value: str = ""
+    since: int = -1  # the message after which it is known; -1: from the beginning
+
+
+def state_facts(user: Mapping[str, Any]) -> list[Fact]:
+    """The filled slots of a user's state, however deep it nests them."""
+    facts = []
+    for path, value in _leaves(user, (), 0):
+        parts = [part for name in path for part in SEPARATOR.split(name) if part]
+        if not parts:
+            continue
+        want = slot(parts[-1])
+        text = str(value)[:VALUE]
+        if not want.kinds and len(text) <= 40:
+            want = Want(values(text) & {"date", "time", "email", "phone"}, "", want.words)
+        near = {meaning(word) for part in parts[:-1] for word in name_words(part)}
+        around = frozenset(near.union(*(ABOUT.get(word, ()) for word in near)))
+        yes_no = text.strip().lower() in YES_NO
+        facts.append(Fact(want, ".".join(parts), around, yes_no, value=text))
+        if len(facts) == SLOTS:
+            break
+    return facts
+
+
+def since_told(facts: list[Fact], spoken: list[tuple[int, str]]) -> list[Fact]:
+    """The facts, each known from where the user's words first have its value.
+
+    `spoken` is what the user said, by index. What is nowhere in it may have been learned with the
+    last of it, so only a question after that is one too many.
+    """
+    texts = [(at, f" {' '.join(split_words(text))} ") for at, text in spoken]
+    last = texts[-1][0] if texts else -1
+    dated = []
+    for fact in facts:
+        value = f" {' '.join(split_words(fact.value))} "
+        found = (at for at, text in texts if len(value) > 4 and value in text)
+        dated.append(replace(fact, since=next(found, last)))
+    return dated
+
+
+def _leaves(
+    value: Mapping[str, Any], path: tuple[str, ...], depth: int
+) -> Iterator[tuple[tuple[str, ...], object]]:
+    for name, held in value.items():
+        here = (*path, str(name))
+        if isinstance(held, Mapping):
+            if depth < DEEPEST:
+                yield from _leaves(held, here, depth + 1)
+        elif isinstance(held, list):
+            if held:
+                yield here, ", ".join(str(one) for one in held[:3])
+        elif held is not None and held != "":
+            yield here, held
+
+
+def answers(want: Want, facts: list[Fact]) -> tuple[float, Fact] | None:
+    """The fact that already answers what is wanted, and how sure that is."""
+    best: tuple[float, Fact] | None = None
+    for fact in facts:
+        score = _likeness(want, fact, facts)
+        if score > 0 and (best is None or score > best[0]):
+            best = (score, fact)
+    return best
+
+
+def _likeness(want: Want, fact: Fact, facts: list[Fact]) -> float:
+    held = fact.want
+    named = held.words | fact.around
+    if want.words & DISTINCT - named or (want.past and not want.words & held.words):
+        return 0.0
+    if want.closed:
+        return _yes_no(want, fact)
+    if "place" in want.kinds and "address" in held.kinds and held.words & want.words:
+        return 0.85
+    if "duration" in want.kinds and held.role == "end" and "date" in held.kinds:
+        begun = any("date" in other.want.kinds and other.want.role != "end" for other in facts)
+        return 0.75 if begun else 0.0
+    for kind in ("duration", "count", "date", "time", "place"):
+        if kind in held.kinds:
+            return _pointed(kind, want, fact, facts)
+    if want.kinds & POINTED and (held.kinds or not held.words <= want.words):
+        return 0.0
+    return _named(want, fact)
+
+
+def _pointed(kind: str, want: Want, fact: Fact, facts: list[Fact]) -> float:
+    held = fact.want
+    if kind == "date" and "when" in want.kinds:
+        timed = any("time" in other.want.kinds for other in facts)
+        return 0.8 * _turn(want, fact) if timed or not want.hourly else 0.0
+    if kind not in want.kinds:
+        return 0.0
+    if kind in ("date", "time"):
+        return _turn(want, fact)
+    if kind == "place":
+        return _place(want, fact, facts)
+    counted = held.words - fact.around
+    if kind == "count":
+        return 0.9 if counted & want.words or not counted else 0.0
+    return 0.9
+
+
+def _turn(want: Want, fact: Fact) -> float:
+    held = fact.want
+    if held.words - fact.around - want.words:
+        return 0.0  # a date of birth is no date of arrival
+    if (want.role == "end") != (held.role == "end"):
+        return 0.0
+    if fact.spoken and want.role == "start" and held.role != "start":
+        return 0.0  # it may as well be the other one
+    return 0.95 if want.role == held.role else 0.85
+
+
+def _place(want: Want, fact: Fact, facts: list[Fact]) -> float:
+    held = fact.want
+    if held.words - fact.around - want.words:
+        return 0.0
+    if "address" in fact.around and not want.words & LIVING:
+        return 0.0  # where they live, not where they want to go
+    roles = {other.want.role for other in facts if "place" in other.want.kinds}
+    if want.role == held.role:
+        return 0.95
+    if not held.role:
+        return 0.85 if roles == {""} else 0.0
+    return 0.8 if not want.role and {"from", "to"} <= roles else 0.0
+
+
+def _yes_no(want: Want, fact: Fact) -> float:
+    held = fact.want
+    if held.kinds & {"date", "time", "place", "count", "duration"} or not held.words:
+        return 0.0
+    if fact.yes_no and held.words <= want.words:
+        return 0.9
+    return 0.0
+
+
+def _named(want: Want, fact: Fact) -> float:
+    held = fact.want
+    if (sorts := SORTS.get(next(iter(held.words), ""))) is not None:
+        return 0.85 if held.words <= want.words or (_of_kind(want) & sorts) else 0.0
+    shared = (held.kinds & want.kinds) - {"kind"}
+    if "who" in want.kinds or shared == {"id"}:  # of whom, of what: that must be the same
+        return 0.85 if (held.words | (fact.around if shared else NOTHING)) & want.words else 0.0
+    if shared == {"name"} and not held.words and want.words - OWN_NAME - fact.around:
+        return 0.0  # somebody's or something's name, not the one that is held
+    if shared and (not held.words or held.words & want.words):
+        return 0.9
+    if (want.kinds | held.kinds) - {"kind"} and (want.kinds - {"kind", "name", "way"} or shared):
+        return 0.0
+    if "kind" in held.kinds:
+        subject = held.words | fact.around
+        return 0.85 if subject & _of_kind(want) else 0.0
+    if held.words and held.words <= want.words and not held.kinds - {"name", "kind"}:
+        return 0.8
+    return 0.0
+
+
+def _of_kind(want: Want) -> frozenset[str]:
+    """The things that a question asks the kind of."""
+    return want.words if "kind" in want.kinds else frozenset()

@@ -1,0 +1,322 @@
+"""What of a conversation goes into a prompt. Reading only: what is stored is never changed.
+
+A window is made of whole turns, newest first, as many as its bounds allow. A turn starts where the
+user speaks, so a window begins as every provider wants it. If the newest turn alone is too much,
+its question and its newest steps are kept. A step is what cannot be divided: a tool call with all
+its results, or a single message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from stateward.codec import check_count
+from stateward.context.shorten import shortened
+from stateward.context.tokens import Count, checked, estimate
+from stateward.context.tool_pairs import (
+    SYSTEM_ROLES,
+    Message,
+    Shape,
+    Unit,
+    are_plain,
+    lay_out,
+    may_start,
+    shape_of,
+    starts_turn,
+)
+from stateward.errors import InvalidInput, WindowTooSmall
+
+LOOK_BACK = 1000  # messages read beyond the bounds, at most, to find the call of a result
+TOKENS_A_MESSAGE = 50  # a first guess at how many messages a budget holds
+
+Oversized = Literal["raise", "shorten"]
+
+
+class Bounds(Struct, frozen=True):
+    """How much of a conversation is wanted; None: no bound."""
+
+    last: int | None = None
+    turns: int | None = None
+    max_tokens: int | None = None
+    count: Count = estimate
+    oversized: Oversized = "raise"
+
+    @classmethod
+    def of(
+        cls,
+        last: int | None,
+        turns: int | None,
+        max_tokens: int | None,
+        count: Count | None,
+        oversized: Oversized,
+    ) -> Bounds:
+        """Bounds as they were asked for, or `InvalidInput`."""
+        if last is not None and turns is not None:
+            raise InvalidInput("give last= (messages) or turns=, not both")
+        if count is not None and not callable(count):
+            raise InvalidInput("count= is a function of a message that returns its tokens")
+        if oversized not in ("raise", "shorten"):
+            raise InvalidInput(f"oversized= is 'raise' or 'shorten', not {oversized!r}")
+        return cls(
+            None if last is None else check_count(last, "last"),
+            None if turns is None else check_count(turns, "turns"),
+            None if max_tokens is None else check_count(max_tokens, "max_tokens"),
+            count or estimate,
+            oversized,
+        )
+
+    @property
+    def unbounded(self) -> bool:
+        return self.last is None and self.turns is None and self.max_tokens is None
+
+    def first_page(self, page: int) -> int:
+        """How many messages to ask for at first."""
+        wanted = page
+        if self.last is not None:
+            wanted = min(wanted, self.last)
+        if self.turns is not None:
+            wanted = min(wanted, 4 * self.turns)
+        if self.max_tokens is not None:
+            wanted = min(wanted, max(20, self.max_tokens // TOKENS_A_MESSAGE))
+        return wanted
+
+    def tokens(self, messages: Sequence[Message]) -> list[int]:
+        """What each message costs; nothing where nobody counts."""
+        if self.max_tokens is None:
+            return [0] * len(messages)
+        return [checked(self.count, message) for message in messages]
+
+
+class Picked(Struct, frozen=True):
+    """A window's messages, and what is said about them."""
+
+    messages: list[Message]
+    tokens: int
+    pending: tuple[str, ...] = ()
+    shortened: int = 0
+
+
+class Room:
+    """What is left of the bounds."""
+
+    def __init__(self, bounds: Bounds, spent: int) -> None:
+        self.messages = bounds.last
+        self.tokens = None if bounds.max_tokens is None else bounds.max_tokens - spent
+        self.turns = bounds.turns
+
+    def takes(self, messages: int, tokens: int) -> bool:
+        """Whether so much still fits."""
+        fits = self.messages is None or messages <= self.messages
+        return fits and self.turns != 0 and (self.tokens is None or tokens <= self.tokens)
+
+    @property
+    def overdrawn(self) -> bool:
+        return (self.messages or 0) < 0 or (self.tokens or 0) < 0
+
+    def take(self, messages: int, tokens: int, turns: int = 0) -> None:
+        if self.messages is not None:
+            self.messages -= messages
+        if self.tokens is not None:
+            self.tokens -= tokens
+        if self.turns is not None:
+            self.turns -= turns
+
+
+class Conversation:
+    """The newest part of a conversation, as far as it was read."""
+
+    def __init__(self, bounds: Bounds, *, continued: bool = False, beheaded: bool = False) -> None:
+        self.messages: list[Message] = []
+        self._bounds = bounds
+        self._continued = continued  # the caller has what came before
+        self._beheaded = beheaded  # the beginning was removed from the store
+        self._tokens: list[int] = []
+        self._spent = 0
+
+    def add_older(self, messages: list[Message]) -> None:
+        """What comes right before what was read so far."""
+        tokens = self._bounds.tokens(messages)
+        self._spent += sum(tokens)
+        self.messages = messages + self.messages
+        self._tokens = tokens + self._tokens
+
+    def surely_more(self) -> bool:
+        """Whether older messages are wanted, told without looking at the ones that are here."""
+        bounds = self._bounds
+        if bounds.turns is not None:
+            return False
+        if bounds.last is not None and len(self.messages) >= bounds.last:
+            return False
+        return bounds.max_tokens is None or self._spent <= bounds.max_tokens
+
+    def pick(
+        self, pinned: Sequence[Message], spent: int, *, complete: bool, far: bool = False
+    ) -> Picked | None:
+        """The window, or None if that cannot be told without older messages.
+
+        `pinned` come first in any case, and `spent` tokens are taken by something else. `far`:
+        calls of results that are here are not looked for any more. Raises `WindowTooSmall` if not
+        even the newest step fits.
+        """
+        layout = lay_out(self.messages, complete=complete or far, continued=self._continued)
+        shape = shape_of(self.messages)
+        if self._continued:
+            shape = Shape(user_first=False)
+        elif self._beheaded:  # nobody knows what a turn without its beginning depends on
+            shape = Shape(user_first=True, alternates=shape.alternates)
+        turns = _turns(_sound(layout.units, self.messages, shape), self.messages)
+        heads = sum(self._bounds.tokens(pinned)) + spent
+        room = Room(self._bounds, heads)
+        chosen = self._whole_turns(turns, room, layout.known, shape, complete)
+        if chosen == [] and (turns or room.overdrawn):
+            chosen = self._newest_steps(turns, room, layout.known, shape, complete)
+        if chosen is None:
+            return None
+        window = [message for unit in chosen for message in self.messages[unit.start : unit.end]]
+        cost = sum(self._cost(unit) for unit in chosen)
+        changed = 0
+        if room.overdrawn:  # what cannot be left out does not fit
+            window, cost, changed = self._shorten(window, heads)
+        pending = layout.pending if chosen else ()
+        return Picked([*pinned, *window], heads + cost, pending, changed)
+
+    def _whole_turns(
+        self, turns: list[list[Unit]], room: Room, known: int, shape: Shape, complete: bool
+    ) -> list[Unit] | None:
+        """The newest turns that fit whole; None: older messages decide."""
+        chosen: list[Unit] = []
+        for turn in reversed(turns):
+            size, cost = sum(u.end - u.start for u in turn), sum(self._cost(u) for u in turn)
+            if not room.takes(size, cost):
+                return chosen
+            first = self.messages[turn[0].start]
+            headed = may_start(first)
+            if not complete and (not headed or turn[0].start < known):
+                return None
+            if not headed and shape.user_first:
+                return chosen
+            room.take(size, cost, int(starts_turn(first)))
+            chosen = turn + chosen
+        return chosen if complete or not room.takes(1, 1) else None
+
+    def _newest_steps(
+        self, turns: list[list[Unit]], room: Room, known: int, shape: Shape, complete: bool
+    ) -> list[Unit] | None:
+        """Of a newest turn that is too long: its question, and its newest steps.
+
+        Overdraws the room if not even the newest step fits.
+        """
+        turn = turns[-1] if turns else []
+        headed = bool(turn) and may_start(self.messages[turn[0].start]) and turn[0].start >= known
+        if not headed and not complete:
+            return None
+        if turn and not headed and shape.user_first:
+            return []  # a conversation that no user began: nothing of it can be shown
+        head, steps = (turn[:1], turn[1:]) if headed else ([], turn)
+        newest = steps[-1:]
+        if newest and not self._fits(room, head + newest) and self._may_lack_head(shape):
+            head = []
+        self._take(room, head + newest)
+        chosen = newest
+        for unit in reversed(steps[:-1]):
+            if not self._fits(room, [unit]):
+                break
+            self._take(room, [unit])
+            chosen = [unit, *chosen]
+        return head + chosen
+
+    def _may_lack_head(self, shape: Shape) -> bool:
+        """Whether a window may begin with a step: surely, or in doubt to give so few messages."""
+        if shape.user_first is None:
+            return self._bounds.max_tokens is None
+        return not shape.user_first
+
+    def _cost(self, unit: Unit) -> int:
+        return sum(self._tokens[unit.start : unit.end])
+
+    def _fits(self, room: Room, units: list[Unit]) -> bool:
+        return room.takes(sum(u.end - u.start for u in units), sum(self._cost(u) for u in units))
+
+    def _take(self, room: Room, units: list[Unit]) -> None:
+        room.take(sum(u.end - u.start for u in units), sum(self._cost(u) for u in units))
+
+    def _shorten(self, window: list[Message], heads: int) -> tuple[list[Message], int, int]:
+        bounds = self._bounds
+        if bounds.last is not None and len(window) > bounds.last:
+            raise WindowTooSmall(
+                f"the newest step of the conversation has {len(window)} messages that cannot be "
+                f"separated (a tool call and its results), and last={bounds.last} has no room for "
+                "them; ask for more"
+            )
+        assert bounds.max_tokens is not None
+        room = bounds.max_tokens - heads
+        if bounds.oversized == "shorten":
+            shorter = shortened(window, room, lambda message: checked(bounds.count, message))
+            if shorter is not None:
+                return shorter
+        needed = heads + sum(bounds.tokens(window))
+        raise WindowTooSmall(
+            f"what cannot be left out needs {needed:,} tokens (system messages and summary "
+            f"{heads:,}, the rest is the newest step with its question), and max_tokens="
+            f"{bounds.max_tokens:,}; allow more, or pass oversized='shorten' to cut long texts"
+        )
+
+
+def _sound(units: list[Unit], messages: Sequence[Message], shape: Shape) -> list[Unit]:
+    """Without what no provider would take: broken units, and then roles that do not alternate."""
+    sound = [unit for unit in units if not unit.broken] if any(u.broken for u in units) else units
+    if not shape.alternates:
+        return sound
+    kept: list[Unit] = []
+    following: Any = None
+    for unit in reversed(sound):
+        if following is not None and messages[unit.end - 1].get("role") == following:
+            continue
+        kept.append(unit)
+        following = messages[unit.start].get("role")
+    return kept[::-1]
+
+
+def _turns(units: list[Unit], messages: Sequence[Message]) -> list[list[Unit]]:
+    """Units by turn; what comes before the first beginning is a turn without one."""
+    turns: list[list[Unit]] = []
+    for unit in units:
+        if not turns or may_start(messages[unit.start]):
+            turns.append([unit])
+        else:
+            turns[-1].append(unit)
+    return turns
+
+
+def system_messages(messages: Sequence[Message]) -> list[Message]:
+    """Those a conversation begins with."""
+    leading = []
+    for message in messages:
+        if message.get("role") not in SYSTEM_ROLES:
+            break
+        leading.append(message)
+    return leading
+
+
+def untied_window(messages: list[Message], bounds: Bounds, *, complete: bool) -> Picked | None:
+    """The everyday window: the last messages, of which none is tied to another.
+
+    The same as the long way, many times as fast; None: that has to be gone.
+    """
+    last = bounds.last
+    if last is None or bounds.turns is not None or bounds.max_tokens is not None:
+        return None
+    if not are_plain(messages):
+        return None
+    size = len(messages)
+    if complete and size <= last:
+        return Picked(messages, 0)
+    if size < last:
+        return None
+    for at in range(size - last, size):
+        if messages[at].get("role", "user") == "user":
+            return Picked(messages[at:] if at else messages, 0)
+    return None

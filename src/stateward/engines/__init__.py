@@ -1,0 +1,1 @@
+"""The stores Stateward runs on. Each keeps the contract in `stateward.engine`."""

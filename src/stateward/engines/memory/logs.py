@@ -1,0 +1,64 @@
+"""The part of a log that a fetch asks for."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import msgspec
+
+from stateward.engines.memory.cell import Cell, is_remembered
+from stateward.ops import Entry, Fetched, Log
+
+
+def whole_log(log: Log, cell: Cell, now: float) -> list[Entry]:
+    """The entries with all that a restore needs, and what is left of those that are gone."""
+    upto = cell.version if log.upto is None else log.upto
+    found = {seq: entry for seq, entry in cell.entries.items() if log.after < seq <= upto}
+    for stamp in cell.stamps:
+        seq, key = stamp.last, stamp.key
+        if not log.after < seq <= upto:
+            continue
+        known = seq > cell.base or (key is not None and is_remembered(stamp, cell, now))
+        if seq in found:
+            found[seq] = msgspec.structs.replace(found[seq], digest=stamp.digest)
+        elif known:
+            found[seq] = Entry(seq, stamp.at, "", stamp.op, key, stamp.digest)
+    return [found[seq] for seq in sorted(found)][: log.first]
+
+
+def with_log(fetched: Fetched, log: Log, cell: Cell, now: float) -> Fetched:
+    """The fetched parts plus the log's, or the news that the log is not the one meant."""
+    head = fetched.head
+    if log.after > cell.version:
+        return Fetched(head=head, reset=True)
+    if log.stamp is not None and log.after >= cell.base and log.stamp != cell.stamp_at(log.after):
+        return Fetched(head=head, reset=True)
+    if log.whole:
+        entries = whole_log(log, cell, now)
+        token = cell.lease.token if cell.lease else 0
+        return msgspec.structs.replace(
+            fetched,
+            head=msgspec.structs.replace(head, base_stamp=cell.base_stamp, token=token),
+            count=len(entries),
+            first=entries[0].seq if entries else 0,
+            entries=tuple(entries),
+            truncated=log.after < cell.base,
+        )
+    upto = cell.version if log.upto is None else min(log.upto, cell.version)
+    numbers = range(max(log.after, cell.base) + 1, upto + 1)
+    if log.last is not None:
+        newest = (cell.entries[n] for n in reversed(numbers) if n in cell.entries)
+        entries = list(islice(newest, log.last))[::-1]
+    else:
+        oldest = (cell.entries[n] for n in numbers if n in cell.entries)
+        entries = list(islice(oldest, log.first))
+    return Fetched(
+        head=head,
+        lines="" if log.details else "\n".join(e.body for e in entries),
+        count=len(entries),
+        first=entries[0].seq if entries else 0,
+        entries=tuple(entries) if log.details else (),
+        documents=fetched.documents,
+        unchanged=fetched.unchanged,
+        truncated=log.after < cell.base,
+    )

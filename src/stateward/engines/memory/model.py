@@ -1,0 +1,301 @@
+"""The contract as plainly as it can be written: dictionaries, lists, and no I/O.
+
+This is the reference that other engines are compared with, so clarity beats speed here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from copy import deepcopy
+
+import msgspec
+
+from stateward.codec import decode, encode
+from stateward.engine import GRACE
+from stateward.engines.leases import blocks, is_fenced, is_held
+from stateward.engines.memory.cell import Cell, is_remembered
+from stateward.engines.memory.logs import with_log
+from stateward.engines.memory.writes import apply, checked, holds, remember_op, restored
+from stateward.ops import (
+    Acquire,
+    Append,
+    Applied,
+    Commit,
+    CommitOutcome,
+    Conflict,
+    Drop,
+    Duplicate,
+    Entity,
+    Fence,
+    Fenced,
+    Fetch,
+    Fetched,
+    Found,
+    Head,
+    Held,
+    KeyReused,
+    List,
+    Listed,
+    NotYours,
+    Op,
+    Outcome,
+    Release,
+    Renew,
+    Restore,
+    Sweep,
+    Swept,
+    Unheld,
+    Value,
+    check_shape,
+    digest_of,
+)
+
+
+class Model:
+    """All entities. Thread-safe, so that stores of both colours may share one."""
+
+    def __init__(self) -> None:
+        self._cells: dict[Entity, Cell] = {}
+        self._changed = threading.Condition()
+
+    def execute(self, ops: Sequence[Op], now: float) -> list[Outcome]:
+        with self._changed:
+            outcomes = [self._one(op, now) for op in ops]
+            self._changed.notify_all()
+            return outcomes
+
+    def copy(self) -> Model:
+        """All of it as it is at this moment."""
+        other = Model()
+        with self._changed:
+            other._cells = deepcopy(self._cells)
+        return other
+
+    def purge(self, namespace: str) -> int:
+        """Remove all of a namespace without a trace; returns how many entities that were."""
+        with self._changed:
+            gone = [entity for entity in self._cells if entity.namespace == namespace]
+            for entity in gone:
+                del self._cells[entity]
+            self._changed.notify_all()
+        return len(gone)
+
+    def passed(self, cursors: dict[Entity, int], now: float) -> bool:
+        """Whether any of these logs has left its cursor (also backwards: a new life)."""
+        for entity, cursor in cursors.items():
+            cell = self._cells.get(entity)
+            version = cell.version if cell is not None and cell.exists(now) else 0
+            if version != cursor:
+                return True
+        return False
+
+    def wait(self, cursors: dict[Entity, int], now: float, timeout: float) -> None:
+        """Block until something changed or the time is up."""
+        with self._changed:
+            if not self.passed(cursors, now):
+                self._changed.wait(timeout)
+
+    def size(self) -> int:
+        """Bytes of text held, for `describe`."""
+        return sum(
+            sum(len(e.body) for e in list(cell.entries.values()))
+            + sum(len(v.json) for v in list(cell.documents.values()))
+            for cell in list(self._cells.values())  # another thread may write meanwhile
+        )
+
+    def rows(self) -> int:
+        """Entities, entries and documents held, for `describe`."""
+        cells = list(self._cells.values())
+        return len(cells) + sum(len(cell.entries) + len(cell.documents) for cell in cells)
+
+    def _one(self, op: Op, now: float) -> Outcome:
+        if isinstance(op, Commit):
+            return self._commit(op, now)
+        if isinstance(op, Fetch):
+            return self._fetch(op, now)
+        if isinstance(op, List):
+            return self._list(op, now)
+        return self._sweep(op, now)
+
+    # --- commit ---------------------------------------------------------------------
+
+    def _commit(self, commit: Commit, now: float) -> CommitOutcome:
+        check_shape(commit)
+        stored = self._cells.get(commit.entity)
+        exists = stored is not None and stored.exists(now)
+        head = Head() if stored is None else stored.head(now)
+        cell = Cell() if stored is None else stored if exists else stored.reborn()
+        before = {n: cell.documents[n] for n in commit.reading if n in cell.documents}
+
+        if exists and commit.owner is not None and commit.owner != cell.owner:
+            return NotYours()
+        if known := self._known(cell, commit, head, before, now):
+            return known
+        for check in commit.checks:
+            if isinstance(check, Fence) and is_fenced(cell.lease, check):
+                return Fenced(head, before)
+        for check in commit.checks:
+            if isinstance(check, Unheld) and cell.lease and is_held(cell.lease, now):
+                return Held(cell.lease.until - now, head, before)
+        for check in commit.checks:
+            if not holds(check, head, cell):
+                return Conflict(failed=check, head=head, values=checked(cell, commit, before))
+        for write in commit.writes:
+            if isinstance(write, Acquire) and cell.lease and blocks(cell.lease, write, now):
+                return Held(cell.lease.until - now, head, before)
+            if isinstance(write, Renew | Release) and is_fenced(cell.lease, write):
+                return Fenced(head, before)
+
+        # From here on nothing can fail: the cell is changed in place.
+        write = commit.writes[0]
+        if isinstance(write, Restore):
+            self._cells[commit.entity] = restored(write, cell, exists)
+            return Applied(
+                write.head.version, write.head.stamp, now, created=not exists, values=before
+            )
+        cell.updated = now
+        cell.commits += 1
+        if isinstance(write, Drop):
+            cell = cell.reborn() if exists else cell
+            cell.updated = cell.dropped = now
+            outcome = Applied(version=0, stamp="", at=now, values=before)
+        else:
+            if not exists:
+                cell.created = now
+                cell.owner = commit.owner or ""
+                cell.retain = commit.retain
+                cell.expires = None if cell.retain is None else now + cell.retain
+            written: dict[str, int] = {}
+            for write in commit.writes:
+                apply(write, cell, commit.op, written, now)
+            held = any(isinstance(w, Acquire | Renew) for w in commit.writes)
+            outcome = Applied(
+                version=cell.version,
+                stamp=cell.stamp,
+                at=now,
+                documents=written,
+                lease=cell.lease if held else None,
+                created=not exists,
+                values=before,
+            )
+        remember_op(cell, commit.op, outcome, now)
+        self._cells[commit.entity] = cell
+        return outcome
+
+    def _known(
+        self, cell: Cell, commit: Commit, head: Head, before: dict[str, Value], now: float
+    ) -> Duplicate | KeyReused | None:
+        if commit.op in cell.ops:
+            return Duplicate(cell.ops[commit.op][0], True, head, before)
+        for write in commit.writes:
+            if not isinstance(write, Append) or write.key not in cell.keys:
+                continue
+            keyed = cell.keys[write.key]
+            if not is_remembered(keyed, cell, now):
+                continue
+            if keyed.digest == digest_of(write.bodies):
+                first = Applied(version=keyed.last, stamp=keyed.op, at=keyed.at)
+                return Duplicate(first, False, head, before)
+            return KeyReused(write.key, keyed.last, head, before)
+        return None
+
+    # --- reading --------------------------------------------------------------------
+
+    def _fetch(self, fetch: Fetch, now: float) -> Fetched | NotYours:
+        cell = self._cells.get(fetch.entity)
+        if cell is None or not cell.exists(now):
+            gone = fetch.log is not None and fetch.log.stamp is not None
+            return Fetched(head=cell.head(now) if cell else Head(), reset=gone)
+        if fetch.owner is not None and fetch.owner != cell.owner:
+            return NotYours()
+        names = sorted(cell.documents) if fetch.all_documents else fetch.documents
+        known = fetch.known or {}
+        documents: dict[str, Value] = {}
+        unchanged: list[str] = []
+        for name in names:
+            value = cell.documents.get(name)
+            if value is None:
+                continue
+            if known.get(name) == (value.version, value.stamp):
+                unchanged.append(name)
+            else:
+                documents[name] = value
+        fetched = Fetched(head=cell.head(now), documents=documents, unchanged=tuple(unchanged))
+        if fetch.log is None:
+            return fetched
+        return with_log(fetched, fetch.log, cell, now)
+
+    def _list(self, op: List, now: float) -> Listed:
+        if op.within is not None:
+            return self._list_documents(op, op.within, now)
+        rows: list[tuple[tuple[float, str, str], Entity, Cell]] = []
+        for entity, cell in self._cells.items():
+            wanted = (
+                entity.namespace == op.namespace
+                and (cell.exists(now) or (op.expired and cell.expires != 0.0))
+                and (op.kind is None or entity.kind == op.kind)
+                and (op.owner is None or cell.owner == op.owner)
+                and (op.status is None or cell.status == op.status)
+                and (op.label is None or cell.label == op.label)
+                and entity.id.startswith(op.prefix)
+                and (not op.due or (cell.due is not None and cell.due <= now))
+            )
+            if wanted:
+                due = cell.due if op.due and cell.due is not None else 0.0
+                rows.append(((due, entity.kind, entity.id), entity, cell))
+        rows.sort(key=lambda row: row[0], reverse=op.reverse)
+        if op.after is not None:
+            due, kind, id_ = decode(op.after)
+            mark = (float(due), kind, id_)
+            rows = [row for row in rows if (row[0] < mark if op.reverse else row[0] > mark)]
+        page = rows[: op.limit]
+        found = tuple(
+            Found(
+                entity=entity,
+                head=cell.head(now),
+                documents={n: cell.documents[n] for n in op.documents if n in cell.documents},
+            )
+            for _, entity, cell in page
+        )
+        more = len(rows) > len(page)
+        return Listed(entities=found, next=encode(page[-1][0], "a cursor") if more else None)
+
+    def _list_documents(self, op: List, entity: Entity, now: float) -> Listed:
+        cell = self._cells.get(entity)
+        if cell is None or not cell.exists(now):
+            return Listed()
+        if op.owner is not None and op.owner != cell.owner:
+            return Listed()
+        names = sorted((n for n in cell.documents if n.startswith(op.prefix)), reverse=op.reverse)
+        if op.after is not None:
+            names = [n for n in names if (n < op.after if op.reverse else n > op.after)]
+        page = names[: op.limit]
+        more = len(names) > len(page)
+        documents = tuple((n, shown(cell.documents[n], op.values)) for n in page)
+        return Listed(documents=documents, next=page[-1] if more else None)
+
+    # --- sweeping -------------------------------------------------------------------
+
+    def _sweep(self, op: Sweep, now: float) -> Swept:
+        gone = [
+            entity
+            for entity, cell in self._cells.items()
+            if cell.expires is not None and max(cell.expires, cell.updated) <= now - GRACE
+        ]
+        rows = entities = 0
+        for entity in gone:
+            entries = self._cells[entity].entries
+            for seq in list(entries)[: op.limit - rows]:
+                del entries[seq]
+                rows += 1
+            if rows >= op.limit:
+                return Swept(entities, rows, more=True)
+            del self._cells[entity]
+            entities += 1
+            rows += 1
+        return Swept(entities, rows)
+
+
+def shown(value: Value, values: bool) -> Value:
+    return value if values else msgspec.structs.replace(value, json="")

@@ -1,0 +1,187 @@
+"""What checks ask and what writes do, one by one."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stateward.engine import OPS_KEPT, OPS_MOST, OPS_SECONDS
+from stateward.engines.leases import extend, grant, released
+from stateward.engines.memory.cell import Cell, Stamp
+from stateward.ops import (
+    Absent,
+    Acquire,
+    Append,
+    Applied,
+    Check,
+    Commit,
+    CommitsAt,
+    Delete,
+    DocumentAt,
+    Drop,
+    Entry,
+    Head,
+    Lease,
+    LogAt,
+    NotDroppedSince,
+    Put,
+    Release,
+    Renew,
+    Replace,
+    Restore,
+    SetHead,
+    StatusIn,
+    Trim,
+    Value,
+    Write,
+    digest_of,
+)
+
+
+def holds(check: Check, head: Head, cell: Cell) -> bool:
+    """Whether a check other than a fence is met."""
+    if isinstance(check, LogAt):
+        same = check.stamp is None or check.stamp == head.stamp
+        return check.version == head.version and same
+    if isinstance(check, DocumentAt):
+        value = cell.documents.get(check.name)
+        if value is None:
+            return check.version == 0
+        return check.version == value.version and check.stamp in (None, value.stamp)
+    if isinstance(check, Absent):
+        return not head.exists
+    if isinstance(check, StatusIn):
+        return head.status in check.statuses
+    if isinstance(check, CommitsAt):
+        return head.commits == check.commits
+    if isinstance(check, NotDroppedSince):
+        return head.dropped < check.at
+    return True  # fences and holders were checked before
+
+
+def checked(cell: Cell, commit: Commit, before: dict[str, Value]) -> dict[str, Value]:
+    """The current values of every document a conflict is about."""
+    names = [c.name for c in commit.checks if isinstance(c, DocumentAt)]
+    return before | {n: cell.documents[n] for n in names if n in cell.documents}
+
+
+def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float) -> None:
+    """Carry out one write that nothing refuses any more."""
+    match write:
+        case Append(bodies=bodies, key=key):
+            last = cell.version + len(bodies)
+            for seq, body in enumerate(bodies, cell.version + 1):
+                cell.entries[seq] = Entry(seq, now, body, op, key if seq == last else None)
+            cell.version = last
+            cell.stamp = op
+            digest = None if key is None else digest_of(bodies)
+            cell.stamps.append(Stamp(last, op, now, key, digest))
+            if key is not None:
+                cell.keys[key] = cell.stamps[-1]
+            restart_retention(cell, now)
+        case Put(name=name, value=value):
+            old = cell.documents.get(name)
+            version = old.version + 1 if old else 1
+            cell.documents[name] = Value(value, version, op, now, cell.version)
+            written[name] = version
+        case Delete(name=name):
+            cell.documents.pop(name, None)
+            written[name] = 0
+        case Trim(upto=upto):
+            upto = min(upto, cell.version)
+            if upto > cell.base:
+                stamp = cell.stamp_at(upto) or ""
+                cell.base, cell.base_stamp = upto, stamp
+                cell.entries = {s: e for s, e in cell.entries.items() if s > upto}
+        case Replace(entries=entries):
+            for seq, new_body in entries.items():
+                entry = cell.entries.get(seq)
+                if entry is not None and new_body is None:
+                    del cell.entries[seq]
+                elif entry is not None and new_body is not None:
+                    cell.entries[seq] = Entry(seq, entry.at, new_body, entry.stamp, entry.key)
+        case Acquire():
+            cell.lease = grant(cell.lease, write, now)
+            restart_retention(cell, now)
+        case Renew(ttl=ttl):
+            assert cell.lease is not None
+            cell.lease = extend(cell.lease, ttl, now)
+            restart_retention(cell, now)
+        case Release():
+            assert cell.lease is not None
+            cell.lease = released(cell.lease)
+        case SetHead():
+            set_head(write, cell, now)
+        case Drop() | Restore():
+            raise AssertionError("handled alone")
+
+
+def set_head(write: SetHead, cell: Cell, now: float) -> None:
+    if write.status is not None:
+        cell.status = write.status
+    if write.label is not None:
+        cell.label = write.label
+    if write.owner is not None:
+        cell.owner = write.owner
+    if write.due is not None:
+        cell.due = write.due or None
+    if write.due_in is not None:
+        cell.due = now + write.due_in
+    if write.retain is not None:
+        cell.retain = write.retain or None
+        cell.expires = None
+        restart_retention(cell, now)
+
+
+def restart_retention(cell: Cell, now: float) -> None:
+    """The retention counts from now, but what somebody holds does not expire in their hands."""
+    if cell.retain is not None:
+        held_until = cell.lease.until if cell.lease else 0.0
+        cell.expires = max(now + cell.retain, held_until)
+
+
+def remember_op(cell: Cell, op: str, outcome: Applied, now: float) -> None:
+    """Add this op and forget those that are both old and many."""
+    plain = msgspec.structs.replace(outcome, values={})
+    cell.ops[op] = (plain, now)
+    surplus = len(cell.ops) - OPS_KEPT
+    for old in list(cell.ops)[: max(0, surplus)]:
+        if cell.ops[old][1] > now - OPS_SECONDS and len(cell.ops) <= OPS_MOST:
+            break
+        del cell.ops[old]
+
+
+def restored(write: Restore, cell: Cell, exists: bool) -> Cell:
+    """The entity as a backup has it: made anew, or with one more part of it."""
+    if not write.continued or not exists:
+        cell = cell.reborn()
+        cell.ops.clear()
+    head = write.head
+    cell.owner, cell.status, cell.label = head.owner, head.status, head.label
+    cell.due, cell.retain, cell.expires = head.due, head.retain, head.expires
+    cell.created, cell.updated, cell.commits = head.created, head.updated, head.commits
+    cell.version, cell.stamp = head.version, head.stamp
+    cell.base, cell.base_stamp = head.base, head.base_stamp
+    cell.dropped = max(cell.dropped, head.dropped)
+    token = max(head.token, cell.lease.token if cell.lease else 0)
+    cell.lease = Lease(token, "", "", 0.0, 0.0) if token else None
+    cell.documents.update(write.documents)
+    if write.entries:
+        restore_entries(write.entries, cell)
+    return cell
+
+
+def restore_entries(entries: tuple[Entry, ...], cell: Cell) -> None:
+    """These numbers, from the first to the last, and no others between them."""
+    numbers = range(entries[0].seq, entries[-1].seq + 1)
+    cell.entries = {seq: e for seq, e in cell.entries.items() if seq not in numbers}
+    cell.stamps = [stamp for stamp in cell.stamps if stamp.last not in numbers]
+    for entry, following in zip(entries, (*entries[1:], None), strict=True):
+        if entry.body:
+            cell.entries[entry.seq] = msgspec.structs.replace(entry, digest=None)
+        stamp = Stamp(entry.seq, entry.stamp, entry.at, entry.key, entry.digest)
+        if following is None or following.stamp != entry.stamp:
+            cell.stamps.append(stamp)
+        if entry.key is not None:
+            cell.keys[entry.key] = stamp
+    cell.entries = dict(sorted(cell.entries.items()))
+    cell.stamps.sort(key=lambda stamp: stamp.last)

@@ -1,0 +1,63 @@
+"""What a batch of operations asks of the database, and how its answers become outcomes.
+
+No I/O: both colours send the statements and hand back the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stateward.engines.postgres.committing import commit_alone, commit_batch, restore, sweep
+from stateward.engines.postgres.fetching import documents, reads, whole
+from stateward.engines.postgres.schema import Queries
+from stateward.engines.postgres.statements import Rows, Statement
+from stateward.ops import Commit, Fetch, List, Op, Outcome, Restore, Sweep, check_shape
+
+
+class Batch:
+    """A batch as few statements: one for all commits, and mostly one for all reads."""
+
+    def __init__(self, ops: Sequence[Op], queries: Queries) -> None:
+        self.writes = False
+        self.statements: list[Statement] = []
+        self._size = len(ops)
+        commits: list[tuple[int, Commit]] = []
+        restores: list[tuple[int, Commit]] = []
+        fetches: list[tuple[int, Fetch]] = []
+        listings: list[tuple[int, List]] = []
+        for place, op in enumerate(ops):
+            if type(op) is Commit:
+                check_shape(op)
+                if type(op.writes[0]) is Restore:
+                    restores.append((place, op))
+                else:
+                    commits.append((place, op))
+            elif type(op) is Fetch and op.log is not None and op.log.whole:
+                self.statements.append(whole(place, op, queries))
+            elif type(op) is Fetch:
+                fetches.append((place, op))
+            elif type(op) is List and op.within is None:
+                listings.append((place, op))
+            elif type(op) is List:
+                self.statements.append(documents(place, op, queries))
+            elif type(op) is Sweep:
+                self.writes = True
+                self.statements.append(sweep(place, op, queries))
+        if commits:
+            self.writes = True
+            send = commit_batch if len(commits) > 1 else commit_alone
+            self.statements.insert(0, send(commits, queries))
+        if restores:
+            self.writes = True
+            restores.sort(key=lambda item: item[1].entity)
+            self.statements += [restore(place, commit, queries) for place, commit in restores]
+        if fetches or listings:
+            self.statements.append(reads(fetches, listings, queries))
+
+    def outcomes(self, answers: Sequence[Rows]) -> list[Outcome]:
+        """In the order of the operations, from each statement's rows."""
+        found: list[Any] = [None] * self._size
+        for statement, rows in zip(self.statements, answers, strict=True):
+            statement.read(rows, found)
+        return found

@@ -1,0 +1,137 @@
+"""What writes: a batch's commits as one statement, and how its answer becomes outcomes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from psycopg.types.numeric import Int4, Int8
+
+from stateward.engines.postgres.arrays import (
+    BigintArray,
+    FloatArray,
+    IntegerArray,
+    TextArray,
+)
+from stateward.engines.postgres.outcomes import read_commit
+from stateward.engines.postgres.schema import Queries
+from stateward.engines.postgres.statements import Rows, Statement, addresses
+from stateward.engines.postgres.text import all_stored, stored, stored_or_none
+from stateward.ops import Append, Applied, Check, Commit, Sweep, Swept, Write, digest_of
+
+MOST_SWEPT = 100_000  # rows in one step, whatever was asked for
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Spec(msgspec.Struct):
+    """What a commit holds besides its address, its op and the bodies it appends."""
+
+    checks: tuple[Check, ...]
+    writes: tuple[Write, ...]
+    reading: tuple[str, ...]
+
+
+def commit_batch(commits: list[tuple[int, Commit]], queries: Queries) -> Statement:
+    # Every process locks heads in this order.
+    commits.sort(key=lambda item: item[1].entity)
+    specs = [_spec(commit) for _, commit in commits]
+    appends = [_append(commit) for _, commit in commits]
+    lines = ["\n".join(append.bodies) if append is not None else None for append in appends]
+    params = (
+        *addresses([commit.entity for _, commit in commits]),
+        TextArray([stored(commit.op) for _, commit in commits]),
+        TextArray([stored_or_none(commit.owner) for _, commit in commits]),
+        FloatArray([commit.retain for _, commit in commits]),
+        TextArray([stored_or_none(append.key) if append else None for append in appends]),
+        BigintArray(
+            [
+                None if append is None or append.key is None else digest_of((text or "",))
+                for append, text in zip(appends, lines, strict=True)
+            ]
+        ),
+        IntegerArray([append and len(append.bodies) for append in appends]),
+        TextArray(lines),
+        TextArray(specs),
+    )
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        now, plain, versions, others, outcomes = rows[0]
+        if plain:
+            for at, version in zip(plain, versions, strict=True):
+                place, commit = commits[at - 1]
+                found[place] = Applied(version, commit.op, now)
+        if others:
+            for at, text in zip(others, outcomes, strict=True):
+                place, commit = commits[at - 1]
+                found[place] = read_commit(commit, text)
+
+    return Statement(queries.commit_batch, params, read)
+
+
+def commit_alone(commits: list[tuple[int, Commit]], queries: Queries) -> Statement:
+    ((place, commit),) = commits
+    append = _append(commit)
+    lines = "\n".join(append.bodies) if append is not None else None
+    key = append.key if append is not None else None
+    params = (
+        *[stored(part) for part in commit.entity],
+        stored(commit.op),
+        stored_or_none(commit.owner),
+        None if commit.retain is None else float(commit.retain),
+        stored_or_none(key),
+        None if key is None else Int8(digest_of((lines or "",))),
+        None if append is None else Int4(len(append.bodies)),
+        lines,
+        _spec(commit),
+    )
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        now, version, text = rows[0]
+        if version is not None:
+            found[place] = Applied(version, commit.op, now)
+        else:
+            found[place] = read_commit(commit, text)
+
+    return Statement(queries.commit_alone, params, read)
+
+
+def _append(commit: Commit) -> Append | None:
+    for write in commit.writes:
+        if type(write) is Append:
+            return write
+    return None
+
+
+_APPEND_HERE = Append(())  # its bodies travel apart from the others' JSON
+
+
+def _spec(commit: Commit) -> str | None:
+    """None for a plain append, which is most of what there is."""
+    writes = commit.writes
+    if len(writes) == 1 and type(writes[0]) is Append and not (commit.checks or commit.reading):
+        return None
+    writes = tuple(_APPEND_HERE if type(write) is Append else write for write in writes)
+    spec = Spec(commit.checks, writes, commit.reading)
+    text = _encode(spec).decode()
+    if "\\u000" in text:
+        text = _encode(all_stored(spec)).decode()
+    return text
+
+
+def restore(place: int, commit: Commit, queries: Queries) -> Statement:
+    address = [stored(part) for part in commit.entity]
+    spec = _spec(commit)
+    params = (*address, stored(commit.op), stored_or_none(commit.owner), spec)
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        found[place] = read_commit(commit, rows[0][0])
+
+    return Statement(queries.restore, params, read)
+
+
+def sweep(place: int, op: Sweep, queries: Queries) -> Statement:
+    def read(rows: Rows, found: list[Any]) -> None:
+        found[place] = Swept(*rows[0])
+
+    return Statement(queries.sweep, (max(1, min(op.limit, MOST_SWEPT)),), read)

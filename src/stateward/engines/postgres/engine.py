@@ -1,0 +1,427 @@
+"""PostgreSQL: a batch is one statement, so one round trip and one transaction.
+
+What a commit means is decided by functions in the database (schema.sql), under the locks of the
+heads it touches. The round trip runs in a task of the engine's own: a caller that is cancelled
+only stops waiting for it, and no connection is left between a request and its reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from psycopg import errors
+
+from stateward.engine import Capabilities, Description, Reader, SyncEngine
+from stateward.engines.postgres.addresses import addresses_of, through  # async only
+from stateward.engines.postgres.batches import Batch
+from stateward.engines.postgres.connections import (
+    Cut,
+    Link,
+    Pool,
+    Snapshot,
+    Statement,
+    connect,
+)
+from stateward.engines.postgres.description import describe
+from stateward.engines.postgres.failures import RETRIED, explain
+from stateward.engines.postgres.fetching import versions
+from stateward.engines.postgres.listener import Listener, Waiter
+from stateward.engines.postgres.schema import Queries, pending, quoted, script
+from stateward.engines.postgres.settings import Settings
+from stateward.engines.postgres.wire import Rows
+from stateward.errors import SchemaError, StatewardError
+from stateward.ops import Entity, Op, Outcome
+
+PURGED_TOGETHER = 200  # entities in one transaction
+RETRIES = 5  # of a batch that the database gave up to resolve a deadlock
+FIRST_POLL, LONGEST_POLL = 0.02, 0.25  # seconds between looks while waiting for a change
+LONGEST_LISTEN = 2.0  # the same while listening
+
+
+class PostgresEngine:
+    """The contract over one schema."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._queries = Queries(settings.schema)
+        self._pool: Pool | None = None
+        self._listener: Listener | None = None
+        self.capabilities = self._capabilities()
+        self._under_way: set[asyncio.Future[None]] = set()  # async only
+
+    async def open(self) -> None:
+        self._pool = Pool(self._settings, self._settings.queriers)
+        try:
+            await self._bring_up_to_date()
+        except BaseException:
+            await self.close()
+            raise
+        if self._settings.listens:
+            self._listener = Listener(self._settings, self._queries)
+        self.capabilities = self._capabilities()
+
+    def _capabilities(self) -> Capabilities:
+        return Capabilities(
+            durable=True,
+            shared=True,
+            native_notify=self._settings.listens,
+            snapshots=True,
+            networked=True,
+            purges=True,
+            schemas=True,
+            system="postgresql",
+        )
+
+    async def _bring_up_to_date(self) -> None:
+        missing = pending(await self._about(), self._settings.schema)
+        if missing and not self._settings.migrate:
+            names = ", ".join(step.name for step in missing)
+            raise SchemaError(
+                f"{self._settings.safe}: the schema {self._settings.schema!r} needs the migrations "
+                f"{names} and was opened with migrate=off; run: stateward migrate URL"
+            )
+        if missing:
+            await self.migrate()
+
+    async def close(self) -> None:
+        # async only: begin
+        loop = asyncio.get_running_loop()
+        # More than once: what was given up to resolve a deadlock goes on in a task.
+        while mine := [trip for trip in self._under_way if trip.get_loop() is loop]:
+            await asyncio.wait(mine)
+        self._under_way.clear()
+        # async only: end
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listener.close()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    # --- operations -----------------------------------------------------------------
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        batch = Batch(ops, self._queries)
+        if not batch.statements:
+            return []
+        statements = [(statement.query, statement.params) for statement in batch.statements]
+        return batch.outcomes(await self._ask(statements, writes=batch.writes))
+
+    async def _ask(self, statements: Sequence[Statement], writes: bool = False) -> list[Rows]:
+        """One round trip, which a cancelled caller leaves to itself."""
+        # async only: begin
+        loop = asyncio.get_running_loop()
+        reply: asyncio.Future[list[Rows]] = loop.create_future()
+        if len(statements) > 1 or not self._depart(reply, statements, writes):
+            self._send(reply, statements, writes)
+        return await reply
+        # async only: end
+        # sync only: return self._round_trip(statements, writes)
+
+    # async only: begin
+    def _depart(
+        self, reply: asyncio.Future[list[Rows]], statements: Sequence[Statement], writes: bool
+    ) -> bool:
+        """The everyday way, which needs no task: whether there was a connection for it."""
+        assert self._pool is not None, "open() comes first"
+        landing: asyncio.Future[None] = reply.get_loop().create_future()
+
+        def landed(rows: Rows, error: BaseException | None) -> None:
+            self._under_way.discard(landing)
+            landing.set_result(None)
+            if isinstance(error, RETRIED):
+                self._send(reply, statements, writes)
+            elif reply.done():
+                return
+            elif error is None:
+                reply.set_result([rows])
+            elif isinstance(error, Cut | psycopg.Error):
+                reply.set_exception(self._failure(error, writes))
+            else:
+                reply.set_exception(error)
+
+        self._under_way.add(landing)
+        if self._pool.depart(statements[0], landed):
+            return True
+        self._under_way.discard(landing)
+        return False
+
+    def _send(
+        self, reply: asyncio.Future[list[Rows]], statements: Sequence[Statement], writes: bool
+    ) -> None:
+        task = reply.get_loop().create_task(self._deliver(reply, statements, writes))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def _deliver(
+        self, reply: asyncio.Future[list[Rows]], statements: Sequence[Statement], writes: bool
+    ) -> None:
+        """A round trip and its answer, for whoever still waits (`shield` takes a turn more)."""
+        try:
+            rows = await self._round_trip(statements, writes)
+        except asyncio.CancelledError:  # the loop ends
+            reply.cancel()
+            raise
+        except BaseException as error:
+            if not reply.done():
+                reply.set_exception(error)
+        else:
+            if not reply.done():
+                reply.set_result(rows)
+
+    # async only: end
+    async def _round_trip(self, statements: Sequence[Statement], writes: bool) -> list[Rows]:
+        """With every failure as one of our errors."""
+        assert self._pool is not None, "open() comes first"
+        retries = 0
+        while True:
+            try:
+                return await self._pool.run(statements)
+            except (Cut, psycopg.Error) as error:
+                retries += 1
+                if not isinstance(error, RETRIED) or retries > RETRIES:
+                    failure = self._failure(error, writes)
+                    raise failure from failure.__cause__
+
+    def _failure(self, error: Cut | psycopg.Error, writes: bool) -> StatewardError:
+        """One of our errors: what became of the batch, and why."""
+        cause, applied = (error.error, writes) if isinstance(error, Cut) else (error, False)
+        safe, schema = self._settings.safe, self._settings.schema
+        failure = explain(cause, "unknown" if applied else "no", safe, schema)
+        failure.__cause__ = cause
+        return failure
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Reader]:
+        """One more connection than the pool has, for as long as it takes."""
+        snapshot = None
+        try:
+            try:
+                snapshot = Snapshot(await connect(self._settings))
+                await snapshot.begin()
+            except psycopg.Error as error:
+                raise explain(error, "no", self._settings.safe, self._settings.schema) from error
+            yield _OneMoment(snapshot, self._settings, self._queries)
+        finally:
+            if snapshot is not None:
+                await snapshot.close()
+
+    # --- waiting --------------------------------------------------------------------
+
+    async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
+        listener = self._listener
+        if listener is None:
+            await self._poll(cursors, timeout)
+            return
+        waiter = listener.join()
+        try:
+            await self._wait(cursors, timeout, listener, waiter)
+        finally:
+            listener.leave(waiter)
+
+    async def _wait(
+        self, cursors: Mapping[Entity, int], timeout: float, listener: Listener, waiter: Waiter
+    ) -> None:
+        """Look, then listen; and look again from time to time, in case nothing was heard."""
+        world = self._settings.world
+        end = world.monotonic() + timeout
+        pause = FIRST_POLL
+        while True:
+            listening = listener.ready  # before the look: what comes after it will be heard
+            waiter.ids = None
+            ids, moved = await self._look(cursors)
+            left = end - world.monotonic()
+            if moved or left <= 0:
+                return
+            waiter.ids = None if None in ids else frozenset(ids)  # type: ignore[arg-type]
+            heard = await waiter.wait(min(pause, left))
+            if heard and listening and waiter.ids is not None:
+                return
+            pause = min(pause * 2, LONGEST_LISTEN if listening else LONGEST_POLL)
+
+    async def _poll(self, cursors: Mapping[Entity, int], timeout: float) -> None:
+        world = self._settings.world
+        end = world.monotonic() + timeout
+        pause = FIRST_POLL
+        while True:
+            _, moved = await self._look(cursors)
+            left = end - world.monotonic()
+            if moved or left <= 0:
+                return
+            await world.pause(min(pause, left))
+            pause = min(pause * 1.5, LONGEST_POLL)
+
+    async def _look(self, cursors: Mapping[Entity, int]) -> tuple[list[int | None], bool]:
+        """The entities' own numbers, and whether a log has left its cursor."""
+        (rows,) = await self._ask([versions(list(cursors), self._queries)])
+        found = [version for _, version in rows]
+        return [id_ for id_, _ in rows], found != list(cursors.values())
+
+    def sibling(self) -> SyncEngine:
+        from stateward.sync.engines.postgres.engine import PostgresEngine as Sibling
+
+        return Sibling(self._settings.for_sibling())
+
+    # async only: begin
+    async def addresses(self) -> Sequence[tuple[str, int]]:
+        return addresses_of(self._settings.conninfo)
+
+    def through(self, url: str, ports: Sequence[int]) -> str:
+        return through(url, self._settings.conninfo, ports)
+
+    # async only: end
+
+    # --- schema ---------------------------------------------------------------------
+
+    async def _about(self) -> dict[str, str]:
+        """What the schema says of itself; nothing if it is not there."""
+        (((encoding, isolation, _, ours),),) = await self._ask([(self._queries.has_schema, ())])
+        if encoding != "UTF8":
+            raise SchemaError(
+                f"{self._settings.safe}: the database has the encoding {encoding}; create one with "
+                "ENCODING 'UTF8'"
+            )
+        if isolation != "read committed":
+            raise SchemaError(
+                f"{self._settings.safe}: transactions are {isolation} here, and must see what they "
+                "waited for; run: ALTER ROLE … SET default_transaction_isolation = 'read committed'"
+            )
+        if not ours:
+            return {}
+        (rows,) = await self._ask([(self._queries.about, ())])
+        return dict(rows)
+
+    async def migrate(self) -> Sequence[str]:
+        """In one transaction, under a lock that other starting replicas wait for."""
+        safe, schema = self._settings.safe, self._settings.schema
+        link = None
+        try:
+            link = await connect(self._settings)
+            async with link.transaction():
+                return await self._apply_pending(link)
+        except (errors.DuplicateTable, errors.DuplicateFunction) as error:
+            raise SchemaError(
+                f"{safe}: the schema {schema!r} holds something else ({error}); give Stateward a "
+                "schema of its own with ?schema="
+            ) from error
+        except psycopg.Error as error:
+            raise explain(error, "no", safe, schema) from error
+        finally:
+            if link is not None:
+                await link.close()
+
+    async def _apply_pending(self, link: Link) -> list[str]:
+        queries = self._queries
+        cursor = link.cursor()
+        await cursor.execute(queries.be_patient)
+        await cursor.execute(queries.lock_migrations)
+        await cursor.execute(queries.has_schema)
+        ((_, _, there, ours),) = await cursor.fetchall()
+        if not there:
+            await cursor.execute(queries.create_schema)
+        about: dict[str, str] = {}
+        if ours:
+            await cursor.execute(queries.about)
+            about = dict(await cursor.fetchall())
+        steps = pending(about, queries.schema)
+        for step in steps:
+            await cursor.execute(step.sql)
+            await cursor.execute(queries.note_about, ("schema", str(step.number)))
+            await cursor.execute(queries.note_about, ("oldest_release", step.oldest))
+        return [step.name for step in steps]
+
+    async def pending_sql(self) -> str:
+        """The SQL that `migrate` would run, for people who run it themselves."""
+        opened = self._pool is not None
+        if not opened:
+            self._pool = Pool(self._settings, 1)
+        try:
+            about = await self._about()
+        finally:
+            if not opened:
+                await self.close()
+        return script(pending(about, self._settings.schema), self._settings.schema)
+
+    async def purge(self, namespace: str) -> int:
+        count = 0
+        while True:
+            query = (self._queries.purge, (namespace, PURGED_TOGETHER))
+            (((gone,),),) = await self._ask([query], writes=True)
+            count += int(gone)
+            if int(gone) < PURGED_TOGETHER:
+                return count
+
+    # --- whole stores apart -------------------------------------------------------------
+
+    async def found(self, note: str) -> None:
+        async with self._alone() as cursor:
+            await cursor.execute(self._queries.has_schema)
+            ((_, _, there, _),) = await cursor.fetchall()
+            if there:
+                raise SchemaError(
+                    f"{self._settings.safe}: the schema {self._settings.schema!r} is there already"
+                )
+            await cursor.execute(self._queries.create_schema)
+            await cursor.execute(self._queries.put_note.replace("{note}", quoted(note)))
+
+    async def noted(self, note: str) -> list[str]:
+        async with self._alone() as cursor:
+            await cursor.execute(self._queries.noted, (note,))
+            return [str(name) for (name,) in await cursor.fetchall()]
+
+    async def demolish(self, note: str) -> None:
+        async with self._alone() as cursor:
+            await cursor.execute(self._queries.has_schema)
+            ((_, _, there, _),) = await cursor.fetchall()
+            if not there:
+                return
+            await cursor.execute(self._queries.noted, (note,))
+            if (self._settings.schema,) not in await cursor.fetchall():
+                raise SchemaError(
+                    f"{self._settings.safe}: the schema {self._settings.schema!r} does not carry "
+                    f"the note {note!r}, so it is not removed"
+                )
+            await cursor.execute(self._queries.drop_schema)
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[Any]:
+        """A transaction on a connection of its own."""
+        link = None
+        try:
+            link = await connect(self._settings)
+            async with link.transaction():
+                cursor = link.cursor()
+                await cursor.execute(self._queries.be_patient)
+                await cursor.execute(self._queries.lock_migrations)
+                yield cursor
+        except psycopg.Error as error:
+            safe, schema = self._settings.safe, self._settings.schema
+            raise explain(error, "no", safe, schema) from error
+        finally:
+            if link is not None:
+                await link.close()
+
+    async def describe(self) -> Description:
+        (rows, about) = await self._ask([(self._queries.describe, ()), (self._queries.about, ())])
+        return describe(rows[0], dict(about))
+
+
+class _OneMoment:
+    """What `PostgresEngine.snapshot` gives."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings, queries: Queries) -> None:
+        self._snapshot = snapshot
+        self._settings = settings
+        self._queries = queries
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        batch = Batch(ops, self._queries)
+        statements = [(statement.query, statement.params) for statement in batch.statements]
+        try:
+            return batch.outcomes(await self._snapshot.run(statements) if statements else [])
+        except psycopg.Error as error:
+            raise explain(error, "no", self._settings.safe, self._settings.schema) from error

@@ -1,0 +1,77 @@
+"""The driver's errors as ours, in plain words."""
+
+from __future__ import annotations
+
+import logging
+from typing import Literal
+
+import psycopg
+from psycopg import errors
+
+from stateward.errors import DiskProblem, SchemaError, StatewardError, StoreUnavailable
+
+logger = logging.getLogger("stateward.postgres")
+
+# Nothing was applied, and the same batch may well succeed at once.
+RETRIED = (errors.DeadlockDetected, errors.SerializationFailure)
+
+
+class Unanswered(psycopg.OperationalError):
+    """The server did not answer in time; the connection cannot be used any more."""
+
+
+def is_from_pooler(error: psycopg.Error) -> bool:
+    """Whether something between lends connections, and so keeps nothing that a session was told."""
+    if isinstance(error, errors.InvalidSqlStatementName | errors.DuplicatePreparedStatement):
+        return True
+    return "unsupported startup parameter" in str(error)
+
+
+def explain(
+    error: psycopg.Error, applied: Literal["no", "unknown"], safe: str, schema: str
+) -> StatewardError:
+    """One of our errors, with what to do about it."""
+    said = str(error).strip().splitlines()
+    what = said[0] if said else type(error).__name__
+    fate = "this write was not stored" if applied == "no" else "this write may be stored or not"
+    if isinstance(error, errors.DiskFull | errors.IoError):
+        return DiskProblem(
+            f"{safe}: the disk of the database is full or fails ({what}). Reads go on; {fate}",
+            applied=applied,
+        )
+    if isinstance(
+        error,
+        errors.UndefinedTable
+        | errors.UndefinedFunction
+        | errors.UndefinedColumn
+        | errors.InvalidSchemaName,
+    ):
+        return SchemaError(
+            f"{safe}: the schema {schema!r} is missing or not what this release expects ({what}); "
+            "run: stateward migrate URL"
+        )
+    if isinstance(error, errors.InsufficientPrivilege):
+        return SchemaError(
+            f"{safe}: this role may not use the schema {schema!r} ({what}); grant it USAGE on the "
+            "schema, SELECT, INSERT, UPDATE and DELETE on its tables and EXECUTE on its functions"
+        )
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return StoreUnavailable(
+            f"{safe}: the database takes no writes: it is a standby, or was made read-only; point "
+            "the URL at the primary (target_session_attrs=read-write chooses it among several)",
+            applied=applied,
+        )
+    if is_from_pooler(error):
+        return StoreUnavailable(
+            f"{safe}: there is a pooler between, which lends connections for single transactions "
+            f"({what}); use ?prepare=off&listen=off",
+            applied=applied,
+        )
+    if isinstance(error, errors.LockNotAvailable):
+        return StoreUnavailable(
+            f"{safe}: somebody else has held a lock for seconds; look for a long transaction",
+            applied=applied,
+        )
+    if isinstance(error, Unanswered):
+        return StoreUnavailable(f"{safe} did not answer in time", applied=applied)
+    return StoreUnavailable(f"{safe}: {what}", applied=applied)

@@ -1,0 +1,258 @@
+"""What reads: fetches and listings as few statements, and how their rows become outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from stateward.engines.postgres.arrays import BigintArray, BooleanArray, TextArray
+from stateward.engines.postgres.listing import (
+    documents_query,
+    entities_query,
+    read_documents,
+    read_entities,
+)
+from stateward.engines.postgres.outcomes import (
+    read_fetch,
+    read_head,
+    read_news,
+    read_tail,
+    read_whole,
+)
+from stateward.engines.postgres.schema import Queries
+from stateward.engines.postgres.statements import Rows, Statement, addresses
+from stateward.engines.postgres.text import stored, stored_or_none
+from stateward.ops import Entity, Fetch, Fetched, Head, List
+
+MOST = 1 << 62  # larger numbers mean the same, and would not fit
+MOST_PARTS = 4  # fetches that are said one by one: more are cheaper together
+
+_encode = msgspec.json.Encoder().encode
+
+
+def reads(
+    fetches: list[tuple[int, Fetch]], listings: list[tuple[int, List]], queries: Queries
+) -> Statement:
+    """All fetches and listings of a batch as one statement, as plain as it can be said."""
+    if not listings:
+        if all(_is_tail(op) for _, op in fetches):
+            return (_tails if len(fetches) > 1 else _tail)(fetches, queries)
+        if all(_is_head(op) for _, op in fetches):
+            return (_heads if len(fetches) > 1 else _head)(fetches, queries)
+        if len(fetches) == 1 and _is_news(fetches[0][1]):
+            return _news(*fetches[0], queries)
+    return _together(fetches, listings, queries)
+
+
+def _together(
+    fetches: list[tuple[int, Fetch]], listings: list[tuple[int, List]], queries: Queries
+) -> Statement:
+    """All fetches and all listings: an agent's whole context is one statement."""
+    plain = len(fetches) <= MOST_PARTS and all(_is_plain(op) for _, op in fetches)
+    if plain:
+        parts, params = _parts([op for _, op in fetches], queries)
+    else:
+        parts, params = [queries.fetch], _fetch_params([op for _, op in fetches])
+    for number, (_, op) in enumerate(listings, 1):
+        query, args = entities_query(op, -number)
+        parts.append(f"({queries.adapted(query)})")
+        params += args
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        pages: list[list[Sequence[Any]]] = [[] for _ in listings]
+        for place, _ in fetches:
+            found[place] = Fetched(Head())  # a part gives no row for what is not there
+        for row in rows:
+            number = row[0]
+            if number > 0:
+                place, op = fetches[number - 1]
+                found[place] = read_fetch(op, row, newest_first=not plain)
+            else:
+                pages[-number - 1].append(row)
+        for (place, listing), page in zip(listings, pages, strict=True):
+            found[place] = read_entities(listing, page)
+
+    return Statement(" UNION ALL ".join(parts), params, read)
+
+
+def _parts(ops: Sequence[Fetch], queries: Queries) -> tuple[list[str], list[Any]]:
+    """A few everyday fetches as parts of a statement, as plain as each can be said."""
+    parts: list[str] = []
+    params: list[Any] = []
+    for number, op in enumerate(ops, 1):
+        address = [stored(part) for part in op.entity]
+        if op.log is not None:
+            parts.append(queries.part_tail)
+            params += [number, _most(op.log.last), *address]
+        elif op.all_documents:
+            parts.append(queries.part_documents)
+            params += [number, *address]
+        else:
+            parts.append(queries.part_named)
+            params += [number, TextArray([stored(name) for name in op.documents]), *address]
+    return parts, params
+
+
+def _fetch_params(ops: Sequence[Fetch]) -> list[Any]:
+    logs = [op.log for op in ops]
+    upto = [None if log is None or log.upto is None else min(log.upto, MOST) for log in logs]
+    first = [None if log is None or log.last is not None else _most(log.first) for log in logs]
+    last = [None if log is None or log.last is None else _most(log.last) for log in logs]
+    return [
+        *addresses([op.entity for op in ops]),
+        BigintArray([min(log.after, MOST) if log else 0 for log in logs]),
+        BigintArray(upto),
+        BigintArray(first),
+        BigintArray(last),
+        TextArray([stored_or_none(log.stamp) if log else None for log in logs]),
+        BooleanArray([log is not None and log.details for log in logs]),
+        BooleanArray([op.all_documents for op in ops]),
+        TextArray([_names(op.documents) if op.documents else None for op in ops]),
+        TextArray([_known(op) if op.known else None for op in ops]),
+    ]
+
+
+def whole(place: int, op: Fetch, queries: Queries) -> Statement:
+    """For backups, which ask for one at a time."""
+    log = op.log
+    assert log is not None
+    params = (
+        min(log.after, MOST),
+        _most(log.upto),
+        _most(log.first),
+        stored_or_none(log.stamp),
+        op.all_documents,
+        _names(op.documents),
+        *[stored(part) for part in op.entity],
+    )
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        absent = Fetched(Head(), reset=log.stamp is not None)
+        found[place] = read_whole(op, rows[0]) if rows else absent
+
+    return Statement(queries.fetch_whole, params, read)
+
+
+def _most(limit: int | None) -> int:
+    return MOST if limit is None else min(limit, MOST)
+
+
+def _names(names: Sequence[str]) -> str:
+    return _encode([stored(name) for name in dict.fromkeys(names)]).decode()
+
+
+def _known(fetch: Fetch) -> str:
+    assert fetch.known is not None
+    return _encode(
+        {stored(name): (version, stored(stamp)) for name, (version, stamp) in fetch.known.items()}
+    ).decode()
+
+
+def _is_tail(op: Fetch) -> bool:
+    """The everyday load: the newest entries and nothing else."""
+    log = op.log
+    return (
+        log is not None
+        and log.last is not None
+        and not (log.after or log.details or op.documents or op.all_documents)
+        and log.upto is None
+        and log.stamp is None
+    )
+
+
+def _is_plain(op: Fetch) -> bool:
+    """A tail, or documents and nothing else, of which nothing is known."""
+    return _is_tail(op) or (
+        op.log is None and not op.known and bool(op.all_documents or op.documents)
+    )
+
+
+def _is_head(op: Fetch) -> bool:
+    return op.log is None and not (op.documents or op.all_documents)
+
+
+def _head(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
+    ((place, op),) = fetches
+    address = [stored(part) for part in op.entity]
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        found[place] = read_head(op, rows[0]) if rows else Fetched(Head())
+
+    return Statement(queries.fetch_head, address, read)
+
+
+def _heads(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
+    def read(rows: Rows, found: list[Any]) -> None:
+        for place, _ in fetches:
+            found[place] = Fetched(Head())
+        for row in rows:
+            place, op = fetches[row[-1] - 1]
+            found[place] = read_head(op, row)
+
+    return Statement(queries.fetch_heads, addresses([op.entity for _, op in fetches]), read)
+
+
+def _is_news(op: Fetch) -> bool:
+    """What came after a known place, and nothing else."""
+    log = op.log
+    return (
+        log is not None
+        and log.last is not None
+        and log.details
+        and log.stamp is not None
+        and log.upto is None
+        and not (log.whole or op.documents or op.all_documents)
+    )
+
+
+def _news(place: int, op: Fetch, queries: Queries) -> Statement:
+    assert op.log is not None
+    address = [stored(part) for part in op.entity]
+    params = (min(op.log.after, MOST), _most(op.log.last), *address)
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        found[place] = read_news(op, rows[0]) if rows else Fetched(Head(), reset=True)
+
+    return Statement(queries.fetch_news, params, read)
+
+
+def _tail(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
+    ((place, op),) = fetches
+    assert op.log is not None
+    address = [stored(part) for part in op.entity]
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        found[place] = read_tail(op, rows[0]) if rows else Fetched(Head())
+
+    return Statement(queries.fetch_tail, (_most(op.log.last), *address), read)
+
+
+def _tails(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
+    ops = [op for _, op in fetches]
+    lasts = BigintArray([_most(op.log.last) if op.log else 0 for op in ops])
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        for place, _ in fetches:
+            found[place] = Fetched(Head())
+        for row in rows:
+            place, op = fetches[row[-1] - 1]
+            found[place] = read_tail(op, row)
+
+    params = (*addresses([op.entity for op in ops]), lasts)
+    return Statement(queries.fetch_tails, params, read)
+
+
+def documents(place: int, op: List, queries: Queries) -> Statement:
+    query, args = documents_query(op)
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        found[place] = read_documents(op, rows)
+
+    return Statement(queries.adapted(query), args, read)
+
+
+def versions(entities: Sequence[Entity], queries: Queries) -> tuple[str, tuple[TextArray, ...]]:
+    """The statement that says where logs stand."""
+    return queries.versions, addresses(entities)

@@ -1,0 +1,332 @@
+-- Every statement of the PostgreSQL engine but the listings, which `listing.py` puts together
+-- from fixed clauses. Written for the schema name `stateward`; values are always bound. What a
+-- commit does stands in schema.sql, as functions.
+
+-- name: commit_batch
+SELECT now, plain, versions, others, outcomes
+FROM stateward.commit_batch(%b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b);
+
+-- name: commit_alone
+SELECT now, version, outcome
+FROM stateward.commit_alone(%s, %s, %s, %s, %s, %b, %s, %b, %b, %s, %s);
+
+-- name: restore
+SELECT outcome FROM stateward.restore(%s, %s, %s, %s, %s, %s);
+
+-- name: sweep
+SELECT entities, removed, more FROM stateward.sweep(%s);
+
+-- name: fetch
+-- Any parts of any entities, in one statement: one round trip and one moment. Branches that an
+-- entity does not ask for are never executed. Exactly one of first and last is set where
+-- the log is asked for; with `last` the entries come newest first, as they are read: sorting them
+-- would take as long as reading them. The head is in the order of `Columns` in outcomes.py.
+SELECT u.place, stateward.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       CASE WHEN u.stamp IS NULL THEN NULL
+            WHEN u.after = e.version THEN e.stamp
+            WHEN u.after = e.base THEN e.base_stamp
+            ELSE stateward.stamp_at(e.id, e.life, u.after) END,
+       page.lines, page.count, page.first, page.entries,
+       (SELECT json_agg(json_build_array(
+                   d.name,
+                   CASE WHEN u.known IS NULL
+                          OR (u.known::jsonb -> d.name)
+                             IS DISTINCT FROM jsonb_build_array(d.version, d.stamp)
+                        THEN d.value END,
+                   d.version, d.stamp, d.updated, d.log))
+        FROM ((SELECT a.name, a.value, a.version, a.stamp, a.updated, a.log
+               FROM stateward.documents a
+               WHERE u.everything AND a.entity = e.id AND a.life = e.life ORDER BY a.name)
+              UNION ALL
+              (SELECT s.name, s.value, s.version, s.stamp, s.updated, s.log
+               FROM jsonb_array_elements_text(u.documents::jsonb) AS n(name)
+               JOIN stateward.documents s
+                 ON s.entity = e.id AND s.life = e.life AND s.name = n.name
+               WHERE NOT u.everything)) d)::text
+FROM unnest(%b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b) WITH ORDINALITY AS u(
+    namespace, kind, name, after, upto, first, last, stamp, details, everything, documents, known,
+    place)
+LEFT JOIN stateward.entities e
+    ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name
+LEFT JOIN LATERAL (
+    SELECT string_agg(l.body, E'\n') FILTER (WHERE NOT u.details) AS lines,
+           count(*) AS count,
+           min(l.seq) AS first,
+           json_agg(json_build_array(
+               l.seq, l.at, l.body,
+               CASE WHEN l.op IS NOT NULL THEN l.op
+                    ELSE stateward.stamp_at(e.id, e.life, l.seq) END,
+               l.key)) FILTER (WHERE u.details)::text AS entries
+    FROM ((SELECT f.seq, f.at, f.body, f.op, f.key FROM stateward.log f
+           WHERE u.last IS NULL AND f.entity = e.id AND f.life = e.life
+             AND f.seq > greatest(u.after, e.base) AND f.seq <= least(u.upto, e.version)
+             AND f.body IS NOT NULL
+           ORDER BY f.seq LIMIT u.first)
+          UNION ALL
+          (SELECT n.seq, n.at, n.body, n.op, n.key FROM stateward.log n
+           WHERE u.last IS NOT NULL AND n.entity = e.id AND n.life = e.life
+             AND n.seq > greatest(u.after, e.base) AND n.seq <= least(u.upto, e.version)
+             AND n.body IS NOT NULL
+           ORDER BY n.seq DESC LIMIT u.last)) l
+) page ON u.first IS NOT NULL OR u.last IS NOT NULL;
+
+-- name: fetch_whole
+-- For backups: a head with its base stamp, and entries with digests and with what is left of those
+-- that are gone.
+SELECT stateward.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       CASE WHEN u.stamp IS NULL THEN NULL
+            WHEN u.after = e.version THEN e.stamp
+            WHEN u.after = e.base THEN e.base_stamp
+            ELSE stateward.stamp_at(e.id, e.life, u.after) END,
+       e.base_stamp,
+       (SELECT json_agg(json_build_array(
+                   l.seq, l.at, coalesce(l.body, ''),
+                   CASE WHEN l.op IS NOT NULL THEN l.op
+                        ELSE stateward.stamp_at(e.id, e.life, l.seq) END,
+                   l.key, l.digest))
+        FROM (SELECT * FROM stateward.log f
+              WHERE f.entity = e.id AND f.life = e.life AND f.seq > u.after
+                AND f.seq <= least(u.upto, e.version)
+                AND (f.body IS NOT NULL
+                     OR (f.op IS NOT NULL
+                         AND (f.seq > e.base
+                              OR (f.key IS NOT NULL AND f.seq > e.version - 100000
+                                  AND f.at > (SELECT stateward.clock()) - 604800))))
+              ORDER BY f.seq LIMIT u.first) l)::text,
+       (SELECT json_agg(json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log)
+                        ORDER BY d.name)
+        FROM stateward.documents d
+        WHERE d.entity = e.id AND d.life = e.life
+          AND (u.everything
+               OR d.name IN (SELECT jsonb_array_elements_text(u.documents::jsonb))))::text
+FROM (SELECT %s::bigint AS after, %s::bigint AS upto, %s::bigint AS first, %s::text AS stamp,
+             %s::boolean AS everything, %s::text AS documents) u
+JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
+
+-- name: fetch_tail
+-- A conversation's head and its newest entries, oldest first: the everyday load. Where nothing
+-- was removed from the log their numbers are known beforehand, and they are read in that order;
+-- otherwise where to begin is looked up from the end.
+SELECT stateward.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       page.lines, page.count, page.first
+FROM (SELECT %s::bigint AS last) u
+JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s,
+LATERAL (
+    SELECT string_agg(l.body, E'\n') AS lines, count(*) AS count,
+           min(l.seq) AS first
+    FROM (SELECT n.seq, n.body FROM stateward.log n
+          WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
+            AND n.seq > CASE WHEN e.live = e.version - e.base
+                             THEN greatest(e.base, e.version - u.last)
+                             ELSE (SELECT min(g.seq) - 1 FROM (
+                                       SELECT m.seq FROM stateward.log m
+                                       WHERE m.entity = e.id AND m.life = e.life
+                                         AND m.seq > e.base AND m.body IS NOT NULL
+                                       ORDER BY m.seq DESC LIMIT u.last) g) END
+          ORDER BY n.seq LIMIT u.last) l) page;
+
+-- name: fetch_head
+-- A head alone: how a cache asks whether anything has changed.
+SELECT stateward.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until
+FROM stateward.entities e
+WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
+
+-- name: fetch_heads
+-- The same for several.
+SELECT stateward.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until, u.place
+FROM unnest(%b, %b, %b) WITH ORDINALITY AS u(namespace, kind, name, place)
+JOIN stateward.entities e ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name;
+
+-- name: fetch_news
+-- A conversation's head, and the entries after a place, newest first: how a cache asks for what
+-- others have appended.
+SELECT stateward.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       CASE WHEN u.after = e.version THEN e.stamp
+            WHEN u.after = e.base THEN e.base_stamp
+            ELSE stateward.stamp_at(e.id, e.life, u.after) END,
+       CASE WHEN e.version > u.after THEN (
+           SELECT json_agg(json_build_array(
+                      l.seq, l.at, l.body,
+                      CASE WHEN l.op IS NOT NULL THEN l.op
+                           ELSE stateward.stamp_at(e.id, e.life, l.seq) END,
+                      l.key))::text
+           FROM (SELECT n.seq, n.at, n.body, n.op, n.key FROM stateward.log n
+                 WHERE n.entity = e.id AND n.life = e.life
+                   AND n.seq > greatest(u.after, e.base) AND n.seq <= e.version
+                   AND n.body IS NOT NULL
+                 ORDER BY n.seq DESC LIMIT u.last) l) END
+FROM (SELECT %s::bigint AS after, %s::bigint AS last) u
+JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
+
+-- name: fetch_tails
+-- The same for several conversations.
+SELECT stateward.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       page.lines, page.count, page.first, u.place
+FROM unnest(%b, %b, %b, %b) WITH ORDINALITY AS u(namespace, kind, name, last, place)
+JOIN stateward.entities e ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name,
+LATERAL (
+    SELECT string_agg(l.body, E'\n') AS lines, count(*) AS count,
+           min(l.seq) AS first
+    FROM (SELECT n.seq, n.body FROM stateward.log n
+          WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
+            AND n.seq > CASE WHEN e.live = e.version - e.base
+                             THEN greatest(e.base, e.version - u.last)
+                             ELSE (SELECT min(g.seq) - 1 FROM (
+                                       SELECT m.seq FROM stateward.log m
+                                       WHERE m.entity = e.id AND m.life = e.life
+                                         AND m.seq > e.base AND m.body IS NOT NULL
+                                       ORDER BY m.seq DESC LIMIT u.last) g) END
+          ORDER BY n.seq LIMIT u.last) l) page;
+
+-- name: part_tail
+-- The same as a part of a larger statement, in the columns of `fetch`.
+SELECT u.place, stateward.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       NULL::text, page.lines, page.count, page.first, NULL::text, NULL::text
+FROM (SELECT %s::bigint AS place, %s::bigint AS last) u
+JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s,
+LATERAL (
+    SELECT string_agg(l.body, E'\n') AS lines, count(*) AS count,
+           min(l.seq) AS first
+    FROM (SELECT n.seq, n.body FROM stateward.log n
+          WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
+            AND n.seq > CASE WHEN e.live = e.version - e.base
+                             THEN greatest(e.base, e.version - u.last)
+                             ELSE (SELECT min(g.seq) - 1 FROM (
+                                       SELECT m.seq FROM stateward.log m
+                                       WHERE m.entity = e.id AND m.life = e.life
+                                         AND m.seq > e.base AND m.body IS NOT NULL
+                                       ORDER BY m.seq DESC LIMIT u.last) g) END
+          ORDER BY n.seq LIMIT u.last) l) page;
+
+-- name: part_documents
+-- All documents of one entity, in the columns of `fetch`.
+SELECT %s::bigint, stateward.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text,
+       (SELECT json_agg(json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log))
+        FROM (SELECT a.name, a.value, a.version, a.stamp, a.updated, a.log
+              FROM stateward.documents a
+              WHERE a.entity = e.id AND a.life = e.life ORDER BY a.name) d)::text
+FROM stateward.entities e
+WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
+
+-- name: part_named
+-- Some documents of one entity, in the columns of `fetch`.
+SELECT %s::bigint, stateward.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text,
+       (SELECT json_agg(json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log))
+        FROM stateward.documents d
+        WHERE d.entity = e.id AND d.life = e.life AND d.name = ANY (%b))::text
+FROM stateward.entities e
+WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
+
+-- name: versions
+-- Where logs stand: 0 where there is none.
+SELECT e.id, CASE WHEN e.id IS NOT NULL AND (e.expires IS NULL OR e.expires > stateward.clock())
+                  THEN e.version ELSE 0 END
+FROM unnest(%b, %b, %b) WITH ORDINALITY AS u(namespace, kind, name, place)
+LEFT JOIN stateward.entities e
+    ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name
+ORDER BY u.place;
+
+-- name: listen
+-- Say that this process waits for changes, for so many seconds from now.
+INSERT INTO stateward.listeners (id, until) VALUES (%s, stateward.clock() + %s)
+ON CONFLICT (id) DO UPDATE SET until = excluded.until;
+
+-- name: unlisten
+DELETE FROM stateward.listeners WHERE id = %s OR until < stateward.clock() - 3600;
+
+-- name: has_schema
+-- Whether the schema is there, and whether it is ours. Read from the tables: to_regclass and its
+-- like answer from a cache of the session, which another's migration has not reached yet.
+SELECT current_setting('server_encoding'), current_setting('transaction_isolation'),
+       n.oid IS NOT NULL, c.oid IS NOT NULL
+FROM (SELECT replace('stateward', '"', '') AS name) AS it
+LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = it.name
+LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'about';
+
+-- name: about
+SELECT name, value FROM stateward.about;
+
+-- name: be_patient
+-- A migration takes as long as it takes, and so does waiting for another's.
+SET LOCAL lock_timeout = 0;
+
+-- name: lock_migrations
+-- Held until the transaction ends: another starting replica waits, then finds nothing to do.
+SELECT pg_advisory_xact_lock(hashtextextended('stateward.migrations', 0));
+
+-- name: create_schema
+CREATE SCHEMA IF NOT EXISTS stateward;
+
+-- name: note_about
+INSERT INTO stateward.about (name, value) VALUES (%s, %s)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: describe
+SELECT current_setting('server_version'), current_setting('fsync'),
+       current_setting('synchronous_commit'), current_setting('full_page_writes'),
+       current_setting('synchronous_standby_names'), current_setting('max_connections')::int,
+       pg_is_in_recovery(),
+       (SELECT sum(current_setting(s.name)::int)::int FROM pg_settings s
+        WHERE s.name IN ('superuser_reserved_connections', 'reserved_connections')),
+       (SELECT sum(d.numbackends)::int FROM pg_stat_database d),
+       CASE WHEN pg_is_in_recovery() THEN NULL ELSE
+         (SELECT max(pg_wal_lsn_diff(pg_current_wal_lsn(), r.replay_lsn))::bigint
+          FROM pg_stat_replication r) END,
+       (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+        WHERE c.relnamespace = 'stateward'::regnamespace AND c.relkind = 'r'),
+       (SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint FROM pg_class c
+        WHERE c.relnamespace = 'stateward'::regnamespace
+          AND c.relname IN ('entities', 'log', 'documents'));
+
+-- name: purge
+-- Entities of a namespace with all their rows, of every life; how many there were.
+WITH gone AS (
+    DELETE FROM stateward.entities WHERE id IN
+        (SELECT id FROM stateward.entities WHERE namespace = %s LIMIT %s)
+    RETURNING id),
+log AS (DELETE FROM stateward.log WHERE entity IN (SELECT id FROM gone)),
+documents AS (DELETE FROM stateward.documents WHERE entity IN (SELECT id FROM gone)),
+ops AS (DELETE FROM stateward.ops WHERE entity IN (SELECT id FROM gone))
+SELECT count(*)::int FROM gone;
+
+-- name: put_note
+COMMENT ON SCHEMA stateward IS {note};
+
+-- name: noted
+SELECT n.nspname FROM pg_catalog.pg_namespace n
+WHERE obj_description(n.oid, 'pg_namespace') = %s ORDER BY n.nspname;
+
+-- name: drop_schema
+DROP SCHEMA stateward CASCADE;

@@ -1,0 +1,297 @@
+"""A commit as arguments for `commit.lua`, and its answer as an outcome."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Any
+
+from stateward.engines.redis.keys import Places, owner_index
+from stateward.engines.redis.replies import applied_of, seen_head, values_of
+from stateward.engines.redis.scripts import APPEND, COMMIT
+from stateward.ops import (
+    Absent,
+    Acquire,
+    Append,
+    Applied,
+    Check,
+    Commit,
+    CommitOutcome,
+    CommitsAt,
+    Conflict,
+    Delete,
+    DocumentAt,
+    Drop,
+    Duplicate,
+    Entry,
+    Fence,
+    Fenced,
+    Held,
+    KeyReused,
+    LogAt,
+    NotDroppedSince,
+    NotYours,
+    Put,
+    Release,
+    Renew,
+    Replace,
+    Restore,
+    SetHead,
+    StatusIn,
+    Trim,
+    Unheld,
+    Write,
+    digest_of,
+)
+
+Word = str | bytes | int
+Command = tuple[Word, ...]
+
+_RANKS: dict[type, int] = {Fence: 0, Unheld: 1}
+
+MOST_AT_ONCE = 1000  # bodies that one command of a script takes without being split
+
+
+def append_command(commit: Commit, places: Places, clock: str) -> Command | None:
+    """The short form, for a commit that only appends and checks nothing unusual."""
+    if len(commit.writes) != 1 or commit.reading:
+        return None
+    append = commit.writes[0]
+    if type(append) is not Append or not 0 < len(append.bodies) <= MOST_AT_ONCE:
+        return None
+    version = stamp = token = nonce = ""
+    for check in commit.checks:
+        if type(check) is LogAt and not version:
+            version, stamp = f"={check.version}", _maybe(check.stamp)
+        elif type(check) is Fence and not token:
+            token, nonce = str(check.token), check.nonce
+        else:
+            return None
+    key = append.key
+    unusual: tuple[str, ...] = ("",)
+    if clock or version or token or key is not None:
+        mark = "" if key is None else digest(append.bodies) + key
+        unusual = ("+", clock, version, stamp, token, nonce, mark)
+    keys = places.keys
+    return (
+        "EVALSHA",
+        APPEND.sha,
+        5 if key is None else 7,
+        *keys[:3],
+        *keys[5 : 7 if key is None else 9],
+        commit.op,
+        "" if commit.owner is None else f"={commit.owner}",
+        *unusual,
+        *append.bodies,
+    )
+
+
+def commit_command(
+    commit: Commit,
+    places: Places,
+    owners: tuple[str, str],
+    clock: str,
+    flags: str,
+    tail: list[Word],
+) -> Command:
+    """The whole command. `tail` is from `commit_tail`, `owners` are those whose index is given.
+
+    On a cluster these are when the script asked for entries of the index, and what it asked for.
+    """
+    owner = commit.owner
+    keys = places.keys
+    if "i" in flags:
+        namespace = commit.entity.namespace
+        a, b = (owner_index(namespace, name) for name in owners)
+        keys = (
+            *keys,
+            places.kinds,
+            places.ids,
+            places.statuses,
+            places.due,
+            a,
+            f"{a}:status",
+            b,
+            f"{b}:status",
+            places.sweep,
+        )
+    return (
+        "EVALSHA",
+        COMMIT.sha,
+        len(keys),
+        *keys,
+        commit.op,
+        clock,
+        flags,
+        "" if owner is None else f"={owner}",
+        "" if commit.retain is None else repr(commit.retain),
+        places.kind,
+        commit.entity.id,
+        *owners,
+        places.tag,
+        *tail,
+    )
+
+
+def commit_tail(commit: Commit) -> list[Word]:
+    """What to read, to check and to write."""
+    words: list[Word] = [len(commit.reading), *commit.reading, len(commit.checks)]
+    for check in in_order(commit.checks):
+        _add_check(words, check)
+    for write in commit.writes:
+        _add_write(words, write)
+    return words
+
+
+def in_order(checks: tuple[Check, ...]) -> list[Check]:
+    """Fences first, then who holds the lease, then all others as they were given."""
+    if len(checks) < 2:
+        return list(checks)
+    return sorted(checks, key=lambda check: _RANKS.get(type(check), 2))
+
+
+def likely_owners(commit: Commit) -> tuple[str, str]:
+    """Whose index this commit may have to change, as far as it says so itself."""
+    for write in commit.writes:
+        if type(write) is SetHead and write.owner is not None:
+            return commit.owner or "", write.owner
+        if type(write) is Restore:
+            return commit.owner or "", write.head.owner
+    return commit.owner or "", ""
+
+
+def commit_outcome(commit: Commit, reply: Any) -> CommitOutcome:
+    """The outcome that `commit.lua` has answered with."""
+    if type(reply) is bytes:
+        return applied_of(reply, commit.op)
+    kind = reply[0]
+    if kind == b"A":
+        first = applied_of(reply[1], commit.op)
+        return Applied(
+            first.version,
+            first.stamp,
+            first.at,
+            first.documents,
+            first.lease,
+            first.created,
+            values_of(reply[2]),
+        )
+    if kind == b"N":
+        return NotYours()
+    *_, exists, flat, values = reply
+    head, read = seen_head(flat, exists), values_of(values)
+    if kind == b"D":
+        return Duplicate(applied_of(reply[2], commit.op), reply[1] == 1, head, read)
+    if kind == b"K":
+        return KeyReused(reply[1].decode(), int(reply[2]), head, read)
+    if kind == b"C":
+        return Conflict(in_order(commit.checks)[reply[1] - 1], head, read)
+    if kind == b"H":
+        return Held(float(reply[1]), head, read)
+    assert kind == b"F", f"an answer that is not known: {reply!r}"
+    return Fenced(head, read)
+
+
+def _add_check(words: list[Word], check: Check) -> None:
+    match check:
+        case LogAt(version=version, stamp=stamp):
+            words += "v", version, _maybe(stamp)
+        case DocumentAt(name=name, version=version, stamp=stamp):
+            words += "d", name, version, _maybe(stamp)
+        case Absent():
+            words.append("a")
+        case StatusIn(statuses=statuses):
+            words += "s", len(statuses), *statuses
+        case Fence(token=token, nonce=nonce):
+            words += "f", token, nonce
+        case CommitsAt(commits=commits):
+            words += "c", commits
+        case NotDroppedSince(at=at):
+            words += "n", repr(at)
+        case Unheld():
+            words.append("u")
+
+
+def _add_write(words: list[Word], write: Write) -> None:
+    match write:
+        case Append(bodies=bodies, key=key):
+            words += "A", len(bodies), _maybe(key), "" if key is None else digest(bodies), *bodies
+        case Put(name=name, value=value):
+            words += "P", name, value
+        case Delete(name=name):
+            words += "D", name
+        case Trim(upto=upto):
+            words += "T", upto
+        case Replace(entries=entries):
+            words += "R", len(entries)
+            for seq, body in entries.items():
+                words += seq, _maybe(body)
+        case Acquire(nonce=nonce, ttl=ttl, holder=holder):
+            words += "Q", nonce, repr(ttl), holder
+        case Renew(token=token, nonce=nonce, ttl=ttl):
+            words += "N", token, nonce, repr(ttl)
+        case Release(token=token, nonce=nonce):
+            words += "L", "" if token is None else token, nonce
+        case SetHead():
+            words += (
+                "H",
+                _maybe(write.status),
+                _maybe(write.label),
+                _maybe(write.owner),
+                _number(write.due),
+                _number(write.due_in),
+                _number(write.retain),
+            )
+        case Drop():
+            words.append("X")
+        case Restore():
+            _add_restore(words, write)
+
+
+def _add_restore(words: list[Word], write: Restore) -> None:
+    """In the order that `commit_restore.lua` states."""
+    head, entries = write.head, write.entries
+    words += "S", "1" if write.continued else "", head.owner, head.status, head.label
+    words += _number(head.due), _number(head.retain), _number(head.expires)
+    words += repr(head.created), repr(head.updated), head.version, head.stamp
+    words += head.base, head.base_stamp, head.commits
+    words += _number(head.dropped or None), head.token or ""
+    words.append(len(write.documents))
+    for name, value in write.documents.items():
+        meta = f"{value.version} {value.updated!r} {value.log} {value.stamp}"
+        words += name, value.json, meta
+    words += entries[0].stamp if entries else "", len(entries)
+    for entry, following in zip_longest(entries, entries[1:]):
+        ends = following is None or following.stamp != entry.stamp
+        words += entry.seq, entry.body, _mark(entry) if ends or entry.key is not None else ""
+        words += entry.key or "", _remembered(entry)
+
+
+def _mark(entry: Entry) -> str:
+    if entry.key is None:
+        return f"{entry.at!r} - {entry.stamp}"
+    return f"{entry.at!r} {len(entry.stamp.encode())} {entry.stamp}{entry.key}"
+
+
+def _remembered(entry: Entry) -> str:
+    """What `:keys` has of the key, which an entry may have without its being known any more."""
+    if entry.key is None or entry.digest is None:
+        return ""
+    return f"{entry.seq} {entry.at!r} {hex_of(entry.digest)} {entry.stamp}"
+
+
+def _maybe(word: str | None) -> str:
+    """A word that may be missing: nothing and an empty one can be told apart."""
+    return "" if word is None else f"={word}"
+
+
+def _number(number: float | None) -> str:
+    return "" if number is None else repr(number)
+
+
+def digest(bodies: tuple[str, ...]) -> str:
+    """The number that every engine knows an append's bodies by, always in 16 characters."""
+    return hex_of(digest_of(bodies))
+
+
+def hex_of(number: int) -> str:
+    return f"{number & 0xFFFF_FFFF_FFFF_FFFF:016x}"

@@ -1,0 +1,74 @@
+"""The server's failures in words, with what became of the write."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from stateward.errors import StoreUnavailable
+
+Applied = Literal["no", "unknown"]
+
+# What an error reply begins with when the command, or the script, did not run at all.
+NOT_RUN = {
+    "NOSCRIPT": "the server has forgotten a script and did not take it again",
+    "LOADING": "the server is still loading its data into memory; it will answer when it is done",
+    "BUSY": "the server is busy with a script of somebody else",
+    "OOM": "the server is out of memory: it has reached its maxmemory. Give it more, or run "
+    "`stateward sweep` to remove what has expired",
+    "READONLY": "the server is a replica and takes no writes; a failover may be under way",
+    "MASTERDOWN": "the server is a replica that has lost its primary",
+    "CLUSTERDOWN": "the cluster is down: some of its slots are served by no node",
+    "TRYAGAIN": "the cluster is moving this slot; it will answer when that is done",
+    "MISCONF": "the server cannot save its data and therefore takes no writes; see its log",
+    "NOREPLICAS": "the server has fewer replicas than min-replicas-to-write and takes no writes",
+    "NOAUTH": "the server wants a password: redis://user:password@host",
+    "WRONGPASS": "the server refused the user name or the password",
+    "NOPERM": "the server's access rules (ACL) do not permit this user what Stateward needs",
+    "MOVED": "the server is part of a cluster: use redis+cluster://",
+    "ASK": "the server is part of a cluster: use redis+cluster://",
+    "CROSSSLOT": "the server is part of a cluster: use redis+cluster://",
+    "UNBLOCKED": "the server has become a replica meanwhile",
+}
+
+
+def code_of(error: Exception) -> str:
+    """The word an error reply begins with; inside a script older servers put it further in."""
+    message = str(error)
+    for code in NOT_RUN:
+        if message.startswith(code) or f"-{code} " in message:
+            return code
+    if "max number of clients" in message:
+        return "CLIENTS"
+    return message.partition(" ")[0]
+
+
+def refused(error: Exception, server: str) -> StoreUnavailable:
+    """An error reply. Most say that nothing was run; of others that is not known."""
+    code = code_of(error)
+    if code == "CLIENTS":
+        reason = "the server has too many clients; raise its maxclients or use fewer replicas"
+    elif code in NOT_RUN:
+        reason = NOT_RUN[code]
+    else:
+        return StoreUnavailable(f"{server}: the server failed: {error}", applied="unknown")
+    return StoreUnavailable(f"{server}: {reason} ({error})", applied="no")
+
+
+def unreachable(error: BaseException, server: str) -> StoreUnavailable:
+    """No connection: nothing was sent."""
+    reason = str(error) or "it took too long"
+    return StoreUnavailable(f"{server} cannot be reached: {reason}", applied="no")
+
+
+def lost(error: BaseException, server: str, applied: Applied = "unknown") -> StoreUnavailable:
+    """The connection broke, or no answer came in time: the request may have arrived."""
+    what = "did not answer in time" if isinstance(error, TimeoutError) else "ended the connection"
+    return StoreUnavailable(f"{server} {what} ({error})", applied=applied)
+
+
+def not_replicated(got: int, wanted: int, server: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"{server}: not replicated: {got} of {wanted} replicas have confirmed the write in time. "
+        "It is stored on the primary, but a failover now could lose it",
+        applied="unknown",
+    )

@@ -1,0 +1,101 @@
+"""Names of keys and members of the index: any id is data, none ever becomes syntax.
+
+The key space is described at the head of `lua/commit.lua`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+from zlib import crc32
+
+from stateward.ops import Entity
+
+ROOT = "stateward:"
+SHARDS = 16  # of the sweep index, so that no single slot of a cluster holds it all
+
+
+class Places(NamedTuple):
+    """Where one entity lives."""
+
+    tag: str
+    keys: tuple[str, ...]  # head, log, marks, docs, names, ops, ops2, keys, keys2
+    kinds: str
+    ids: str
+    statuses: str
+    due: str
+    sweep: str
+    kind: bytes  # the kind as members of an index begin with it
+
+
+@lru_cache(maxsize=4096)
+def places(entity: Entity) -> Places:
+    """All names that follow from an entity's address."""
+    tag = ":".join(map(_quoted, entity))
+    head = f"{ROOT}{{{tag}}}"
+    ids = kind_index(entity.namespace, entity.kind)
+    return Places(
+        tag,
+        (
+            head,
+            f"{head}:log",
+            f"{head}:marks",
+            f"{head}:docs",
+            f"{head}:names",
+            f"{head}:ops",
+            f"{head}:ops2",
+            f"{head}:keys",
+            f"{head}:keys2",
+        ),
+        kinds_index(entity.namespace),
+        ids,
+        f"{ids}:status",
+        f"{ids}:due",
+        sweep_index(crc32(tag.encode()) % SHARDS),
+        sortable(entity.kind),
+    )
+
+
+def entity_of(tag: str) -> Entity:
+    """The entity of a tag."""
+    namespace, kind, id = tag.split(":")
+    return Entity(unquote(namespace), unquote(kind), unquote(id))
+
+
+def kinds_index(namespace: str) -> str:
+    return f"{ROOT}kinds:{{{_quoted(namespace)}}}"
+
+
+def kind_index(namespace: str, kind: str) -> str:
+    return f"{ROOT}kind:{{{_quoted(namespace)}:{_quoted(kind)}}}"
+
+
+def owner_index(namespace: str, owner: str) -> str:
+    return f"{ROOT}owner:{{{_quoted(namespace)}:{_quoted(owner)}}}"
+
+
+def sweep_index(shard: int) -> str:
+    return f"{ROOT}sweep:{{{shard}}}"
+
+
+def sortable(word: str) -> bytes:
+    """The word as the beginning of a member, so that members sort by it and then by the rest.
+
+    NUL ends it; a NUL inside is followed by FF, which no text in UTF-8 contains.
+    """
+    return word.encode().replace(b"\x00", b"\x00\xff") + b"\x00"
+
+
+def split_member(member: bytes) -> tuple[str, bytes]:
+    """The first word of a member, and the rest."""
+    end = member.index(b"\x00")
+    if not member.startswith(b"\xff", end + 1):
+        return member[:end].decode(), member[end + 1 :]
+    while member[end + 1 : end + 2] == b"\xff":
+        end = member.index(b"\x00", end + 1)
+    return member[:end].replace(b"\x00\xff", b"\x00").decode(), member[end + 1 :]
+
+
+def _quoted(word: str) -> str:
+    return quote(word, safe="")

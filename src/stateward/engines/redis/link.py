@@ -1,0 +1,192 @@
+"""One connection of an event loop: a request goes out whole, its replies come back in order.
+
+The replies belong to the connection, not to whoever waits for them: a caller that is cancelled
+leaves nothing unread behind, because the connection goes on reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, cast
+
+import hiredis
+
+from stateward.engines.redis.commits import Command
+from stateward.engines.redis.failures import lost, refused, unreachable
+from stateward.engines.redis.server import Address, Server
+from stateward.engines.redis.wire import MORE, pack, parser
+from stateward.errors import StoreUnavailable
+
+
+class Link(asyncio.Protocol):
+    """Lent to one round trip at a time. One that broke is never used again."""
+
+    def __init__(self, server: Server, address: Address) -> None:
+        self.broken = False
+        self._server = server
+        self._address = address
+        self._parser = parser()
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._replies: list[Any] = []
+        self._expected = 0
+        self._sent: asyncio.Future[list[Any]] | None = None
+        self._answer: asyncio.Future[list[Any]] | None = None  # the same, until it is answered
+        self._unheard: asyncio.Future[list[Any]] | None = None  # its caller was just cancelled
+        self._deadline = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed: asyncio.Future[None] | None = None
+
+    async def connect(self) -> None:
+        """Connect and say who we are."""
+        server = self._server
+        login = await server.world.offload(server.login) if server.login is not None else None
+        try:
+            async with asyncio.timeout(server.connecting):
+                await self._dial()
+                replies = await self.send(server.greeting(login))
+        except (OSError, TimeoutError, StoreUnavailable) as error:
+            self.drop()
+            raise unreachable(error, str(self._address)) from error
+        except BaseException:
+            self.drop()
+            raise
+        for reply in replies:
+            if isinstance(reply, hiredis.ReplyError):
+                self.drop()
+                raise refused(reply, str(self._address)) from reply
+
+    async def _dial(self) -> None:
+        host, port = self._address
+        if port:
+            await self._loop.create_connection(lambda: self, host, port, ssl=self._server.tls)
+        else:
+            await self._loop.create_unix_connection(lambda: self, host)
+
+    def is_stale(self) -> bool:
+        """The event loop says at once when a connection ends."""
+        return self.broken
+
+    def send(self, commands: Sequence[Command]) -> asyncio.Future[list[Any]]:
+        """Hand commands over; the future gets their replies, error replies among them."""
+        return self.hand_over(pack(commands), len(commands))
+
+    def hand_over(self, packed: bytes, replies: int) -> asyncio.Future[list[Any]]:
+        """Send a request that will get so many replies.
+
+        Whoever waits for the future may be cancelled, and the future with it: see `taken_over`.
+        """
+        assert self._answer is None, "one round trip at a time"
+        answer = self._sent = self._loop.create_future()
+        if self.broken or self._transport is None:
+            answer.set_exception(lost(ConnectionError("it is closed"), str(self._address), "no"))
+            return answer
+        self._answer = answer
+        self._expected = replies
+        self._replies = []
+        self._deadline = self._loop.time() + self._server.timeout
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._deadline, self._look_at_the_time)
+        self._transport.write(packed)
+        return answer
+
+    def taken_over(self, answer: asyncio.Future[list[Any]]) -> asyncio.Future[list[Any]]:
+        """The replies, or the failure, that a caller who was cancelled will not hear of."""
+        if not answer.cancelled():
+            return answer
+        if self._answer is answer:  # still to come
+            self._answer = self._sent = self._loop.create_future()
+            return self._answer
+        assert self._unheard is not None, "the future was answered by this link"
+        return self._unheard
+
+    async def answer(self) -> list[Any]:
+        """The replies to what was sent; an error reply is one of them."""
+        assert self._sent is not None, "send() comes first"
+        return await asyncio.shield(self._sent)
+
+    async def trip(self, commands: Sequence[Command]) -> list[Any]:
+        """Send, and wait for the replies."""
+        self.send(commands)
+        return await self.answer()
+
+    def _look_at_the_time(self) -> None:
+        """One timer serves many round trips: it is only moved when it goes off."""
+        self._timer = None
+        if self._answer is None:
+            return
+        if self._loop.time() >= self._deadline:
+            self._fail(TimeoutError(f"no answer within {self._server.timeout:g} s"))
+        else:
+            self._timer = self._loop.call_at(self._deadline, self._look_at_the_time)
+
+    # --- called by the event loop ---------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not derived from it
+        self._closed = self._loop.create_future()
+
+    def data_received(self, data: bytes) -> None:
+        gets = self._parser.gets
+        try:
+            self._parser.feed(data)
+            while (reply := gets()) is not MORE:
+                self._replies.append(reply)
+        except hiredis.HiredisError as error:
+            self._fail(error)
+            return
+        if len(self._replies) < self._expected:
+            return
+        answer, self._answer = self._answer, None
+        if answer is None or len(self._replies) > self._expected:
+            self.drop()  # it said something that nobody asked for
+        if answer is not None:
+            self._heard_by(answer).set_result(self._replies[: self._expected])
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._fail(error or ConnectionError("end of the connection"))
+        if self._closed is not None and not self._closed.done() and not self._loop.is_closed():
+            self._closed.set_result(None)
+
+    def _fail(self, error: BaseException) -> None:
+        answer, self._answer = self._answer, None
+        self.drop()
+        if answer is not None:
+            failure = lost(error, str(self._address))
+            failure.__cause__ = error
+            heard_by = self._heard_by(answer)
+            heard_by.set_exception(failure)
+            if heard_by is not answer:
+                heard_by.exception()  # perhaps nobody takes it over
+
+    def _heard_by(self, answer: asyncio.Future[list[Any]]) -> asyncio.Future[list[Any]]:
+        """The future itself, or another one if its caller was cancelled a moment ago."""
+        if not answer.done():
+            return answer
+        self._unheard = self._loop.create_future()
+        return self._unheard
+
+    # --- ending ---------------------------------------------------------------------
+
+    def drop(self) -> None:
+        """End it at once."""
+        self.broken = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._transport is None:
+            return
+        try:
+            self._transport.abort()
+        except RuntimeError:  # its event loop was closed before the store was: nobody else will
+            finish = getattr(self._transport, "_call_connection_lost", None)
+            if finish is not None:
+                self._transport = None
+                finish(None)
+
+    async def close(self) -> None:
+        """End it, and wait until it has ended."""
+        self.drop()
+        if self._closed is not None and not self._loop.is_closed():
+            await self._closed

@@ -1,0 +1,104 @@
+-- One commit on one entity: all of its writes, or none, decided by the server's own clock.
+--
+-- THE KEY SPACE. <tag> is <namespace>:<kind>:<id>, each percent-encoded, so that the three parts
+-- and nothing else make the hash tag and all keys of an entity live in one slot. Times are
+-- seconds since the epoch with six decimals; bodies and values are JSON text, byte for byte.
+--
+--   1 stateward:{<tag>}         hash  the head: owner, status, label, due, retain, expires, created,
+--                                     updated, version, stamp, base, base_stamp, holes, commits, life,
+--                                     dropped, token, nonce, holder, granted, until; a missing or
+--                                     empty field is the default. expires: '' never, '0' dropped (what
+--                                     remains is a tombstone). Also ops_from and ops_at (where :ops
+--                                     began), keys_from and keys_at (where :keys began), sweep (its
+--                                     score in the sweep index) and net (when the server itself would
+--                                     remove the keys: the safety net, never before expires + grace),
+--                                     and easy (until when append.lua need not look at these two);
+--                                     on a cluster due_at, if the index has another time than due
+--   2 stateward:{<tag>}:log     list  one body an entry, from number base + 1 on; '' was removed
+--   3 stateward:{<tag>}:marks   list  one mark an entry: '' within an append, and on its last entry
+--                                     "<at> - <op>" or, with a key, "<at> <length of op> <op><key>"
+--   4 stateward:{<tag>}:docs    hash  =<name>: the value; @<name>: "<version> <updated> <log> <stamp>"
+--   5 stateward:{<tag>}:names   zset  the documents' names, all with score 0: sorted by bytes
+--   6 stateward:{<tag>}:ops     hash  <op>: its outcome; FF: filling, see commit_index.lua. As many are in
+--   7 stateward:{<tag>}:ops2    hash  which is what :ops was before it was last put aside
+--   8 stateward:{<tag>}:keys    hash  <key>: "<version> <at> <digest of the bodies> <op>"
+--   9 stateward:{<tag>}:keys2   hash  what :keys was before it was last put aside
+--
+-- The index lives in other slots. On one server this script keeps it, and the keys are given. On a
+-- cluster they are not: this script refuses (I) until the caller has written the entries that the
+-- index will need, and readers verify the heads. An entry that was written is not removed by anybody
+-- for LINGER seconds, and only counts as written for half of that by this server's clock, so that
+-- none is removed between its writing and the commit. See index.lua.
+-- <word+> is the word with each NUL as NUL FF, then NUL: members sort by it, then by what follows.
+--
+--  10 stateward:kinds:{<namespace>}                  zset  <kind+>
+--  11 stateward:kind:{<namespace>:<kind>}            zset  <id>, score 0
+--  12 stateward:kind:{<namespace>:<kind>}:status     zset  <status+><id>, score 0
+--  13 stateward:kind:{<namespace>:<kind>}:due        zset  <id+><due>, score due
+--  14 stateward:owner:{<namespace>:<owner>}          zset  <kind+><id>, score 0      of the owner A
+--  15 stateward:owner:{<namespace>:<owner>}:status   zset  <kind+><status+><id>      of the owner A
+--  16, 17                                            as 14 and 15, of the owner B
+--  18 stateward:sweep:{<n>}                          zset  <tag>, score: when it may be swept
+--
+-- ARGV: op · clock ('' for the server's own) · flags · '' or =<owner> · retain or '' · <kind+> ·
+-- id · owner A · owner B · tag · documents to read, their count first · checks, their count first
+-- (fences come first, then u) · writes. Flags: i the index keys are given · n a safety net is wanted ·
+-- r replicas are waited for. Without i, in the places of the owners: when this script asked for
+-- entries, and what it asked for, if they have been written.
+--
+-- ANSWERS: "<version> <at> <created>[ <stamp>]" or a JSON array (see `outcome` below): applied ·
+-- A applied, with values · D duplicate · K key reused · C conflict · H held · F fenced · N not
+-- yours · O these owners' index keys are needed too, nothing was written · I these entries of the
+-- index are needed: when, what for, which (k kind · s its status · o owner · p their status · d due ·
+-- w sweep), owner, status, due, sweep; nothing was written.
+
+local call = redis.call
+local GRACE, OPS_KEPT, OPS_SECONDS, OPS_MOST = 86400, 64, 600, 1024
+local KEY_SECONDS, KEYS_KEPT = 604800, 100000
+local LINGER = 120
+local SPAN = 1000 -- arguments that unpack() surely takes
+
+local head, log, marks, docs, names = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local op, flags = ARGV[1], ARGV[3]
+
+local at, now, micros
+if ARGV[2] == '' then
+  local time = call('TIME')
+  at = time[1] .. '.' .. string.sub('000000' .. time[2], -6)
+  now, micros = tonumber(at), time[1] * 1000000 + time[2]
+else
+  at = ARGV[2]
+  now = tonumber(at)
+  micros = math.floor(now * 1000000)
+end
+
+local function text(seconds) return string.format('%.6f', seconds) end
+local function whole(number) return string.format('%.0f', number) end
+
+local h = call('HMGET', head, 'expires', 'owner', 'status', 'label', 'due', 'retain', 'created',
+  'version', 'stamp', 'base', 'base_stamp', 'holes', 'commits', 'life', 'dropped', 'token', 'nonce',
+  'holder', 'granted', 'until', 'ops_from', 'ops_at', 'keys_from', 'keys_at', 'sweep', 'net',
+  'due_at')
+local expires, owner, status, label = h[1] or '', h[2] or '', h[3] or '', h[4] or ''
+local due, retain, created = h[5] or '', h[6] or '', h[7]
+local version, stamp = tonumber(h[8] or 0), h[9] or ''
+local base, base_stamp, holes = tonumber(h[10] or 0), h[11] or '', tonumber(h[12] or 0)
+local commits, life, dropped = tonumber(h[13] or 0), tonumber(h[14] or 0), h[15] or ''
+local token, nonce, holder = h[16] or '', h[17] or '', h[18] or ''
+local granted, held_until = h[19] or '', h[20] or ''
+local ops_from, ops_at = tonumber(h[21] or 0), tonumber(h[22] or 0)
+local keys_from, keys_at = tonumber(h[23] or 0), h[24] or ''
+local sweep, net, due_at = h[25] or '', h[26] or '', h[27] or ''
+
+local exists = created and (expires == '' or now < tonumber(expires))
+local indexed = created and {owner = owner, status = status, due = due} -- also when it has expired
+local next_life = h[14] and life + 1 or 0
+if not exists then -- what a new life begins with
+  expires, owner, status, label, due, retain, stamp, base_stamp = '', '', '', '', '', '', '', ''
+  version, base, holes, due_at = 0, 0, 0, ''
+  nonce, holder, granted, held_until = '', '', '', ''
+  keys_from, keys_at = 0, ''
+end
+
+-- It goes on in commit_refusals.lua, commit_index.lua, commit_restore.lua and commit_writes.lua: the
+-- five make one script.

@@ -1,0 +1,173 @@
+"""From what the server answers to what the contract promises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from stateward.ops import Applied, Entry, Head, Lease, Value
+
+_decode_parts = msgspec.json.Decoder(list[str]).decode
+
+
+def head_of(flat: Sequence[bytes], now: float) -> tuple[Head, bool]:
+    """The head of a flat list of fields and values as `HGETALL` gives it, and if it exists."""
+    return head_from(fields_in(flat), now)
+
+
+def fields_in(flat: Sequence[bytes]) -> dict[bytes, bytes]:
+    """What `HGETALL` answers, by field."""
+    parts = iter(flat)
+    return dict(zip(parts, parts, strict=True))
+
+
+def head_from(fields: dict[bytes, bytes], now: float) -> tuple[Head, bool]:
+    """The same from its fields."""
+    get = fields.get
+    expires = get(b"expires")
+    if b"created" not in fields or (expires and float(expires) <= now):
+        return gone_head(fields), False
+    version = int(get(b"version", b"0"))
+    base = int(get(b"base", b"0") or 0)
+    nonce = get(b"nonce")
+    due, retain = get(b"due"), get(b"retain")
+    head = Head(
+        True,
+        get(b"owner", b"").decode(),
+        get(b"status", b"").decode(),
+        get(b"label", b"").decode(),
+        float(due) if due else None,
+        float(retain) if retain else None,
+        float(expires) if expires else None,
+        float(fields[b"created"]),
+        float(fields[b"updated"]),
+        version,
+        get(b"stamp", b"").decode(),
+        base,
+        version - base - int(get(b"holes", b"0") or 0),
+        int(fields[b"commits"]),
+        int(fields[b"life"]),
+        float(get(b"dropped") or 0),
+        _lease(fields) if nonce else None,
+    )
+    return head, True
+
+
+def gone_head(fields: dict[bytes, bytes]) -> Head:
+    """What is said of an entity that does not exist."""
+    return Head(
+        commits=int(fields.get(b"commits", b"0")),
+        life=int(fields.get(b"life", b"0")),
+        dropped=float(fields.get(b"dropped") or 0),
+    )
+
+
+def _lease(fields: dict[bytes, bytes]) -> Lease:
+    """The lease as others may see it: whoever knew the nonce could pass for the holder."""
+    return Lease(
+        int(fields[b"token"]),
+        "",
+        fields.get(b"holder", b"").decode(),
+        float(fields[b"granted"]),
+        float(fields[b"until"]),
+    )
+
+
+def seen_head(flat: Sequence[bytes], exists: int) -> Head:
+    """The head that a script has shown; it has already decided if the entity exists."""
+    if exists:
+        return head_of(flat, -1.0)[0]
+    return gone_head(fields_in(flat))
+
+
+def applied_of(record: bytes, op: str) -> Applied:
+    """An outcome as it is remembered; see `outcome` in `commit.lua`."""
+    if record.startswith(b"["):
+        return _applied_with_parts(_decode_parts(record))
+    version, at, created, *stamp = record.split(b" ", 3)
+    return Applied(
+        int(version), stamp[0].decode() if stamp else op, float(at), created=created == b"1"
+    )
+
+
+def _applied_with_parts(parts: list[str]) -> Applied:
+    version, at, created, stamp, token, nonce, holder, granted, until, *documents = parts
+    lease = Lease(int(token), nonce, holder, float(granted), float(until)) if token else None
+    return Applied(
+        int(version),
+        stamp,
+        float(at),
+        {documents[i]: int(documents[i + 1]) for i in range(0, len(documents), 2)},
+        lease,
+        created == "1",
+    )
+
+
+def value_of(json: bytes, meta: bytes) -> Value:
+    version, updated, log, stamp = meta.split(b" ", 3)
+    return Value(json.decode(), int(version), stamp.decode(), float(updated), int(log))
+
+
+def values_of(flat: Sequence[bytes]) -> dict[str, Value]:
+    """Documents from name, value and meta in turn."""
+    return {flat[i].decode(): value_of(flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3)}
+
+
+def named_values(names: Sequence[str], flat: Sequence[bytes | None]) -> dict[str, Value]:
+    """Documents from the answer of `HMGET =name @name …`; those that are missing are left out."""
+    found: dict[str, Value] = {}
+    for index, name in enumerate(names):
+        json, meta = flat[2 * index : 2 * index + 2]
+        if json is not None and meta is not None:
+            found[name] = value_of(json, meta)
+    return found
+
+
+def all_values(flat: Sequence[bytes]) -> dict[str, Value]:
+    """Documents from the answer of `HGETALL`, by name."""
+    fields = fields_in(flat)
+    names = sorted(field[1:] for field in fields if field.startswith(b"="))
+    return {name.decode(): value_of(fields[b"=" + name], fields[b"@" + name]) for name in names}
+
+
+def head_for_backup(head: Head, flat: Sequence[bytes]) -> Head:
+    """With what nobody else needs to know."""
+    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+    stamp, token = fields.get(b"base_stamp", b"").decode(), int(fields.get(b"token") or 0)
+    return msgspec.structs.replace(head, base_stamp=stamp, token=token)
+
+
+def entries_of(
+    numbers: Sequence[int],
+    bodies: Sequence[bytes],
+    marks: Sequence[bytes],
+    digests: Sequence[bytes] | None = None,
+) -> tuple[Entry, ...]:
+    """Entries with their details, from what `fetch.lua` answers."""
+    parts = zip(numbers, bodies, marks, strict=True)
+    entries = tuple(_entry(number, body, mark) for number, body, mark in parts)
+    if digests is None:
+        return entries
+    return tuple(
+        msgspec.structs.replace(entry, digest=_signed(digest)) if digest else entry
+        for entry, digest in zip(entries, digests, strict=True)
+    )
+
+
+def _signed(digest: bytes) -> int:
+    return int.from_bytes(bytes.fromhex(digest.decode()), "big", signed=True)
+
+
+def _entry(number: int, body: bytes, mark: bytes) -> Entry:
+    at, size, rest = mark[1:].split(b" ", 2)
+    if size == b"-":
+        return Entry(number, float(at), body.decode(), rest.decode())
+    stamp, key = rest[: int(size)].decode(), rest[int(size) :].decode()
+    return Entry(number, float(at), body.decode(), stamp, key if mark.startswith(b"1") else None)
+
+
+def time_of(reply: Sequence[Any]) -> float:
+    """The answer of `TIME`."""
+    return int(reply[0]) + int(reply[1]) * 1e-6

@@ -1,0 +1,150 @@
+"""Which servers a URL means, and how they are to be spoken to. No I/O here."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from stateward.engines.redis.commits import Command
+from stateward.errors import InvalidInput
+from stateward.registry import EngineURL
+from stateward.world import World
+
+OPTIONS = ("wait_replicas", "timeout", "ca", "cert", "key")
+PORT, SENTINEL_PORT = 6379, 26379
+Login = tuple[str | None, str] | None  # user (None: the URL's) and password; None: the URL's
+CONNECTING = 3.0  # seconds that making a connection may take at most
+
+
+class Address(NamedTuple):
+    """Where a server listens: a host and a port; or the path of a socket, and port 0."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"redis://{self.host}:{self.port}" if self.port else f"unix://{self.host}"
+
+
+class Server(NamedTuple):
+    """A URL, taken apart."""
+
+    addresses: tuple[Address, ...]  # of one server; or of some of a cluster's, or of sentinels
+    username: str | None = None
+    password: str | None = None
+    tls: ssl.SSLContext | None = None
+    timeout: float = 5.0  # seconds for one round trip
+    wait_replicas: int = 0
+    cluster: bool = False
+    service: str = ""  # the name that sentinels know the primary by
+    login: Callable[[], Login] | None = None  # asked at each new connection; may take its time
+    world: World = World()
+
+    @property
+    def connecting(self) -> float:
+        return min(self.timeout, CONNECTING)
+
+    def without_login(self) -> Server:
+        """For servers that want none: sentinels."""
+        return self._replace(username=None, password=None, login=None)
+
+    def greeting(self, login: Login) -> list[Command]:
+        """What a new connection says first: who we are, and whether the server is there for us."""
+        user, password = login or (None, self.password)
+        user = user or self.username
+        if password is None:
+            return [("PING",)]
+        said = ("AUTH", password) if user is None else ("AUTH", user, password)
+        return [said, ("PING",)]
+
+
+def parse_server(url: EngineURL, world: World) -> Server:
+    """redis://, rediss://, unix://, redis+cluster:// and redis+sentinel://"""
+    several = url.scheme in ("redis+cluster", "redis+sentinel")
+    url.only(*OPTIONS, *(("tls",) if several else ()))
+    try:
+        parts = urlsplit(url.text)
+    except ValueError as error:
+        raise InvalidInput(f"{url.safe!r} is not a usable URL: {error}") from error
+    login, _, hosts = parts.netloc.rpartition("@")
+    username, _, password = login.partition(":")
+    return Server(
+        _addresses(url, hosts, unquote(parts.path)),
+        unquote(username) or None,
+        unquote(password) or None,
+        _tls(url),
+        _number(url, "timeout", 5.0),
+        int(_number(url, "wait_replicas", 0.0)),
+        url.scheme == "redis+cluster",
+        _service(url, parts.path),
+        None if url.credentials is None else url.login,
+        world,
+    )
+
+
+def _addresses(url: EngineURL, hosts: str, path: str) -> tuple[Address, ...]:
+    if url.scheme == "unix":
+        if not path:
+            raise InvalidInput(f"{url.safe!r} names no socket: use unix:///run/redis.sock")
+        return (Address(path, 0),)
+    if url.scheme != "redis+sentinel" and path not in ("", "/", "/0"):
+        raise InvalidInput(
+            f"{url.safe!r}: only database 0 can be used; keep applications apart with "
+            "namespaces, which also work on clusters and managed servers"
+        )
+    names = hosts.split(",")
+    if len(names) > 1 and url.scheme in ("redis", "rediss"):
+        raise InvalidInput(f"{url.safe!r} names several servers: use redis+cluster://")
+    return tuple(_address(url, name) for name in names)
+
+
+def _address(url: EngineURL, name: str) -> Address:
+    host, colon, port = name.rpartition(":")
+    if not colon or name.endswith("]"):
+        host, port = name, ""
+    default = SENTINEL_PORT if url.scheme == "redis+sentinel" else PORT
+    if port and not (port.isdigit() and 0 < int(port) < 65_536):
+        raise InvalidInput(f"{url.safe!r} is not a usable URL: {port!r} is no port")
+    return Address(host.strip("[]") or "localhost", int(port) if port else default)
+
+
+def _service(url: EngineURL, path: str) -> str:
+    if url.scheme != "redis+sentinel":
+        return ""
+    service = unquote(path.strip("/"))
+    if not service:
+        raise InvalidInput(
+            f"{url.safe!r} does not say which primary: add the name that the sentinels know it by, "
+            "e.g. redis+sentinel://host:26379/mymaster"
+        )
+    return service
+
+
+def _tls(url: EngineURL) -> ssl.SSLContext | None:
+    given = {name: url.options[name] for name in ("ca", "cert", "key") if name in url.options}
+    if url.scheme != "rediss" and url.option("tls", ("on", "off"), "off") == "off":
+        for name in given:
+            raise InvalidInput(f"the URL option {name!r} needs TLS: use rediss://, or tls=on")
+        return None
+    try:
+        context = ssl.create_default_context(cafile=given.get("ca"))
+        if "cert" in given:
+            context.load_cert_chain(given["cert"], given.get("key"))
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(f"the certificates for {url.safe!r} cannot be used: {error}") from error
+    return context
+
+
+def _number(url: EngineURL, name: str, default: float) -> float:
+    text = url.options.get(name)
+    if text is None:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e6 or (name == "timeout" and value == 0):
+        raise InvalidInput(f"{name}={text!r} in the URL is not a number that makes sense")
+    return value

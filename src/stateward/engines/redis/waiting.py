@@ -1,0 +1,164 @@
+"""Being woken when a log changes: the server's messages are hints, the logs themselves decide."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from stateward.engines.redis.keys import places
+from stateward.engines.redis.link import Link
+from stateward.engines.redis.server import Address, Server
+from stateward.engines.redis.wire import MORE, pack
+from stateward.errors import StoreUnavailable
+from stateward.ops import Entity
+
+LISTENING = 1.0  # seconds between two looks while messages come: one may have been lost
+POLLING = 0.05  # seconds between two looks while none can come
+IDLE_CHANNELS = 512  # channels that nobody waits for, before they are given up
+
+Moved = Callable[[Mapping[Entity, int]], Awaitable[bool]]
+
+
+class Watch:
+    """One connection that listens, for all who wait in this event loop."""
+
+    def __init__(
+        self,
+        server: Server,
+        address: Callable[[], Awaitable[Address]],
+        has_moved: Moved,
+    ) -> None:
+        self._server = server
+        self._address = address
+        self._has_moved = has_moved
+        self._world = server.world
+        self._ear: Ear | None = None
+        self._connecting: asyncio.Task[Ear] | None = None
+        self._waiting: dict[bytes, set[asyncio.Event]] = {}
+
+    async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
+        """Until a log has left its cursor, or the time is up."""
+        end = self._world.monotonic() + timeout
+        channels = [places(entity).keys[0].encode() for entity in cursors]
+        woken = asyncio.Event()
+        for channel in channels:
+            self._waiting.setdefault(channel, set()).add(woken)
+        try:
+            while True:
+                woken.clear()
+                listening = await self._listen(channels)
+                if await self._has_moved(cursors):
+                    return
+                left = end - self._world.monotonic()
+                if left <= 0:
+                    return
+                await _either(woken, min(LISTENING if listening else POLLING, left))
+        finally:
+            for channel in channels:
+                self._waiting[channel].discard(woken)
+                if not self._waiting[channel]:
+                    del self._waiting[channel]
+
+    async def _listen(self, channels: Sequence[bytes]) -> bool:
+        """Whether messages of these channels will be heard from now on."""
+        ear = self._ear
+        try:
+            if ear is None or ear.broken:
+                ear = await self._connected()
+            if len(ear.channels) > IDLE_CHANNELS + len(self._waiting):
+                ear.forget([c for c in ear.channels if c not in self._waiting])
+            await ear.listen_to(channels)
+        except (StoreUnavailable, TimeoutError):
+            return False
+        return True
+
+    async def _connected(self) -> Ear:
+        """All who wait share one attempt, and none of them owns it."""
+        if self._connecting is None:
+            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+        return await asyncio.shield(self._connecting)
+
+    async def _connect(self) -> Ear:
+        try:
+            ear = Ear(self._server, await self._address(), self._wake)
+            await ear.connect()
+            self._ear = ear
+            return ear
+        finally:
+            self._connecting = None
+
+    def _wake(self, channel: bytes | None) -> None:
+        """Those who wait for this channel; None: everybody, because messages may be lost."""
+        for name in [channel] if channel is not None else list(self._waiting):
+            for woken in self._waiting.get(name, ()):
+                woken.set()
+
+    async def close(self) -> None:
+        connecting, self._connecting = self._connecting, None
+        if connecting is not None and connecting.get_loop() is asyncio.get_running_loop():
+            await asyncio.wait([connecting])
+        ear, self._ear = self._ear, None
+        if ear is not None:
+            await ear.close()
+
+
+class Ear(Link):
+    """A connection on which the server speaks when it likes."""
+
+    def __init__(
+        self, server: Server, address: Address, heard: Callable[[bytes | None], None]
+    ) -> None:
+        super().__init__(server, address)
+        self.channels: dict[bytes, asyncio.Future[None]] = {}
+        self._heard = heard
+
+    async def listen_to(self, channels: Sequence[bytes]) -> None:
+        """Returns when the server has confirmed each of them."""
+        new = [channel for channel in channels if channel not in self.channels]
+        if new:
+            assert self._transport is not None
+            for channel in new:
+                self.channels[channel] = self._loop.create_future()
+            self._transport.write(pack([(b"SUBSCRIBE", *new)]))
+        async with asyncio.timeout(self._server.timeout):
+            for channel in channels:
+                await asyncio.shield(self.channels[channel])
+
+    def forget(self, channels: Sequence[bytes]) -> None:
+        assert self._transport is not None
+        for channel in channels:
+            del self.channels[channel]
+        self._transport.write(pack([(b"UNSUBSCRIBE", *channels)]))
+
+    def data_received(self, data: bytes) -> None:
+        if self._answer is not None:  # still saying who we are
+            super().data_received(data)
+            return
+        self._parser.feed(data)
+        while (reply := self._parser.gets()) is not MORE:
+            if type(reply) is not list:  # e.g. the access rules forbid to listen
+                self._fail(ConnectionError(str(reply)))
+                return
+            kind, channel = reply[0], reply[1]
+            if kind == b"message":
+                self._heard(channel)
+            elif kind == b"subscribe" and channel in self.channels:
+                confirmed = self.channels[channel]
+                if not confirmed.done():
+                    confirmed.set_result(None)
+
+    def _fail(self, error: BaseException) -> None:
+        super()._fail(error)
+        for confirmed in self.channels.values():
+            if not confirmed.done():
+                confirmed.set_exception(StoreUnavailable(f"nothing can be heard: {error}"))
+                confirmed.exception()  # perhaps nobody waits for it any more
+        self._heard(None)
+
+
+async def _either(woken: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await woken.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,128 @@
+"""The blocking twin of `waiting.py`: each thread that waits listens on a connection of its own."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+import hiredis
+
+from stateward.engines.redis.keys import places
+from stateward.engines.redis.link_sync import Link
+from stateward.engines.redis.server import Address, Server
+from stateward.engines.redis.wire import MORE, pack
+from stateward.errors import StoreUnavailable
+from stateward.ops import Entity
+
+LISTENING = 1.0  # seconds between two looks while messages come: one may have been lost
+POLLING = 0.05  # seconds between two looks while none can come
+
+Moved = Callable[[Mapping[Entity, int]], bool]
+
+
+class Watch:
+    """Connections that listen; those that nobody uses are kept."""
+
+    def __init__(self, server: Server, address: Callable[[], Address], has_moved: Moved) -> None:
+        self._server = server
+        self._address = address
+        self._has_moved = has_moved
+        self._world = server.world
+        self._idle: deque[Ear] = deque()  # append and pop are atomic
+
+    def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
+        """Until a log has left its cursor, or the time is up."""
+        end = self._world.monotonic() + timeout
+        channels = [places(entity).keys[0].encode() for entity in cursors]
+        ear: Ear | None = None
+        try:
+            while True:
+                ear = ear or self._listen(channels)
+                if self._has_moved(cursors):
+                    return
+                left = end - self._world.monotonic()
+                if left <= 0:
+                    return
+                if ear is None:
+                    self._world.block(min(POLLING, left))
+                else:
+                    ear.hear(min(LISTENING, left))
+                    ear = None if ear.broken else ear
+        finally:
+            if ear is not None:
+                ear.hush(channels)
+                if not ear.broken:
+                    self._idle.append(ear)
+
+    def _listen(self, channels: Sequence[bytes]) -> Ear | None:
+        """An ear that hears these channels; None if that cannot be had."""
+        try:
+            while self._idle:
+                try:
+                    ear = self._idle.pop()
+                except IndexError:
+                    break  # another thread was faster
+                if not ear.is_stale():
+                    ear.listen_to(channels)
+                    return ear
+                ear.drop()
+            ear = Ear(self._server, self._address())
+            ear.listen_to(channels)
+        except StoreUnavailable:
+            return None
+        return ear
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().drop()
+
+
+class Ear(Link):
+    """A connection on which the server speaks when it likes."""
+
+    def is_stale(self) -> bool:
+        return self._socket is not None and super().is_stale()
+
+    def listen_to(self, channels: Sequence[bytes]) -> None:
+        """Returns when the server has confirmed each of them."""
+        if self._socket is None:
+            self.connect()
+        self._change(b"SUBSCRIBE", channels)
+
+    def hush(self, channels: Sequence[bytes]) -> None:
+        """As before `listen_to`, or broken."""
+        try:
+            self._change(b"UNSUBSCRIBE", channels)
+        except StoreUnavailable:
+            self.drop()
+
+    def hear(self, seconds: float) -> None:
+        """Until the server says anything, or the time is up."""
+        assert self._socket is not None
+        try:
+            self._socket.settimeout(max(seconds, 0.001))
+            while self._parser.gets() is MORE:
+                data = self._socket.recv(65_536)
+                if not data:
+                    self.drop()
+                    return
+                self._parser.feed(data)
+        except TimeoutError:
+            return
+        except (OSError, hiredis.HiredisError):
+            self.drop()
+
+    def _change(self, word: bytes, channels: Sequence[bytes]) -> None:
+        assert self._socket is not None
+        try:
+            self._socket.settimeout(self._server.timeout)
+            self._socket.sendall(pack([(word, *channels)]))
+            confirmed = 0
+            while confirmed < len(channels):
+                reply = self._read()
+                if type(reply) is not list:  # e.g. the access rules forbid to listen
+                    raise ConnectionError(str(reply))
+                confirmed += reply[0] == word.lower()
+        except (OSError, hiredis.HiredisError) as error:
+            self.drop()
+            raise StoreUnavailable(f"nothing can be heard: {error}") from error

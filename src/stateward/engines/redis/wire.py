@@ -1,0 +1,21 @@
+"""The protocol, in both directions: hiredis does it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import hiredis
+
+from stateward.engines.redis.commits import Command
+
+MORE = object()  # what the parser answers when a reply is not complete
+
+
+def parser() -> hiredis.Reader:
+    """For the replies of one connection."""
+    return hiredis.Reader(notEnoughData=MORE)
+
+
+def pack(commands: Sequence[Command]) -> bytes:
+    """The request for several commands, to be sent at once."""
+    return b"".join([hiredis.pack_command(command) for command in commands])  # type: ignore[arg-type]

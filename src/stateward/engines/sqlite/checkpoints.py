@@ -1,0 +1,66 @@
+"""Copying the write-ahead log into the file, beside the writer instead of in its way."""
+
+from __future__ import annotations
+
+import threading
+
+import apsw
+
+from stateward.engines.sqlite.file import File, checkpoint
+from stateward.errors import StatewardError
+
+PAGES = 1_000  # new WAL pages after which it is worth it
+
+
+class Checkpoints:
+    """A thread with a connection of its own, started when there is first something to copy."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._due = threading.Event()
+        self._stop = False
+        self._copied = 0
+        self._end_is_left = False
+        self._thread: threading.Thread | None = None
+
+    def consider(self, wal_pages: int) -> None:
+        """Called after each write with the size of the WAL."""
+        if wal_pages < self._copied:
+            self._copied = 0  # the WAL was begun anew
+        if wal_pages - self._copied < PAGES:
+            return
+        self._copied = wal_pages
+        if self._thread is None:
+            name = "stateward-sqlite-checkpoint"
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._thread.start()
+        self._due.set()
+
+    def end_is_due(self) -> bool:
+        """Whether all is copied but what was written meanwhile.
+
+        Only the writer can copy that without more coming in; and unless all of it is copied
+        the WAL is never begun anew, but grows. An fsync of a growing file takes twice as long.
+        """
+        due, self._end_is_left = self._end_is_left, False
+        return due
+
+    def close(self) -> None:
+        """Stop, and wait for the thread."""
+        if self._thread is not None:
+            self._stop = True
+            self._due.set()
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        connection: apsw.Connection | None = None
+        while self._due.wait() and not self._stop:
+            self._due.clear()
+            try:
+                connection = connection or self._file.connect(busy=0)
+            except StatewardError:
+                continue  # the writer meets the same disk, and tells a caller
+            self._end_is_left = checkpoint(connection)
+        if connection is not None:
+            connection.close(True)

@@ -1,0 +1,252 @@
+"""SQLite for an event loop: small reads inline, writes on one thread with group commit.
+
+A read of a page of entries takes tens of microseconds; handing it to a thread would cost
+several times that. A write waits for the disk, so it goes to the writer thread: the round
+trip belongs to that thread, and a caller that is cancelled only stops waiting for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from queue import SimpleQueue
+from typing import TypeGuard
+
+import apsw
+
+from stateward.engine import Capabilities, Description, Reader, SyncEngine
+from stateward.engines.sqlite.checkpoints import Checkpoints
+from stateward.engines.sqlite.engine_sync import SqliteEngine as BlockingEngine
+from stateward.engines.sqlite.file import READ_BUSY_SECONDS, File, Writer
+from stateward.engines.sqlite.session import Session
+from stateward.engines.sqlite.snapshots import Snapshot
+from stateward.ops import WRITES, Append, Commit, Entity, Op, Outcome
+
+POLL = 0.01  # seconds between looks at the file's change counter while waiting
+
+INLINE = 256 << 10  # characters of messages that are worth staging on the event loop
+
+# What to do (operations, or the outcomes of what was staged), and whom to tell.
+Job = tuple[
+    Sequence[Op] | None,
+    list[Outcome] | None,
+    asyncio.AbstractEventLoop,
+    "asyncio.Future[list[Outcome]]",
+]
+
+
+class SqliteEngine:
+    """The contract over one file."""
+
+    capabilities = Capabilities(
+        durable=True,
+        shared=True,
+        inline_reads=True,
+        snapshots=True,
+        purges=True,
+        system="sqlite",
+    )
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._thread: _WriterThread | None = None
+        self._reader: apsw.Connection | None = None
+
+    async def open(self) -> None:
+        await asyncio.to_thread(self._file.open)
+        self._reader = self._file.connect(READ_BUSY_SECONDS)
+        self._session = Session(self._reader)
+        self._thread = _WriterThread(self._file)
+        self._thread.start()
+
+    async def close(self) -> None:
+        thread, self._thread = self._thread, None
+        reader, self._reader = self._reader, None
+        if thread is not None:
+            thread.stop()
+            await asyncio.to_thread(thread.join)
+        if reader is not None:
+            reader.close(True)
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        if len(ops) == 1:
+            if isinstance(ops[0], WRITES):
+                return await self._write(ops)
+            return self._read(ops)
+        writes = [op for op in ops if isinstance(op, WRITES)]
+        if not writes:
+            return self._read(ops)
+        if len(writes) == len(ops):
+            return await self._write(ops)
+        written = iter(await self._write(writes))
+        read = iter(self._read([op for op in ops if not isinstance(op, WRITES)]))
+        return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
+
+    def _read(self, ops: Sequence[Op]) -> list[Outcome]:
+        try:
+            return self._session.read_all(ops, self._file.world.now())
+        except (apsw.Error, UnicodeDecodeError) as error:
+            raise self._file.explain(error, "no") from error
+
+    async def _write(self, ops: Sequence[Op]) -> list[Outcome]:
+        assert self._thread is not None, "open() comes first"
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Outcome]] = loop.create_future()
+        self._thread.hand_over(ops, loop, future)
+        return await future
+
+    async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
+        world = self._file.world
+        end = world.monotonic() + timeout
+        seen = None
+        while True:
+            now_at = self._change_counter()
+            if now_at != seen:
+                seen = now_at
+                if self._moved(cursors):
+                    return
+            left = end - world.monotonic()
+            if left <= 0:
+                return
+            await world.pause(min(POLL, left))
+
+    def _change_counter(self) -> int:
+        assert self._reader is not None, "open() comes first"
+        try:
+            return int(self._reader.pragma("data_version"))
+        except (apsw.Error, UnicodeDecodeError) as error:
+            raise self._file.explain(error, "no") from error
+
+    def _moved(self, cursors: Mapping[Entity, int]) -> bool:
+        try:
+            versions = self._session.versions(list(cursors), self._file.world.now())
+        except (apsw.Error, UnicodeDecodeError) as error:
+            raise self._file.explain(error, "no") from error
+        return versions != list(cursors.values())
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Reader]:
+        """Pages are read on threads: a backup must not hold up the event loop."""
+        snapshot = await asyncio.to_thread(Snapshot, self._file)
+        try:
+            yield _OnThreads(snapshot)
+        finally:
+            await asyncio.to_thread(snapshot.close)
+
+    def sibling(self) -> SyncEngine:
+        return BlockingEngine(self._file)
+
+    async def purge(self, namespace: str) -> int:
+        return await asyncio.to_thread(self._file.purge, namespace)
+
+    async def migrate(self) -> Sequence[str]:
+        return await asyncio.to_thread(self._file.migrate)
+
+    async def describe(self) -> Description:
+        assert self._reader is not None, "open() comes first"
+        return self._file.describe(self._reader)
+
+
+class _OnThreads:
+    """A snapshot for an event loop."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        return await asyncio.to_thread(self._snapshot.execute, ops)
+
+
+class _WriterThread(threading.Thread):
+    """Takes batches one after the other; answers each with one wake-up of the loop."""
+
+    def __init__(self, file: File) -> None:
+        super().__init__(name="stateward-sqlite-writer", daemon=True)
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._given = 0  # jobs; counted by the loop
+        self._done = 0  # counted by the thread
+        self._writer = Writer(file)
+        self._checkpoints = Checkpoints(file)
+
+    def hand_over(
+        self,
+        ops: Sequence[Op],
+        loop: asyncio.AbstractEventLoop,
+        future: asyncio.Future[list[Outcome]],
+    ) -> None:
+        """Called on the loop. A batch of appends is staged here while the thread has nothing to do.
+
+        Each statement takes some microseconds, but on the thread it would wait for the loop to let
+        go of the interpreter before and after. What the thread then does, the COMMIT, needs no
+        interpreter: meanwhile the loop serves the callers of the batch before.
+        """
+        staged = None
+        if self._given == self._done and len(ops) > 1 and are_small_appends(ops):
+            try:
+                staged = self._writer.stage_at_once(ops)
+            except Exception as error:
+                future.set_exception(error)
+                return
+        self._given += 1
+        self._jobs.put((None if staged is not None else ops, staged, loop, future))
+
+    def stop(self) -> None:
+        """No further job; those that were handed over are done first."""
+        self._jobs.put(None)
+
+    def run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            ops, staged, loop, future = job
+            try:
+                if staged is not None:
+                    outcomes = self._writer.commit(staged)
+                else:
+                    outcomes = self._writer.write(ops)  # type: ignore[arg-type]
+            except BaseException as error:
+                _call(loop, _fail, future, error)
+            else:
+                _call(loop, _resolve, future, outcomes)
+            self._checkpoints.consider(self._writer.wal_pages)
+            if self._checkpoints.end_is_due():
+                self._writer.end_checkpoint()
+            self._done += 1
+        self._writer.close()
+        self._checkpoints.close()
+
+
+def are_small_appends(ops: Sequence[Op]) -> TypeGuard[Sequence[Commit]]:
+    """Whether these are plain appends, and not so much that the loop would be held up."""
+    size = 0
+    for op in ops:
+        if type(op) is not Commit or len(op.writes) != 1:
+            return False
+        write = op.writes[0]
+        if type(write) is not Append:
+            return False
+        for body in write.bodies:
+            size += len(body)
+    return size <= INLINE
+
+
+def _call(
+    loop: asyncio.AbstractEventLoop,
+    callback: object,
+    future: asyncio.Future[list[Outcome]],
+    result: object,
+) -> None:
+    try:
+        loop.call_soon_threadsafe(callback, future, result)  # type: ignore[arg-type]
+    except RuntimeError:
+        return  # the loop was closed meanwhile: nobody is left to be told
+
+
+def _resolve(future: asyncio.Future[list[Outcome]], outcomes: list[Outcome]) -> None:
+    if not future.done():
+        future.set_result(outcomes)
+
+
+def _fail(future: asyncio.Future[list[Outcome]], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)

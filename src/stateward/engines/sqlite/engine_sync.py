@@ -1,0 +1,142 @@
+"""SQLite for blocking callers: reads on pooled connections, writes one thread at a time.
+
+The caller's own thread does the work, so a lone caller pays for no hand-over; the coalescer above
+makes one caller write for all that wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import apsw
+
+from stateward.engine import Capabilities, Description, SyncEngine, SyncReader
+from stateward.engines.sqlite.checkpoints import Checkpoints
+from stateward.engines.sqlite.file import READ_BUSY_SECONDS, File, Writer
+from stateward.engines.sqlite.session import Session
+from stateward.engines.sqlite.snapshots import Snapshot
+from stateward.ops import WRITES, Entity, Op, Outcome
+
+POLL = 0.01  # seconds between looks at the file's change counter while waiting
+
+
+class SqliteEngine:
+    """The contract over one file."""
+
+    capabilities = Capabilities(
+        durable=True,
+        shared=True,
+        inline_reads=True,
+        snapshots=True,
+        purges=True,
+        system="sqlite",
+    )
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._writing = threading.Lock()
+        self._writer = Writer(file)
+        self._checkpoints = Checkpoints(file)
+        self._idle: deque[_Reader] = deque()  # append and pop are atomic
+
+    def open(self) -> None:
+        self._file.open()
+
+    def close(self) -> None:
+        with self._writing:
+            self._writer.close()
+            self._checkpoints.close()
+        while self._idle:
+            self._idle.pop().connection.close(True)
+
+    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        writes = [op for op in ops if isinstance(op, WRITES)]
+        if not writes:
+            return self._read(ops)
+        with self._writing:
+            written = iter(self._writer.write(writes))
+            self._checkpoints.consider(self._writer.wal_pages)
+            if self._checkpoints.end_is_due():
+                self._writer.end_checkpoint()
+        if len(writes) == len(ops):
+            return list(written)
+        read = iter(self._read([op for op in ops if not isinstance(op, WRITES)]))
+        return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
+
+    def _read(self, ops: Sequence[Op]) -> list[Outcome]:
+        # The writer's own cache survives its commits; every other connection's is outdated by them.
+        if self._writer.is_open and self._writing.acquire(blocking=False):
+            try:
+                return self._writer.read(ops)
+            finally:
+                self._writing.release()
+        reader = self._borrow()
+        try:
+            return reader.session.read_all(ops, self._file.world.now())
+        except (apsw.Error, UnicodeDecodeError) as error:
+            raise self._file.explain(error, "no") from error
+        finally:
+            self._idle.append(reader)
+
+    def _borrow(self) -> _Reader:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return _Reader(self._file.connect(READ_BUSY_SECONDS))
+
+    def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
+        world = self._file.world
+        end = world.monotonic() + timeout
+        seen = None
+        reader = self._borrow()
+        try:
+            while True:
+                counter = reader.connection.pragma("data_version")
+                if counter != seen:
+                    seen = counter
+                    versions = reader.session.versions(list(cursors), world.now())
+                    if versions != list(cursors.values()):
+                        return
+                left = end - world.monotonic()
+                if left <= 0:
+                    return
+                world.block(min(POLL, left))
+        except (apsw.Error, UnicodeDecodeError) as error:
+            raise self._file.explain(error, "no") from error
+        finally:
+            self._idle.append(reader)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SyncReader]:
+        snapshot = Snapshot(self._file)
+        try:
+            yield snapshot
+        finally:
+            snapshot.close()
+
+    def sibling(self) -> SyncEngine:
+        return SqliteEngine(self._file)
+
+    def purge(self, namespace: str) -> int:
+        return self._file.purge(namespace)
+
+    def migrate(self) -> Sequence[str]:
+        return self._file.migrate()
+
+    def describe(self) -> Description:
+        reader = self._borrow()
+        try:
+            return self._file.describe(reader.connection)
+        finally:
+            self._idle.append(reader)
+
+
+class _Reader:
+    """A connection with its session, lent to one thread at a time."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+        self.session = Session(connection)

@@ -1,0 +1,119 @@
+"""Pages of entities and documents. Clauses are fixed text; every value is bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from stateward.codec import decode, encode
+from stateward.engines.sqlite.rows import head_of
+from stateward.ops import Entity, Found, Head, List, Listed, Value
+
+Rows = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
+Documents = Callable[[int, int, Sequence[str]], dict[str, Value]]
+
+# No id with a given prefix sorts after the prefix followed by this (ids have at most 512 bytes).
+_LAST = "\U0010ffff" * 128
+
+_ENTITY_COLUMNS = """id, kind, name, owner, status, label, due, retain, expires, created, updated,
+    version, stamp, base, live, commits, life, dropped, token, nonce, holder, granted, until"""
+
+
+def list_entities(rows: Rows, op: List, now: float, documents: Documents) -> Listed:
+    """Entities by owner, kind, status or due time, in the order the contract states."""
+    args: list[Any] = [op.namespace, now]
+    args += [value for value in (op.owner, op.kind, op.status, op.label) if value is not None]
+    if op.prefix:
+        args += [op.prefix, op.prefix + _LAST]
+    if op.due:
+        args.append(now)
+    if op.after is not None:
+        args += decode(op.after)[0 if op.due else 1 :]
+    found = rows(_select(*_shape(op)), (*args, op.limit + 1))
+    entities = tuple([_found(row, op, now, documents) for row in found[: op.limit]])
+    if len(found) <= op.limit:
+        return Listed(entities)
+    last = entities[-1]
+    mark = [last.head.due, last.entity.kind, last.entity.id]
+    return Listed(entities, next=encode(mark, "a cursor"))
+
+
+def _shape(op: List) -> tuple[str | None, bool, str | None, bool, bool, bool, bool, bool, bool]:
+    """What a listing's statement depends on: which filters, never their values."""
+    owner = None if op.owner is None else "owned" if op.owner else "nobody's"
+    status = None if op.status is None else "some" if op.status else "none"
+    filters = (owner, op.kind is not None, status, op.label is not None, bool(op.prefix))
+    return (*filters, op.due, op.expired, op.after is not None, op.reverse)
+
+
+@lru_cache
+def _select(
+    owner: str | None,
+    kind: bool,
+    status: str | None,
+    label: bool,
+    prefix: bool,
+    due: bool,
+    expired: bool,
+    after: bool,
+    reverse: bool,
+) -> str:
+    alive = "(expires IS NULL OR expires > ?)"
+    where = ["namespace = ?", f"({alive} OR expires <> 0)" if expired else alive]
+    if owner is not None:
+        where.append("owner = ?")
+    if kind:
+        where.append("kind = ?")
+    if status is not None:
+        where.append("status = ?")
+    if label:
+        where.append("label = ?")
+    if owner == "owned":
+        where.append("owner <> ''")  # lets the partial indexes be used
+    if status == "some":
+        where.append("status <> ''")
+    if prefix:
+        where.append("name >= ? AND name <= ?")
+    order = ["kind", "name"]
+    if due:
+        where.append("due IS NOT NULL AND due <= ?")
+        order = ["due", "kind", "name"]
+    if after:
+        sign = "<" if reverse else ">"
+        where.append(f"({', '.join(order)}) {sign} ({', '.join('?' * len(order))})")
+    direction = " DESC" if reverse else ""
+    return (
+        f"SELECT {_ENTITY_COLUMNS} FROM entities WHERE {' AND '.join(where)}"
+        f" ORDER BY {', '.join(column + direction for column in order)} LIMIT ?"
+    )
+
+
+def _found(row: tuple[Any, ...], op: List, now: float, documents: Documents) -> Found:
+    id_, kind, name = row[:3]
+    head = head_of(row[3:])
+    if head.expires is not None and head.expires <= now:
+        head = Head(commits=head.commits, life=head.life, dropped=head.dropped)
+    values = documents(id_, head.life, op.documents) if op.documents else {}
+    return Found(Entity(op.namespace, kind, name), head, values)
+
+
+def list_documents(rows: Rows, op: List, entity: int, life: int) -> Listed:
+    """One entity's documents by name."""
+    where = "entity = ? AND life = ?"
+    args: list[Any] = [entity, life]
+    if op.prefix:
+        where += " AND name >= ? AND name <= ?"
+        args += [op.prefix, op.prefix + _LAST]
+    if op.after is not None:
+        where += " AND name < ?" if op.reverse else " AND name > ?"
+        args.append(op.after)
+    value = "value" if op.values else "''"
+    direction = "DESC" if op.reverse else "ASC"
+    found = rows(
+        f"SELECT name, {value}, version, stamp, updated, log FROM documents"
+        f" WHERE {where} ORDER BY name {direction} LIMIT ?",
+        (*args, op.limit + 1),
+    )
+    page = tuple((name, Value(*rest)) for name, *rest in found[: op.limit])
+    return Listed(documents=page, next=page[-1][0] if len(found) > op.limit else None)

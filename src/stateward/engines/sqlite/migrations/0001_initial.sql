@@ -1,0 +1,92 @@
+-- oldest release that may use the schema after this step: 0.1.0
+-- Times are seconds since the epoch by this machine's clock; bodies and values are JSON text.
+
+-- What this file is, and who may use it.
+CREATE TABLE stateward (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- One row an entity: its head. A row whose time has come (expires <= now; 0 when dropped) is
+-- a tombstone: it keeps the remembered ops and the lease token until it is swept.
+CREATE TABLE entities (
+    id         INTEGER PRIMARY KEY,
+    namespace  TEXT NOT NULL,
+    kind       TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    life       INTEGER NOT NULL DEFAULT 0,  -- rows of earlier lives are rubbish
+    stale      INTEGER NOT NULL DEFAULT 0,  -- 1: there may be such rows
+    owner      TEXT NOT NULL DEFAULT '',
+    status     TEXT NOT NULL DEFAULT '',
+    label      TEXT NOT NULL DEFAULT '',
+    due        REAL,
+    retain     REAL,
+    expires    REAL,                         -- 0: dropped; NULL: for ever
+    sweep_at   REAL,                         -- not after expires + grace; indexed, so moved rarely
+    created    REAL NOT NULL,
+    updated    REAL NOT NULL,
+    version    INTEGER NOT NULL DEFAULT 0,  -- entries ever appended in this life
+    stamp      TEXT NOT NULL DEFAULT '',    -- the op that made this version
+    base       INTEGER NOT NULL DEFAULT 0,  -- entries up to here were trimmed
+    base_stamp TEXT NOT NULL DEFAULT '',
+    live       INTEGER NOT NULL DEFAULT 0,  -- entries that are there
+    commits    INTEGER NOT NULL DEFAULT 0,  -- commits of all lives; numbers the remembered ops
+    dropped    REAL NOT NULL DEFAULT 0,     -- when it was last dropped
+    token      INTEGER NOT NULL DEFAULT 0,  -- the lease; nonce '' when nobody holds it
+    nonce      TEXT NOT NULL DEFAULT '',
+    holder     TEXT NOT NULL DEFAULT '',
+    granted    REAL NOT NULL DEFAULT 0,
+    until      REAL NOT NULL DEFAULT 0
+);
+CREATE UNIQUE INDEX entities_by_name ON entities (namespace, kind, name);
+CREATE INDEX entities_by_owner ON entities (namespace, owner, kind, name) WHERE owner <> '';
+CREATE INDEX entities_by_status ON entities (namespace, kind, status, name) WHERE status <> '';
+CREATE INDEX entities_by_owner_status ON entities (namespace, owner, kind, status, name)
+    WHERE owner <> '' AND status <> '';
+CREATE INDEX entities_by_due ON entities (namespace, kind, label, due, name)
+    WHERE due IS NOT NULL;
+CREATE INDEX entities_by_sweep ON entities (sweep_at) WHERE sweep_at IS NOT NULL;
+CREATE INDEX entities_stale ON entities (id) WHERE stale = 1;
+
+-- One row an entry. A plain rowid table with an integer entity keeps appends of many
+-- conversations on one page and the index narrow. The last entry of an append carries its op
+-- and key; an entry that was removed keeps its row with a NULL body.
+CREATE TABLE log (
+    id     INTEGER PRIMARY KEY,
+    entity INTEGER NOT NULL,
+    life   INTEGER NOT NULL,
+    seq    INTEGER NOT NULL,
+    at     REAL NOT NULL,
+    op     TEXT,
+    key    TEXT,
+    digest INTEGER,
+    body   TEXT
+);
+CREATE UNIQUE INDEX log_by_seq ON log (entity, life, seq);
+CREATE INDEX log_by_key ON log (entity, life, key, seq) WHERE key IS NOT NULL;
+
+-- One row a document.
+CREATE TABLE documents (
+    id      INTEGER PRIMARY KEY,
+    entity  INTEGER NOT NULL,
+    life    INTEGER NOT NULL,
+    name    TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    stamp   TEXT NOT NULL,
+    updated REAL NOT NULL,
+    log     INTEGER NOT NULL,           -- the log's version when it was put
+    value   TEXT NOT NULL
+);
+CREATE UNIQUE INDEX documents_by_name ON documents (entity, life, name);
+
+-- The ops an entity has applied, so that a retried call gets its first answer. `rest` holds
+-- the outcome where it is more than "the log has this version now".
+CREATE TABLE ops (
+    entity  INTEGER NOT NULL,
+    op      TEXT NOT NULL,
+    n       INTEGER NOT NULL,
+    at      REAL NOT NULL,
+    version INTEGER NOT NULL,
+    rest    TEXT,
+    PRIMARY KEY (entity, op)
+) WITHOUT ROWID;

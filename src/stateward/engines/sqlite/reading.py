@@ -1,0 +1,238 @@
+"""Fetches and listings on one SQLite connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import apsw
+import msgspec
+
+from stateward.engine import KEY_SECONDS, KEYS_KEPT
+from stateward.engines.sql import load
+from stateward.engines.sqlite.listing import list_documents, list_entities
+from stateward.engines.sqlite.rows import HEAD_COLUMNS, Row, head_of
+from stateward.ops import (
+    Entry,
+    Fetch,
+    Fetched,
+    Head,
+    List,
+    Listed,
+    Log,
+    NotYours,
+    Op,
+    Outcome,
+    Value,
+)
+
+sql = load("stateward.engines.sqlite", "queries.sql")
+
+NO_LIMIT = -1
+NAMES_AT_ONCE = 50  # documents that one statement looks for
+
+R = TypeVar("R")
+
+
+class Reading:
+    """Reads on a connection, which one thread uses at a time. Keeps nothing between calls."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._run = connection.cursor().execute
+
+    def _rows(self, query: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        return self._run(query, args).fetchall()  # to the end: an open cursor pins the WAL
+
+    def read_all(self, ops: Sequence[Op], now: float) -> list[Outcome]:
+        """Fetches and listings, which see one moment."""
+        if len(ops) == 1:
+            outcome = self._read_at_once(ops[0], now)
+            if outcome is not None:
+                return [outcome]
+        return self._snapshot(lambda: self.read_in_transaction(ops, now))
+
+    def read_in_transaction(self, ops: Sequence[Op], now: float) -> list[Outcome]:
+        """The same, inside a transaction of the caller's."""
+        return [self._read_at_once(op, now) or self._read(op, now) for op in ops]
+
+    def versions(self, entities: Sequence[Any], now: float) -> list[int]:
+        """The log versions of these entities; 0 where absent."""
+        found = []
+        for entity in entities:
+            rows = self._rows(sql.head, entity)
+            row = Row(*rows[0]) if rows else None
+            found.append(row.version if row is not None and row.exists(now) else 0)
+        return found
+
+    def _snapshot(self, read: Callable[[], R]) -> R:
+        """Several statements that see one moment."""
+        self._run("BEGIN")
+        try:
+            return read()
+        finally:
+            self._run("ROLLBACK")
+
+    def _read_at_once(self, op: Op, now: float) -> Outcome | None:
+        """What takes one statement: the everyday load, the everyday get."""
+        if type(op) is not Fetch:
+            return None
+        log = op.log
+        if log is None:
+            one = len(op.documents) == 1 and not op.all_documents
+            return self._fetch_document(op, now) if one else None
+        simple = not (log.after or log.details or log.whole or op.documents or op.all_documents)
+        if simple and log.last is not None and log.upto is None:
+            return self._fetch_tail(op, log, log.last, now)
+        return None
+
+    def _read(self, op: Op, now: float) -> Outcome:
+        if type(op) is Fetch:
+            return self._fetch(op, now)
+        assert isinstance(op, List)
+        if op.within is None:
+            return list_entities(self._rows, op, now, self._documents)
+        return self._list_documents(op, now)
+
+    def _fetch_tail(self, op: Fetch, log: Log, last: int, now: float) -> Fetched | NotYours | None:
+        """The newest entries; None if one statement cannot tell them."""
+        rows = self._rows(sql.head_and_tail, (last, *op.entity))
+        if not rows:
+            return _absent(None, log)
+        head = head_of(rows[0])
+        if head.expires is not None and head.expires <= now:
+            return _absent(head, log)
+        if op.owner is not None and op.owner != head.owner:
+            return NotYours()
+        if log.stamp is not None or head.live != head.version - head.base:
+            return None
+        lines = rows[0][HEAD_COLUMNS]
+        if not lines:
+            return Fetched(head, truncated=head.base > 0)
+        count = min(last, head.live)  # none was removed: no need to count them
+        return Fetched(head, lines, count, head.version - count + 1, truncated=head.base > 0)
+
+    def _fetch_document(self, op: Fetch, now: float) -> Fetched | NotYours:
+        """One document with its head."""
+        rows = self._rows(sql.head_and_document, (op.documents[0], *op.entity))
+        if not rows:
+            return _absent(None, None)
+        head = head_of(rows[0])
+        if head.expires is not None and head.expires <= now:
+            return _absent(head, None)
+        if op.owner is not None and op.owner != head.owner:
+            return NotYours()
+        name, *value = rows[0][HEAD_COLUMNS:]
+        if name is None:
+            return Fetched(head)
+        stored, unchanged = _changed_since(op, {name: Value(*value)})
+        return Fetched(head, documents=stored, unchanged=unchanged)
+
+    def _fetch(self, op: Fetch, now: float) -> Fetched | NotYours:
+        rows = self._rows(sql.head, op.entity)
+        row = Row(*rows[0]) if rows else None
+        if row is None or not row.exists(now):
+            return _absent(None if row is None else row.head(), op.log)
+        if op.owner is not None and op.owner != row.owner:
+            return NotYours()
+        if op.all_documents:
+            rows = self._rows(sql.all_documents, (row.id, row.life))
+            stored = {found[0]: Value(*found[1:]) for found in rows}
+        else:
+            stored = self._documents(row.id, row.life, op.documents)
+        stored, unchanged = _changed_since(op, stored)
+        head = row.head()
+        log = op.log
+        if log is None:
+            return Fetched(head, documents=stored, unchanged=unchanged)
+        if self._is_reset(row, log):
+            return Fetched(head, reset=True)
+        if log.whole:
+            head = msgspec.structs.replace(head, base_stamp=row.base_stamp, token=row.token)
+            rows = self._whole(row, log, now)
+        else:
+            rows = self._entries(row, log)
+        return Fetched(
+            head,
+            "" if log.details or log.whole else "\n".join([body for _, body in rows]),
+            len(rows),
+            rows[0][0] if rows else 0,
+            tuple([Entry(*entry) for entry in rows]) if log.details or log.whole else (),
+            stored,
+            unchanged,
+            truncated=log.after < row.base,
+        )
+
+    def _entries(self, row: Row, log: Log) -> list[tuple[Any, ...]]:
+        after = max(log.after, row.base)
+        upto = row.version if log.upto is None else min(log.upto, row.version)
+        where = (row.id, row.life, after, upto)
+        if log.last is not None:
+            query = sql.newest_detailed if log.details else sql.newest
+            return self._rows(query, (*where, log.last))[::-1]
+        query = sql.oldest_detailed if log.details else sql.oldest
+        return self._rows(query, (*where, NO_LIMIT if log.first is None else log.first))
+
+    def _whole(self, row: Row, log: Log, now: float) -> list[tuple[Any, ...]]:
+        upto = row.version if log.upto is None else min(log.upto, row.version)
+        remembered = (now - KEY_SECONDS, row.version - KEYS_KEPT)
+        limit = NO_LIMIT if log.first is None else log.first
+        return self._rows(
+            sql.whole, (row.id, row.life, log.after, upto, row.base, *remembered, limit)
+        )
+
+    def _is_reset(self, row: Row, log: Log) -> bool:
+        if log.after > row.version:
+            return True
+        if log.stamp is None or log.after < row.base:
+            return False
+        return log.stamp != self._stamp_at(row, log.after)
+
+    def _stamp_at(self, row: Row, seq: int) -> str | None:
+        if seq == row.version:
+            return row.stamp
+        if seq == row.base:
+            return row.base_stamp
+        rows = self._rows(sql.stamp_at, (row.id, row.life, seq))
+        return rows[0][0] if rows else None
+
+    def _documents(self, id_: int, life: int, names: Sequence[str]) -> dict[str, Value]:
+        found: dict[str, Value] = {}
+        for start in range(0, len(names), NAMES_AT_ONCE):
+            some = names[start : start + NAMES_AT_ONCE]
+            for row in self._rows(_documents_named(len(some)), (id_, life, *some)):
+                found[row[0]] = Value(*row[1:])
+        return found
+
+    def _list_documents(self, op: List, now: float) -> Listed:
+        assert op.within is not None
+        rows = self._rows(sql.head, op.within)
+        row = Row(*rows[0]) if rows else None
+        if row is None or not row.exists(now) or op.owner not in (None, row.owner):
+            return Listed()
+        return list_documents(self._rows, op, row.id, row.life)
+
+
+@lru_cache
+def _documents_named(count: int) -> str:
+    """A statement that looks for so many documents: one search each, but one call of SQLite."""
+    return "\nUNION ALL ".join(
+        f"{sql.document} AND name = ?{number}" for number in range(3, count + 3)
+    )
+
+
+def _absent(head: Head | None, log: Log | None) -> Fetched:
+    """Nothing there; of one that was there, only what outlives it is told."""
+    gone = Head()
+    if head is not None:
+        gone = Head(commits=head.commits, life=head.life, dropped=head.dropped)
+    return Fetched(gone, reset=log is not None and log.stamp is not None)
+
+
+def _changed_since(op: Fetch, stored: dict[str, Value]) -> tuple[dict[str, Value], tuple[str, ...]]:
+    """What the caller does not have yet, and the names of what it has."""
+    if not op.known:
+        return stored, ()
+    known = op.known
+    same = tuple(n for n, v in stored.items() if known.get(n) == (v.version, v.stamp))
+    return {n: v for n, v in stored.items() if n not in same}, same

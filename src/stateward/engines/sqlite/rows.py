@@ -1,0 +1,114 @@
+"""An entity's head as a row of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from stateward.engine import GRACE
+from stateward.engines.leases import masked
+from stateward.ops import Head, Lease
+
+HEAD_COLUMNS = 20  # that `head_of` takes
+
+
+def head_of(columns: Sequence[Any]) -> Head:
+    """The head of an entity that exists, of columns in the order of `Head`, the lease last."""
+    token, nonce, holder, granted, until = columns[15:HEAD_COLUMNS]
+    lease = Lease(token, "", holder, granted, until) if nonce else None  # masked
+    return Head(True, *columns[:15], lease)  # type: ignore[call-arg]
+
+
+class Row(msgspec.Struct):
+    """One row of `entities`, in the order of the `head` query."""
+
+    id: int
+    owner: str = ""
+    status: str = ""
+    label: str = ""
+    due: float | None = None
+    sweep_at: float | None = None
+    stale: int = 0
+    life: int = 0
+    retain: float | None = None
+    expires: float | None = None
+    created: float = 0.0
+    updated: float = 0.0
+    version: int = 0
+    stamp: str = ""
+    base: int = 0
+    base_stamp: str = ""
+    live: int = 0
+    commits: int = 0
+    dropped: float = 0.0
+    token: int = 0
+    nonce: str = ""
+    holder: str = ""
+    granted: float = 0.0
+    until: float = 0.0
+    restored: int = 0
+
+    def exists(self, now: float) -> bool:
+        return self.expires is None or now < self.expires
+
+    def lease(self) -> Lease | None:
+        """The last grant, released or not; None if there never was one."""
+        if not self.token:
+            return None
+        return Lease(self.token, self.nonce, self.holder, self.granted, self.until)
+
+    def set_lease(self, lease: Lease) -> None:
+        self.token, self.nonce, self.holder = lease.token, lease.nonce, lease.holder
+        self.granted, self.until = lease.granted, lease.until
+
+    def head(self, exists: bool = True) -> Head:
+        if not exists:
+            return Head(commits=self.commits, life=self.life, dropped=self.dropped)
+        return Head(
+            True,
+            self.owner,
+            self.status,
+            self.label,
+            self.due,
+            self.retain,
+            self.expires,
+            self.created,
+            self.updated,
+            self.version,
+            self.stamp,
+            self.base,
+            self.live,
+            self.commits,
+            self.life,
+            self.dropped,
+            masked(self.lease()) if self.nonce else None,
+        )
+
+    def begin_life(self) -> None:
+        """Only the remembered ops, the counters and the last token carry over."""
+        self.life += 1
+        self.stale = 1
+        self.owner = self.status = self.label = self.stamp = self.base_stamp = self.nonce = (
+            self.holder
+        ) = ""
+        self.due = self.retain = None
+        self.version = self.base = self.live = self.restored = 0
+        self.until = 0.0
+
+    def restart_retention(self, now: float) -> None:
+        """It counts from now, but what somebody holds does not expire in their hands."""
+        if self.retain is not None:
+            self.set_expiry(max(now + self.retain, self.until))
+
+    def set_expiry(self, expires: float | None) -> None:
+        """`sweep_at` is indexed: it follows within a tenth of the grace, not at every append."""
+        self.expires = expires
+        if expires is None:
+            self.sweep_at = None
+        elif self.sweep_at is None or not 0 <= expires + GRACE - self.sweep_at <= GRACE / 10:
+            self.sweep_at = expires + GRACE
+
+    def indexed(self) -> tuple[Any, ...]:
+        return (self.owner, self.status, self.label, self.due, self.sweep_at, self.stale)

@@ -1,0 +1,399 @@
+"""Operations on one SQLite connection: the contract in Python, the storage in SQL.
+
+A `Session` is used by one thread at a time. It holds no state of its own between calls, so
+any number of sessions, in any number of processes, may work on one file.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stateward.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
+from stateward.engines.leases import blocks, extend, grant, is_fenced, is_held, released
+from stateward.engines.sqlite.reading import Reading, sql
+from stateward.engines.sqlite.restoring import restore
+from stateward.engines.sqlite.rows import Row
+from stateward.engines.sqlite.sweeping import sweep
+from stateward.ops import (
+    Absent,
+    Acquire,
+    Append,
+    Applied,
+    Check,
+    Commit,
+    CommitOutcome,
+    CommitsAt,
+    Conflict,
+    Delete,
+    DocumentAt,
+    Drop,
+    Duplicate,
+    Fence,
+    Fenced,
+    Head,
+    Held,
+    KeyReused,
+    Lease,
+    LogAt,
+    NotDroppedSince,
+    NotYours,
+    Outcome,
+    Put,
+    Release,
+    Renew,
+    Replace,
+    Restore,
+    SetHead,
+    StatusIn,
+    Sweep,
+    Trim,
+    Unheld,
+    Value,
+    Write,
+    digest_of,
+)
+
+FORGET_EVERY = 256  # commits of an entity between two looks at its remembered ops
+
+_encode = msgspec.json.Encoder().encode
+_decode_applied = msgspec.json.Decoder(Applied).decode
+
+
+class Session(Reading):
+    """Reads and writes on a connection. Transactions of writes are the caller's (`file.py`)."""
+
+    def write(self, op: Commit | Sweep, now: float) -> Outcome:
+        """One commit or sweep, inside a transaction."""
+        if type(op) is Commit:
+            return self._append_plain(op, now) or self._commit(op, now)
+        assert isinstance(op, Sweep)
+        return sweep(self._rows, sql, op, now)
+
+    def _append_plain(self, commit: Commit, now: float) -> CommitOutcome | None:
+        """Messages added to a conversation that exists: three statements.
+
+        None: it is something else, and nothing was written.
+        """
+        write = commit.writes[0]
+        if type(write) is not Append or write.key is not None:
+            return None
+        if len(commit.writes) > 1 or commit.checks or commit.reading:
+            return None
+        op = commit.op
+        rows = self._rows(sql.head_to_append, (op, *commit.entity))
+        if not rows:
+            return None
+        id_, owner, sweep_at, life, retain, expires, version, live, commits, until, known = rows[0]
+        if expires is not None and expires <= now:
+            return None
+        if commit.owner is not None and commit.owner != owner:
+            return NotYours()
+        if known:
+            return None
+        if retain is not None:
+            expires = max(now + retain, until)
+            if sweep_at is None or not 0 <= expires + GRACE - sweep_at <= GRACE / 10:
+                return None
+        n, count = commits + 1, len(write.bodies)
+        if n % FORGET_EVERY == 0:
+            return None
+        self._insert_entries(id_, life, version, write, op, now)
+        seq = version + count
+        self._run(sql.save_appended, (expires, now, seq, op, live + count, n, id_))
+        return Applied(seq, op, now)
+
+    def _commit(self, commit: Commit, now: float) -> CommitOutcome:
+        rows = self._rows(sql.head, commit.entity)
+        row = Row(*rows[0]) if rows else None
+        exists = row is not None and row.exists(now)
+        if exists:
+            assert row is not None
+            if commit.owner is not None and commit.owner != row.owner:
+                return NotYours()
+
+        before: dict[str, Value] = {}
+        if row is not None:
+            if commit.reading and exists:
+                before = self._documents(row.id, row.life, commit.reading)
+            known = self._known(row, exists, commit, before, now)
+            if known is not None:
+                return known
+        if commit.checks:
+            refusal = self._refuse(row, exists, commit, before, now)
+            if refusal is not None:
+                return refusal
+        for write in commit.writes:
+            if type(write) in _LEASE_WRITES:
+                held = _refuse_lease(row, exists, write, before, now)
+                if held is not None:
+                    return held
+        if row is None:
+            args = (*commit.entity, commit.owner or "", now, now)
+            ((id_,),) = self._rows(sql.insert_head + " RETURNING id", args)
+            row = Row(id_)
+        elif not exists:
+            self._begin_life(row, now)
+        first = commit.writes[0]
+        if type(first) is Drop:
+            if exists:
+                self._begin_life(row, now)
+            return self._drop(row, commit, before, now)
+        if type(first) is Restore:
+            return self._restore(row, exists, first, before, now)
+        return self._apply(row, exists, commit, before, now)
+
+    def _known(
+        self, row: Row, exists: bool, commit: Commit, before: dict[str, Value], now: float
+    ) -> Duplicate | KeyReused | None:
+        rows = self._rows(sql.known_op, (row.id, commit.op, row.life, row.restored))
+        if rows:
+            version, at, rest = rows[0]
+            first = Applied(version, commit.op, at) if rest is None else _decode_applied(rest)
+            return Duplicate(first, True, row.head(exists), before)
+        for write in commit.writes:
+            if type(write) is not Append or write.key is None or not exists:
+                continue
+            rows = self._rows(sql.by_key, (row.id, row.life, write.key))
+            if not rows:
+                continue
+            seq, op, digest, at = rows[0]
+            if at <= now - KEY_SECONDS or seq <= row.version - KEYS_KEPT:
+                continue
+            if digest == digest_of(write.bodies):
+                return Duplicate(Applied(seq, op, at), False, row.head(exists), before)
+            return KeyReused(write.key, seq, row.head(exists), before)
+        return None
+
+    def _refuse(
+        self, row: Row | None, exists: bool, commit: Commit, before: dict[str, Value], now: float
+    ) -> Conflict | Fenced | Held | None:
+        head = Head() if row is None else row.head(exists)
+        lease = row.lease() if row is not None and exists else None
+        for check in commit.checks:
+            if type(check) is Fence and is_fenced(lease, check):
+                return Fenced(head, before)
+        for check in commit.checks:
+            if type(check) is Unheld and lease is not None and is_held(lease, now):
+                return Held(lease.until - now, head, before)
+        names = tuple(c.name for c in commit.checks if type(c) is DocumentAt)
+        values = before
+        if names and row is not None and exists:
+            values = before | self._documents(row.id, row.life, names)
+        for check in commit.checks:
+            if not _holds(check, head, values):
+                return Conflict(check, head, values)
+        return None
+
+    def _drop(self, row: Row, commit: Commit, before: dict[str, Value], now: float) -> Applied:
+        row.expires = 0.0
+        row.sweep_at = now + GRACE
+        row.updated = row.dropped = now
+        self._remember(row, commit.op, Applied(0, "", now), now)
+        self._save(row, None)
+        return Applied(0, "", now, values=before)
+
+    def _restore(
+        self, row: Row, exists: bool, write: Restore, before: dict[str, Value], now: float
+    ) -> Applied:
+        head = write.head
+        if exists and not write.continued:
+            row.begin_life()
+        if not exists or not write.continued:
+            self._run(sql.sweep_ops, (row.id,))
+        for name in ("owner", "status", "label", "due", "retain", "created", "updated", "version"):
+            setattr(row, name, getattr(head, name))
+        row.stamp, row.base, row.base_stamp = head.stamp, head.base, head.base_stamp
+        row.commits, row.dropped = head.commits, max(row.dropped, head.dropped)
+        row.restored = head.version
+        row.set_lease(Lease(max(row.token, head.token), "", "", 0.0, 0.0))
+        row.set_expiry(head.expires)
+        row.live += restore(self._run, sql, row.id, row.life, write)
+        self._save(row, None)
+        return Applied(head.version, head.stamp, now, created=not exists, values=before)
+
+    def _apply(
+        self,
+        row: Row,
+        exists: bool,
+        commit: Commit,
+        before: dict[str, Value],
+        now: float,
+    ) -> Applied:
+        indexed = row.indexed() if exists else None
+        if not exists:
+            row.created = now
+            row.owner = commit.owner or ""
+            row.retain = commit.retain
+            row.set_expiry(None if commit.retain is None else now + commit.retain)
+        row.updated = now
+
+        if exists and len(commit.writes) == 1 and type(commit.writes[0]) is Append:
+            self._append(row, commit.writes[0], commit.op, now)
+            self._remember(row, commit.op, None, now)
+            if row.indexed() == indexed:
+                args = (row.expires, now, row.version, row.stamp, row.live, row.commits, row.id)
+                self._run(sql.save_appended, args)
+            else:
+                self._save(row, indexed)
+            return Applied(row.version, commit.op, now, values=before)
+
+        documents: dict[str, int] = {}
+        held = False
+        for write in commit.writes:
+            held |= type(write) is Acquire or type(write) is Renew
+            self._write(row, write, commit.op, documents, now)
+        lease = row.lease() if held else None
+        outcome = Applied(row.version, row.stamp, now, documents, lease, not exists)
+        self._remember(row, commit.op, outcome, now)
+        self._save(row, indexed)
+        return msgspec.structs.replace(outcome, values=before) if before else outcome
+
+    def _write(
+        self, row: Row, write: Write, op: str, documents: dict[str, int], now: float
+    ) -> None:
+        kind = type(write)
+        if kind is Append:
+            self._append(row, write, op, now)  # type: ignore[arg-type]
+        elif isinstance(write, Put):
+            args = (row.id, row.life, write.name, op, now, row.version, write.value)
+            ((documents[write.name],),) = self._rows(sql.put_document, args)
+        elif isinstance(write, Delete):
+            self._run(sql.delete_document, (row.id, row.life, write.name))
+            documents[write.name] = 0
+        elif isinstance(write, Trim):
+            self._trim(row, min(write.upto, row.version), now)
+        elif isinstance(write, Replace):
+            for seq, body in write.entries.items():
+                changed = self._rows(
+                    sql.replace_body + " RETURNING 1", (body, row.id, row.life, seq, row.base)
+                )
+                row.live -= len(changed) if body is None else 0
+        elif isinstance(write, Acquire):
+            row.set_lease(grant(row.lease(), write, now))
+            row.restart_retention(now)
+        elif isinstance(write, Renew):
+            row.set_lease(extend(_granted(row), write.ttl, now))
+            row.restart_retention(now)
+        elif isinstance(write, Release):
+            row.set_lease(released(_granted(row)))
+        elif isinstance(write, SetHead):
+            _set_head(row, write, now)
+
+    def _append(self, row: Row, write: Append, op: str, now: float) -> None:
+        self._insert_entries(row.id, row.life, row.version, write, op, now)
+        row.version += len(write.bodies)
+        row.live += len(write.bodies)
+        row.stamp = op
+        row.restart_retention(now)
+
+    def _insert_entries(
+        self, id_: int, life: int, version: int, write: Append, op: str, now: float
+    ) -> None:
+        bodies, key = write.bodies, write.key
+        digest = None if key is None else digest_of(bodies)
+        last = version + len(bodies)
+        if len(bodies) == 2:
+            first = (id_, life, last - 1, now, bodies[0])
+            self._run(sql.append_two, (*first, id_, life, last, now, op, key, digest, bodies[1]))
+            return
+        for number, body in enumerate(bodies[:-1], version + 1):
+            self._run(sql.append_one, (id_, life, number, now, None, None, None, body))
+        self._run(sql.append_one, (id_, life, last, now, op, key, digest, bodies[-1]))
+
+    def _begin_life(self, row: Row, now: float) -> None:
+        self._keep_ops(row, row.version, now)
+        row.begin_life()
+
+    def _keep_ops(self, row: Row, upto: int, now: float) -> None:
+        """Remember appends apart from their entries up to here, which are about to go."""
+        entries = (row.commits, row.id, row.life, max(row.base, row.restored), upto)
+        self._run(sql.keep_last_ops, (*entries, OPS_KEPT))
+        self._run(sql.keep_recent_ops, (*entries, OPS_MOST, now - OPS_SECONDS))
+
+    def _trim(self, row: Row, upto: int, now: float) -> None:
+        if upto <= row.base:
+            return
+        stamp = self._stamp_at(row, upto) or ""
+        self._keep_ops(row, upto, now)
+        ((removed,),) = self._rows(sql.count_upto, (row.id, row.life, upto))
+        self._run(sql.trim_rows, (row.id, row.life, upto, now - KEY_SECONDS))
+        self._run(sql.trim_bodies, (row.id, row.life, upto))
+        row.base, row.base_stamp = upto, stamp
+        row.live -= removed
+
+    def _remember(self, row: Row, op: str, outcome: Applied | None, now: float) -> None:
+        """Keep the op. `None` stands for a plain append, of which the log says all."""
+        row.commits += 1
+        n = row.commits
+        if outcome is not None:
+            rest = _encode(outcome).decode()
+            self._run(sql.remember_op, (row.id, op, n, now, row.version, rest))
+        if n % FORGET_EVERY == 0:
+            self._run(sql.forget_ops, (row.id, n - OPS_KEPT, now - OPS_SECONDS, n - OPS_MOST))
+
+    def _save(self, row: Row, indexed: tuple[Any, ...] | None) -> None:
+        if row.indexed() != indexed:
+            self._run(sql.save_indexed, (*row.indexed(), row.id))
+        self._run(sql.save_head, (*msgspec.structs.astuple(row)[7:], row.id))
+
+
+# --- the rules that need no SQL ---------------------------------------------------------
+
+_LEASE_WRITES = frozenset({Acquire, Renew, Release})
+
+
+def _holds(check: Check, head: Head, values: dict[str, Value]) -> bool:
+    if isinstance(check, LogAt):
+        return check.version == head.version and check.stamp in (None, head.stamp)
+    if isinstance(check, DocumentAt):
+        value = values.get(check.name)
+        if value is None:
+            return check.version == 0
+        return check.version == value.version and check.stamp in (None, value.stamp)
+    if isinstance(check, Absent):
+        return not head.exists
+    if isinstance(check, StatusIn):
+        return head.status in check.statuses
+    if isinstance(check, CommitsAt):
+        return head.commits == check.commits
+    if isinstance(check, NotDroppedSince):
+        return head.dropped < check.at
+    return True  # fences and holders were checked before
+
+
+def _refuse_lease(
+    row: Row | None, exists: bool, write: Write, before: dict[str, Value], now: float
+) -> Held | Fenced | None:
+    lease = row.lease() if row is not None and exists else None
+    head = Head() if row is None else row.head(exists)
+    if isinstance(write, Acquire):
+        if lease is not None and blocks(lease, write, now):
+            return Held(lease.until - now, head, before)
+        return None
+    assert isinstance(write, Renew | Release)
+    return Fenced(head, before) if is_fenced(lease, write) else None
+
+
+def _granted(row: Row) -> Lease:
+    lease = row.lease()
+    assert lease is not None, "a fence was checked before"
+    return lease
+
+
+def _set_head(row: Row, write: SetHead, now: float) -> None:
+    if write.status is not None:
+        row.status = write.status
+    if write.label is not None:
+        row.label = write.label
+    if write.owner is not None:
+        row.owner = write.owner
+    if write.due is not None:
+        row.due = write.due or None
+    if write.due_in is not None:
+        row.due = now + write.due_in
+    if write.retain is not None:
+        row.retain = write.retain or None
+        row.set_expiry(None)
+        row.restart_retention(now)

@@ -1,0 +1,43 @@
+"""Files that appear complete or not at all."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from stateward.errors import InvalidInput
+
+
+class WholeFile:
+    """Written beside its final place under another name, readable by its owner alone."""
+
+    def __init__(self, path: str) -> None:
+        self._path = os.path.abspath(path)
+        folder = os.path.dirname(self._path)
+        from tempfile import mkstemp  # a tenth of what importing Stateward would take
+
+        try:
+            descriptor, self._temporary = mkstemp(dir=folder, prefix=".stateward-")
+        except OSError as error:
+            raise InvalidInput(f"cannot write into {folder!r}: {error.strerror}") from error
+        self._file = os.fdopen(descriptor, "wb")
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+
+    def write_line(self, text: str) -> None:
+        self.write(text.encode() + b"\n")
+
+    def finish(self) -> None:
+        """Make it durable, then put it in its place."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.replace(self._temporary, self._path)
+
+    def abandon(self) -> None:
+        """Leave no trace of it."""
+        with suppress(OSError):  # a full disk: what was not written is not wanted any more
+            self._file.close()
+        if os.path.exists(self._temporary):
+            os.unlink(self._temporary)

@@ -1,0 +1,155 @@
+"""FastStream: `pip install 'stateward[faststream]'`.
+
+    broker = RedisBroker(url, middlewares=[StatewardMiddleware(store, "billing")])
+
+A broker delivers a message again when it does not know whether it was handled. With this middleware
+a handler runs once for each message, whichever replica gets it how often; its result is recorded,
+and published again instead of made again. What a handler does in `step` is recorded too, so that
+the next delivery goes on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import stateward
+from stateward.codec import check_id
+from stateward.errors import InvalidInput, StoreMisused, TaskFailed
+
+try:
+    from faststream import BaseMiddleware
+    from faststream.exceptions import AckMessage
+    from pydantic_core import to_jsonable_python
+except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
+    raise InvalidInput(
+        "StatewardMiddleware needs FastStream; install it with: pip install 'stateward[faststream]'"
+    ) from error
+
+logger = logging.getLogger("stateward.messages")
+
+Message = Any  # faststream.message.StreamMessage, of whichever broker
+
+
+class Delivery(NamedTuple):
+    """The message that is being handled here."""
+
+    store: stateward.Store
+    task: str
+    user: str | None
+    options: Mapping[str, Any]
+
+
+_delivery: ContextVar[Delivery | None] = ContextVar("stateward_delivery", default=None)
+
+
+class StatewardMiddleware:
+    """A handler runs once for each message id.
+
+    `name` tells the consumers of the same messages apart: the same in all replicas of one, another
+    for each other one. `id` is a function of the message that gives its id, e.g. the number of
+    the order; by default the header `message_id`, or the id that the broker gave it. `user` is
+    whose work this is, or a function of the message that says so.
+
+    A delivery that meets the handler running elsewhere waits for it, up to `wait` seconds (None: as
+    long as it takes); then `LeaseHeld`. A handler that fails is run again by the next delivery;
+    after `attempts` failures, or `Permanent`, the message is acknowledged and the task stays in
+    `store.tasks("failed")`. A running handler has its message for `ttl` seconds, renewed meanwhile.
+    """
+
+    def __init__(
+        self,
+        store: stateward.Store,
+        name: str,
+        *,
+        id: Callable[[Message], str] | None = None,
+        user: str | Callable[[Message], str | None] | None = None,
+        wait: float | None = None,
+        attempts: int = 3,
+        ttl: float = 30.0,
+    ) -> None:
+        if not isinstance(store, stateward.Store):
+            raise InvalidInput(
+                f"StatewardMiddleware needs a store of stateward.open, not {type(store).__name__}"
+            )
+        self._store = store
+        self._name = check_id(name, "the name of a consumer")
+        self._id = id or message_id
+        self._user = user
+        self._options: dict[str, Any] = {"wait": wait, "attempts": attempts, "ttl": ttl}
+
+    def __call__(self, msg: Any, /, *, context: Any) -> BaseMiddleware:
+        """What FastStream calls for each message."""
+        return _Once(msg, context=context, middleware=self)
+
+    async def _handle(self, call_next: Callable[[Message], Any], message: Message) -> Any:
+        task = f"{self._name} {check_id(self._id(message), 'the id of a message')}"
+        user = self._user(message) if callable(self._user) else self._user
+        delivery = Delivery(self._store, task, user, self._options)
+
+        async def handle() -> Any:
+            token = _delivery.set(delivery)
+            try:
+                return to_jsonable_python(await call_next(message))
+            finally:
+                _delivery.reset(token)
+
+        body = message.body if isinstance(message.body, bytes) else repr(message.body).encode()
+        digest = blake2b(body, digest_size=8).hexdigest()
+        with stateward.correlate(message.correlation_id):
+            try:
+                return await self._store.once(
+                    task, handle, user=user, fingerprint=digest, **self._options
+                )
+            except TaskFailed as failed:
+                logger.error("message_failed_for_good", extra={"task_id": task})
+                raise AckMessage from failed
+
+
+class _Once(BaseMiddleware):
+    """One message on its way through."""
+
+    def __init__(self, msg: Any, /, *, context: Any, middleware: StatewardMiddleware) -> None:
+        super().__init__(msg, context=context)
+        self._middleware = middleware
+
+    async def consume_scope(self, call_next: Callable[[Message], Any], msg: Message) -> Any:
+        return await self._middleware._handle(call_next, msg)
+
+
+async def step(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A part of a handler, recorded: the next delivery of the message gets its result.
+
+    Names are unique within a handler. The result must be JSON. Inside, `idempotency_key()` is the
+    same at every try.
+    """
+    delivery = _delivery.get()
+    if delivery is None:
+        raise StoreMisused("step() has a meaning only inside a handler with StatewardMiddleware")
+    check_id(name, "the name of a step")
+    task = f"{delivery.task} / {name}"
+    once = delivery.store.once
+    options = {**delivery.options, "user": delivery.user}
+    if kwargs.keys() & {"fingerprint", "at", "retain", *options}:
+        raise InvalidInput(f"step() passes {sorted(kwargs)} to the function: wrap it in a lambda")
+    return await once(task, function, *args, **options, **kwargs)
+
+
+def message_id(message: Message) -> str:
+    """The id that stays the same when the broker delivers the message again."""
+    raw = message.raw_message
+    at: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {}
+    where = f"{at['channel']} " if "channel" in at else ""  # ids are unique within it alone
+    if "message_id" in message.headers:
+        return f"{where}{message.headers['message_id']}"
+    if not at:
+        return str(message.message_id)
+    if not at.get("message_ids"):
+        raise InvalidInput(
+            "this message has no id that stays the same when it is delivered again: publish it "
+            "with headers={'message_id': …}, use a stream, or pass id= to StatewardMiddleware"
+        )
+    return where + ",".join(entry.decode() for entry in at["message_ids"])

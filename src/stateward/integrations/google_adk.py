@@ -1,0 +1,414 @@
+"""Google's Agent Development Kit: `pip install 'stateward[adk]'`.
+
+    service = StatewardSessionService(store)
+    runner = Runner(app_name="waiter", agent=agent, session_service=service)
+
+A session is a Stateward thread of its user: events are its messages, the session's own state is a
+document beside them. What begins with `user:` is a document of that user, what begins with `app:`
+one of `store.shared`; both are named after the application. What begins with `temp:` is not stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Self
+
+import stateward
+from stateward.codec import decode, encode, encode_messages
+from stateward.errors import InvalidInput, StoreUnavailable
+from stateward.ops import (
+    Absent,
+    Append,
+    Applied,
+    Check,
+    Conflict,
+    Delete,
+    DocumentAt,
+    Fetch,
+    Fetched,
+    Found,
+    Head,
+    List,
+    Listed,
+    Log,
+    LogAt,
+    Put,
+    SetHead,
+    StatusIn,
+    Value,
+    Write,
+)
+from stateward.records import Cursor
+from stateward.registry import ENGINES
+from stateward.state.scope import refuse, stored
+from stateward.store import Retention
+
+try:
+    from google.adk.errors._stale_session_error import StaleSessionError
+    from google.adk.errors.already_exists_error import AlreadyExistsError
+    from google.adk.errors.session_not_found_error import SessionNotFoundError
+    from google.adk.events.event import Event
+    from google.adk.sessions.base_session_service import (
+        BaseSessionService,
+        GetSessionConfig,
+        ListSessionsResponse,
+    )
+    from google.adk.sessions.session import Session
+    from google.adk.sessions.state import State
+    from pydantic_core import to_jsonable_python
+except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
+    raise InvalidInput(
+        "StatewardSessionService needs Google's ADK; install it with: pip install 'stateward[adk]'"
+    ) from error
+
+STATE = "state"
+UNMERGED = "unmerged"  # what an event says about user: and app: that may not be stored there yet
+OPEN = StatusIn(("adk",))
+
+Values = dict[str, Any]
+
+
+class Deltas(NamedTuple):
+    """A change of state, by where it belongs; keys without their prefix."""
+
+    app: Values
+    user: Values
+    session: Values
+
+
+class StatewardSessionService(BaseSessionService):
+    """Sessions of ADK in a store.
+
+    An event is added only to the session that it was made for: if another replica has added events
+    since the session was read, raises `StaleSessionError`, and nothing was stored. If the store
+    fails, an event that changes no state is kept locally, as the store's policy says; everything
+    else raises `StoreUnavailable`. `retain` is how long a session is kept after its last event; by
+    default as the store was told.
+    """
+
+    def __init__(self, store: Any, *, retain: Retention = None) -> None:
+        self._store = store
+        self._blocking = not isinstance(store, stateward.Store)
+        self._retain = retain
+        self._own = False
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """A service with a store of its own: `close()` it."""
+        service = cls(stateward.open(url), **options)
+        service._own = True
+        return service
+
+    async def close(self) -> None:
+        """Let go of a store that `from_url` opened; one that was passed in is left alone."""
+        if self._own:
+            await self._store.close()
+
+    # --- what ADK calls -------------------------------------------------------------
+
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> Session:
+        """Begin a session; one that exists raises `AlreadyExistsError`."""
+        session_id = (session_id or "").strip() or uuid.uuid4().hex
+        thread = self._thread(app_name, user_id, session_id)
+        deltas = split(state or {})
+        (status,) = OPEN.statuses
+        writes: tuple[Write, ...] = (
+            Put(STATE, encode(deltas.session, "the state")),
+            SetHead(status=status),
+            *unmerged(deltas),
+        )
+        outcome = await self._commit(thread, writes, (Absent(),))
+        if isinstance(outcome, Conflict):
+            raise AlreadyExistsError(f"Session with id {session_id} already exists.")
+        stored(outcome, thread._entity)
+        await self._merge(app_name, user_id, thread, deltas)
+        session = await self.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
+        if session is None:
+            raise SessionNotFoundError(f"Session {session_id} was deleted while it began.")
+        return session
+
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> Session | None:
+        """The session with its events and all its state, or None."""
+        thread = self._thread(app_name, user_id, session_id.strip())
+        recent = None if config is None else config.num_recent_events
+        fetched, user, app = await self._fetch_all(app_name, user_id, thread, recent)
+        if UNMERGED in fetched.documents:
+            await self._merge_left(app_name, user_id, thread, fetched.documents[UNMERGED])
+            fetched, user, app = await self._fetch_all(app_name, user_id, thread, recent)
+        if STATE not in fetched.documents:
+            return None
+        events = [Event.model_validate(decode(entry.body)) for entry in fetched.entries]
+        if recent is None:
+            events += await self._rest(thread, fetched)
+        if config is not None and config.after_timestamp is not None:
+            events = [event for event in events if event.timestamp >= config.after_timestamp]
+        own = decode(fetched.documents[STATE].json)
+        session = a_session(app_name, user_id, thread.id, fetched.head, merged(own, user, app))
+        session.events = events
+        return session
+
+    async def list_sessions(
+        self, *, app_name: str, user_id: str | None = None
+    ) -> ListSessionsResponse:
+        """Sessions with their state, without their events; the last one to change comes last."""
+        prefix = address(app_name) if user_id is None else address(app_name, user_id)
+        found = [each async for each in self._found(f"{prefix}/", user_id)]
+        app = await self._call(self._store.shared(shared_name(app_name)).get)
+        users: dict[str, Values] = {}
+        for owner in {each.head.owner for each in found}:
+            users[owner] = await self.get_user_state(app_name=app_name, user_id=owner)
+        sessions = []
+        for each in found:
+            own = decode(each.documents[STATE].json)
+            state = merged(own, users[each.head.owner], app.value)
+            sessions.append(a_session(app_name, each.head.owner, each.entity.id, each.head, state))
+        sessions.sort(key=lambda session: (session.last_update_time, session.user_id, session.id))
+        return ListSessionsResponse(sessions=sessions)
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Remove a session; nothing happens if there is none."""
+        await self._call(self._thread(app_name, user_id, session_id.strip()).delete)
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """What was stored under `user:`, without that prefix."""
+        kept = await self._call(self._store.user(user_id).get, shared_name(app_name))
+        value: Values = kept.value
+        return value
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Add an event and what it changes in the state; a partial one is not stored."""
+        if event.partial:
+            return event
+        self._apply_temp_state(session, event)
+        event = self._trim_temp_delta_state(event)
+        thread = self._thread(session.app_name, session.user_id, session.id)
+        deltas = split((event.actions and event.actions.state_delta) or {})
+        message = json.loads(event.model_dump_json(exclude_none=True))
+        try:
+            applied = await self._append(thread, session, event.id, message, deltas)
+        except StoreUnavailable:
+            if any(deltas):
+                raise  # a state that was kept elsewhere would be read as it was before
+            added = await self._call(thread.append, message, key=event.id)
+            session._storage_update_marker = str(added.cursor) if added.version else None
+            return self._commit_event_to_session(session, event)
+        session._storage_update_marker = str(Cursor(applied.version, applied.stamp))
+        session.last_update_time = applied.at
+        await self._merge(session.app_name, session.user_id, thread, deltas)
+        return self._commit_event_to_session(session, event)
+
+    # --- writing --------------------------------------------------------------------
+
+    async def _append(
+        self, thread: Any, session: Session, key: str, message: Values, deltas: Deltas
+    ) -> Applied:
+        """The event and the session's own state in one commit; state is read only to change it."""
+        scope = thread._scope
+        if scope.redact is not None:
+            message = scope.redact(message)
+        append = Append(encode_messages((message,), scope.limits), key)
+        checks: tuple[Check, ...] = (OPEN,)
+        if session._storage_update_marker is not None:
+            read = Cursor.of(session._storage_update_marker)
+            checks = (OPEN, LogAt(read.version, read.stamp))
+        while True:
+            writes: tuple[Write, ...] = (append, *unmerged(deltas))
+            at: tuple[Check, ...] = ()
+            if deltas.session:
+                kept = await self._document(thread, STATE)
+                state = decode(kept.json) if kept is not None else {}
+                writes = (*writes, Put(STATE, encode(state | deltas.session, "the state")))
+                at = () if kept is None else (DocumentAt(STATE, kept.version, kept.stamp),)
+            outcome = await self._commit(thread, writes, (*checks, *at))
+            if not isinstance(outcome, Conflict):
+                if isinstance(outcome, Applied) and scope.on_append is not None:
+                    thread._tell(scope.on_append, (message,))
+                return stored(outcome, thread._entity)
+            if outcome.failed == OPEN:
+                raise SessionNotFoundError(f"Session {session.id} not found.")
+            if isinstance(outcome.failed, LogAt):
+                raise StaleSessionError(
+                    f"Another replica has added events to session {session.id} since it was read; "
+                    "nothing was stored. Get the session again and run it anew"
+                )
+
+    async def _commit(
+        self, thread: Any, writes: tuple[Write, ...], checks: tuple[Check, ...]
+    ) -> Any:
+        scope, entity = thread._scope, thread._entity
+        kept = {"owner": thread.user, "retain": thread._retain}
+        return await self._call(scope.commit, entity, writes, checks, **kept)
+
+    async def _merge(self, app_name: str, user_id: str, thread: Any, deltas: Deltas) -> None:
+        """Bring what belongs to the user and the application there."""
+        name = shared_name(app_name)
+        if deltas.user:
+            await self._call(self._store.user(user_id).update, lambda v: v | deltas.user, name)
+        if deltas.app:
+            await self._call(self._store.shared(name).update, lambda v: v | deltas.app)
+        if deltas.user or deltas.app:
+            outcome = await self._commit(thread, (Delete(UNMERGED),), (OPEN,))
+            if not isinstance(outcome, Conflict):  # else it was deleted meanwhile
+                stored(outcome, thread._entity)
+
+    async def _merge_left(self, app_name: str, user_id: str, thread: Any, left: Value) -> None:
+        """Do what a process left undone that died right after it had stored an event."""
+        kept = decode(left.json)
+        await self._merge(app_name, user_id, thread, Deltas(kept["app"], kept["user"], {}))
+
+    # --- reading --------------------------------------------------------------------
+
+    def _thread(self, app_name: str, user_id: str, session_id: str) -> Any:
+        id = address(app_name, user_id, session_id)
+        return self._store.thread(id, user=user_id, retain=self._retain)
+
+    async def _document(self, thread: Any, name: str) -> Value | None:
+        fetch = Fetch(thread._entity, thread.user, documents=(name,))
+        fetched = await self._call(thread._scope.fetch, fetch)
+        value: Value | None = fetched.documents.get(name)
+        return value
+
+    async def _fetch_all(
+        self, app_name: str, user_id: str, thread: Any, recent: int | None
+    ) -> tuple[Fetched, Values, Values]:
+        """The session, its newest or first events, and what is shared, in one round trip."""
+        page = thread._scope.capabilities.page
+        log = Log(first=page, details=True) if recent is None else None
+        if recent:
+            log = Log(last=recent, details=True)
+        name = shared_name(app_name)
+        user, shared = self._store.user(user_id), self._store.shared(name)
+        asked = (
+            (thread._scope, Fetch(thread._entity, thread.user, log, (STATE, UNMERGED))),
+            (user._scope, Fetch(user._entity, user_id, documents=(name,))),
+            (shared._scope, Fetch(shared._entity, "", documents=("default",))),
+        )
+        session, of_user, of_app = await self._call(self._store._places.execute, asked)
+        if not isinstance(session, Fetched):
+            refuse(session, thread._entity)
+        return session, value_of(of_user, name), value_of(of_app, "default")
+
+    async def _rest(self, thread: Any, fetched: Fetched) -> list[Event]:
+        """The events after the first page."""
+        events: list[Event] = []
+        page = thread._scope.capabilities.page
+        upto = fetched.head.version
+        while len(fetched.entries) == page:
+            log = Log(fetched.entries[-1].seq, upto, first=page, details=True)
+            fetch = Fetch(thread._entity, thread.user, log)
+            fetched = await self._call(thread._scope.fetch, fetch)
+            events += [Event.model_validate(decode(entry.body)) for entry in fetched.entries]
+        return events
+
+    async def _found(self, prefix: str, owner: str | None) -> Any:
+        scope = self._store._threads
+        after: str | None = None
+        while True:
+            page = List(
+                scope.namespace,
+                kind="thread",
+                owner=owner,
+                prefix=prefix,
+                documents=(STATE,),
+                limit=scope.capabilities.page,
+                after=after,
+            )
+            (listed,) = await self._call(scope.execute, (page,))
+            assert isinstance(listed, Listed)
+            for found in listed.entities:
+                if is_session(found):
+                    yield found
+            if listed.next is None:
+                return
+            after = listed.next
+
+    async def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A blocking store works from any event loop (`Runner.run`), on a thread each."""
+        if self._blocking:
+            return await asyncio.to_thread(method, *args, **kwargs)
+        return await method(*args, **kwargs)
+
+
+def register_schemes(registry: Any) -> None:
+    """Let ADK's commands take `stateward+redis://…` and the like as a session service's URI.
+
+    Call it in the `services.py` of an agent: `register_schemes(get_service_registry())`.
+    """
+
+    def create(uri: str, **_options: Any) -> StatewardSessionService:
+        return StatewardSessionService.from_url(uri.removeprefix("stateward+"))
+
+    for scheme in ENGINES:
+        registry.register_session_service(f"stateward+{scheme}", create)
+
+
+def address(*parts: str) -> str:
+    """Parts of an id that cannot be mistaken for others."""
+    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
+
+
+def shared_name(app_name: str) -> str:
+    return f"adk {app_name}"
+
+
+def split(state: Values) -> Deltas:
+    """What belongs to the application, the user and the session; `temp:` belongs to nobody."""
+    state = to_jsonable_python(state)
+    prefixes = (State.APP_PREFIX, State.USER_PREFIX, State.TEMP_PREFIX)
+    app, user = (
+        {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+        for prefix in prefixes[:2]
+    )
+    own = {key: value for key, value in state.items() if not key.startswith(prefixes)}
+    return Deltas(app, user, own)
+
+
+def merged(own: Values, user: Values, app: Values) -> Values:
+    """All that a session shows as its state."""
+    state = dict(own)
+    state.update({State.APP_PREFIX + key: value for key, value in app.items()})
+    state.update({State.USER_PREFIX + key: value for key, value in user.items()})
+    return state
+
+
+def unmerged(deltas: Deltas) -> Iterable[Write]:
+    """A note, stored with the event, of what is to be brought elsewhere."""
+    if deltas.app or deltas.user:
+        note = {"app": deltas.app, "user": deltas.user}
+        yield Put(UNMERGED, encode(note, "the state"))
+
+
+def value_of(outcome: Any, name: str) -> Values:
+    assert isinstance(outcome, Fetched)
+    value = outcome.documents.get(name)
+    return {} if value is None else decode(value.json)
+
+
+def is_session(found: Found) -> bool:
+    return found.head.status in OPEN.statuses and STATE in found.documents
+
+
+def a_session(app_name: str, user_id: str, id: str, head: Head, state: Values) -> Session:
+    own = id.rpartition("/")[2].replace("%2F", "/").replace("%25", "%")
+    session = Session(
+        id=own, app_name=app_name, user_id=user_id, state=state, last_update_time=head.updated
+    )
+    session._storage_update_marker = str(Cursor(head.version, head.stamp or None))
+    return session

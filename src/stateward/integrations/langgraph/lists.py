@@ -1,0 +1,174 @@
+"""Which part of a list is new: a list that only grew is stored by what was added.
+
+Whether an element has changed is asked of what it was when it was stored, never of its identity
+alone: code that changes a message in place must not lose that change. Messages are compared by a
+copy of their fields, which takes a fraction of a microsecond each; encoding them anew takes tens.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from stateward.codec import encode
+from stateward.errors import InvalidInput
+from stateward.integrations.langgraph.values import KINDS, to_json
+
+REMEMBERED = 50_000  # elements of lists, over all threads of one saver
+ATOMS = frozenset((str, int, bool, float, type(None)))
+Place = tuple[str, str, str]  # thread, namespace, channel
+
+_fields = attrgetter("__dict__")
+_extra = attrgetter("__pydantic_extra__")
+
+
+class Opaque(Exception):
+    """Something in this list can only be compared in its stored form."""
+
+
+class ListRef(NamedTuple):
+    """A stored list: its newest part, its length, and how many elements all its parts hold."""
+
+    id: str
+    length: int
+    stored: int
+
+
+class Frozen:
+    """What the elements of a list were at one moment, whatever becomes of the objects since.
+
+    Either all of them are messages, kept as copies of their fields, or all are plain JSON, kept as
+    text; otherwise `Opaque`. In a message, numbers that are equal count as the same.
+    """
+
+    __slots__ = ("columns", "messages")
+
+    def __init__(self, items: Sequence[Any]) -> None:
+        kinds = set(map(type, items))
+        self.messages = bool(kinds) and kinds <= KINDS.keys()
+        if self.messages:
+            fields, extras = map(_fields, items), map(_extra, items)
+            self.columns = [
+                list(map(type, items)),
+                [_copied(item) for item in fields],
+                [_copied(item) for item in extras],
+            ]
+        else:
+            self.columns = [[_text(item) for item in items]]
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def common(self, items: Sequence[Any]) -> int:
+        """How many elements from the beginning are still what they were."""
+        most = min(len(self), len(items))
+        if self._begins(items, most):
+            return most
+        low, high = 0, most  # the first `low` are known to be the same, the first `high` not to be
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._begins(items, middle):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _begins(self, items: Sequence[Any], count: int) -> bool:
+        front = items[:count]
+        if not self.messages:
+            return [_text(item) for item in front] == self.columns[0][:count]
+        kinds, fields, extras = self.columns
+        return (
+            list(map(type, front)) == kinds[:count]  # first: others need not have these fields
+            and list(map(_fields, front)) == fields[:count]
+            and list(map(_extra, front)) == extras[:count]
+        )
+
+    def extended(self, keep: int, added: Sequence[Any]) -> Frozen:
+        """The first `keep` of these, and others."""
+        new = Frozen(added)
+        if not keep:
+            return new
+        if added and new.messages is not self.messages:
+            raise Opaque
+        rest = new.columns if added else [[] for _ in self.columns]
+        new.messages = self.messages
+        new.columns = [a[:keep] + b for a, b in zip(self.columns, rest, strict=True)]
+        return new
+
+
+def _text(item: Any) -> str:
+    try:
+        return encode(item, "an element")
+    except InvalidInput as error:
+        raise Opaque from error
+
+
+def _copied(value: Any) -> Any:
+    """Containers are copied, what cannot change is shared."""
+    kind = type(value)
+    if kind in ATOMS:
+        return value
+    if kind is dict:
+        return {key: _copied(item) for key, item in value.items()}
+    if kind is list:
+        return [_copied(item) for item in value]
+    raise Opaque
+
+
+def frozen(items: Sequence[Any]) -> Frozen | None:
+    """None: elements of other types than JSON's and messages, to be compared as stored."""
+    try:
+        return Frozen(items)
+    except Opaque:
+        return None
+
+
+def common_as_stored(before: Sequence[Any], items: Sequence[Any], serde: SerializerProtocol) -> int:
+    """The same of a list as it was read from the store."""
+    count = 0
+    for stored, item in zip(before, items, strict=False):
+        if to_json(item, serde) != stored:
+            break
+        count += 1
+    return count
+
+
+class Remembered:
+    """The newest list of each channel that this process has stored or read lately.
+
+    Any thread may ask; the least recent are forgotten first.
+    """
+
+    def __init__(self, most: int = REMEMBERED) -> None:
+        self._most = most
+        self._size = 0
+        self._lock = threading.Lock()
+        self._lists: OrderedDict[Place, tuple[str, Frozen]] = OrderedDict()
+
+    def get(self, place: Place, id: str) -> Frozen | None:
+        """The list whose newest part is `id`."""
+        with self._lock:
+            found = self._lists.get(place)
+            if found is None or found[0] != id:
+                return None
+            self._lists.move_to_end(place)
+            return found[1]
+
+    def put(self, place: Place, id: str, items: Frozen | None) -> None:
+        with self._lock:
+            before = self._lists.pop(place, None)
+            if before is not None:
+                self._size -= len(before[1]) + 1
+            if items is None or len(items) > self._most:
+                return
+            self._lists[place] = (id, items)
+            self._size += len(items) + 1
+            while self._size > self._most:
+                _, (_, oldest) = self._lists.popitem(last=False)
+                self._size -= len(oldest) + 1

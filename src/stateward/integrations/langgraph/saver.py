@@ -1,0 +1,397 @@
+"""LangGraph's checkpointer over a Stateward store."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from stateward.codec import check_id
+from stateward.errors import InvalidInput
+from stateward.integrations.langgraph import names, upkeep, writing
+from stateward.integrations.langgraph.threads import Memory, Place, config_of, find, load
+from stateward.integrations.langgraph.upkeep import Wanted
+from stateward.integrations.langgraph.values import Allowed, StrictSerializer
+from stateward.integrations.plans import AnyStore, Backed, Backing, Plan
+from stateward.ops import Commit, Drop, Entity
+from stateward.state.scope import stored
+from stateward.store import Retention, seconds
+
+PAGE = 50  # checkpoints of one page of a listing, each with all its values
+
+
+class StatewardSaver(Backed, BaseCheckpointSaver[str]):
+    """Keeps the checkpoints of graphs: `graph.compile(checkpointer=StatewardSaver(store))`.
+
+    A thread is one entity of the store. A list that only grew is stored by its new part. Of two
+    runs that continue the same checkpoint the second raises `StateConflictError`, and with
+    `on_conflict="fork"` both are kept. A failing store raises; nothing is kept locally.
+
+    `allow` names types that may be constructed from what is stored, besides messages and what
+    LangGraph calls safe; others are refused when they are written. `serde` is a serializer of your
+    own (e.g. an encrypting one), through which every value then goes. `user_key` is the name of
+    the user in `configurable`: the thread belongs to them, and is exported and erased with them.
+    `retain` is how long a thread is kept after its last checkpoint (None: for ever).
+    """
+
+    serde: SerializerProtocol
+
+    def __init__(
+        self,
+        store: AnyStore | Backing,
+        *,
+        on_conflict: writing.OnConflict = "raise",
+        allow: Allowed = None,
+        serde: SerializerProtocol | None = None,
+        user_key: str | None = "user_id",
+        retain: Retention = None,
+    ) -> None:
+        if on_conflict not in ("raise", "fork"):
+            raise InvalidInput(f"on_conflict is 'raise' or 'fork', not {on_conflict!r}")
+        if serde is not None and allow is not None:
+            raise InvalidInput(
+                "a serde= of your own decides itself what it allows: leave allow= out"
+            )
+        super().__init__(serde=StrictSerializer(allow) if serde is None else serde)
+        self._backing = store if isinstance(store, Backing) else Backing(store)
+        self._user_key = user_key
+        self._owned = False
+        self._memory = Memory()
+        self._writer = writing.Writer(
+            self._memory,
+            self._backing.limits,
+            self._backing.world,
+            on_conflict,
+            seconds(retain),
+        )
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str | None = None,
+        *,
+        namespace: str = "default",
+        on_conflict: writing.OnConflict = "raise",
+        allow: Allowed = None,
+        serde: SerializerProtocol | None = None,
+        user_key: str | None = "user_id",
+        retain: Retention = None,
+        **options: Any,
+    ) -> Self:
+        """A saver over a store of its own; `options` are those of `stateward.open`.
+
+        Does no I/O. Close it, or use it as a context: `with` or `async with`.
+        """
+        saver = cls(
+            Backing.at(url, {"namespace": namespace, **options}),
+            on_conflict=on_conflict,
+            allow=allow,
+            serde=serde,
+            user_key=user_key,
+            retain=retain,
+        )
+        saver._owned = True
+        return saver
+
+    # --- the plans ----------------------------------------------------------------------
+
+    def _entity(self, thread: Any) -> Entity:
+        # LangGraph takes a number for a thread's id too.
+        text = str(thread) if isinstance(thread, int) else thread
+        return Entity(self._backing.namespace, names.KIND, check_id(text, "a thread_id"))
+
+    def _place(self, config: RunnableConfig) -> Place:
+        given = config["configurable"]
+        user = None if self._user_key is None else given.get(self._user_key)
+        owner = None if user is None else check_id(str(user), "a user")
+        return Place(self._entity(given["thread_id"]), given.get("checkpoint_ns") or "", owner)
+
+    def _get_tuple(self, config: RunnableConfig) -> Plan[CheckpointTuple | None]:
+        place = self._place(config)
+        record = yield from find(place, get_checkpoint_id(config) or None, self._memory)
+        if record is None:
+            return None
+        (found,) = yield from load(place, [record], self._memory, self.serde)
+        return found
+
+    def _put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> Plan[RunnableConfig]:
+        place = self._place(config)
+        said: Any = get_checkpoint_metadata(config, metadata)
+        check_id(checkpoint["id"], "the id of a checkpoint")
+        yield from writing.put(
+            self._writer,
+            place,
+            get_checkpoint_id(config) or None,
+            checkpoint,
+            said,
+            new_versions,
+            self.serde,
+        )
+        put: RunnableConfig = config_of(place, checkpoint["id"])
+        return put
+
+    def _put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str,
+    ) -> Plan[None]:
+        id = check_id(get_checkpoint_id(config), "the checkpoint_id of pending writes")
+        place = self._place(config)
+        yield from writing.put_writes(
+            self._writer, place, id, writes, task_id, task_path, self.serde
+        )
+
+    def _delete_thread(self, thread_id: str) -> Plan[None]:
+        entity = self._entity(thread_id)
+        (outcome,) = yield (Commit(entity, self._backing.world.new_id(), (Drop(),)),)
+        stored(outcome, entity)
+
+    def _copy_thread(self, source: str, target: str) -> Plan[None]:
+        place = Place(self._entity(source), "", None)
+        yield from upkeep.copy(place, self._entity(target), self._backing.world)
+
+    def _prune(self, thread_id: str, strategy: str) -> Plan[None]:
+        if strategy == "delete":
+            yield from self._delete_thread(thread_id)
+        elif strategy == "keep_latest":
+            place = Place(self._entity(thread_id), "", None)
+            yield from upkeep.thin_out(
+                place, lambda all_: upkeep.newest_of(all_, self.serde), self._backing.world
+            )
+        else:
+            raise InvalidInput(f"strategy is 'keep_latest' or 'delete', not {strategy!r}")
+
+    def _delete_runs(self, run_ids: Sequence[str]) -> Plan[None]:
+        after: str | None = None
+        while run_ids:
+            entities, after = yield from upkeep.threads_of_runs(
+                self._backing.namespace, run_ids, after
+            )
+            for entity in entities:
+                yield from upkeep.thin_out(
+                    Place(entity, "", None),
+                    lambda all_: upkeep.without_runs(all_, run_ids, self.serde),
+                    self._backing.world,
+                )
+            if after is None:
+                return
+
+    def _wanted(
+        self,
+        config: RunnableConfig | None,
+        filter: dict[str, Any] | None,
+        before: RunnableConfig | None,
+    ) -> Wanted:
+        given = {} if config is None else config["configurable"]
+        return Wanted(
+            given.get("checkpoint_ns"),
+            given.get("checkpoint_id") or None,
+            None if before is None else get_checkpoint_id(before) or None,
+            filter or {},
+        )
+
+    def _found(self, place: Place, wanted: Wanted, limit: int | None) -> Plan[list[str]]:
+        found = yield from upkeep.found_names(place, wanted, limit)
+        if not found and wanted.before is not None and wanted.ns is not None:
+            self._memory.begin(Place(place.entity, wanted.ns, place.owner))
+        return found
+
+    def _list_page(
+        self, place: Place, wanted: Wanted, page: Sequence[str], limit: int | None
+    ) -> Plan[list[CheckpointTuple]]:
+        return upkeep.list_page(place, wanted, page, limit, self._memory, self.serde)
+
+    def _history(
+        self, config: RunnableConfig, channels: Sequence[str]
+    ) -> Plan[Mapping[str, DeltaChannelHistory]]:
+        found: Any = yield from upkeep.history(
+            self._place(config),
+            get_checkpoint_id(config) or None,
+            channels,
+            self._memory,
+            self.serde,
+        )
+        return found  # type: ignore[no-any-return]
+
+    def get_next_version(self, current: Any, channel: None) -> str:
+        """Versions grow, and those of two branches differ."""
+        number = 0 if current is None else int(str(current).partition(".")[0])
+        return f"{number + 1:012}.{random.getrandbits(32):08x}"
+
+    # --- blocking -----------------------------------------------------------------------
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """A checkpoint: that of the `checkpoint_id`, or the one that was put last."""
+        return self._backing.run(self._get_tuple(config))
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Checkpoints, newest first; without a config those of all threads, one after the other."""
+        run, wanted, left = self._backing.run, self._wanted(config, filter, before), limit
+        for place in [self._place(config)] if config else self._all_places():
+            found = run(self._found(place, wanted, left))
+            while found and left != 0:
+                page = found[: PAGE if left is None else min(PAGE, max(left, 1))]
+                found = found[len(page) :]
+                for each in run(self._list_page(place, wanted, page, left)):
+                    left = None if left is None else left - 1
+                    yield each
+
+    def _all_places(self) -> Iterator[Place]:
+        after: str | None = None
+        while True:
+            page = upkeep.thread_ids(self._backing.namespace, after)
+            ids, after = self._backing.run(page)
+            for id in ids:
+                yield Place(self._entity(id), "", None)
+            if after is None:
+                return
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint; the `checkpoint_id` in the config is the one that it continues."""
+        return self._backing.run(self._put(config, checkpoint, metadata, new_versions))
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Store what a task wrote; repeated, it changes nothing."""
+        self._backing.run(self._put_writes(config, writes, task_id, task_path))
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Remove a thread with everything in it."""
+        self._backing.run(self._delete_thread(thread_id))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Remove the checkpoints of these runs. Looks at every thread there is."""
+        self._backing.run(self._delete_runs(run_ids))
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy a thread with all its checkpoints and writes; it belongs to the same user."""
+        self._backing.run(self._copy_thread(source_thread_id, target_thread_id))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Keep the newest checkpoint of each namespace (and what it is made of), or nothing."""
+        for id in thread_ids:
+            self._backing.run(self._prune(id, strategy))
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """What the ancestors of a checkpoint wrote to these channels."""
+        return self._backing.run(self._history(config, channels))
+
+    # --- on the event loop --------------------------------------------------------------
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """See `get_tuple`."""
+        return await self._backing.arun(self._get_tuple(config))
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """See `list`."""
+        run, wanted, left = self._backing.arun, self._wanted(config, filter, before), limit
+        places = [self._place(config)] if config else [each async for each in self._aall_places()]
+        for place in places:
+            found = await run(self._found(place, wanted, left))
+            while found and left != 0:
+                page = found[: PAGE if left is None else min(PAGE, max(left, 1))]
+                found = found[len(page) :]
+                for each in await run(self._list_page(place, wanted, page, left)):
+                    left = None if left is None else left - 1
+                    yield each
+
+    async def _aall_places(self) -> AsyncIterator[Place]:
+        after: str | None = None
+        while True:
+            page = upkeep.thread_ids(self._backing.namespace, after)
+            ids, after = await self._backing.arun(page)
+            for id in ids:
+                yield Place(self._entity(id), "", None)
+            if after is None:
+                return
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """See `put`."""
+        return await self._backing.arun(self._put(config, checkpoint, metadata, new_versions))
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """See `put_writes`."""
+        await self._backing.arun(self._put_writes(config, writes, task_id, task_path))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """See `delete_thread`."""
+        await self._backing.arun(self._delete_thread(thread_id))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """See `delete_for_runs`."""
+        await self._backing.arun(self._delete_runs(run_ids))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """See `copy_thread`."""
+        await self._backing.arun(self._copy_thread(source_thread_id, target_thread_id))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """See `prune`."""
+        for id in thread_ids:
+            await self._backing.arun(self._prune(id, strategy))
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """See `get_delta_channel_history`."""
+        return await self._backing.arun(self._history(config, channels))

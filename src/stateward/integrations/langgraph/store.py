@@ -1,0 +1,297 @@
+"""LangGraph's long-term memory over a Stateward store: one entity an item, so that each expires."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self, cast
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    IndexConfig,
+    Item,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+    validate_op_namespace,
+)
+
+from stateward.codec import check_id, decode, encode_document
+from stateward.errors import InvalidInput
+from stateward.integrations.langgraph import matching
+from stateward.integrations.langgraph.semantic import VECTORS, Index, Vectors, nearest
+from stateward.integrations.plans import AnyStore, Backed, Backing, Plan
+from stateward.ops import (
+    Commit,
+    Conflict,
+    Delete,
+    DocumentAt,
+    Drop,
+    Entity,
+    Fetch,
+    Fetched,
+    Found,
+    Head,
+    List,
+    Listed,
+    Put,
+    SetHead,
+    Value,
+    Write,
+)
+from stateward.records import moment
+from stateward.state.scope import refuse, stored
+
+KIND = "langgraph-item"
+ITEM = "item"
+BATCH = 200
+
+User = str | Callable[[tuple[str, ...]], str | None] | None
+
+
+class StatewardStore(Backed, BaseStore):
+    """Items by namespace and key: `graph.compile(store=StatewardStore(store))`.
+
+    `ttl` gives the default time an item lives, in minutes, and whether reading restarts it. `index`
+    embeds items, so that `search(query=…)` finds them by meaning; without it a query is refused.
+    Searching looks at every item of the namespace: keep namespaces small, e.g. one for each user.
+    `user` says to whom an item belongs that is put, as a name or as a function of its namespace:
+    it is exported and erased with them. A failing store raises; nothing is kept locally.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        store: AnyStore | Backing,
+        *,
+        ttl: TTLConfig | None = None,
+        index: IndexConfig | None = None,
+        user: User = None,
+    ) -> None:
+        self._backing = store if isinstance(store, Backing) else Backing(store)
+        self._owned = False
+        self._user = user
+        self._index = None if index is None else Index(index)
+        self.index_config = index
+        self.ttl_config = ttl
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str | None = None,
+        *,
+        namespace: str = "default",
+        ttl: TTLConfig | None = None,
+        index: IndexConfig | None = None,
+        user: User = None,
+        **options: Any,
+    ) -> Self:
+        """A store of its own at that URL; `options` are those of `stateward.open`.
+
+        Does no I/O. Close it, or use it as a context: `with` or `async with`.
+        """
+        backing = Backing.at(url, {"namespace": namespace, **options})
+        store = cls(backing, ttl=ttl, index=index, user=user)
+        store._owned = True
+        return store
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Reads as of before, then writes; of several writes to one item the last one counts."""
+        asked = self._checked(ops)
+        vectors = Vectors()
+        if self._index is not None:
+            vectors = self._index.embed(asked)
+        return self._backing.run(self._batch(asked, vectors))
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """See `batch`."""
+        asked = self._checked(ops)
+        vectors = Vectors()
+        if self._index is not None:
+            vectors = await self._index.aembed(asked)
+        return await self._backing.arun(self._batch(asked, vectors))
+
+    def _checked(self, ops: Iterable[Op]) -> list[Op]:
+        """Everything that can be refused is refused before anything is written."""
+        asked = list(ops)
+        for op in asked:
+            validate_op_namespace(op)
+            if isinstance(op, PutOp | GetOp):
+                self._entity(op.namespace, op.key)
+            if isinstance(op, PutOp) and op.value is not None:
+                encode_document(op.value, self._backing.limits)
+            if isinstance(op, SearchOp):
+                matching.check_filter(op.filter or {})
+                if op.query and self._index is None:
+                    raise InvalidInput(
+                        "this store has no index, so it cannot search by meaning: give it one, "
+                        "StatewardStore(..., index={'dims': …, 'embed': …}), or leave query= out"
+                    )
+        return asked
+
+    # --- the plans ----------------------------------------------------------------------
+
+    def _entity(self, namespace: tuple[str, ...], key: str) -> Entity:
+        id = matching.item_id(namespace, key)
+        return Entity(
+            self._backing.namespace, KIND, check_id(id, "the namespace and key of an item")
+        )
+
+    def _owner(self, namespace: tuple[str, ...]) -> str | None:
+        user = self._user(namespace) if callable(self._user) else self._user
+        return None if user is None else check_id(user, "a user")
+
+    def _batch(self, ops: Sequence[Op], vectors: Vectors) -> Plan[list[Result]]:
+        results: list[Result] = [None] * len(ops)
+        touched: dict[Entity, Found] = {}  # read items whose time begins anew
+        gets = {at: op for at, op in enumerate(ops) if isinstance(op, GetOp)}
+        for at, found in (yield from self._get(gets)).items():
+            results[at] = _item(found)
+            if gets[at].refresh_ttl:
+                touched[found.entity] = found
+        for at, op in enumerate(ops):
+            if isinstance(op, SearchOp):
+                hits = yield from self._search(op, vectors)
+                results[at] = [_search_item(found, score) for found, score in hits]
+                if op.refresh_ttl:
+                    touched |= {found.entity: found for found, _ in hits}
+            elif isinstance(op, ListNamespacesOp):
+                results[at] = yield from self._namespaces(op)
+        puts = {self._entity(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
+        yield from self._touch([f for entity, f in touched.items() if entity not in puts])
+        yield from self._put(puts, vectors)
+        return results
+
+    def _get(self, ops: dict[int, GetOp]) -> Plan[dict[int, Found]]:
+        found: dict[int, Found] = {}
+        for page in _pages(list(ops.items())):
+            entities = [self._entity(op.namespace, op.key) for _, op in page]
+            outcomes = yield [Fetch(entity, documents=(ITEM,)) for entity in entities]
+            for (at, _), entity, outcome in zip(page, entities, outcomes, strict=True):
+                if not isinstance(outcome, Fetched):
+                    refuse(outcome, entity)
+                if ITEM in outcome.documents:
+                    found[at] = Found(entity, outcome.head, outcome.documents)
+        return found
+
+    def _search(self, op: SearchOp, vectors: Vectors) -> Plan[list[tuple[Found, float | None]]]:
+        query = vectors.queries.get(op.query or "")
+        documents = (ITEM,) if query is None else (ITEM, VECTORS)
+        prefix = matching.namespace_id(op.namespace_prefix)
+        found = yield from self._all(prefix, documents)
+        fitting = [
+            each
+            for each in found
+            if ITEM in each.documents
+            and (not op.filter or matching.fits(decode(each.documents[ITEM].json), op.filter))
+        ]
+        if query is None:
+            newest = sorted(fitting, key=lambda each: each.documents[ITEM].updated, reverse=True)
+            ranked: list[tuple[Found, float | None]] = [(each, None) for each in newest]
+        else:
+            ranked = nearest(query, fitting)
+        return ranked[op.offset : op.offset + op.limit]
+
+    def _namespaces(self, op: ListNamespacesOp) -> Plan[list[tuple[str, ...]]]:
+        conditions = op.match_conditions or ()
+        prefix = matching.common_prefix(conditions)
+        found = yield from self._all(prefix, ())
+        spaces = {matching.namespace_of(each.entity.id) for each in found}
+        spaces = {space for space in spaces if matching.matches(space, conditions)}
+        if op.max_depth is not None:
+            spaces = {space[: op.max_depth] for space in spaces}
+        return sorted(spaces)[op.offset : op.offset + op.limit]
+
+    def _all(self, prefix: str, documents: tuple[str, ...]) -> Plan[list[Found]]:
+        found: list[Found] = []
+        after: str | None = None
+        while True:
+            (page,) = yield (
+                List(
+                    self._backing.namespace,
+                    kind=KIND,
+                    prefix=prefix,
+                    documents=documents,
+                    limit=BATCH,
+                    after=after,
+                ),
+            )
+            assert isinstance(page, Listed)
+            found += page.entities
+            if page.next is None:
+                return found
+            after = page.next
+
+    def _touch(self, items: Sequence[Found]) -> Plan[None]:
+        """Restart the time of items that were read; what was changed meanwhile has its own."""
+        commits = [
+            Commit(
+                found.entity,
+                self._backing.world.new_op(),
+                (SetHead(retain=found.head.retain),),
+                (DocumentAt(ITEM, item.version, item.stamp),),
+            )
+            for found in items
+            if found.head.retain is not None
+            for item in (found.documents[ITEM],)
+        ]
+        for page in _pages(commits):
+            for commit, outcome in zip(page, (yield page), strict=True):
+                if not isinstance(outcome, Conflict):
+                    stored(outcome, commit.entity)
+
+    def _put(self, puts: dict[Entity, PutOp], vectors: Vectors) -> Plan[None]:
+        commits = [
+            Commit(
+                entity,
+                self._backing.world.new_op(),
+                self._writes(op, vectors),
+                owner=self._owner(op.namespace),
+            )
+            for entity, op in puts.items()
+        ]
+        for page in _pages(commits):
+            for commit, outcome in zip(page, (yield page), strict=True):
+                stored(outcome, commit.entity)
+
+    def _writes(self, op: PutOp, vectors: Vectors) -> tuple[Write, ...]:
+        if op.value is None:
+            return (Drop(),)
+        retain = 0.0 if op.ttl is None else op.ttl * 60.0
+        writes: list[Write] = [
+            Put(ITEM, encode_document(op.value, self._backing.limits)),
+            SetHead(retain=retain),
+        ]
+        if self._index is not None:
+            text = vectors.texts.get((op.namespace, op.key))
+            writes.append(Delete(VECTORS) if text is None else Put(VECTORS, text))
+        return tuple(writes)
+
+
+def _pages(things: list[Any]) -> Iterable[list[Any]]:
+    return (things[start : start + BATCH] for start in range(0, len(things), BATCH))
+
+
+def _parts(found: Found) -> dict[str, Any]:
+    head: Head = found.head
+    item: Value = found.documents[ITEM]
+    return {
+        "value": decode(item.json),
+        "namespace": matching.namespace_of(found.entity.id),
+        "key": matching.key_of(found.entity.id),
+        "created_at": moment(head.created),
+        "updated_at": moment(item.updated),
+    }
+
+
+def _item(found: Found) -> Item:
+    return Item(**_parts(found))
+
+
+def _search_item(found: Found, score: float | None) -> SearchItem:
+    return SearchItem(**_parts(found), score=cast(Any, score))

@@ -1,0 +1,324 @@
+"""Storing a checkpoint: one commit, in which a list that grew is stored by its new part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NoReturn
+
+from langgraph.checkpoint.base import WRITES_IDX_MAP
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from msgspec import Struct
+
+from stateward.codec import Limits, check_commit, encode
+from stateward.errors import StateConflictError
+from stateward.integrations.langgraph import names
+from stateward.integrations.langgraph.lists import (
+    Frozen,
+    ListRef,
+    Opaque,
+    common_as_stored,
+    frozen,
+)
+from stateward.integrations.langgraph.threads import (
+    Head,
+    Json,
+    Known,
+    Memory,
+    Place,
+    Record,
+    fetched,
+    list_parts,
+)
+from stateward.integrations.langgraph.values import to_json
+from stateward.integrations.plans import Plan
+from stateward.ops import Check, Commit, Conflict, DocumentAt, Put, SetHead, Write
+from stateward.state.scope import stored
+from stateward.world import World
+
+INLINE = 256  # bytes of a value that stands in the checkpoint itself
+ELSEWHERE = ("id", "channel_versions", "channel_values")  # not in `Record.checkpoint`
+SLACK = 16  # elements that may be stored in vain before a list is written anew
+
+OnConflict = Literal["raise", "fork"]
+
+
+class Writer(Struct, frozen=True):
+    """What a saver was told once, for all its writes."""
+
+    memory: Memory
+    limits: Limits
+    world: World
+    on_conflict: OnConflict
+    retain: float | None
+
+
+class Draft:
+    """The documents of one checkpoint, as they come together."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Json] = {}
+        self.puts: dict[str, str] = {}
+        self.lists: dict[str, tuple[str, Frozen | None]] = {}  # by channel, with the newest part
+
+
+def put(
+    writer: Writer,
+    place: Place,
+    parent: str | None,
+    checkpoint: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+    new_versions: Mapping[str, Any],
+    serde: SerializerProtocol,
+) -> Plan[None]:
+    """Store a checkpoint that continues `parent`."""
+    known = writer.memory.get(place, parent or "")
+    if known is None and parent is not None:
+        known = yield from _learn(writer, place, parent)
+    before = None if known is None else known.record
+    draft = Draft()
+    versions = checkpoint["channel_versions"]
+    for channel, value in checkpoint["channel_values"].items():
+        old = None if before is None else before.values.get(channel)
+        version = versions.get(channel)
+        same = (
+            before is not None and version is not None and before.versions.get(channel) == version
+        )
+        if old is not None and same and channel not in new_versions:
+            draft.values[channel] = old
+        elif type(value) is list and value:
+            yield from _draft_list(
+                writer, place, checkpoint["id"], channel, value, old, draft, serde
+            )
+        else:
+            _draft_value(place, checkpoint["id"], channel, value, draft, serde)
+    rest = {key: value for key, value in checkpoint.items() if key not in ELSEWHERE}
+    record = Record(
+        checkpoint["id"],
+        place.ns,
+        parent,
+        dict(versions),
+        to_json(rest, serde),
+        to_json(dict(metadata), serde),
+        draft.values,
+    )
+    yield from _commit(writer, place, record, draft, known, metadata)
+
+
+def _learn(writer: Writer, place: Place, parent: str) -> Plan[Known | None]:
+    """The parent is not one that this process remembers: ask for it."""
+    name = place.checkpoint(parent)
+    (outcome,) = yield (place.fetch(name, place.head),)
+    documents = fetched(outcome, place).documents
+    if name not in documents:
+        return None
+    head = Head.of(documents.get(place.head))
+    known = Known(Record.of(documents[name]))
+    if head is not None and head.id == parent:
+        known.guard = head.version
+    return known
+
+
+def _draft_value(
+    place: Place, id: str, channel: str, value: Any, draft: Draft, serde: SerializerProtocol
+) -> None:
+    plain = to_json(value, serde)
+    text = encode(plain, "the state")
+    if len(text) <= INLINE:
+        draft.values[channel] = {"json": plain}
+    else:
+        draft.puts[names.value(place.ns, channel, id)] = text
+        draft.values[channel] = {"in": id}
+
+
+def _draft_list(
+    writer: Writer,
+    place: Place,
+    id: str,
+    channel: str,
+    value: list[Any],
+    old: Json | None,
+    draft: Draft,
+    serde: SerializerProtocol,
+) -> Plan[None]:
+    base = None if old is None or "list" not in old else ListRef(*old["list"])
+    keep, kept = 0, None
+    if base is not None:
+        keep, kept = yield from _common(writer, place, channel, base, value, serde)
+    if base is not None and keep == len(value) == base.length:
+        draft.values[channel] = {"list": list(base)}
+        draft.lists[channel] = (base.id, kept)
+        return
+    if base is None or not keep or base.stored + len(value) - keep > 2 * len(value) + SLACK:
+        base, keep = None, 0
+    items = [to_json(item, serde) for item in value[keep:]]
+    if base is None:
+        whole = encode(items, "the state")
+        if len(whole) <= INLINE:
+            draft.values[channel] = {"json": items}
+            return
+    part = {"base": None if base is None else base.id, "keep": keep, "items": items}
+    draft.puts[names.lists(place.ns, channel) + names.part(id)] = encode(part, "the state")
+    total = len(items) + (0 if base is None else base.stored)
+    draft.values[channel] = {"list": [id, len(value), total]}
+    draft.lists[channel] = (id, _extended(kept, keep, value))
+
+
+def _common(
+    writer: Writer,
+    place: Place,
+    channel: str,
+    base: ListRef,
+    value: list[Any],
+    serde: SerializerProtocol,
+) -> Plan[tuple[int, Frozen | None]]:
+    """How much of the list is what its parent's checkpoint holds."""
+    kept = writer.memory.lists.get((place.entity.id, place.ns, channel), base.id)
+    if kept is not None and len(kept) == base.length:
+        try:
+            return kept.common(value), kept
+        except Opaque:
+            pass  # something new can only be compared as stored
+    items = yield from list_parts(place, channel, base, {})
+    return common_as_stored(items, value, serde), None
+
+
+def _extended(kept: Frozen | None, keep: int, value: list[Any]) -> Frozen | None:
+    if kept is None:
+        return frozen(value)
+    try:
+        return kept.extended(keep, value[keep:])
+    except Opaque:
+        return None
+
+
+def _commit(
+    writer: Writer,
+    place: Place,
+    record: Record,
+    draft: Draft,
+    known: Known | None,
+    metadata: Mapping[str, Any],
+) -> Plan[None]:
+    name = place.checkpoint(record.id)
+    puts = draft.puts | {
+        name: encode(record.stored(), "the checkpoint"),
+        place.head: encode({"id": record.id}, "the head"),
+    }
+    run = metadata.get("run_id")
+    if (
+        isinstance(run, str)
+        and run
+        and (known is None or known.record is None or run != _run(known))
+    ):
+        puts[names.run(run)] = encode({"run_id": run}, "the run")
+    check_commit(sum(map(len, puts.values())), writer.limits)
+    writes: list[Write] = [Put(key, text) for key, text in puts.items()]
+    if writer.retain is not None:
+        writes.append(SetHead(retain=writer.retain))
+    commit = Commit(
+        place.entity,
+        writer.world.new_op(),
+        tuple(writes),
+        _checks(writer, place, record, known, metadata),
+        owner=place.owner,
+        retain=writer.retain,
+    )
+    (outcome,) = yield (commit,)
+    if isinstance(outcome, Conflict):
+        writer.memory.forget(place, record.parent or "")
+        _refuse(place, record, outcome)
+    applied = stored(outcome, place.entity)
+    record.version = applied.documents[name]
+    writer.memory.stored(place, record, applied.documents[place.head])
+    for channel, (part, items) in draft.lists.items():
+        writer.memory.lists.put((place.entity.id, place.ns, channel), part, items)
+
+
+def _run(known: Known) -> Any:
+    metadata = known.record.metadata if known.record is not None else None
+    return metadata.get("run_id") if isinstance(metadata, dict) else None
+
+
+def _checks(
+    writer: Writer,
+    place: Place,
+    record: Record,
+    known: Known | None,
+    metadata: Mapping[str, Any],
+) -> tuple[Check, ...]:
+    """The parent is still there; and unless a fork is meant, nobody has continued it."""
+    checks: list[Check] = []
+    if known is not None and known.record is not None:
+        checks.append(DocumentAt(place.checkpoint(known.record.id), known.record.version))
+    if writer.on_conflict == "fork" or known is None:
+        return tuple(checks)
+    if not known.free and metadata.get("source") != "fork":
+        # Without a guard it was not the newest when it was looked up: no version can be right.
+        checks.append(DocumentAt(place.head, -1 if known.guard is None else known.guard))
+    return tuple(checks)
+
+
+def _refuse(place: Place, record: Record, conflict: Conflict) -> NoReturn:
+    failed = conflict.failed
+    thread = place.entity.id
+    if isinstance(failed, DocumentAt) and failed.name == place.head:
+        now = Head.of(conflict.values.get(place.head))
+        raise StateConflictError(
+            f"the thread {thread!r} was continued by somebody else: its newest checkpoint is "
+            f"{None if now is None else now.id!r}, and this continues {record.parent!r}; it was "
+            "not stored: invoke the graph again, or keep both with StatewardSaver(..., "
+            "on_conflict='fork')",
+            expected=record.parent,
+            current=None if now is None else now.id,
+        )
+    raise StateConflictError(
+        f"the checkpoint {record.parent!r} of the thread {thread!r} is gone: the thread was "
+        "deleted or pruned while this run was under way; the next one was not stored",
+        expected=record.parent,
+        current=None,
+    )
+
+
+def put_writes(
+    writer: Writer,
+    place: Place,
+    id: str,
+    writes: Sequence[tuple[str, Any]],
+    task: str,
+    path: str,
+    serde: SerializerProtocol,
+) -> Plan[None]:
+    """Pending writes of a task: the first of each number stays, special ones are replaced."""
+    puts: dict[str, Put] = {}
+    firsts: list[str] = []
+    size = 0
+    for index, (channel, value) in enumerate(writes):
+        number = WRITES_IDX_MAP.get(channel, index)
+        name = names.write(place.ns, id, task, number)
+        plain = {"task": task, "path": path, "channel": channel, "value": to_json(value, serde)}
+        text = encode(plain, "the state")
+        size += len(text)
+        puts[name] = Put(name, text)
+        if number >= 0:
+            firsts.append(name)
+    check_commit(size, writer.limits)
+    while puts:
+        checks = tuple(DocumentAt(name, 0) for name in firsts)
+        op = writer.world.new_op()
+        commit = Commit(
+            place.entity,
+            op,
+            tuple(puts.values()),
+            checks,
+            owner=place.owner,
+            retain=writer.retain,
+            reading=tuple(firsts),
+        )
+        (outcome,) = yield (commit,)
+        if not isinstance(outcome, Conflict):
+            stored(outcome, place.entity)
+            return
+        # A retried or replayed task: what it stored the first time stays.
+        there = set(outcome.values)
+        puts = {name: put for name, put in puts.items() if name not in there or name not in firsts}
+        firsts = [name for name in firsts if name not in there]

@@ -1,0 +1,28 @@
+"""Strands Agents: `pip install 'stateward[strands]'`.
+
+    repository = StatewardSessionRepository(store, user="u-42")
+    manager = RepositorySessionManager("s-abc123", session_repository=repository)
+    agent = Agent(agent_id="waiter", session_manager=manager)
+
+A session is a Stateward thread: its messages are the thread's messages, in the form in which the
+model sees them; the session and its agents are documents beside them. `StatewardStorage` is the
+same store for Strands' snapshots.
+
+Strands calls repositories from blocking code, so both take a store of `stateward.sync.open`.
+"""
+
+from __future__ import annotations
+
+from stateward.errors import InvalidInput
+
+try:
+    import strands  # noqa: F401
+except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
+    raise InvalidInput(
+        "this adapter needs Strands Agents; install it with: pip install 'stateward[strands]'"
+    ) from error
+
+from stateward.integrations.strands.repository import StatewardSessionRepository
+from stateward.integrations.strands.storage import StatewardStorage
+
+__all__ = ["StatewardSessionRepository", "StatewardStorage"]

@@ -1,0 +1,322 @@
+"""Sessions, agents and messages."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from strands.session.session_repository import SessionRepository
+from strands.types.exceptions import SessionException
+from strands.types.session import Session, SessionAgent, SessionMessage
+
+from stateward.codec import check_commit, decode, encode_messages
+from stateward.errors import StateConflictError, StatewardError, StoreUnavailable
+from stateward.integrations.strands.messages import (
+    agent_of,
+    as_message,
+    as_session_message,
+    plain_json,
+)
+from stateward.integrations.strands.stores import OnStore
+from stateward.ops import (
+    Absent,
+    Append,
+    Applied,
+    Check,
+    Conflict,
+    DocumentAt,
+    Drop,
+    Entity,
+    Fetch,
+    KeyReused,
+    Log,
+    LogAt,
+    Put,
+    SetHead,
+    StatusIn,
+    Value,
+    Write,
+)
+from stateward.records import Cursor
+from stateward.state.scope import refuse, stored
+from stateward.store import Retention
+
+SESSION = "session"
+OPEN = StatusIn(("strands",))
+
+
+class Seen(NamedTuple):
+    """A document as this repository knows it."""
+
+    version: int
+    stamp: str | None
+    created_at: str | None
+
+
+class StatewardSessionRepository(OnStore, SessionRepository):
+    """Sessions of Strands in a store. Make one for each session manager: it costs nothing.
+
+    It remembers how far it has read. What another replica has written meanwhile is never
+    overwritten, and nothing is added behind it: that raises `SessionException`, caused by
+    `StateConflictError`. A message that cannot be stored because the store does not answer is kept
+    locally, as the store's policy says; everything else raises `StoreUnavailable` then.
+    """
+
+    def __init__(self, store: Any, *, user: str | None = None, retain: Retention = None) -> None:
+        super().__init__(store)
+        self._user = user
+        self._retain = retain
+        self._read: dict[tuple[str, str], Cursor] = {}  # by session and agent
+        self._documents: dict[tuple[str, str], Seen] = {}  # by session and name
+
+    def _thread(self, session_id: str) -> Any:
+        return self._store.thread(session_id, user=self._user, retain=self._retain)
+
+    def _commit(
+        self, session_id: str, writes: tuple[Write, ...], checks: tuple[Check, ...] = (OPEN,)
+    ) -> Any:
+        """One commit on a session; a session that does not exist raises."""
+        thread = self._thread(session_id)
+        outcome = thread._scope.commit(
+            thread._entity, writes, checks, owner=self._user, retain=thread._retain
+        )
+        if isinstance(outcome, Conflict) and outcome.failed == OPEN:
+            raise SessionException(f"Session {session_id} does not exist")
+        return outcome
+
+    # --- sessions -------------------------------------------------------------------
+
+    def create_session(self, session: Session, **kwargs: Any) -> Session:
+        """Create a session; one that exists raises."""
+        put = Put(SESSION, plain_json(session.to_dict()))
+        (status,) = OPEN.statuses
+        outcome = self._commit(session.session_id, (put, SetHead(status=status)), (Absent(),))
+        if isinstance(outcome, Conflict):
+            raise SessionException(f"Session {session.session_id} already exists")
+        stored(outcome, self._thread(session.session_id)._entity)
+        return session
+
+    def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
+        """The session, or None."""
+        value = self._document(session_id, SESSION)
+        return None if value is None else Session.from_dict(decode(value.json))
+
+    def delete_session(self, session_id: str, **kwargs: Any) -> None:
+        """Remove a session with its agents and messages; one that does not exist raises."""
+        thread = self._thread(session_id)
+        stored(self._commit(session_id, (Drop(),)), thread._entity)
+        for known in (self._read, self._documents):
+            for place in [place for place in known if place[0] == session_id]:
+                del known[place]
+
+    # --- agents ---------------------------------------------------------------------
+
+    def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
+        """Create an agent in a session; one that exists raises."""
+        agent_id = session_agent.agent_id
+        self._create(session_id, f"agent {agent_id}", session_agent.to_dict())
+
+    def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
+        """The agent, or None."""
+        value = self._document(session_id, f"agent {agent_id}")
+        return None if value is None else SessionAgent.from_dict(decode(value.json))
+
+    def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
+        """Replace an agent's state; one that is missing, or that another changed, raises."""
+        name = f"agent {session_agent.agent_id}"
+        seen = self._known(session_id, name)
+        session_agent.created_at = seen.created_at or session_agent.created_at
+        self._replace(session_id, name, session_agent.to_dict(), seen)
+
+    def create_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
+        """Create the state of a graph or swarm; one that exists raises."""
+        self._create(session_id, f"multi_agent {multi_agent.id}", multi_agent.serialize_state())
+
+    def read_multi_agent(
+        self, session_id: str, multi_agent_id: str, **kwargs: Any
+    ) -> dict[str, Any] | None:
+        """The state of a graph or swarm, or None."""
+        value = self._document(session_id, f"multi_agent {multi_agent_id}")
+        return None if value is None else decode(value.json)
+
+    def update_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
+        """Replace the state of a graph or swarm; a missing or changed one raises."""
+        name = f"multi_agent {multi_agent.id}"
+        seen = self._known(session_id, name)
+        self._replace(session_id, name, multi_agent.serialize_state(), seen)
+
+    def _document(self, session_id: str, name: str) -> Value | None:
+        thread = self._thread(session_id)
+        fetched = thread._scope.fetch(Fetch(thread._entity, self._user, documents=(name,)))
+        value: Value | None = fetched.documents.get(name)
+        if value is not None:
+            created = decode(value.json).get("created_at")
+            self._documents[session_id, name] = Seen(value.version, value.stamp, created)
+        return value
+
+    def _known(self, session_id: str, name: str) -> Seen:
+        if (session_id, name) not in self._documents and self._document(session_id, name) is None:
+            raise SessionException(f"There is no {name} in session {session_id}")
+        return self._documents[session_id, name]
+
+    def _create(self, session_id: str, name: str, state: dict[str, Any]) -> None:
+        self._replace(session_id, name, state, Seen(0, None, state.get("created_at")))
+
+    def _replace(self, session_id: str, name: str, state: dict[str, Any], seen: Seen) -> None:
+        at = DocumentAt(name, seen.version, seen.stamp)
+        scope = self._thread(session_id)._scope
+        text = plain_json(state)
+        check_commit(len(text), scope.limits)
+        outcome = self._commit(session_id, (Put(name, text),), (OPEN, at))
+        if isinstance(outcome, Conflict):
+            how = "exists already" if seen.version == 0 else "was changed by another replica"
+            raise SessionException(f"The {name} of session {session_id} {how}") from conflict(
+                outcome, self._thread(session_id)._entity
+            )
+        applied = stored(outcome, self._thread(session_id)._entity)
+        self._documents[session_id, name] = Seen(applied.documents[name], None, seen.created_at)
+
+    # --- messages -------------------------------------------------------------------
+
+    def create_message(
+        self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
+    ) -> None:
+        """Add a message of an agent; an index that is taken raises."""
+        thread = self._thread(session_id)
+        message = as_message(agent_id, session_message)
+        key = f"{session_message.message_id} of {agent_id}"
+        try:
+            self._add(thread, agent_id, session_message.message_id, message, key)
+        except StoreUnavailable:
+            # What was said is kept all the same; the key keeps it from being stored twice.
+            thread.append(message, key=key)
+
+    def _add(
+        self, thread: Any, agent_id: str, index: int, message: dict[str, Any], key: str
+    ) -> None:
+        if thread._scope.redact is not None:
+            message = thread._scope.redact(message)
+        append = Append(encode_messages((message,), thread._scope.limits), key)
+        read = self._read.get((thread.id, agent_id))
+        while True:
+            if read is None:
+                read = self._place_for(thread, agent_id, index)
+            at = LogAt(read.version, read.stamp)
+            outcome = self._commit(thread.id, (append,), (OPEN, at))
+            if isinstance(outcome, Conflict):
+                read = self._passed_by(thread, agent_id, index, read, outcome)
+                continue
+            if isinstance(outcome, KeyReused):
+                raise taken(thread.id, agent_id, index) from conflict(outcome, thread._entity)
+            applied = stored(outcome, thread._entity)
+            self._read[thread.id, agent_id] = Cursor(applied.version, applied.stamp)
+            if isinstance(outcome, Applied) and thread._scope.on_append is not None:
+                thread._tell(thread._scope.on_append, (message,))
+            return
+
+    def _place_for(self, thread: Any, agent_id: str, index: int) -> Cursor:
+        """Where the log ends, if it has no message of that index."""
+        head, found = self._messages(thread, agent_id)
+        if any(message.message_id == index for message in found):
+            raise taken(thread.id, agent_id, index)
+        return Cursor(head.version, head.stamp or None)
+
+    def _passed_by(
+        self, thread: Any, agent_id: str, index: int, read: Cursor, outcome: Conflict
+    ) -> Cursor:
+        """The end of a log that has grown, unless by messages of the same agent."""
+        log = Log(read.version, stamp=read.stamp, details=True)
+        fetched = thread._scope.fetch(Fetch(thread._entity, self._user, log))
+        new = (decode(entry.body) for entry in fetched.entries)
+        if fetched.reset or any(agent_of(message) == agent_id for message in new):
+            raise taken(thread.id, agent_id, index) from conflict(outcome, thread._entity)
+        return Cursor(fetched.head.version, fetched.head.stamp or None)
+
+    def read_message(
+        self, session_id: str, agent_id: str, message_id: int, **kwargs: Any
+    ) -> SessionMessage | None:
+        """The message of that index, or None."""
+        found = self._find(session_id, agent_id, message_id)
+        return None if found is None else found[1]
+
+    def update_message(
+        self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
+    ) -> None:
+        """Replace a message, e.g. by one without what must not be kept; a missing one raises."""
+        message_id = session_message.message_id
+        found = self._find(session_id, agent_id, message_id)
+        if found is None:
+            raise SessionException(f"Message {message_id} does not exist")
+        number, before = found
+        session_message.created_at = before.created_at
+        self._thread(session_id).edit({number: as_message(agent_id, session_message)})
+
+    def list_messages(
+        self,
+        session_id: str,
+        agent_id: str,
+        limit: int | None = None,
+        offset: int = 0,
+        **kwargs: Any,
+    ) -> list[SessionMessage]:
+        """The messages of an agent by index, without the first `offset`, at most `limit`."""
+        if self._document(session_id, f"agent {agent_id}") is None:
+            raise SessionException(f"There is no agent {agent_id} in session {session_id}")
+        head, messages = self._messages(self._thread(session_id), agent_id)
+        self._read[session_id, agent_id] = Cursor(head.version, head.stamp or None)
+        messages.sort(key=lambda message: message.message_id)
+        return messages[offset:] if limit is None else messages[offset : offset + limit]
+
+    def _messages(self, thread: Any, agent_id: str) -> tuple[Any, list[SessionMessage]]:
+        """All messages of an agent as they stand in the log, and the head they belong to."""
+        scope, entity = thread._scope, thread._entity
+        page = scope.capabilities.page
+        head, after, found = None, 0, []
+        while True:
+            log = Log(after, None if head is None else head.version, first=page, details=True)
+            fetched = scope.fetch(Fetch(entity, self._user, log))
+            head = head or fetched.head
+            for entry in fetched.entries:
+                message = decode(entry.body)
+                if agent_of(message) == agent_id:
+                    found.append(as_session_message(message))
+            if len(fetched.entries) < page:
+                return head, found
+            after = fetched.entries[-1].seq
+
+    def _find(
+        self, session_id: str, agent_id: str, message_id: int
+    ) -> tuple[int, SessionMessage] | None:
+        """A message and its number in the log; the newest are looked at first."""
+        if type(message_id) is not int:
+            raise ValueError(f"message_id is an integer, not {message_id!r}")
+        thread = self._thread(session_id)
+        upto: int | None = None
+        while True:
+            log = Log(upto=upto, last=thread._scope.capabilities.page, details=True)
+            fetched = thread._scope.fetch(Fetch(thread._entity, self._user, log))
+            for entry in reversed(fetched.entries):
+                message = decode(entry.body)
+                if agent_of(message) == agent_id and message["strands"]["message_id"] == message_id:
+                    return entry.seq, as_session_message(message)
+            if not fetched.entries:
+                return None
+            upto = fetched.entries[0].seq - 1
+            if not upto:
+                return None
+
+
+def taken(session_id: str, agent_id: str, index: int) -> SessionException:
+    return SessionException(
+        f"Message {index} of agent {agent_id} in session {session_id} was written by another "
+        "replica meanwhile; nothing was stored. Make the agent anew from the session and ask again"
+    )
+
+
+def conflict(outcome: Any, entity: Entity) -> StateConflictError:
+    """What the store says about it."""
+    try:
+        refuse(outcome, entity)
+    except StatewardError as error:
+        if isinstance(error, StateConflictError):
+            return error
+        return StateConflictError(str(error))

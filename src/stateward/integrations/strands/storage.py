@@ -1,0 +1,138 @@
+"""Bytes under keys: what Strands keeps besides sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+from strands.storage.storage import Storage
+from strands.types.exceptions import StorageError
+
+from stateward.codec import check_commit, decode, encode
+from stateward.errors import InvalidInput, StatewardError
+from stateward.integrations.strands.stores import OnStore
+from stateward.ops import DocumentAt, Drop, Entity, Fetch, List, Listed, Put
+from stateward.state.scope import stored
+
+BLOB = "blob"
+DATA = "data"
+
+
+class StatewardStorage(OnStore, Storage):
+    """What Strands keeps as bytes under keys: snapshots of agents, memories, offloaded content.
+
+    Make one for each agent: with `conflict="raise"` it remembers what it has read, and replacing
+    what another replica has written since raises `StorageError` ("overwrite": it replaces it). A
+    store that does not answer raises `StorageError` too. Kept until it is deleted.
+    """
+
+    def __init__(
+        self,
+        store: Any,
+        *,
+        user: str | None = None,
+        conflict: Literal["raise", "overwrite"] = "raise",
+    ) -> None:
+        if conflict not in ("raise", "overwrite"):
+            raise InvalidInput(f'conflict= is "raise" or "overwrite", not {conflict!r}')
+        super().__init__(store)
+        self._scope = self._store._scope
+        self._user = user
+        self._conflict = conflict
+        self._read: dict[str, DocumentAt] = {}
+
+    async def write(self, key: str, data: bytes) -> None:
+        """Store bytes under a key, in the place of what was there."""
+        await self._run(self._write, key, bytes(data))
+
+    async def read(self, key: str) -> bytes | None:
+        """The bytes under a key, or None."""
+        found: bytes | None = await self._run(self._read_data, key)
+        return found
+
+    async def delete(self, key: str) -> None:
+        """Remove a key; nothing happens if it is missing."""
+        await self._run(self._delete, key)
+
+    async def list(self, query: str = "") -> list[str]:
+        """The keys that begin so, sorted."""
+        return sorted(await self._run(lambda: [*self._keys(query)]))
+
+    def namespace(self, prefix: str) -> Any:
+        """The same storage with a prefix before every key."""
+        from strands.storage.storage import _NamespacedStorage
+
+        return _NamespacedStorage(self, prefix)
+
+    async def _run(self, call: Callable[..., Any], *args: Any) -> Any:
+        """In a thread: Strands runs each invocation in an event loop of its own."""
+        try:
+            return await asyncio.to_thread(call, *args)
+        except StatewardError as error:
+            raise StorageError(str(error)) from error
+
+    def _entity(self, key: str) -> Entity:
+        entity: Entity = self._scope.entity(BLOB, key)
+        return entity
+
+    def _write(self, key: str, data: bytes) -> None:
+        entity = self._entity(key)
+        text = data_json(data)
+        check_commit(len(text), self._scope.limits)
+        at = self._read.get(key) if self._conflict == "raise" else None
+        checks = () if at is None else (at,)
+        op = self._scope.world.new_op()
+        outcome = self._scope.commit(entity, (Put(DATA, text),), checks, owner=self._user, op=op)
+        applied = stored(outcome, entity)
+        if at is not None:
+            self._read[key] = DocumentAt(DATA, applied.documents[DATA], op)
+
+    def _read_data(self, key: str) -> bytes | None:
+        fetched = self._scope.fetch(Fetch(self._entity(key), self._user, documents=(DATA,)))
+        value = fetched.documents.get(DATA)
+        if value is None:
+            self._read[key] = DocumentAt(DATA, 0)
+            return None
+        self._read[key] = DocumentAt(DATA, value.version, value.stamp)
+        return data_of(value.json)
+
+    def _delete(self, key: str) -> None:
+        entity = self._entity(key)
+        stored(self._scope.commit(entity, (Drop(),), owner=self._user), entity)
+        self._read.pop(key, None)
+
+    def _keys(self, prefix: str) -> Iterator[str]:
+        after: str | None = None
+        while True:
+            page = List(
+                self._scope.namespace,
+                kind=BLOB,
+                owner=self._user,
+                prefix=prefix,
+                limit=self._scope.capabilities.page,
+                after=after,
+            )
+            (listed,) = self._scope.execute((page,))
+            assert isinstance(listed, Listed)
+            for found in listed.entities:
+                yield found.entity.id
+            if listed.next is None:
+                return
+            after = listed.next
+
+
+def data_json(data: bytes) -> str:
+    """Bytes as JSON text, readable where they are text."""
+    try:
+        return encode({"text": data.decode()}, "the data")
+    except UnicodeDecodeError:
+        return encode({"base64": base64.b64encode(data).decode()}, "the data")
+
+
+def data_of(text: str) -> bytes:
+    kept = decode(text)
+    if "text" in kept:
+        return bytes(kept["text"], "utf-8")
+    return base64.b64decode(kept["base64"])

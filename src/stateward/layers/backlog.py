@@ -1,0 +1,271 @@
+"""What the store could not take: in memory by entity, and in files that survive the process."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable
+from heapq import merge
+
+from stateward.counters import Counters
+from stateward.layers.spill import (
+    SUFFIX,
+    Record,
+    Spill,
+    SpillFile,
+    abandoned,
+    digest,
+    done_line,
+    line_of,
+    read_lines,
+)
+from stateward.ops import Entity
+from stateward.world import World
+
+logger = logging.getLogger("stateward.spill")
+
+MEMORY_BYTES = 8 << 20  # kept where no file can be written
+
+
+class Backlog:
+    """The records of one store. Any thread may call; what blocks says so."""
+
+    def __init__(
+        self, spill: Spill | None, place: str, namespace: str, world: World, counters: Counters
+    ) -> None:
+        self._spill = spill or Spill(max_bytes=1)
+        self._enabled = spill is not None
+        self._place = place
+        self._namespace = namespace
+        self._mark = digest(place, namespace)
+        self._world = world
+        self._counters = counters
+        self._lock = threading.Lock()  # over what is in memory; held for moments
+        self._disk = threading.Lock()  # over the files; never taken while holding `_lock`
+        self._sizes: dict[str, int] = {}  # by op, of every record that waits
+        self._unwritten: list[Record] = []
+        self._own: SpillFile | None = None
+        self._file_of: dict[str, SpillFile] = {}  # by op
+        self._live: Counter[SpillFile] = Counter()
+        self.waiting: dict[Entity, deque[Record]] = {}  # in the order in which they were written
+        self.bytes = 0
+        self.problem: str | None = None  # why nothing can be written to the directory
+
+    @property
+    def depth(self) -> int:
+        """How many appends wait for the store."""
+        return len(self._sizes)
+
+    @property
+    def age(self) -> float:
+        """Seconds since the oldest of them was written."""
+        with self._lock:
+            oldest = min((queue[0].at for queue in self.waiting.values() if queue), default=None)
+        return 0.0 if oldest is None else max(0.0, self._world.now() - oldest)
+
+    @property
+    def has_files(self) -> bool:
+        """Whether there is a directory to write to and to look into."""
+        return self._enabled and self._spill.path is not None
+
+    @property
+    def max_age(self) -> float:
+        return self._spill.max_age
+
+    # --- in memory ------------------------------------------------------------------
+
+    def add(self, record: Record) -> bool:
+        """Keep it; False: there is no room. `persist` then makes it durable."""
+        if not self._enabled:
+            return False
+        size = len(line_of(record))
+        most = self._spill.max_bytes
+        if self._spill.path is None or self.problem is not None:
+            most = min(most, MEMORY_BYTES)
+        with self._lock:
+            if self.bytes + size > most:
+                return False
+            self._remember(record, size)
+            if self._spill.path is not None:
+                self._unwritten.append(record)
+        return True
+
+    def _remember(self, record: Record, size: int) -> None:
+        self._sizes[record.op] = size
+        self.bytes += size
+        self.waiting.setdefault(record.entity, deque()).append(record)
+
+    def head(self, entity: Entity) -> Record | None:
+        """The oldest record of this entity."""
+        with self._lock:
+            records = self.waiting.get(entity)
+            return records[0] if records else None
+
+    def forget(self, record: Record) -> None:
+        """It need not wait any more; `settle` says so in its file."""
+        with self._lock:
+            size = self._sizes.pop(record.op, None)
+            if size is None:
+                return
+            self.bytes -= size
+            records = self.waiting[record.entity]
+            records.remove(record)
+            if not records:
+                del self.waiting[record.entity]
+
+    # --- in files: these block ------------------------------------------------------
+
+    def persist(self) -> None:
+        """Make durable what was added; of several callers one writes for all. Blocks."""
+        with self._disk:
+            with self._lock:
+                batch, self._unwritten = self._unwritten, []
+            if not batch:
+                return  # another caller's write took ours along
+            try:
+                self._write(batch)
+            except OSError as error:
+                with self._lock:
+                    self._unwritten = batch + self._unwritten  # the next write tries them again
+                self._cannot(error)
+            else:
+                self.problem = None
+
+    def _write(self, batch: list[Record]) -> None:
+        data = b"".join(map(line_of, batch))
+        file = self._own
+        if file is None or file.size + len(data) > 2 * self._spill.max_bytes:
+            file = self._begin_anew(file)
+        file.write(data)
+        self._note(file, batch)
+
+    def _begin_anew(self, old: SpillFile | None) -> SpillFile:
+        """A new file, with what is still needed of the old one."""
+        assert self._spill.path is not None
+        name = f"{self._mark}-{self._world.new_id().strip('-')}{SUFFIX}"
+        header = {"store": self._place, "namespace": self._namespace}
+        file = SpillFile.create(self._spill.path, name, header)
+        with self._lock:
+            kept = [
+                record
+                for records in self.waiting.values()
+                for record in records
+                if old is not None and self._file_of.get(record.op) is old
+            ]
+        if kept:
+            try:
+                file.write(b"".join(map(line_of, kept)))
+            except OSError:
+                file.remove()  # the old one still has them
+                raise
+            self._note(file, kept)
+        if old is not None:
+            self._live.pop(old, None)
+            old.remove()
+        self._own = file
+        return file
+
+    def _note(self, file: SpillFile, records: Iterable[Record]) -> None:
+        for record in records:
+            self._file_of[record.op] = file
+            self._live[file] += 1
+
+    def settle(self, ops: Iterable[str]) -> None:
+        """Records that were forgotten are not to be replayed by anybody else either. Blocks."""
+        settled = set(ops)
+        with self._disk:
+            with self._lock:
+                self._unwritten = [r for r in self._unwritten if r.op not in settled]
+            marks: dict[SpillFile, list[bytes]] = {}
+            for op in settled:
+                file = self._file_of.pop(op, None)
+                if file is not None:
+                    marks.setdefault(file, []).append(done_line(op))
+            for file, lines in marks.items():
+                self._live[file] -= len(lines)
+                try:
+                    self._mark_done(file, lines)
+                except OSError as error:  # replayed again by the next start, which is harmless
+                    self._cannot(error)
+
+    def _mark_done(self, file: SpillFile, lines: list[bytes]) -> None:
+        if self._live[file] > 0:
+            file.write(b"".join(lines), sync=False)
+            return
+        del self._live[file]
+        if file is self._own:
+            self._own = None
+        file.remove()
+
+    def adopt(self) -> int:
+        """Take over the files of processes that have ended; how many records. Blocks."""
+        if not self.has_files or self.bytes >= self._spill.max_bytes:
+            return 0
+        assert self._spill.path is not None
+        adopted = 0
+        with self._disk:
+            ours = [file.path for file in self._live]
+            try:
+                for path in abandoned(self._spill.path, self._mark, ours):
+                    found = SpillFile.adopt(path)
+                    if found is not None:
+                        adopted += self._take_over(*found)
+            except OSError as error:
+                self._cannot(error)
+        self._counters.adopted += adopted
+        return adopted
+
+    def _take_over(self, file: SpillFile, data: bytes) -> int:
+        records, damaged = read_lines(data)
+        self._counters.damaged += damaged
+        with self._lock:
+            fresh = [record for op, record in records.items() if op not in self._sizes]
+            touched = {record.entity for record in fresh}
+            before = {entity: self.waiting.pop(entity, ()) for entity in touched}
+            for record in fresh:
+                self._remember(record, len(line_of(record)))
+            # By time, but never against the order of one file: its clock may have been set back.
+            for entity, ours in before.items():
+                both = merge(ours, self.waiting[entity], key=lambda record: record.at)
+                self.waiting[entity] = deque(both)
+        logger.warning(
+            "spill_adopted",
+            extra={"file": file.path, "records": len(fresh), "damaged": damaged},
+        )
+        if fresh:
+            self._note(file, fresh)
+        else:
+            file.remove()
+        return len(fresh)
+
+    def close(self) -> int:
+        """Leave the files to whoever comes next; how many records were in no file. Blocks."""
+        self.persist()
+        with self._disk, self._lock:
+            lost = [r for rs in self.waiting.values() for r in rs if r.op not in self._file_of]
+            for file in self._live:
+                file.close()
+            self._live.clear()
+            self._file_of.clear()
+            self._own = None
+            self._unwritten = []
+            self.waiting.clear()
+            self._sizes.clear()
+            self.bytes = 0
+        for record in lost:
+            self._counters.drop(record.entity.id)
+        return len(lost)
+
+    def let_go(self) -> None:
+        """As the end of the process does: from now on the files are anybody's."""
+        for file in self._live:
+            file.close()
+
+    def _cannot(self, error: OSError) -> None:
+        if self.problem is None:
+            logger.error(
+                "spill_not_durable",
+                extra={"directory": self._spill.path, "error": str(error)},
+            )
+        self.problem = f"cannot write to {self._spill.path}: {error.strerror or error}"

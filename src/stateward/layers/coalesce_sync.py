@@ -1,0 +1,176 @@
+"""Many threads, one round trip at a time: the blocking twin of `coalesce.py`.
+
+There is no thread of its own. The first caller leads: it executes its own operation; whoever
+comes meanwhile waits. When the leader is done it hands all of that, with the lead, to one of
+those who wait, and only then goes its way, so that the store is never idle while threads wake up.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from time import monotonic
+
+from stateward.engine import SyncEngine
+from stateward.layers.batches import Patience, next_batch, own, too_late
+from stateward.meter import Meter
+from stateward.metrics import Histogram
+from stateward.ops import WRITES, Op, Outcome
+from stateward.patience import wait_until
+
+
+class Coalescer:
+    """The engine's `execute`, shared by all threads of a process."""
+
+    def __init__(self, engine: SyncEngine, meter: Meter | None = None) -> None:
+        self._engine = engine
+        self._reads = Lane(engine, None if meter is None else meter.read_batches)
+        self._writes = Lane(engine, None if meter is None else meter.write_batches)
+        self._inline = engine.capabilities.inline_reads
+
+    def execute(self, ops: Sequence[Op], timeout: float | None = None) -> list[Outcome]:
+        """Outcomes in the order of `ops`. `timeout` is in seconds.
+
+        It ends the wait for others; a round trip that this thread itself leads is given up by
+        the engine, where there is a network in between.
+        """
+        writes = [op for op in ops if isinstance(op, WRITES)]
+        if not writes:
+            if self._inline:
+                return self._engine.execute(ops)
+            return self._reads.execute(ops, timeout)
+        if len(writes) == len(ops):
+            return self._writes.execute(ops, timeout)
+        reads = [op for op in ops if not isinstance(op, WRITES)]
+        written = iter(self._writes.execute(writes, timeout))
+        read = iter(self._reads.execute(reads, timeout))
+        return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
+
+    def drain(self) -> None:
+        """Wait until nothing is waiting or under way."""
+        self._writes.drain()
+        self._reads.drain()
+
+
+class Waiting:
+    """What one thread asked for; it sleeps on `wake` until it is answered or made leader."""
+
+    __slots__ = ("batch", "error", "gone", "ops", "outcomes", "sent", "until", "wake")
+
+    def __init__(self, ops: Sequence[Op], until: float | None) -> None:
+        self.ops = ops
+        self.until = until
+        self.sent = False
+        self.gone = False
+        self.batch: list[Waiting] | None = None  # set: lead this batch, which holds this one
+        self.outcomes: list[Outcome] | None = None
+        self.error: BaseException | None = None
+        self.wake = threading.Lock()
+        self.wake.acquire()
+
+
+class Lane:
+    """Batches of one direction, one under way at a time."""
+
+    def __init__(self, engine: SyncEngine, sizes: Histogram | None = None) -> None:
+        self._engine = engine
+        self._sizes = sizes
+        self._most = engine.capabilities.batch
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
+        self._led = False
+        self._queue: deque[Waiting] = deque()
+
+    def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
+        until = None if timeout is None else monotonic() + timeout
+        with self._lock:
+            waiting = None
+            if self._led:
+                waiting = Waiting(ops, until)
+                self._queue.append(waiting)
+            self._led = True
+        if waiting is None:
+            if self._sizes is not None:
+                self._sizes.add(len(ops))
+            wait_until(until)
+            try:
+                return self._engine.execute(ops)
+            finally:
+                wait_until(None)
+                self._hand_over()
+        self._sleep(waiting, timeout)
+        if waiting.batch is not None:
+            self._lead(waiting.batch)
+        if waiting.error is not None:
+            raise waiting.error
+        if waiting.outcomes is None:
+            raise too_late(waiting.sent)
+        return waiting.outcomes
+
+    def drain(self) -> None:
+        with self._idle:
+            self._idle.wait_for(lambda: not self._led)
+
+    def _sleep(self, waiting: Waiting, timeout: float | None) -> None:
+        """Until answered, made leader, or too late; what was not sent by then never will be."""
+        try:
+            if waiting.wake.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+                return
+        except BaseException:  # e.g. KeyboardInterrupt: the lead must not be lost with us
+            with self._lock:
+                waiting.gone = True
+            if waiting.batch is not None:
+                self._lead(waiting.batch)
+            raise
+        with self._lock:
+            waiting.gone = True
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            batch = next_batch(self._queue, self._most, _gone)
+            if not batch:
+                self._led = False
+                self._idle.notify_all()
+                return
+            batch[0].batch = batch
+        batch[0].wake.release()
+
+    def _lead(self, batch: list[Waiting]) -> None:
+        wait_until(batch[0].until)
+        try:
+            self._send(batch, Patience(len(batch)))
+        finally:
+            wait_until(None)
+            self._hand_over()  # before waking the others: the next batch is already on its way
+            for waiting in batch[1:]:
+                waiting.wake.release()
+
+    def _send(self, batch: list[Waiting], patience: Patience) -> None:
+        ops = [op for waiting in batch for op in waiting.ops]
+        if self._sizes is not None:
+            self._sizes.add(len(ops))
+        try:
+            outcomes = self._engine.execute(ops)
+        except BaseException as error:
+            if patience.worth_halving(batch, error):
+                middle = len(batch) // 2
+                self._send(batch[:middle], patience)
+                self._send(batch[middle:], patience)
+                return
+            for waiting in batch:
+                waiting.error = own(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            patience.succeeded()
+            at = 0
+            for waiting in batch:
+                end = at + len(waiting.ops)
+                waiting.outcomes = outcomes[at:end]
+                at = end
+
+
+def _gone(waiting: Waiting) -> bool:
+    """Its thread stopped waiting before anything was sent."""
+    return waiting.gone

@@ -1,0 +1,140 @@
+"""A store opens itself at its first use, and says so when it is used where it cannot work."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from stateward.engine import Engine
+from stateward.errors import StoreMisused, StoreUnavailable
+from stateward.layers.batches import closed
+from stateward.layers.coalesce import Coalescer
+from stateward.meter import Meter
+from stateward.ops import Op, Outcome
+
+OPENING_SECONDS = 10.0  # opening may migrate, so it is given more time than a call
+
+
+class Guard:
+    """Opens the engine lazily, for the process and the event loop that use it.
+
+    Opening happens at the first call, so a store made at module level is legal before a
+    fork. A store whose event loop has ended (one `asyncio.run` a call) opens anew in the next;
+    one that is in use by another running loop, or was used before a fork, refuses.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        opened: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        meter: Meter | None = None,
+    ) -> None:
+        self.engine = engine
+        self._opened = opened  # is told of every opening, before the first call goes on
+        self._meter = meter
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = 0
+        self._closed = False
+        self._lock = threading.Lock()  # two loops may meet here
+        self._opening: asyncio.Task[None] | None = None
+        self._coalescer = Coalescer(engine, meter)
+
+    def execute(
+        self, ops: Sequence[Op], timeout: float | None
+    ) -> Coroutine[Any, Any, list[Outcome]]:
+        if asyncio.get_running_loop() is self._loop and self._process == _process:
+            return self._coalescer.execute(ops, timeout)
+        return self._execute_first(ops, timeout)
+
+    async def _execute_first(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
+        try:
+            async with asyncio.timeout(OPENING_SECONDS):
+                await self.ready()
+        except TimeoutError as error:
+            raise StoreUnavailable("the store could not be opened in time") from error
+        return await self._coalescer.execute(ops, timeout)
+
+    def is_open(self) -> bool:
+        """Whether the engine is open here and now."""
+        return self._loop is not None and self._process == _process
+
+    async def ready(self) -> None:
+        """Make sure the engine is open here; every first caller waits for the same opening."""
+        loop = asyncio.get_running_loop()
+        self._refuse_misuse(loop)
+        if self._loop is loop:
+            return
+        with self._lock:
+            opening = self._opening
+            if opening is not None and opening.get_loop() is not loop:
+                if not opening.get_loop().is_closed():
+                    raise _two_loops()
+                opening = None
+            if opening is None:
+                opening = self._opening = loop.create_task(self._open(loop))
+        await asyncio.shield(opening)  # a cancelled caller must not undo it for the others
+
+    def _refuse_misuse(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._closed:
+            raise closed()
+        if self._loop is None:
+            return
+        if self._process != _process:
+            raise StoreMisused(
+                "this store was used before the process forked and cannot work in the child; "
+                "open it after the fork, or do not use it before (opening alone does no I/O)"
+            )
+        if self._loop is not loop and not self._loop.is_closed():
+            raise _two_loops()
+
+    async def _open(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            if self._loop is not None:
+                await self.engine.close()  # what belonged to the loop that has ended
+                self._coalescer = Coalescer(self.engine, self._meter)
+            await self.engine.open()
+            if self._opened is not None:
+                await self._opened()
+            self._loop = loop
+            self._process = _process
+        finally:
+            self._opening = None
+
+    def check_closing(self) -> None:
+        """Raise if it may not be closed here; closing twice is fine."""
+        if not self._closed:
+            self._refuse_misuse(asyncio.get_running_loop())
+
+    async def close(self) -> None:
+        """Finish what is under way and let go of everything. Closing twice is fine."""
+        if self._closed:
+            return
+        loop, here = self._loop, asyncio.get_running_loop()
+        self._refuse_misuse(here)
+        self._closed = True
+        self._loop = None
+        if loop is not None:
+            if loop is here:
+                await self._coalescer.drain()
+            await self.engine.close()
+
+
+def _two_loops() -> StoreMisused:
+    return StoreMisused(
+        "this store is in use by another running event loop; open one store for each loop, or use "
+        "stateward.sync.open(...), which any thread may call"
+    )
+
+
+_process = 0  # grows with every fork: cheaper to compare than asking for the process id
+
+
+def _forked() -> None:
+    global _process
+    _process += 1
+
+
+os.register_at_fork(after_in_child=_forked)

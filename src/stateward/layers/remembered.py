@@ -1,0 +1,398 @@
+"""What a cache remembers of entities, and how it is brought up to date. No I/O.
+
+Nothing is ever served without asking: what is remembered only makes the question smaller. Documents
+are asked for with the versions and stamps that are known, a thread's newest messages after the
+version and stamp that are known. The answer tells whether what is remembered still holds:
+
+- another history (erased and begun anew, restored, rewound) is a reset, or has another life;
+- `commits` counts every commit to an entity. If all that happened since are the appends that came
+  with the answer, no older message was edited or removed; otherwise all is read again. (Nothing in
+  Stateward edits a thread in the same commit that appends to it.)
+- What cannot be told is a failover that lost an edit and had as many other commits since. So all is
+  read again from time to time, whatever the answers say.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from stateward.codec import check_count
+from stateward.errors import InvalidInput
+from stateward.ops import (
+    Append,
+    Applied,
+    Commit,
+    Drop,
+    Entity,
+    Fetch,
+    Fetched,
+    Head,
+    Log,
+    Op,
+    Outcome,
+    Replace,
+    Restore,
+    Trim,
+    Value,
+)
+
+KINDS = frozenset({"thread", "user", "shared"})
+MOST_DOUBT = 7  # questions after a vain one that are asked in full
+SHORT = 20  # a log of no more messages is remembered whole while this process appends to it
+OVERHEAD = 500  # bytes that an entry takes besides its texts, roughly
+
+
+class CacheCounters:
+    """How a cache does, over all threads of a process. Plain numbers, read at any time."""
+
+    def __init__(self) -> None:
+        self.hits = 0  # answered by what was remembered and what was new
+        self.misses = 0  # read in full
+        self.vain = 0  # questions that only told that another round trip was needed
+        self.evictions = 0
+        self.entities = 0
+        self.bytes = 0
+
+    @property
+    def hit_rate(self) -> float:
+        """Hits of all cacheable reads; 0 before the first."""
+        asked = self.hits + self.misses
+        return self.hits / asked if asked else 0.0
+
+    def __repr__(self) -> str:
+        return (
+            f"CacheCounters(hits={self.hits}, misses={self.misses}, vain={self.vain}, "
+            f"evictions={self.evictions}, entities={self.entities}, bytes={self.bytes})"
+        )
+
+
+class Cache:
+    """Remember the newest messages of threads and users' documents, in this process.
+
+    `size` bounds the memory in bytes of text, for each engine of the store; the least recently used
+    goes first. What was read in full longer than `seconds` ago is forgotten, too.
+    """
+
+    def __init__(self, *, size: int = 32 << 20, seconds: float = 600.0) -> None:
+        self.size = check_count(size, "size")
+        if type(seconds) not in (int, float) or not seconds > 0:
+            raise InvalidInput(f"seconds is a number above 0, not {seconds!r}")
+        self.seconds = float(seconds)
+        self.counters = CacheCounters()
+        self.lock = threading.Lock()  # one for all engines of a store: they share the counters
+
+
+class Tail(Struct, frozen=True):
+    """A log's newest entries without a gap, and the head they were read with."""
+
+    bodies: tuple[str, ...]
+    head: Head
+    lines: str = ""  # the bodies joined, where they came so
+
+
+class Known(Struct, frozen=True):
+    """What is remembered of one entity."""
+
+    tail: Tail | None = None
+    documents: Mapping[str, Value] = {}
+    size: int = 0
+    at: float = 0.0  # when all of it was read
+    news: bool = False  # somebody else appends: ask for the new messages right away
+    doubt: int = 0  # grows with every vain question
+    skip: int = 0  # questions to be asked in full before the next try
+
+
+class Plan(Struct, frozen=True):
+    """One operation as it is asked, and what is known already."""
+
+    asked: Any
+    known: Known | None = None
+
+
+class Remembered:
+    """The memory of one cache over one engine. Any thread may call."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._counters = cache.counters
+        self._entries: OrderedDict[Entity, Known] = OrderedDict()
+        self._size = 0
+        self._lock = cache.lock
+
+    # --- before a round trip --------------------------------------------------------
+
+    def plan(self, ops: Sequence[Op], now: float) -> list[Plan]:
+        """What to ask instead of `ops`."""
+        with self._lock:
+            return [self._plan(op, now) for op in ops]
+
+    def _plan(self, op: Op, now: float) -> Plan:
+        if not _is_cacheable(op):
+            return Plan(op)
+        assert isinstance(op, Fetch)
+        known = self._entries.get(op.entity)
+        if known is None or known.at <= now - self._cache.seconds:
+            return Plan(op)
+        if known.skip:
+            self._entries[op.entity] = msgspec.structs.replace(known, skip=known.skip - 1)
+            return Plan(op)
+        log = op.log
+        tail = known.tail
+        if log is not None and tail is not None and _reaches(tail, log):
+            log = _news(tail, log) if known.news else None
+        names = known.documents if op.all_documents else set(op.documents) & set(known.documents)
+        versions = {n: (known.documents[n].version, known.documents[n].stamp) for n in names}
+        if log is op.log and not versions:
+            return Plan(op)
+        asked = msgspec.structs.replace(op, log=log, known=versions or None)
+        return Plan(asked, known)
+
+    def plain(self, ops: Sequence[Op]) -> list[Plan]:
+        """The ops as they are, whatever is known."""
+        return [Plan(op) for op in ops]
+
+    # --- after it -------------------------------------------------------------------
+
+    def settle(
+        self, ops: Sequence[Op], plans: Sequence[Plan], outcomes: Sequence[Outcome], now: float
+    ) -> tuple[list[Outcome], list[int]]:
+        """Outcomes as for `ops`, and the places of those that must be asked again, in full."""
+        results: list[Outcome] = []
+        again: list[int] = []
+        with self._lock:
+            for at, (op, plan, outcome) in enumerate(zip(ops, plans, outcomes, strict=True)):
+                if isinstance(op, Commit):
+                    self._written(op, outcome)
+                elif _is_cacheable(op):
+                    assert isinstance(op, Fetch)
+                    merged = self._answered(op, plan, outcome, now)
+                    if merged is None:
+                        again.append(at)
+                    else:
+                        outcome = merged
+                results.append(outcome)
+            self._forget_old(now)
+        return results, again
+
+    def _written(self, commit: Commit, outcome: Outcome) -> None:
+        """Follow what this process writes itself; what it removes does not stay in memory here.
+
+        Whether nobody else wrote in between shows when the head is next asked for.
+        """
+        known = self._entries.get(commit.entity)
+        if known is None:
+            return
+        appended: tuple[str, ...] = ()
+        for write in commit.writes:
+            if isinstance(write, Drop | Restore | Replace | Trim):
+                self._evict(commit.entity)
+                return
+            if isinstance(write, Append):
+                appended = write.bodies
+        if type(outcome) is not Applied or known.tail is None:
+            return
+        head, bodies = known.tail.head, known.tail.bodies
+        if outcome.version == head.version + len(appended):
+            head = msgspec.structs.replace(
+                head,
+                version=outcome.version,
+                stamp=outcome.stamp,
+                updated=outcome.at,
+                live=head.live + len(appended),
+                commits=head.commits + 1,
+            )
+            whole = len(bodies) == known.tail.head.live  # a short log is remembered whole
+            most = max(len(bodies), SHORT) if whole else len(bodies)
+            tail = Tail((bodies + appended)[-most:] if appended else bodies, head)
+            self._keep(commit.entity, _sized(msgspec.structs.replace(known, tail=tail)))
+
+    def _answered(self, op: Fetch, plan: Plan, outcome: Outcome, now: float) -> Outcome | None:
+        counters = self._counters
+        if not isinstance(outcome, Fetched) or not outcome.head.exists:
+            self._evict(op.entity)
+            counters.misses += 1
+            if isinstance(outcome, Fetched):
+                return Fetched(outcome.head)
+            return outcome
+        known = plan.known
+        if known is None:
+            counters.misses += 1
+            tail = None if op.log is None else _tail_of(outcome)
+            before = msgspec.structs.replace(self._entries.get(op.entity) or Known(), at=now)
+            self._remember(op, outcome, tail, before)
+            return outcome
+        if not plan.asked.documents and not plan.asked.all_documents and plan.asked.log is None:
+            unchanged = _unchanged(op, known, outcome.head)
+            if unchanged is not None:
+                counters.hits += 1
+                if op.entity in self._entries:
+                    self._entries.move_to_end(op.entity)
+                return unchanged
+        merged = _merged(op, plan, known, outcome)
+        if merged is None:
+            counters.vain += 1
+            self._keep(op.entity, _after_vain(plan, known, outcome.head))
+            return None
+        counters.hits += 1
+        fetched, tail = merged
+        news = known.news and bool(outcome.entries)
+        self._remember(op, fetched, tail, msgspec.structs.replace(known, doubt=0, news=news))
+        return fetched
+
+    def _remember(self, op: Fetch, full: Fetched, tail: Tail | None, before: Known) -> None:
+        """Keep what was read, and of what was known before all that this did not ask for."""
+        if op.log is None:
+            tail = before.tail
+        documents = dict(full.documents)
+        if not op.all_documents:
+            asked = set(op.documents)
+            kept = {n: v for n, v in before.documents.items() if n not in asked}
+            documents = kept | documents
+        known = msgspec.structs.replace(before, tail=tail, documents=documents)
+        self._keep(op.entity, _sized(known))
+
+    def _keep(self, entity: Entity, known: Known) -> None:
+        self._forget(entity)
+        self._entries[entity] = known
+        self._size += known.size
+        self._counters.bytes += known.size
+        self._counters.entities += 1
+        while self._size > self._cache.size:
+            self._evict(next(iter(self._entries)))
+
+    def _forget_old(self, now: float) -> None:
+        while self._entries:
+            entity, oldest = next(iter(self._entries.items()))
+            if oldest.at > now - self._cache.seconds:
+                return
+            self._evict(entity)
+
+    def _evict(self, entity: Entity) -> None:
+        if self._forget(entity):
+            self._counters.evictions += 1
+
+    def _forget(self, entity: Entity) -> bool:
+        known = self._entries.pop(entity, None)
+        if known is None:
+            return False
+        self._size -= known.size
+        self._counters.bytes -= known.size
+        self._counters.entities -= 1
+        return True
+
+
+def _is_cacheable(op: Op) -> bool:
+    """The newest messages of a thread, or documents, as they are."""
+    if type(op) is not Fetch or op.known is not None or op.entity.kind not in KINDS:
+        return False
+    log = op.log
+    if log is None:
+        return op.all_documents or bool(op.documents)
+    return (
+        log.last is not None
+        and not (log.after or log.details or log.whole)
+        and log.upto is None
+        and log.stamp is None
+    )
+
+
+def _reaches(tail: Tail, log: Log) -> bool:
+    """Whether what is remembered is enough, should nothing have changed."""
+    assert log.last is not None
+    return len(tail.bodies) >= log.last or len(tail.bodies) == tail.head.live
+
+
+def _sized(known: Known) -> Known:
+    size = OVERHEAD + sum(len(value.json) for value in known.documents.values())
+    if known.tail is not None:
+        size += sum(map(len, known.tail.bodies))
+    return msgspec.structs.replace(known, size=size)
+
+
+def _unchanged(op: Fetch, known: Known, now: Head) -> Fetched | None:
+    """The everyday answer: nothing has happened since."""
+    tail = known.tail
+    if tail is None or op.log is None or op.log.last is None:
+        return None
+    if not _only_appended(tail.head, now, 0, 0):
+        return None
+    shown = tail.bodies[-op.log.last :]
+    lines = tail.lines if tail.lines and len(shown) == len(tail.bodies) else "\n".join(shown)
+    first = now.version - len(shown) + 1 if shown else 0
+    return Fetched(now, lines, len(shown), first, truncated=now.base > 0)
+
+
+def _news(tail: Tail, log: Log) -> Log:
+    return Log(tail.head.version, last=log.last, stamp=tail.head.stamp, details=True)
+
+
+def _after_vain(plan: Plan, known: Known, head: Head) -> Known:
+    """How to ask again: for the news if there are some, otherwise in full."""
+    if plan.asked.log is None and known.tail is not None:
+        before = known.tail.head
+        if head.life == before.life and head.version > before.version:
+            return msgspec.structs.replace(known, news=True)
+    doubt = min(2 * known.doubt + 1, MOST_DOUBT)
+    return msgspec.structs.replace(known, doubt=doubt, skip=doubt + 1)
+
+
+def _merged(
+    op: Fetch, plan: Plan, known: Known, fetched: Fetched
+) -> tuple[Fetched, Tail | None] | None:
+    """What `op` would have been answered, and what to remember; None if that cannot be told."""
+    documents = dict(fetched.documents)
+    for name in fetched.unchanged:
+        documents[name] = known.documents[name]
+    if fetched.unchanged and op.all_documents:
+        documents = dict(sorted(documents.items(), key=lambda item: item[0].encode()))
+    head = fetched.head
+    if plan.asked.log is op.log:
+        whole = msgspec.structs.replace(fetched, documents=documents, unchanged=())
+        return whole, None if op.log is None else _tail_of(whole)
+    tail = known.tail
+    if fetched.reset or tail is None or op.log is None or op.log.last is None:
+        return None
+    last = op.log.last
+    bodies = tuple(entry.body for entry in fetched.entries)
+    if len(bodies) < last:
+        stamps = {entry.stamp for entry in fetched.entries}
+        if not _only_appended(tail.head, head, len(bodies), len(stamps)):
+            return None
+        most = max(last, len(tail.bodies))
+        bodies = (tail.bodies + bodies)[-most:] if bodies else tail.bodies
+    shown = bodies[-last:]
+    first = head.version - len(shown) + 1 if shown else 0
+    if fetched.count == last:
+        first = fetched.entries[0].seq
+    truncated = head.base > 0
+    lines = "\n".join(shown)
+    whole = Fetched(head, lines, len(shown), first, documents=documents, truncated=truncated)
+    gapless = not shown or first == head.version - len(shown) + 1
+    whole_tail = lines if len(shown) == len(bodies) else ""
+    return whole, Tail(bodies, head, whole_tail) if gapless else None
+
+
+def _only_appended(before: Head, now: Head, entries: int, appends: int) -> bool:
+    """Whether nothing happened to the entity in between but these appends."""
+    return (
+        now.life == before.life
+        and now.commits == before.commits + appends
+        and now.version == before.version + entries
+        and now.live == before.live + entries
+        and now.base == before.base
+        and (entries > 0 or (now.updated, now.stamp) == (before.updated, before.stamp))
+    )
+
+
+def _tail_of(fetched: Fetched) -> Tail | None:
+    """The newest entries, if none between them is gone."""
+    head = fetched.head
+    if fetched.count and head.version - fetched.first + 1 != fetched.count:
+        return None
+    return Tail(tuple(fetched.lines.split("\n")) if fetched.count else (), head, fetched.lines)

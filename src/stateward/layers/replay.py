@@ -1,0 +1,285 @@
+"""Bringing what was kept locally into the store: in order, once, and not against an erasure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+# sync only: import threading
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from stateward.codec import decode, encode
+from stateward.counters import Counters
+from stateward.engine import OPS_SECONDS, Capabilities
+from stateward.erasure import MARK, mark_of
+from stateward.errors import StoreTooSlow
+from stateward.layers.backlog import Backlog
+from stateward.layers.policy import Deadlines
+from stateward.layers.spill import Record
+from stateward.ops import (
+    Append,
+    Applied,
+    Commit,
+    Conflict,
+    Drop,
+    Duplicate,
+    Entity,
+    Fetch,
+    Fetched,
+    Log,
+    LogAt,
+    NotDroppedSince,
+    Op,
+    Outcome,
+    Put,
+    Replace,
+    SetHead,
+    Write,
+)
+from stateward.world import World
+
+logger = logging.getLogger("stateward.spill")
+
+LATE = "late"  # the document of a thread that says which of its turns came late
+MARKS_KEPT = 100
+ENDS_KEPT = 10_000
+LOOK_BACK = 50  # entries looked at first
+CLOCK_TRIES = 3
+CLOCK_EXACT = 0.02  # seconds: exact enough
+CLOCK_SECONDS = 60.0  # how long the difference of two clocks is relied on
+
+Ask = Callable[[Sequence[Op]], Coroutine[Any, Any, list[Outcome]]]
+
+
+class Place(NamedTuple):
+    """The end of a log as it was last seen, and whether what comes next comes late."""
+
+    version: int
+    stamp: str | None
+    late: bool
+    marks: list[dict[str, Any]]
+
+
+class Replayer:
+    """Replays the records of one store, one after the other within a thread."""
+
+    def __init__(
+        self,
+        below: Deadlines,
+        backlog: Backlog,
+        capabilities: Capabilities,
+        world: World,
+        counters: Counters,
+    ) -> None:
+        self._below = below
+        self._backlog = backlog
+        self._capabilities = capabilities
+        self._world = world
+        self._counters = counters
+        self._least = self._most = 0.0  # seconds by which the engine's clock is ahead of ours
+        self._measured: float | None = None
+        self._ends: dict[Entity, Place] = {}  # where our own replays ended
+        self._locks: WeakValueDictionary[Entity, asyncio.Lock] = WeakValueDictionary()
+
+    async def replay(self, entity: Entity, deadline: float) -> None:
+        """Everything of this entity. Raises `StoreUnavailable`; what has not been sent stays."""
+        lock = self._locks.setdefault(entity, asyncio.Lock())
+        # async only: begin
+        try:
+            async with asyncio.timeout(max(0.0, deadline - self._world.monotonic())):
+                await lock.acquire()
+        except TimeoutError:
+            raise _still_going(entity) from None
+        # async only: end
+        # sync only: if not lock.acquire(timeout=max(0.0, deadline - self._world.monotonic())):
+        # sync only:     raise _still_going(entity)
+        try:
+            await self._replay_in_order(entity, deadline)
+        finally:
+            lock.release()
+
+    async def _replay_in_order(self, entity: Entity, deadline: float) -> None:
+        ask = partial(self._below.execute, deadline=deadline)
+        place: Place | None = None
+        while (record := self._backlog.head(entity)) is not None:
+            if self._world.monotonic() >= deadline:
+                raise _still_going(entity)
+            place = await self._replay_one(ask, record, place)
+            if place is not None:
+                self._end_at(entity, place)
+
+    def _end_at(self, entity: Entity, place: Place) -> None:
+        """What stands at the end of this log is a turn of ours, written before what comes next.
+
+        It may have been stored later than the next one was written: that makes nothing late.
+        """
+        self._ends.pop(entity, None)
+        self._ends[entity] = place
+        if len(self._ends) > ENDS_KEPT:
+            del self._ends[next(iter(self._ends))]
+
+    async def _replay_one(self, ask: Ask, record: Record, place: Place | None) -> Place | None:
+        """The end of the log behind it; None if that is not known."""
+        if self._world.now() - record.at > self._backlog.max_age:
+            self._counters.expired += 1
+            await self._done(record, "expired")
+            return place
+        await self._measure_clock(ask, record.entity.namespace)
+        written = record.at + self._least
+        if place is None:
+            place = await self._look(ask, record, written)
+            if place is None:
+                return None
+        writes: tuple[Write, ...] = (Append(record.bodies, record.key),)
+        marks = place.marks
+        if place.late:
+            first, last = place.version + 1, place.version + len(record.bodies)
+            marks = [*marks, {"first": first, "last": last, "written": written}][-MARKS_KEPT:]
+            writes = (*writes, Put(LATE, encode({"turns": marks}, "the marks")))
+        checks = (NotDroppedSince(written), LogAt(place.version, place.stamp))
+        commit = Commit(record.entity, record.op, writes, checks, record.owner, record.retain)
+        outcome = (await ask((commit,)))[0]
+        match outcome:
+            case Applied(created=True) if await self._was_erased(ask, record, written):
+                await self._take_back(ask, record, outcome)
+                return None
+            case Applied():
+                await self._stored(record, outcome.version, place.late)
+                return Place(outcome.version, outcome.stamp, place.late, marks)
+            case Duplicate():  # this very append, or one with its key, had arrived after all
+                if outcome.head.stamp == record.op:
+                    end = Place(outcome.head.version, record.op, False, place.marks)
+                    self._end_at(record.entity, end)
+                await self._stored(record, outcome.first.version, False)
+            case Conflict(failed=NotDroppedSince()):
+                self._counters.erased += 1
+                await self._done(record, "erased")
+            case Conflict():
+                pass  # somebody else wrote meanwhile: look again
+            case _:
+                self._counters.refused += 1
+                await self._done(record, f"refused: {type(outcome).__name__}")
+        return None
+
+    async def _look(self, ask: Ask, record: Record, written: float) -> Place | None:
+        """Where the log ends; None if the record is not to be sent any more."""
+        entity = record.entity
+        tail = Fetch(entity, None, Log(last=LOOK_BACK, details=True), documents=(LATE,))
+        fetched = (await ask((tail,)))[0]
+        assert isinstance(fetched, Fetched)
+        if await self._was_erased(ask, record, written):
+            self._counters.erased += 1
+            await self._done(record, "erased")
+            return None
+        head, entries = fetched.head, fetched.entries
+        marks = decode(fetched.documents[LATE].json)["turns"] if fetched.documents else []
+        if await self._is_there(ask, record, fetched, written):
+            if head.stamp == record.op:
+                self._end_at(entity, Place(head.version, head.stamp, False, marks))
+            await self._stored(record, head.version, False)
+            return None
+        known = self._ends.get(entity)
+        if known is not None and (known.version, known.stamp) == (head.version, head.stamp):
+            return known
+        late = bool(entries) and entries[-1].at > record.at + self._most
+        return Place(head.version, head.stamp or None, late, marks)
+
+    async def _is_there(self, ask: Ask, record: Record, fetched: Fetched, written: float) -> bool:
+        """Whether it had arrived after all, though the store may have forgotten the op by now."""
+        while True:
+            if any(entry.stamp == record.op for entry in fetched.entries):
+                return True
+            recent = self._world.now() - record.at < OPS_SECONDS / 2
+            if recent or not fetched.entries or fetched.entries[0].at < written:
+                return False
+            page = self._capabilities.page
+            older = Log(upto=fetched.entries[0].seq - 1, last=page, details=True)
+            outcome = (await ask((Fetch(record.entity, None, older),)))[0]
+            assert isinstance(outcome, Fetched)
+            fetched = outcome
+
+    async def _was_erased(self, ask: Ask, record: Record, written: float) -> bool:
+        if record.owner is None:
+            return False  # a thread that belongs to nobody is deleted, not erased
+        mark = mark_of(record.entity.namespace, record.owner)
+        fetched = (await ask((Fetch(mark, documents=(MARK,)),)))[0]
+        assert isinstance(fetched, Fetched)
+        found = fetched.documents.get(MARK)
+        return found is not None and found.updated >= written
+
+    async def _take_back(self, ask: Ask, record: Record, stored: Applied) -> None:
+        """The user was erased while we wrote, and their erasure may not have seen the thread."""
+        entity, new_id = record.entity, self._world.new_id
+        unchanged = (LogAt(stored.version, stored.stamp),)
+        outcome = (await ask((Commit(entity, new_id(), (Drop(),), unchanged),)))[0]
+        if isinstance(outcome, Conflict):  # begun anew meanwhile: only our entries go
+            first = stored.version - len(record.bodies) + 1
+            gone = Replace(dict.fromkeys(range(first, stored.version + 1)))
+            await ask((Commit(entity, new_id(), (gone,)),))
+        self._counters.erased += 1
+        await self._done(record, "erased")
+
+    async def _measure_clock(self, ask: Ask, namespace: str) -> None:
+        """How far the engine's clock is from ours: erasures are timed by that clock.
+
+        In doubt what was erased stays erased, and a turn is not late.
+        """
+        now = self._world.monotonic()
+        if self._measured is not None and now - self._measured < CLOCK_SECONDS:
+            return
+        clock = Entity(namespace, "spill", "clock")
+        writes = (SetHead(status="asked"),)
+        closest = float("inf")
+        for _ in range(CLOCK_TRIES):  # one that was slow, or tried again inside, says little
+            asked = self._world.now()
+            commit = Commit(clock, self._world.new_id(), writes, retain=CLOCK_SECONDS)
+            outcome = (await ask((commit,)))[0]
+            answered = self._world.now()
+            assert isinstance(outcome, Applied | Duplicate)
+            at = outcome.at if isinstance(outcome, Applied) else outcome.first.at
+            if answered - asked < closest:
+                closest = answered - asked
+                self._least, self._most = at - answered, at - asked
+            if closest <= CLOCK_EXACT:
+                break
+        self._measured = now
+
+    async def _stored(self, record: Record, version: int, late: bool) -> None:
+        self._counters.replayed += 1
+        if late:
+            self._counters.late += 1
+            logger.warning(
+                "memory_write_late",
+                extra={
+                    "thread_id": record.entity.id,
+                    "first": version - len(record.bodies) + 1,
+                    "last": version,
+                    "correlation_id": record.correlation,
+                },
+            )
+        await self._done(record, None)
+
+    async def _done(self, record: Record, discarded: str | None) -> None:
+        if discarded is not None:
+            logger.warning(
+                "memory_write_discarded",
+                extra={
+                    "thread_id": record.entity.id,
+                    "why": discarded,
+                    "correlation_id": record.correlation,
+                },
+            )
+        self._backlog.forget(record)
+        if self._backlog.has_files:
+            await self._world.offload(self._backlog.settle, (record.op,))
+
+
+def _still_going(entity: Entity) -> StoreTooSlow:
+    return StoreTooSlow(
+        f"turns of the {entity.kind} {entity.id!r} that were kept locally are still on their way "
+        "to the store; try again",
+        applied="no",
+    )

@@ -1,0 +1,182 @@
+"""A volume that belongs to one replica: which state lives on it, and that it is in use.
+
+Entities are divided among the replicas by their id. The list of names that a volume was laid out
+for is recorded on it by `stateward rebalance`: with another list, or with none because the volume
+is new or was lost, it serves nothing, because a conversation that is still elsewhere would look
+like a new one. While a process uses the volume it holds a lease there, so that nothing is moved
+under its feet.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from math import inf
+from typing import Any
+
+from stateward.codec import decode
+from stateward.errors import NotLaidOut, StoreUnavailable, WrongReplica
+from stateward.layering import Replicas, replica_names
+from stateward.layers.stack import Stack
+from stateward.ops import (
+    Acquire,
+    Applied,
+    Commit,
+    Drop,
+    Duplicate,
+    Entity,
+    Fetch,
+    Fetched,
+    List,
+    Listed,
+    Op,
+    Outcome,
+)
+from stateward.routing import route
+from stateward.world import World
+
+logger = logging.getLogger("stateward.replicas")
+
+LAYOUT = "layout"  # kind, id and document of the record of the list
+PRESENCE = "replica"  # kind of the leases of those who use the volume
+UNROUTED = frozenset({"erased", "health", "restoring", LAYOUT, PRESENCE})  # a volume's own kinds
+TTL = 30.0
+SAFE = 0.9  # the part of the ttl that the holder relies on
+
+_owner = lru_cache(maxsize=4096)(route)  # a conversation is asked for again and again
+
+
+class Residence:
+    """One replica's right to its own volume. Also what holds the lease that says so."""
+
+    ttl = TTL
+    keeps_due = False
+
+    def __init__(
+        self, stack: Stack, namespace: str, replica: str, replicas: Replicas, world: World
+    ) -> None:
+        self.replica = replica
+        self.entity = Entity(namespace, PRESENCE, "")
+        self.token = 0
+        self.nonce = ""
+        self._replicas = replicas
+        self._execute = stack.execute
+        self._renewals = stack.renewals
+        self._world = world
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._deadline = -inf
+        self._laid_out: tuple[str, ...] | None = None
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        """Down to the engine; raises `WrongReplica` for what lives with another replica.
+
+        Listings show what lives here. Raises `NotLaidOut` while the volume is laid out for
+        another list of replicas, or is being rebalanced.
+        """
+        names = replica_names(self._replicas)
+        for op in ops:
+            self._check(op, names)
+        if names != self._laid_out or self._world.monotonic() >= self._deadline:
+            await self._move_in(names)
+        with self._lock:
+            self._under_way += 1
+        try:
+            outcomes = await self._execute(ops)
+        finally:
+            with self._lock:
+                self._under_way -= 1
+        return [
+            self._own(outcome, names) if type(outcome) is Listed else outcome
+            for outcome in outcomes
+        ]
+
+    def _check(self, op: Op, names: tuple[str, ...]) -> None:
+        if isinstance(op, Commit | Fetch):
+            entity: Entity | None = op.entity
+        else:
+            entity = op.within if isinstance(op, List) else None
+        if entity is None or entity.kind in UNROUTED:
+            return
+        owner = _owner(entity.id, names)
+        if owner != self.replica:
+            raise WrongReplica(
+                f"the {entity.kind} {entity.id!r} lives with the replica {owner!r}, this is "
+                f"{self.replica!r}: send the request there",
+                owner=owner,
+            )
+
+    def _own(self, listed: Listed, names: tuple[str, ...]) -> Listed:
+        """A page without what is still here but has to move, or has just been copied here."""
+        own = tuple(f for f in listed.entities if _owner(f.entity.id, names) == self.replica)
+        return Listed(own, listed.documents, listed.next)
+
+    # --- moving in and out ----------------------------------------------------------
+
+    async def _move_in(self, names: tuple[str, ...]) -> None:
+        """Be seen, then look once more: whoever rebalances looks for us after it has said so."""
+        await self._look(names)
+        await self._be_present()
+        await self._look(names)
+        self._laid_out = names
+
+    async def _look(self, names: tuple[str, ...]) -> None:
+        """Raise unless the volume is laid out for these names and for nothing else."""
+        layout = Entity(self.entity.namespace, LAYOUT, LAYOUT)
+        fetched = (await self._execute((Fetch(layout, documents=(LAYOUT,)),)))[0]
+        assert isinstance(fetched, Fetched)
+        recorded: Any = None
+        if LAYOUT in fetched.documents:
+            recorded = decode(fetched.documents[LAYOUT].json)
+        if recorded == list(names) and fetched.head.lease is None:
+            return
+        if isinstance(recorded, dict) or fetched.head.lease is not None:
+            how = "is being rebalanced, or was when that was interrupted"
+        else:
+            how = "was never laid out" if recorded is None else f"is laid out for {recorded}"
+        if not self._under_way:
+            await self.leave()  # it is nobody's now: who rebalances need not wait for us
+        raise NotLaidOut(
+            f"the store of the replica {self.replica!r} {how}; to serve {list(names)} stop the "
+            "replicas, run `stateward rebalance` with the stores of all, and start them again"
+        )
+
+    async def _be_present(self) -> None:
+        with self._lock:  # once a process, not before a fork
+            if not self.nonce:
+                self.nonce = self._world.new_id()
+                self.entity = Entity(self.entity.namespace, PRESENCE, self.nonce)
+        asked = self._world.monotonic()
+        acquire = Acquire(self.nonce, TTL, f"{self.replica} ({self._world.name()})")
+        commit = Commit(self.entity, self._world.new_id(), (acquire,), retain=2 * TTL)
+        outcome = (await self._execute((commit,)))[0]
+        first = outcome.first if isinstance(outcome, Duplicate) else outcome
+        assert isinstance(first, Applied)
+        assert first.lease is not None
+        self.token = first.lease.token
+        self.renewed(asked)
+        self._renewals.add(self, asked)
+
+    async def leave(self) -> None:
+        """Say that this process does not use the volume any more."""
+        if self._deadline == -inf:
+            return
+        self._deadline = -inf
+        self._renewals.remove(self)
+        try:
+            await self._execute((Commit(self.entity, self._world.new_id(), (Drop(),)),))
+        except StoreUnavailable as error:  # the ttl does it
+            logger.warning("replica_not_released", extra={"error": type(error).__name__})
+
+    # --- what renews the lease asks -------------------------------------------------
+
+    def is_alive(self) -> bool:
+        return True
+
+    def renewed(self, asked: float) -> None:
+        self._deadline = asked + SAFE * TTL
+
+    def lost(self) -> None:
+        self._deadline = -inf  # the next call asks for it again, and looks again

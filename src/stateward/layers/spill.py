@@ -1,0 +1,292 @@
+"""The local file that keeps what the store could not take.
+
+One line a record: a checksum, a space, JSON. A process that is killed may leave half a line at the
+end, and a disk may damage one anywhere: such lines are left out, all others count. What has reached
+the store is marked by a line of its own, and a file of which nothing is left is removed.
+
+A file belongs to whoever holds its lock. The lock ends with its process, however that ends, and
+then anybody may adopt the file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct
+
+from stateward.engine import GRACE
+from stateward.errors import InvalidInput
+from stateward.ops import Entity
+
+FORMAT = 1
+SUFFIX = ".spill"
+ENV = "STATEWARD_SPILL"
+
+
+class Spill(Struct, frozen=True):
+    """Where and how much is kept locally while the store is down.
+
+    `path` is a directory (None: memory alone, which does not survive the process). `max_bytes`
+    bounds what one process keeps; what does not fit is dropped. What is older than `max_age`
+    seconds is not replayed any more: at most a day, because that long the store remembers
+    deletions.
+    """
+
+    path: str | None = None
+    max_bytes: int = 64 << 20
+    max_age: float = GRACE
+
+    def __post_init__(self) -> None:
+        if self.path is not None and (type(self.path) is not str or not self.path):
+            raise InvalidInput(f"Spill.path is the path of a directory, not {self.path!r}")
+        if type(self.max_bytes) is not int or self.max_bytes < 1:
+            raise InvalidInput(
+                f"Spill.max_bytes is a whole number of bytes above 0, not {self.max_bytes!r}"
+            )
+        if type(self.max_age) not in (int, float) or not 0 < self.max_age <= GRACE:
+            raise InvalidInput(
+                f"Spill.max_age is in seconds, above 0 and at most {GRACE:g}: that long the store "
+                f"remembers deletions; {self.max_age!r} is not"
+            )
+
+
+def chosen_spill(spill: Spill | str | os.PathLike[str] | bool | None) -> Spill | None:
+    """What the argument `spill` of `open` means; None: nothing is kept."""
+    if spill is True:
+        return Spill(default_directory())
+    if spill is None or spill is False:
+        return None
+    if isinstance(spill, Spill):
+        return spill
+    if isinstance(spill, str | os.PathLike):
+        return Spill(os.fspath(spill))
+    raise InvalidInput(
+        f"spill is a directory, a Spill, or False to keep nothing locally, not {spill!r}"
+    )
+
+
+def default_directory() -> str:
+    """Where a user's programs keep their state on this platform."""
+    told = os.environ.get(ENV)
+    if told:
+        return told
+    join, home = os.path.join, os.path.expanduser("~")
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or join(home, "AppData", "Local")
+    elif sys.platform == "darwin":
+        base = join(home, "Library", "Application Support")
+    else:
+        base = os.environ.get("XDG_STATE_HOME") or join(home, ".local", "state")
+    return join(base, "stateward", "spill")
+
+
+class Record(Struct, frozen=True, array_like=True):
+    """One append that the store could not take."""
+
+    op: str
+    entity: Entity
+    bodies: tuple[str, ...]
+    at: float  # seconds since the epoch by this machine's clock
+    owner: str | None = None
+    key: str | None = None
+    retain: float | None = None
+    correlation: str | None = None
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Record)
+
+
+def line_of(record: Record) -> bytes:
+    return _line(_encoder.encode(record))
+
+
+def done_line(op: str) -> bytes:
+    """The record with this op is not needed any more."""
+    return _line(_encoder.encode(op))
+
+
+def _line(text: bytes) -> bytes:
+    return b"%08x %s\n" % (crc32(text), text)
+
+
+def read_lines(data: bytes) -> tuple[dict[str, Record], int]:
+    """The records that are still needed, in order and by op; and how many lines are damaged.
+
+    Half a line at the end is what a killed process leaves, and counts as damaged too.
+    """
+    records: dict[str, Record] = {}
+    damaged = 0
+    for line in data.split(b"\n"):
+        if not line:
+            continue
+        text = line[9:]
+        try:
+            whole = int(line[:8], 16) == crc32(text) and line[8:9] == b" "
+        except ValueError:
+            whole = False
+        try:
+            if not whole:
+                damaged += 1
+            elif text.startswith(b'"'):
+                records.pop(msgspec.json.decode(text, type=str), None)
+            elif text.startswith(b"["):
+                record = _decoder.decode(text)
+                records[record.op] = record
+        except msgspec.MsgspecError:  # whole, but of another release
+            damaged += 1
+    return records, damaged
+
+
+def digest(place: str, namespace: str) -> str:
+    """The part of a file's name that says of which store it is, without naming it."""
+    return sha256(f"{place}\n{namespace}".encode()).hexdigest()[:24]
+
+
+class SpillFile:
+    """One open and locked file. Every method may block; callers see to it that one runs at a time.
+
+    Methods raise `OSError` if the disk does not do it.
+    """
+
+    def __init__(self, path: str, descriptor: int, size: int) -> None:
+        self.path = path
+        self.size = size
+        self._descriptor = descriptor
+        self._torn = False
+        _open_files.add(self)
+
+    @classmethod
+    def create(cls, directory: str, name: str, header: dict[str, str]) -> SpillFile:
+        """A new file, readable by its owner alone."""
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        path = os.path.join(directory, name)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        file = cls(path, descriptor, 0)
+        try:
+            if not lock(descriptor):
+                raise OSError(f"{path} is locked though it is new")
+            file.write(_line(_encoder.encode(header | {"stateward_spill": FORMAT})))
+            _sync_directory(directory)
+        except OSError:
+            file.remove()
+            raise
+        return file
+
+    @classmethod
+    def adopt(cls, path: str) -> tuple[SpillFile, bytes] | None:
+        """A file whose owner has ended, with what it holds; None: it has an owner."""
+        try:
+            descriptor = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            return None  # its owner, or somebody who adopted it, is done with it
+        try:
+            # Between opening and locking it may have been removed by whoever held it.
+            if not lock(descriptor) or os.fstat(descriptor).st_nlink == 0:
+                os.close(descriptor)
+                return None
+            with open(descriptor, "rb", closefd=False) as whole:
+                data = whole.read()
+        except OSError:
+            os.close(descriptor)
+            raise
+        file = cls(path, descriptor, len(data))
+        file._torn = not data.endswith(b"\n")
+        return file, data
+
+    def write(self, data: bytes, *, sync: bool = True) -> None:
+        """Add to the end; with `sync`, it is on the disk when this returns."""
+        if self._torn:
+            data = b"\n" + data  # what was cut off must not spoil the next line
+        self._torn = True
+        os.lseek(self._descriptor, 0, os.SEEK_END)
+        view = memoryview(data)
+        while view:
+            written = os.write(self._descriptor, view)
+            self.size += written
+            view = view[written:]
+        self._torn = False
+        if sync:
+            os.fsync(self._descriptor)
+
+    def remove(self) -> None:
+        """Nothing of it is needed any more."""
+        try:
+            os.unlink(self.path)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Give up the lock; from here on it is anybody's."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def abandoned(directory: str, mark: str, but: Sequence[str]) -> Iterator[str]:
+    """The paths of this store's files, except those; whether they have an owner shows the lock."""
+    try:
+        names = sorted(os.listdir(directory))
+    except FileNotFoundError:
+        return
+    for name in names:
+        path = os.path.join(directory, name)
+        if name.startswith(mark) and name.endswith(SUFFIX) and path not in but:
+            yield path
+
+
+# --- locks ------------------------------------------------------------------------------
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lock(descriptor: int) -> bool:
+        """Whether the file is ours now."""
+        os.lseek(descriptor, 1 << 40, os.SEEK_SET)  # far behind what is read and written
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return True
+
+    def _sync_directory(directory: str) -> None:
+        return
+
+else:
+    import fcntl
+
+    def lock(descriptor: int) -> bool:
+        """Whether the file is ours now. Locks of one process's own files exclude each other too."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _sync_directory(directory: str) -> None:
+        """Make the new file's name durable too."""
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+_open_files: weakref.WeakSet[SpillFile] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """A child shares its parent's locks: kept, they would outlive the parent."""
+    for file in list(_open_files):
+        file.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

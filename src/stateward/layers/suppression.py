@@ -1,0 +1,287 @@
+"""A write that the store cannot take must not fail the answer it belongs to.
+
+A plain append that fails with `StoreUnavailable` is kept locally and brought to the store later:
+before this process next reads or appends to that thread, and in the background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from typing import Any, Literal
+
+from stateward.alarm import Alarm, AlarmEvent, Alarms, failed, tell
+from stateward.correlation import correlation_id
+from stateward.counters import Counters
+from stateward.errors import StatewardError, StoreUnavailable
+from stateward.layers.backlog import Backlog
+from stateward.layers.batches import closed
+from stateward.layers.policy import Deadlines, Policy
+from stateward.layers.replay import Replayer
+from stateward.layers.spill import Record
+from stateward.ops import WRITES, Append, Commit, Entity, Op, Outcome
+from stateward.world import Ticker, World
+
+logger = logging.getLogger("stateward.policy")
+
+CLOSING_SECONDS = 5.0
+CLOSING_PAUSE = 0.25
+RETRY_SECONDS = 1.0  # between two attempts to replay
+ADOPT_SECONDS = 30.0  # between two looks for files of processes that have ended
+TOGETHER = 32  # threads replayed at once in the background
+
+
+class Suppression:
+    """The layer above the deadlines. While nothing waits, it costs one look at a dictionary."""
+
+    def __init__(
+        self,
+        below: Deadlines,
+        backlog: Backlog,
+        replayer: Replayer,
+        alarm: Alarm,
+        policy: Policy,
+        world: World,
+        counters: Counters,
+    ) -> None:
+        self._below = below
+        self._backlog = backlog
+        self._replayer = replayer
+        self._hook = alarm.hook
+        self._policy = policy
+        self._world = world
+        self._counters = counters
+        self._waiting = backlog.waiting
+        self._tick = min(ADOPT_SECONDS, alarm.seconds / 10)
+        self._next_look = self._next_replay = 0.0
+        self._news: deque[AlarmEvent] = deque()
+        self._process = 0
+        self._closed = False
+        self.alarms = Alarms(alarm, counters)
+        # async only: begin
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._round: asyncio.Task[None] | None = None
+        # async only: end
+        self._ticker: Ticker | None = None
+
+    def execute(self, ops: Sequence[Op]) -> Coroutine[Any, Any, list[Outcome]]:
+        if self._waiting:
+            return self._execute_after_replay(ops)
+        return self._below.execute(ops)
+
+    async def _execute_after_replay(self, ops: Sequence[Op]) -> list[Outcome]:
+        """What this process knows of a thread must be in the store before anything else is."""
+        if self._is_over:
+            raise closed()
+        policy = self._policy
+        touched: dict[Entity, None] = {}
+        timeout = policy.read_timeout
+        for op in ops:
+            entity = getattr(op, "entity", None)
+            if entity in self._waiting:
+                touched[entity] = None
+            if isinstance(op, WRITES):
+                timeout = policy.write_timeout
+        if not touched:
+            return await self._below.execute(ops)
+        deadline = self._world.monotonic() + timeout
+        for entity in touched:
+            await self._replayer.replay(entity, deadline)
+        return await self._below.execute(ops, deadline)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether what is left was left to whoever comes next."""
+        return self._waiting is not self._backlog.waiting
+
+    async def suppress(
+        self, commit: Commit, began: float, error: StoreUnavailable
+    ) -> Literal["spilled", "dropped"]:
+        """Keep a plain append for later, and say so; never raises for the store's failure.
+
+        `began` is when it was called, by this machine's clock.
+        """
+        (append,) = commit.writes
+        assert isinstance(append, Append)
+        record = Record(
+            commit.op,
+            commit.entity,
+            append.bodies,
+            began,
+            commit.owner,
+            append.key,
+            commit.retain,
+            correlation_id(),
+        )
+        kept = self._backlog.add(record)
+        self._counters.suppressed += 1
+        if kept:
+            self._counters.spilled += 1
+        else:
+            self._counters.drop(commit.entity.id)
+        status: Literal["spilled", "dropped"] = "spilled" if kept else "dropped"
+        self._say(record, status, error)
+        if self._is_over:
+            # It was under way when the store was closed: its file is left to whoever comes next.
+            lost = await self._world.offload(self._backlog.close)
+            return "dropped" if lost else status
+        if kept and self._backlog.has_files:
+            await self._world.offload(self._backlog.persist)
+        return status
+
+    def _say(self, record: Record, status: str, error: StoreUnavailable) -> None:
+        """In the log, and to the alarm; and see to it that somebody brings it to the store."""
+        logger.warning(
+            "memory_write_suppressed",
+            extra={
+                "thread_id": record.entity.id,
+                "status": status,
+                "error": type(error).__name__,
+                "applied": error.applied,
+                "messages": len(record.bodies),
+                "correlation_id": record.correlation,
+            },
+        )
+        now = self._world.monotonic()
+        self.alarms.suppressed(now)
+        self._news.extend(self.alarms.check(now))
+        if self._is_over:
+            return
+        self._settle_here()
+        self._arm(0.0 if self._news else RETRY_SECONDS)
+
+    # --- beside everything else -----------------------------------------------------
+
+    async def begin(self) -> None:
+        """The engine has been opened here: look for what an earlier process left."""
+        self._settle_here()
+        if self._backlog.has_files:
+            await self._world.offload(self._backlog.adopt)
+        self._next_look = self._world.monotonic() + ADOPT_SECONDS
+        self._arm(0.0 if self._waiting else self._tick)
+
+    def _settle_here(self) -> None:
+        self._process = os.getpid()
+        # async only: begin
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:  # what belonged to a loop that has ended is gone with it
+            self._loop, self._timer, self._round = loop, None, None
+        # async only: end
+
+    async def round(self) -> float:
+        """Replay what waits, look for files, look after the alarms; seconds until the next."""
+        now = self._world.monotonic()
+        self._news.extend(self.alarms.check(now))
+        while self._news:
+            await self._tell(self._news.popleft())
+        if now >= self._next_look and self._backlog.has_files:
+            self._next_look = now + ADOPT_SECONDS
+            await self._world.offload(self._backlog.adopt)
+        if self._waiting and now >= self._next_replay:
+            await self._replay_all()
+            self._next_replay = self._world.monotonic() + RETRY_SECONDS
+        return min(self._tick, RETRY_SECONDS) if self._waiting else self._tick
+
+    async def _replay_all(self) -> bool:
+        """Whether everything has reached the store."""
+        entities = list(self._waiting)
+        for start in range(0, len(entities), TOGETHER):
+            group = entities[start : start + TOGETHER]
+            # async only: begin
+            done = await asyncio.gather(*[self._try(entity) for entity in group])
+            # async only: end
+            # sync only: done = [self._try(entity) for entity in group]
+            if not any(done):
+                return False
+        return not self._waiting
+
+    async def _try(self, entity: Entity) -> bool:
+        try:
+            deadline = self._world.monotonic() + self._policy.write_timeout
+            await self._replayer.replay(entity, deadline)
+        except StoreUnavailable:
+            return False
+        except StatewardError as error:
+            logger.error(
+                "spill_not_replayed",
+                extra={"thread_id": entity.id, "error": f"{type(error).__name__}: {error}"},
+            )
+            return False
+        return True
+
+    async def _tell(self, event: AlarmEvent) -> None:
+        # async only: begin
+        if inspect.iscoroutinefunction(self._hook):
+            try:
+                await self._hook(event)
+            except Exception as error:  # the user's own code
+                failed(error, event)
+            return
+        # async only: end
+        if self._hook is not None:
+            await self._world.offload(tell, self._hook, event)
+
+    def _arm(self, delay: float) -> None:
+        """The next round is to be in so many seconds, or earlier."""
+        if self._closed:
+            return
+        # async only: begin
+        assert self._loop is not None
+        when = self._loop.time() + delay
+        if self._round is not None and not self._round.done():
+            return  # it arms the timer itself
+        if self._timer is not None:
+            if self._timer.when() <= when:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self._launch)
+        # async only: end
+        # sync only: if self._ticker is None:
+        # sync only:     self._ticker = self._world.ticker(self.round, "stateward-spill")
+        # sync only: elif delay < self._tick:
+        # sync only:     self._ticker.wake()
+
+    # async only: begin
+    def _launch(self) -> None:
+        assert self._loop is not None
+        self._timer = None
+        self._round = self._loop.create_task(self._run_round())
+
+    async def _run_round(self) -> None:
+        delay = await self.round()
+        self._round = None
+        self._arm(0.0 if self._news else delay)
+
+    # async only: end
+
+    async def close(self) -> None:
+        """Replay for a few seconds what waits; then leave it to whoever comes next."""
+        if self._closed or self._process not in (0, os.getpid()):
+            return  # after a fork it is the parent's
+        self._closed = True
+        # async only: begin
+        if self._round is not None and self._loop is asyncio.get_running_loop():
+            await asyncio.wait([self._round])
+        if self._timer is not None:
+            self._timer.cancel()
+        # async only: end
+        if self._ticker is not None:
+            await self._world.offload(self._ticker.stop)
+        while self._news:
+            await self._tell(self._news.popleft())
+        deadline = self._world.monotonic() + CLOSING_SECONDS
+        while self._waiting and not await self._replay_all():
+            if self._world.monotonic() + CLOSING_PAUSE >= deadline:
+                break
+            await self._world.pause(CLOSING_PAUSE)
+        # From here on nothing must overtake what is left behind.
+        self._waiting = {Entity("", "", ""): deque()}
+        left = self._backlog.depth
+        if left:
+            lost = await self._world.offload(self._backlog.close)
+            logger.warning("spill_left_behind", extra={"records": left, "lost": lost})

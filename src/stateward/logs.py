@@ -1,0 +1,196 @@
+"""Logs from which a race can be read: versions in every write's record, and whose request it was.
+
+Everything is logged with the standard `logging`, below `stateward`. The message is a constant name
+of what happened, the rest are fields of the record (`extra`), for a formatter that shows them, such
+as `JsonFormatter`. Fields are ids, versions, times and error types; never what a message or a
+document says, and never a URL.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from stateward.correlation import correlation_id
+from stateward.errors import StoreUnavailable
+from stateward.ops import (
+    Applied,
+    Commit,
+    Conflict,
+    DocumentAt,
+    Duplicate,
+    Entity,
+    Fence,
+    Fetch,
+    Head,
+    KeyReused,
+    LogAt,
+    Op,
+    Outcome,
+    StatusIn,
+)
+
+WRITES_LOG = logging.getLogger("stateward.writes")
+READS_LOG = logging.getLogger("stateward.reads")
+for _log in (READS_LOG, WRITES_LOG):
+    # What failed is raised too: without a configured handler Python would print bare event names.
+    _log.addHandler(logging.NullHandler())
+
+# What a refusal deserves: a fence that was refused means that two believed to hold one lease.
+_LEVELS = {"fenced": logging.WARNING, "key_reused": logging.WARNING, "conflict": logging.INFO}
+
+
+def log_write(commit: Commit, operation: str, outcome: Any, seconds: float) -> None:
+    """At DEBUG: a commit was stored; which versions it made."""
+    WRITES_LOG.debug(
+        "write_stored", extra=_fields(commit, operation, seconds) | _made(outcome) | _asked(commit)
+    )
+
+
+def log_refusal(
+    commit: Commit, operation: str, name: str, outcome: Outcome, seconds: float
+) -> None:
+    """At INFO or above: a commit was refused; what it expected and what is there."""
+    level = _LEVELS.get(name, logging.DEBUG)
+    if WRITES_LOG.isEnabledFor(level):
+        fields = _fields(commit, operation, seconds) | _asked(commit) | _found(commit, outcome)
+        message = "write_repeated" if name == "duplicate" else "write_refused"
+        WRITES_LOG.log(level, message, extra=fields | {"outcome": name})
+
+
+def log_failure(
+    op: Op, operation: str, error: BaseException, name: str, seconds: float, unlogged: int
+) -> None:
+    """At WARNING: the store failed, and whether a write may have been stored all the same."""
+    if not isinstance(error, Exception):
+        return  # the caller went away: no failure of the store
+    write = type(op) is Commit
+    logger = WRITES_LOG if write else READS_LOG
+    if not logger.isEnabledFor(logging.WARNING):
+        return
+    fields: dict[str, Any] = {"operation": operation, "error": name, "seconds": round(seconds, 6)}
+    if isinstance(op, Commit | Fetch):
+        fields |= _where(op.entity)
+    if isinstance(op, Commit):
+        fields |= {"op": op.op} | _asked(op)
+    if isinstance(error, StoreUnavailable) and write:
+        fields["applied"] = error.applied
+    if unlogged:
+        fields["unlogged"] = unlogged
+    fields["correlation_id"] = correlation_id()
+    logger.warning("write_failed" if write else "read_failed", extra=fields)
+
+
+def log_going_back(entity: Entity, head: Head, before: int) -> None:
+    """At ERROR: the store shows an older state than it has shown before."""
+    READS_LOG.error(
+        "version_backwards",
+        extra=_where(entity)
+        | {
+            "commits": head.commits,
+            "commits_before": before,
+            "version": head.version,
+            "stamp": head.stamp,
+            "correlation_id": correlation_id(),
+        },
+    )
+
+
+def _where(entity: Entity) -> dict[str, Any]:
+    return {"namespace": entity.namespace, "kind": entity.kind, "id": entity.id}
+
+
+def _fields(commit: Commit, operation: str, seconds: float) -> dict[str, Any]:
+    return _where(commit.entity) | {
+        "operation": operation,
+        "op": commit.op,
+        "outcome": "stored",
+        "seconds": round(seconds, 6),
+        "correlation_id": correlation_id(),
+    }
+
+
+def _made(outcome: Applied) -> dict[str, Any]:
+    fields: dict[str, Any] = {"version": outcome.version, "at": outcome.at}
+    if outcome.documents:
+        fields["documents"] = dict(outcome.documents)
+    if outcome.lease is not None:
+        fields["token"] = outcome.lease.token
+    return fields
+
+
+def _asked(commit: Commit) -> dict[str, Any]:
+    """What the writer had read: the versions and stamps that it builds on."""
+    fields: dict[str, Any] = {}
+    for check in commit.checks:
+        if isinstance(check, LogAt):
+            fields |= {"expected_version": check.version, "expected_stamp": check.stamp}
+        elif isinstance(check, DocumentAt):
+            fields |= {
+                "document": check.name,
+                "expected_version": check.version,
+                "expected_stamp": check.stamp,
+            }
+        elif isinstance(check, Fence):
+            fields["token"] = check.token
+        elif isinstance(check, StatusIn):
+            fields["expected_status"] = list(check.statuses)
+    return fields
+
+
+def _found(commit: Commit, outcome: Outcome) -> dict[str, Any]:
+    """What is there instead: its version, and the op of whoever made it."""
+    if isinstance(outcome, Conflict) and isinstance(outcome.failed, DocumentAt):
+        value = outcome.values.get(outcome.failed.name)
+        if value is None:
+            return {"current_version": 0}
+        return {"current_version": value.version, "current_stamp": value.stamp}
+    fields: dict[str, Any] = {}
+    head = getattr(outcome, "head", None)
+    if head is not None:
+        fields = {"current_version": head.version, "current_stamp": head.stamp}
+        if head.status:
+            fields["current_status"] = head.status
+        if head.lease is not None:
+            fields |= {"current_token": head.lease.token, "holder": head.lease.holder}
+    if isinstance(outcome, KeyReused):
+        fields["first_version"] = outcome.version
+    if isinstance(outcome, Duplicate):
+        fields |= {"first_version": outcome.first.version, "own": outcome.own}
+    return fields
+
+
+# --- as JSON ----------------------------------------------------------------------------
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, event, correlation, and the record's fields.
+
+    handler.setFormatter(stateward.logs.JsonFormatter(replica="a"))
+
+    Keyword arguments are added to every line.
+    """
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__()
+        self._fields = fields
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname,
+            "logger": record.name,
+            "event": record.getMessage(),
+            "process": record.process,
+            **self._fields,
+            "correlation_id": correlation_id(),
+        }
+        line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        from json import dumps  # for those who use this; msgspec would not escape what is not ASCII
+
+        return dumps(line, default=str, ensure_ascii=True)

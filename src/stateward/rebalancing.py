@@ -1,0 +1,241 @@
+"""Moving state between the replicas' own volumes after their list has changed.
+
+At every moment exactly one volume has the right to an entity, and says so:
+
+1.  While this runs every volume is marked "being rebalanced", so no replica serves anything; and it
+    does not begin while a replica is in use. A run that was killed leaves the marks, and so
+    does a run that found something to decide: run it again.
+2.  Before entities are copied to a volume it notes which, and from where. The copy counts only
+    when the original has been dropped: a later run removes the copies of noted entities whose
+    original is still there, and begins them anew.
+3.  The original is dropped only after the copy has been read back and compared, and only if nothing
+    was written to it meanwhile.
+4.  Every write says what it expects, so that a run which was paused for long, and has a successor
+    by now, can not do harm when it goes on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from stateward.engine import SyncEngine
+from stateward.errors import InvalidInput, StoreUnavailable
+from stateward.layers.residence import LAYOUT
+from stateward.ops import Absent, CommitsAt, Drop, Entity, Fetched, Restore
+from stateward.routing import route
+from stateward.volumes import PAGE, Volume
+from stateward.world import World
+
+BATCH = 50  # entities that are moved together
+MARKS = "erased"
+
+
+class Moved(Struct, frozen=True):
+    """What a run did, or with `dry_run` would do."""
+
+    replicas: list[str]
+    moves: dict[str, dict[str, int]]  # from → to → entities
+    undecided: list[str]  # what two volumes have, in words
+    dry_run: bool
+
+    @property
+    def entities(self) -> int:
+        return sum(sum(to.values()) for to in self.moves.values())
+
+
+class Rebalancing:
+    """One run over the volumes of all replicas, those that leave included.
+
+    `volumes` are engines by the name of the replica, to be opened before anything is asked; `names`
+    are the replicas that are to be.
+    """
+
+    def __init__(
+        self,
+        volumes: Mapping[str, SyncEngine],
+        names: Iterable[str],
+        *,
+        namespace: str,
+        world: World,
+        progress: Callable[[int], None] = lambda moved: None,
+    ) -> None:
+        self._world = world
+        self._progress = progress
+        self._layout = Entity(namespace, LAYOUT, LAYOUT)
+        self._volumes = {
+            name: Volume(name, engine, self._layout, world) for name, engine in volumes.items()
+        }
+        self._names = tuple(sorted(names))
+        if not self._names:
+            raise InvalidInput("every replica is leaving: name at least one that stays")
+        for name, engine in volumes.items():
+            if engine.capabilities.networked:
+                raise InvalidInput(
+                    f"the store of {name!r} is a server that all replicas reach: there is nothing "
+                    "to rebalance; name the stores on the replicas' own volumes"
+                )
+        self._moves: dict[str, Counter[str]] = {}
+        self._undecided: list[str] = []
+
+    def plan(self) -> Moved:
+        """What a run would move. Changes nothing."""
+        self._refuse_forgotten()
+        for source in self._volumes.values():
+            for found in source.everything():
+                self._note(source.name, self._home(found.entity))
+        return self._result(dry_run=True)
+
+    def run(self, wait: float) -> Moved:
+        """Move everything to where it belongs; waits so long for replicas to be gone.
+
+        If it fails or is killed, run it again with the same stores.
+        """
+        self._refuse_forgotten()
+        held: list[Volume] = []
+        try:
+            for volume in self._volumes.values():
+                volume.take(wait)
+                held.append(volume)
+            for volume in held:
+                volume.refuse_present(wait)
+            for volume in held:
+                volume.record({"for": list(self._names)})
+            self._undo_unconfirmed()
+            self._spread_erasures()
+            for volume in held:
+                self._empty(volume)
+            if not self._undecided:
+                for volume in held:
+                    volume.record(list(self._names))
+        finally:
+            for volume in held:
+                volume.release()
+        return self._result(dry_run=False)
+
+    def _result(self, *, dry_run: bool) -> Moved:
+        moves = {source: dict(to) for source, to in self._moves.items()}
+        return Moved(list(self._names), moves, self._undecided, dry_run)
+
+    def _home(self, entity: Entity) -> str:
+        return route(entity.id, self._names)
+
+    def _note(self, source: str, home: str) -> None:
+        if source != home:
+            self._moves.setdefault(source, Counter())[home] += 1
+
+    def _refuse_forgotten(self) -> None:
+        """A volume that is not named would keep its state for itself."""
+        for volume in self._volumes.values():
+            recorded = volume.recorded()
+            before = recorded["for"] if isinstance(recorded, dict) else recorded or []
+            arriving = volume.arriving()
+            for name in [*before, *([arriving[0]] if arriving and arriving[1] else [])]:
+                if name not in self._volumes:
+                    raise InvalidInput(
+                        f"the store of {volume.name!r} was laid out for a replica {name!r} that is "
+                        f"not named here: add {name}=URL, with --leaving if it goes"
+                    )
+
+    # --- the steps ------------------------------------------------------------------
+
+    def _undo_unconfirmed(self) -> None:
+        """Remove the copies of an earlier run whose originals are still there."""
+        for volume in self._volumes.values():
+            source, noted = volume.arriving() or ("", [])
+            for entity in noted:
+                copy = volume.heads([entity])[entity]
+                if self._volumes[source].take_back(entity) and copy.exists:
+                    volume.apply([(entity, Drop(), CommitsAt(copy.commits))])
+            if noted:
+                volume.note(source, [])
+
+    def _spread_erasures(self) -> None:
+        """Whoever was erased anywhere stays erased everywhere: what is restored asks its volume."""
+        for source in self._volumes.values():
+            for found in source.everything(MARKS):
+                whole = source.whole(found.entity)
+                for volume in self._volumes.values():
+                    known = volume.heads([found.entity])[found.entity]
+                    if known.updated < whole.head.updated:
+                        check = CommitsAt(known.commits)
+                        volume.apply([(found.entity, _restore(whole), check)])
+
+    def _empty(self, source: Volume) -> None:
+        """Move what belongs elsewhere, batch by batch."""
+        waiting: dict[str, list[Entity]] = {}
+        for found in source.everything():
+            home = self._home(found.entity)
+            if home == source.name:
+                continue
+            waiting.setdefault(home, []).append(found.entity)
+            if len(waiting[home]) == BATCH:
+                self._move(source, self._volumes[home], waiting.pop(home))
+        for home, entities in waiting.items():
+            self._move(source, self._volumes[home], entities)
+
+    def _move(self, source: Volume, home: Volume, entities: list[Entity]) -> None:
+        taken = {entity for entity, head in home.heads(entities).items() if head.exists}
+        self._undecided += [
+            f"the {entity.kind} {entity.id!r} is with {source.name} and with {home.name}"
+            for entity in entities
+            if entity in taken
+        ]
+        free = [entity for entity in entities if entity not in taken]
+        home.note(source.name, free)
+        commits = self._copy(source, home, free)
+        for entity in commits:
+            self._compare(source, home, entity)
+        source.apply([(entity, Drop(), CommitsAt(count)) for entity, count in commits.items()])
+        home.note(source.name, [])
+        for _ in commits:
+            self._note(source.name, home.name)
+        self._progress(sum(sum(to.values()) for to in self._moves.values()))
+
+    def _copy(self, source: Volume, home: Volume, entities: list[Entity]) -> dict[Entity, int]:
+        """Whole entities, the long ones part by part; returns how many commits each had."""
+        self._keep()
+        parts = {entity: source.whole(entity) for entity in entities}
+        parts = {entity: part for entity, part in parts.items() if part.head.exists}
+        home.apply([(entity, _restore(part), Absent()) for entity, part in parts.items()])
+        for entity, part in parts.items():
+            while len(part.entries) == PAGE:
+                self._keep()
+                part = source.whole(entity, after=part.entries[-1].seq)
+                if part.entries:
+                    more = replace(_restore(part), continued=True)
+                    home.apply([(entity, more, CommitsAt(part.head.commits))])
+        return {entity: part.head.commits for entity, part in parts.items()}
+
+    def _compare(self, source: Volume, home: Volume, entity: Entity) -> None:
+        """Read both again: a copy that is not equal is worth nothing."""
+        after = 0
+        while True:
+            self._keep()
+            one, other = source.whole(entity, after), home.whole(entity, after)
+            if _comparable(one) != _comparable(other):
+                raise StoreUnavailable(
+                    f"the {entity.kind} {entity.id!r} changed while it was copied from "
+                    f"{source.name} to {home.name}, or was copied wrong; stop whoever writes to it "
+                    "and run this again"
+                )
+            if len(one.entries) < PAGE:
+                return
+            after = one.entries[-1].seq
+
+    def _keep(self) -> None:
+        for volume in self._volumes.values():
+            volume.keep()
+
+
+def _comparable(part: Fetched) -> Fetched:
+    """Without what a volume counts for itself, and without the lease, which does not move."""
+    head = replace(part.head, life=0, dropped=0.0, lease=None, token=0)
+    return replace(part, head=head)
+
+
+def _restore(part: Fetched) -> Restore:
+    return Restore(part.head, part.entries, part.documents)

@@ -1,0 +1,236 @@
+"""What the public methods return: plain frozen records."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from stateward.codec import MOST, shown
+from stateward.errors import InvalidInput
+
+
+class Cursor(Struct, frozen=True):
+    """A place in one particular history: a version and the stamp of the write that made it.
+
+    Keep it as text with `str(cursor)`; wherever a cursor is taken, that text is taken too. A bare
+    version works as well, but cannot tell a history from another one of the same length.
+    """
+
+    version: int
+    stamp: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.version) if self.stamp is None else f"{self.version}.{self.stamp}"
+
+    @classmethod
+    def of(cls, place: int | str | Cursor) -> Cursor:
+        """The cursor of a version, a cursor's text, or a cursor."""
+        if isinstance(place, Cursor):
+            return place
+        if isinstance(place, str):
+            number, _, stamp = place.partition(".")
+            if number.isascii() and number.isdigit() and len(number) < 16:
+                return cls(int(number), stamp or None)
+        elif type(place) is int and 0 <= place <= MOST:
+            return cls(place)
+        raise InvalidInput(
+            f"{shown(place)} is no place in a history; pass a version (0, 1, 2 …) or the cursor of "
+            "a window or change"
+        )
+
+
+class Window(Struct, frozen=True):
+    """What a thread gives a prompt. Trimmed when read; everything stays stored."""
+
+    messages: list[dict[str, Any]]
+    version: int
+    exists: bool
+    omitted: int  # stored messages that are not in this window
+    cursor: Cursor
+    created: float = 0.0
+    updated: float = 0.0
+    summary: str | None = None  # of what came before these messages, where one was asked for
+    summarised: int = 0  # how many of the omitted messages it covers
+    pinned: int = 0  # so many of the messages are the system messages the thread begins with
+    tokens: int | None = None  # what the window costs, summary included, where tokens are counted
+    pending: tuple[str, ...] = ()  # calls at the very end whose results are still to come
+    shortened: int = 0  # messages whose texts were cut, where that was allowed
+
+    @property
+    def created_at(self) -> datetime | None:
+        """When the thread was begun; None if it does not exist."""
+        return moment(self.created) if self.exists else None
+
+    @property
+    def updated_at(self) -> datetime | None:
+        """When the thread last changed; None if it does not exist."""
+        return moment(self.updated) if self.exists else None
+
+
+class Summary(Struct, frozen=True):
+    """What a conversation's older turns were summarised to: all messages up to version `upto`."""
+
+    text: str
+    upto: int
+    messages: int  # how many messages it covers
+    made_at: datetime
+
+
+class Appended(Struct, frozen=True):
+    """What became of an append.
+
+    `stored`: it is in the store. `duplicate`: an append with the same key already was.
+    `spilled`: the store failed; it is kept on this machine and goes to the store when that
+    answers again. `dropped`: the store failed and there was no room to keep it: it is lost.
+    The version of these two is 0: nobody knows it yet.
+    """
+
+    status: Literal["stored", "duplicate", "spilled", "dropped"]
+    version: int
+    cursor: Cursor
+
+
+class Change(Struct, frozen=True):
+    """One message as it entered a thread. Changes of one append share the cursor's stamp."""
+
+    message: dict[str, Any]
+    version: int
+    cursor: Cursor
+    at: datetime
+    key: str | None = None
+
+
+class Late(Struct, frozen=True):
+    """A turn that reached the store after newer ones: the messages `first` to `last`.
+
+    `written_at` is when it was written, by the store's clock.
+    """
+
+    first: int
+    last: int
+    written_at: datetime
+
+
+class ThreadInfo(Struct, frozen=True):
+    """A thread in a listing."""
+
+    id: str
+    user: str | None
+    version: int
+    messages: int
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+
+
+class Document(Struct, frozen=True):
+    """A JSON object with its version. A missing one is `{}` with version 0."""
+
+    value: dict[str, Any]
+    version: int = 0
+    stamp: str | None = None
+    updated: float = 0.0
+
+    @property
+    def exists(self) -> bool:
+        return self.version > 0
+
+    @property
+    def updated_at(self) -> datetime | None:
+        return moment(self.updated) if self.version else None
+
+
+class WorkflowInfo(Struct, frozen=True):
+    """A workflow in a listing.
+
+    `status` is active, completed or failed; `step` is where its declared machine stands.
+    """
+
+    id: str
+    kind: str
+    user: str | None
+    status: str
+    step: str | None
+    state: dict[str, Any]
+    updated_at: datetime
+    error: str | None = None  # why it failed
+
+
+class TaskInfo(Struct, frozen=True):
+    """A task in a listing."""
+
+    id: str
+    user: str | None
+    status: str  # pending, running, completed or failed
+    name: str
+    failures: int
+    error: str | None
+    updated_at: datetime
+    due_at: datetime | None
+
+
+class Context(Struct, frozen=True):
+    """All that an agent needs to go on: thread, user and unfinished work, read together."""
+
+    thread: Window
+    user: dict[str, Document]
+    workflows: list[WorkflowInfo]
+
+
+class Folded(Struct, frozen=True):
+    """What a journal's events fold to, as of `version`; `events` were folded by this call."""
+
+    state: Any
+    version: int
+    cursor: Cursor
+    events: int
+
+
+class Exported(Struct, frozen=True, repr_omit_defaults=True):
+    """What an export wrote."""
+
+    path: str
+    entities: int
+    messages: int
+    documents: int
+    replica: str | None = None  # whose own state it covers; None: all that the user has
+
+
+class Receipt(Struct, frozen=True, repr_omit_defaults=True):
+    """What an erasure removed, by kind. Keep it: it names no content.
+
+    Until `remembered_until` the store keeps the bare ids of what was erased, so that a write
+    which was delayed on its way cannot bring any of it back.
+    """
+
+    user: str
+    at: datetime
+    removed: dict[str, int]
+    remembered_until: datetime
+    replica: str | None = None  # whose own state it covers; None: all that the user had
+
+
+class Health(Struct, frozen=True, repr_omit_defaults=True):
+    """Whether the store answers. `error` says in words why not."""
+
+    ok: bool
+    engine: str | None = None
+    version: str | None = None
+    schema: int | None = None
+    durability: str | None = None
+    bytes: int | None = None
+    latency: float | None = None  # seconds the store took to answer
+    error: str | None = None
+    parts: dict[str, Health] = {}  # of a layered store, by what lives there
+    breaker: str = "closed"  # "open": calls fail at once
+    spill_depth: int = 0  # appends kept locally that wait for the store
+    spill_bytes: int = 0
+    spill_problem: str | None = None  # why they are kept in memory alone
+    alarms: tuple[str, ...] = ()  # the names of those that are up
+
+
+def moment(seconds: float) -> datetime:
+    """A time of the engine's clock as a UTC datetime."""
+    return datetime.fromtimestamp(seconds, UTC)

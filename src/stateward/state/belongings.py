@@ -1,0 +1,182 @@
+"""All that belongs to one user, of whatever kind: exported to a file, or erased for good."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import Any
+
+from stateward.codec import decode, encode
+from stateward.engine import GRACE
+from stateward.erasure import MARK, mark_of
+from stateward.errors import StateConflictError
+from stateward.files import WholeFile
+from stateward.layers.together import together
+from stateward.ops import (
+    Commit,
+    Drop,
+    Fetch,
+    Fetched,
+    Found,
+    List,
+    Listed,
+    Log,
+    Put,
+    Sweep,
+    Swept,
+)
+from stateward.records import Exported, Receipt, moment
+from stateward.state.scope import Scope, refuse, stored
+
+EXPORT_FORMAT = 1
+PASSES = 100  # a user who writes faster than this erases is told so
+
+
+async def belongings(scope: Scope, user: str, *, expired: bool = False) -> AsyncIterator[Found]:
+    """Every entity that the user owns, by kind and id; on request also what has expired."""
+    after: str | None = None
+    while True:
+        page = List(
+            scope.namespace,
+            owner=user,
+            expired=expired,
+            after=after,
+            limit=scope.capabilities.page,
+        )
+        listed = (await scope.execute_here((page,)))[0]
+        assert isinstance(listed, Listed)
+        for found in listed.entities:
+            yield found
+        if listed.next is None:
+            return
+        after = listed.next
+
+
+async def erased_at(scope: Scope, user: str) -> float | None:
+    """When this user was last erased, by the engine's clock; None: never.
+
+    Whoever replays or restores what was written before must leave it out.
+    """
+    fetched = await scope.fetch(Fetch(mark_of(scope.namespace, user), documents=(MARK,)))
+    mark = fetched.documents.get(MARK)
+    return None if mark is None else mark.updated
+
+
+async def erase(scopes: Sequence[Scope], user: str) -> Receipt:
+    """From every engine at once, each with a mark of its own: it may be restored on its own."""
+    receipts = await together([_erasing(scope, user) for scope in scopes])
+    removed: Counter[str] = Counter()
+    for receipt in receipts:
+        removed.update(receipt.removed)
+    return Receipt(
+        user,
+        max(receipt.at for receipt in receipts),
+        dict(removed),
+        min(receipt.remembered_until for receipt in receipts),
+        _replica(scopes),
+    )
+
+
+def _erasing(scope: Scope, user: str) -> Callable[[], Coroutine[Any, Any, Receipt]]:
+    return lambda: _erase(scope, user)
+
+
+def _replica(scopes: Sequence[Scope]) -> str | None:
+    """The replica whose own state is among this: others have more of it."""
+    return next((s.residence.replica for s in scopes if s.residence is not None), None)
+
+
+async def _erase(scope: Scope, user: str) -> Receipt:
+    """Mark first, then drop, then remove physically: a failure at any point can be repeated."""
+    mark = mark_of(scope.namespace, user)
+    outcome = await scope.commit(mark, (Put(MARK, encode({"erased": True}, "the mark")),))
+    at = stored(outcome, mark).at
+    removed: Counter[str] = Counter()
+    for _ in range(PASSES):
+        found = [item async for item in belongings(scope, user, expired=True)]
+        if not found:
+            break
+        for start in range(0, len(found), scope.capabilities.page):
+            page = found[start : start + scope.capabilities.page]
+            drops = [
+                Commit(item.entity, scope.world.new_op(), (Drop(),), owner=user) for item in page
+            ]
+            for item, dropped in zip(page, await scope.execute_here(drops), strict=True):
+                stored(dropped, item.entity)
+                removed[item.entity.kind] += 1
+    else:
+        raise StateConflictError(
+            f"the user {user!r} keeps writing while being erased; stop their agents and erase again"
+        )
+    more = True
+    while more:
+        swept = (await scope.execute_here((Sweep(),)))[0]
+        assert isinstance(swept, Swept)
+        more = swept.more
+    return Receipt(user, moment(at), dict(removed), moment(at + GRACE))
+
+
+async def export(scopes: Sequence[Scope], user: str, path: str) -> Exported:
+    """One line that says what this is, then one line an entity or message."""
+    counts: Counter[str] = Counter()
+    world, namespace = scopes[0].world, scopes[0].namespace
+    file = await world.offload(WholeFile, path)
+    try:
+        head = {"stateward_export": EXPORT_FORMAT, "namespace": namespace, "user": user}
+        file.write_line(encode(head, "the export"))
+        for scope in scopes:
+            async for found in belongings(scope, user):
+                async for line in _lines(scope, found):
+                    counts[line["is"]] += 1
+                    file.write_line(encode(line, "the export"))
+        await world.offload(file.finish)
+    except BaseException:
+        file.abandon()
+        raise
+    replica = _replica(scopes)
+    return Exported(path, counts["entity"], counts["message"], counts["document"], replica)
+
+
+async def _lines(scope: Scope, found: Found) -> AsyncIterator[dict[str, Any]]:
+    entity, head = found.entity, found.head
+    yield {
+        "is": "entity",
+        "kind": entity.kind,
+        "id": entity.id,
+        "status": head.status,
+        "version": head.version,
+        "created_at": moment(head.created).isoformat(),
+        "updated_at": moment(head.updated).isoformat(),
+    }
+    fetched = await _fetch(scope, Fetch(entity, head.owner, all_documents=True))
+    for name, value in fetched.documents.items():
+        yield {
+            "is": "document",
+            "name": name,
+            "version": value.version,
+            "updated_at": moment(value.updated).isoformat(),
+            "value": decode(value.json),
+        }
+    after = 0
+    while True:
+        log = Log(after=after, upto=head.version, first=scope.capabilities.page, details=True)
+        page = await _fetch(scope, Fetch(entity, head.owner, log))
+        for entry in page.entries:
+            yield {
+                "is": "message",
+                "version": entry.seq,
+                "at": moment(entry.at).isoformat(),
+                "key": entry.key,
+                "message": decode(entry.body),
+            }
+        if not page.entries:
+            return
+        after = page.entries[-1].seq
+
+
+async def _fetch(scope: Scope, fetch: Fetch) -> Fetched:
+    """What lies here, though another replica may have the right to it by now."""
+    outcome = (await scope.execute_here((fetch,)))[0]
+    if not isinstance(outcome, Fetched):
+        refuse(outcome, fetch.entity)
+    return outcome

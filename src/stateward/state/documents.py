@@ -1,0 +1,247 @@
+"""One named JSON document of an entity: read, replaced, changed safely, patched, removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from stateward.codec import check_id, decode, encode_document
+from stateward.errors import InvalidInput, LeaseHeld, StateConflictError
+from stateward.ops import (
+    Check,
+    Conflict,
+    Delete,
+    DocumentAt,
+    Entity,
+    Fence,
+    Fenced,
+    Fetch,
+    Held,
+    Lease,
+    Outcome,
+    Put,
+    Release,
+    Unheld,
+    Value,
+    Write,
+)
+from stateward.records import Document
+from stateward.state.locks import acquire
+from stateward.state.running import settle
+from stateward.state.scope import Scope, refuse, stored
+
+Json = dict[str, Any]
+Merge = Callable[[Json, Json, Json], Json]
+
+FIRST_PAUSE = 0.002  # doubles with every conflict; the real pause is a random part of it
+LONGEST_PAUSE = 0.05
+UNTIL_TURN = 4  # conflicts after which the others have to wait for us
+TURN = 2.0  # seconds such a turn lasts at most, should its holder die
+
+
+class Again(Struct, frozen=True):
+    """How to go on after a conflict."""
+
+    change: Callable[[Json], Any]
+    merge: Merge | None
+    retries: int
+    within: float
+
+
+class DocumentHandle:
+    """A place where one document is or will be. Making a handle asks the store nothing."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        entity: Entity,
+        name: str,
+        *,
+        owner: str | None = None,
+        retain: float | None = None,
+        takes_turns: bool = False,
+    ) -> None:
+        self._scope = scope
+        self._entity = entity
+        self._name = check_id(name, "the name of a document")
+        self._owner = owner
+        self._retain = retain
+        self._takes_turns = takes_turns  # only where the entity's lease has no other use
+
+    async def get(self) -> Document:
+        """The document as it is now; `{}` with version 0 if it is missing."""
+        fetch = Fetch(self._entity, self._owner, documents=(self._name,))
+        return document((await self._scope.fetch(fetch)).documents.get(self._name))
+
+    async def put(self, value: Json, *, expect: int | Document | None = None) -> Document:
+        """Replace the document, whatever it was, or only if it is still at `expect`.
+
+        Raises `StateConflictError` if it is not; then nothing was written.
+        """
+        checks = () if expect is None else (self._at(expect),)
+        op = self._scope.world.new_op()
+        put = Put(self._name, encode_document(value, self._scope.limits))
+        return self._written(op, await self._commit((put,), checks, op), value)
+
+    async def update(
+        self,
+        change: Callable[[Json], Any],
+        *,
+        conflict: Literal["retry", "raise"] | Merge = "retry",
+        retries: int = 3,
+        within: float = 2.0,
+    ) -> Document:
+        """Change the document by a function of what it is now; no other change gets lost.
+
+        `change` gets a copy and returns the new value, or changes the copy and returns None.
+        If somebody else was faster it runs again on what is there by then: at least `retries`
+        times and as often as fits into `within` seconds, after random, growing pauses; then
+        `StateConflictError`. `conflict="raise"` raises at once. A function `conflict(base, mine,
+        theirs)` merges instead of running `change` again.
+        """
+        base = await self.get()
+        # Only a merge asks later what the document was before.
+        value = deepcopy(base.value) if callable(conflict) else base.value
+        mine = await self._changed(change, value)
+        outcome = await self._swap(base, mine, None)
+        if isinstance(outcome, Document):
+            return outcome
+        if conflict == "raise" and isinstance(outcome, Conflict):
+            refuse(outcome, self._entity)
+        again = Again(change, conflict if callable(conflict) else None, retries, within)
+        async with self._scope.queue(self._entity, self._name):
+            return await self._insist(again, base, mine)
+
+    async def _insist(self, again: Again, base: Document, mine: Json) -> Document:
+        """Try until it succeeds; who has lost too often takes a turn that the others wait for."""
+        world = self._scope.world
+        end = world.monotonic() + again.within
+        longest = FIRST_PAUSE
+        turn: Lease | None = None
+        tries = 1
+        try:
+            while True:
+                if turn is None and self._takes_turns and tries > UNTIL_TURN:
+                    turn = await self._take_turn(end)
+                self._scope.counters.update_retries += 1
+                theirs = await self.get()
+                if again.merge is not None:
+                    mine = again.merge(deepcopy(base.value), mine, deepcopy(theirs.value))
+                else:
+                    mine = await self._changed(again.change, theirs.value)
+                base = theirs
+                outcome = await self._swap(base, mine, turn)
+                if isinstance(outcome, Document):
+                    turn = None  # given back together with the write
+                    return outcome
+                if isinstance(outcome, Fenced):
+                    turn = None  # it took too long, and another has the turn
+                tries += 1
+                if tries > again.retries and world.monotonic() >= end:
+                    raise self._conflict(tries, again.within, base.version)
+                await world.pause(longest * world.random())
+                longest = min(longest * 2, LONGEST_PAUSE)
+        finally:
+            if turn is not None:
+                await self._commit((Release(turn.token, turn.nonce),), ())
+
+    async def _take_turn(self, end: float) -> Lease | None:
+        """Until it is used or its time is up, updates by others wait. None: not to be had."""
+        wait = max(0.0, end - self._scope.world.monotonic())
+        try:
+            lease, _ = await acquire(
+                self._scope,
+                self._entity,
+                ttl=TURN,
+                wait=wait,
+                owner=self._owner,
+                retain=self._retain,
+            )
+        except LeaseHeld:
+            return None
+        return lease
+
+    async def _swap(
+        self, base: Document, value: Json, turn: Lease | None
+    ) -> Document | Conflict | Held | Fenced:
+        """Put `value` if the document still is `base` and it is nobody else's turn."""
+        op = self._scope.world.new_op()
+        writes: tuple[Write, ...] = (Put(self._name, encode_document(value, self._scope.limits)),)
+        checks: tuple[Check, ...] = (DocumentAt(self._name, base.version, base.stamp),)
+        if turn is not None:
+            writes = (*writes, Release(turn.token, turn.nonce))
+            checks = (Fence(turn.token, turn.nonce), *checks)
+        elif self._takes_turns:
+            checks = (Unheld(), *checks)
+        outcome = await self._commit(writes, checks, op)
+        if isinstance(outcome, Conflict | Held | Fenced):
+            return outcome
+        return self._written(op, outcome, value)
+
+    def _conflict(self, tries: int, within: float, version: int) -> StateConflictError:
+        return StateConflictError(
+            f"the document {self._name!r} of the {self._entity.kind} {self._entity.id!r} was "
+            f"changed by others at each of {tries} tries within {within:g} s; it was at version "
+            f"{version} last. Give it more time (within=), or have fewer writers",
+            expected=version,
+            current=version + 1,
+        )
+
+    async def patch(self, patch: Json, **options: Any) -> Document:
+        """Apply a JSON merge patch (RFC 7396): objects merge, null removes, the rest replaces.
+
+        Takes the options of `update` and is as safe.
+        """
+        if type(patch) is not dict:
+            raise InvalidInput(f"a patch is a JSON object (a dict), not {type(patch).__name__}")
+        return await self.update(lambda value: merge_patch(value, patch), **options)
+
+    async def delete(self, *, expect: int | Document | None = None) -> None:
+        """Remove the document; nothing happens if it is missing."""
+        checks = () if expect is None else (self._at(expect),)
+        stored(await self._commit((Delete(self._name),), checks), self._entity)
+
+    async def _commit(
+        self, writes: tuple[Write, ...], checks: tuple[Check, ...], op: str | None = None
+    ) -> Outcome:
+        return await self._scope.commit(
+            self._entity, writes, checks, owner=self._owner, retain=self._retain, op=op
+        )
+
+    def _written(self, op: str, outcome: Outcome, value: Json) -> Document:
+        applied = stored(outcome, self._entity)
+        return Document(value, applied.documents[self._name], op, applied.at)
+
+    def _at(self, expect: int | Document) -> DocumentAt:
+        if isinstance(expect, Document):
+            return DocumentAt(self._name, expect.version, expect.stamp)
+        if type(expect) is not int or expect < 0:
+            raise InvalidInput(f"expect is a version (0 for missing) or a Document, not {expect!r}")
+        return DocumentAt(self._name, expect)
+
+    async def _changed(self, change: Callable[[Json], Any], value: Json) -> Json:
+        result = await settle(change(value))
+        return value if result is None else result
+
+
+def document(value: Value | None) -> Document:
+    """A stored value as a record."""
+    if value is None:
+        return Document({})
+    return Document(decode(value.json), value.version, value.stamp, value.updated)
+
+
+def merge_patch(value: Any, patch: Any) -> Any:
+    """RFC 7396."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(value) if isinstance(value, dict) else {}
+    for key, item in patch.items():
+        if item is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), item)
+    return merged

@@ -1,0 +1,198 @@
+"""Event-sourced logs: state changes are appended, and the state is what they fold to.
+
+Also the shared channel on which agents publish what they did: nobody overwrites anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from copy import deepcopy
+from typing import Any
+
+from stateward.codec import check_id, decode, encode, encode_messages
+from stateward.errors import InvalidInput, Reset, Truncated
+from stateward.ops import (
+    Append,
+    Check,
+    Conflict,
+    DocumentAt,
+    Drop,
+    Duplicate,
+    Fetch,
+    LogAt,
+    Put,
+    Trim,
+    Value,
+)
+from stateward.records import Appended, Change, Cursor, Folded, moment
+from stateward.state.feeds import entries_after
+from stateward.state.scope import Scope, stored
+
+Event = dict[str, Any]
+Reducer = Callable[[Any, Event], Any]
+Place = int | str | Cursor
+
+
+class Journal:
+    """One log of events. Every failed write raises."""
+
+    def __init__(self, scope: Scope, id: str, user: str | None, retain: float | None) -> None:
+        self._scope = scope
+        self._entity = scope.entity("journal", id)
+        self._user = None if user is None else check_id(user, "a user")
+        self._retain = retain
+
+    @property
+    def id(self) -> str:
+        return self._entity.id
+
+    async def append(
+        self, *events: Event, key: str | None = None, expect: Place | None = None
+    ) -> Appended:
+        """Publish events, adjacent and in this order, all or none.
+
+        `key` makes a repeated delivery harmless; `expect` is the version the decision was made
+        on, and raises `StateConflictError` if somebody else was faster.
+        """
+        if key is not None:
+            check_id(key, "a key")
+        checks: tuple[Check, ...] = ()
+        if expect is not None:
+            place = Cursor.of(expect)
+            checks = (LogAt(place.version, place.stamp),)
+        bodies = encode_messages(events, self._scope.limits)
+        outcome = await self._scope.commit(
+            self._entity, (Append(bodies, key),), checks, owner=self._user, retain=self._retain
+        )
+        applied = stored(outcome, self._entity)
+        again = isinstance(outcome, Duplicate) and not outcome.own
+        cursor = Cursor(applied.version, applied.stamp)
+        return Appended("duplicate" if again else "stored", applied.version, cursor)
+
+    async def fold(
+        self, reducer: Reducer, initial: Any = None, *, name: str = "default", version: int = 1
+    ) -> Folded:
+        """The state that all events fold to: `state = reducer(state, event)` from `initial` on.
+
+        Starts from the snapshot of the same `name` and reducer `version`, if there is one. Change
+        `version` when the reducer's meaning changes: older snapshots are then left aside.
+        """
+        start = await self._snapshot(name, version)
+        while True:
+            place = Cursor(0) if start is None else start.cursor
+            state = deepcopy(initial) if start is None else start.state
+            events = 0
+            try:
+                feed = entries_after(self._scope, self._entity, self._user, place, follow=False)
+                async for entry in feed:
+                    state = reducer(state, decode(entry.body))
+                    place = Cursor(entry.seq, entry.stamp)
+                    events += 1
+            except Reset:  # deleted, or restored from a backup: what was read is not true any more
+                start = None
+            except Truncated as error:
+                # Whoever trimmed while this was reading has made a snapshot before.
+                start = await self._snapshot(name, version)
+                if start is None or start.version < error.base:
+                    raise Truncated(
+                        f"the journal {self.id!r} was trimmed up to {error.base}, and there is no "
+                        f"snapshot {name!r} of reducer version {version} to start from",
+                        base=error.base,
+                    ) from error
+            else:
+                return Folded(state, place.version, place, events)
+
+    async def snapshot(
+        self, reducer: Reducer, initial: Any = None, *, name: str = "default", version: int = 1
+    ) -> Folded:
+        """Fold, and keep the result, so that the next fold starts from here.
+
+        When this returns, a snapshot of all that was folded is stored: it is safe to trim up to it.
+        """
+        document = _snapshot_name(name, version)
+        while True:
+            kept = await self._kept(document, initial)
+            folded = await self.fold(reducer, initial, name=name, version=version)
+            if folded.version == 0:
+                return folded
+            if kept is None:
+                continue  # it was begun just now
+            if decode(kept.json)["version"] >= folded.version:
+                return folded  # somebody has kept as much
+            record = _snapshot_json(folded.version, folded.cursor.stamp, folded.state)
+            outcome = await self._scope.commit(
+                self._entity,
+                (Put(document, record),),
+                (DocumentAt(document, kept.version, kept.stamp),),
+                owner=self._user,
+                retain=self._retain,
+            )
+            if not isinstance(outcome, Conflict):
+                stored(outcome, self._entity)
+                return folded
+
+    async def _kept(self, document: str, initial: Any) -> Value | None:
+        """The stored snapshot; of a journal without one, that of no events, stored just now.
+
+        Its version is what keeps a snapshot that was folded before the journal was deleted from
+        bringing back what it held.
+        """
+        while True:
+            fetch = Fetch(self._entity, self._user, documents=(document,))
+            fetched = await self._scope.fetch(fetch)
+            if not fetched.head.exists or document in fetched.documents:
+                return fetched.documents.get(document)
+            outcome = await self._scope.commit(
+                self._entity,
+                (Put(document, _snapshot_json(0, None, initial)),),
+                (DocumentAt(document, 0),),
+                owner=self._user,
+                retain=self._retain,
+            )
+            if not isinstance(outcome, Conflict):
+                stored(outcome, self._entity)
+
+    async def trim(self, upto: Place) -> None:
+        """Remove the events up to a version. Make a snapshot first; a slower reader is told."""
+        outcome = await self._scope.commit(
+            self._entity, (Trim(Cursor.of(upto).version),), owner=self._user, retain=self._retain
+        )
+        stored(outcome, self._entity)
+
+    async def delete(self) -> None:
+        """Remove the journal with its snapshots; nothing happens if there is none."""
+        stored(await self._scope.commit(self._entity, (Drop(),), owner=self._user), self._entity)
+
+    async def changes(
+        self, after: Place = 0, *, follow: bool = True
+    ) -> AsyncGenerator[Change, None]:
+        """Every event after a place, in order, once, and then what comes; see `Thread.changes`."""
+        place = Cursor.of(after)
+        feed = entries_after(self._scope, self._entity, self._user, place, follow=follow)
+        async for entry in feed:
+            cursor = Cursor(entry.seq, entry.stamp)
+            yield Change(decode(entry.body), entry.seq, cursor, moment(entry.at), entry.key)
+
+    async def _snapshot(self, name: str, version: int) -> Folded | None:
+        document = _snapshot_name(name, version)
+        fetched = await self._scope.fetch(Fetch(self._entity, self._user, documents=(document,)))
+        if document not in fetched.documents:
+            return None
+        record = decode(fetched.documents[document].json)
+        if not record["version"]:
+            return None  # the place of one that was never made: a fold has its own beginning
+        cursor = Cursor(record["version"], record["stamp"])
+        return Folded(record["state"], record["version"], cursor, 0)
+
+
+def _snapshot_name(name: str, version: int) -> str:
+    """Each version of a reducer has its own: old and new code may run side by side."""
+    if type(name) is not str or not name:
+        raise InvalidInput(f"the name of a snapshot is a string, not {name!r}")
+    if type(version) is not int:
+        raise InvalidInput(f"the version of a reducer is a number, not {version!r}")
+    return check_id(f"snapshot:{version}:{name}", "the name of a snapshot")
+
+
+def _snapshot_json(version: int, stamp: str | None, state: Any) -> str:
+    return encode({"version": version, "stamp": stamp, "state": state}, "the state of the fold")

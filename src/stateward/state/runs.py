@@ -1,0 +1,332 @@
+"""A workflow being driven: steps, waits, sleeps, and what the journal says of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from stateward.codec import check_id, decode, encode, encode_document
+from stateward.errors import (
+    InvalidInput,
+    LeaseLost,
+    Permanent,
+    StatewardError,
+    StoreUnavailable,
+    WorkflowFinished,
+)
+from stateward.keys import working_on
+from stateward.layers.holding import Holding
+from stateward.ops import (
+    Append,
+    Applied,
+    Check,
+    Conflict,
+    Entity,
+    Entry,
+    Fenced,
+    Fetch,
+    KeyReused,
+    Log,
+    LogAt,
+    Outcome,
+    Put,
+    Release,
+    SetHead,
+    Write,
+)
+from stateward.state.running import result_json, settle
+from stateward.state.scope import Scope, refuse, stored
+
+if TYPE_CHECKING:
+    from stateward.state.workflows import Workflow
+
+STATE = "state"
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 60.0
+
+
+class Parked(BaseException):
+    """Leaves the block of a workflow that waits; the workflow's own exit takes it in."""
+
+
+class Journal:
+    """What a workflow has recorded, by what it answers."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.steps: dict[str, Any] = {}
+        self.waits: dict[str, dict[str, Any]] = {}
+        self.begun: dict[str, float] = {}  # when a wait or sleep was first parked
+        self.signals: list[tuple[int, str, Any]] = []
+        self.taken: set[int] = set()
+
+    def add(self, entry: Entry) -> None:
+        """Take in the next entry; entries come in order, each once."""
+        self.version = entry.seq
+        record = decode(entry.body)
+        if "step" in record:
+            self.steps[record["step"]] = record["value"]
+        elif "signal" in record:
+            self.signals.append((entry.seq, record["signal"], record["value"]))
+        elif "wait" in record:
+            self.waits[record["wait"]] = record
+            self.taken.add(record.get("taken", 0))
+        elif "begun" in record:
+            self.begun[record["begun"]] = entry.at
+
+    def signal(self, name: str) -> tuple[int, Any] | None:
+        """The oldest signal of this name that nobody has taken."""
+        for seq, said, value in self.signals:
+            if said == name and seq not in self.taken:
+                return seq, value
+        return None
+
+
+class Run:
+    """What `async with store.workflow(…) as run` gives."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        entity: Entity,
+        user: str | None,
+        kind: str,
+        input: Any,
+        state: dict[str, Any],
+        at: str | None,
+        status: str,
+        journal: Journal,
+        holding: Holding | None,
+        clock: float,
+        workflow: Workflow,
+    ) -> None:
+        self.kind = kind
+        self.input = input
+        self.user = user
+        self.state = state
+        self.at = at
+        self.status = status
+        self.parked = False
+        self.broken: StatewardError | None = None
+        self._scope = scope
+        self._entity = entity
+        self._journal = journal
+        self._holding = holding
+        self._clock = clock
+        self._workflow = workflow
+        self._asked: Counter[str] = Counter()
+        self._answered: set[str] = set()
+
+    @property
+    def id(self) -> str:
+        return self._entity.id
+
+    async def step(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *args: Any,
+        retries: int = 0,
+        **kwargs: Any,
+    ) -> Any:
+        """The result of `function`, run now or recorded earlier; a restart does not run it again.
+
+        A failing function is tried `retries` more times, after growing pauses, unless it raises
+        `Permanent`. Steps that run at the same time need distinct names.
+        """
+        if type(retries) is not int or retries < 0:
+            raise InvalidInput(f"retries is a number of at least 0, not {retries!r}")
+        id_ = self._number(name)
+        if id_ in self._journal.steps:
+            return self._journal.steps[id_]
+        self._must_drive(f"the step {id_!r}")
+        value = await self._try(id_, function, args, kwargs, retries)
+        text = result_json(value, f"the step {id_!r}")
+        body = f'{{"step":{encode(id_, "the step")},{text[1:]}'
+        await self._record(f"step:{id_}", body)
+        self._journal.steps[id_] = value
+        return value
+
+    async def wait(self, name: str, *, timeout: float | None = None) -> Any:
+        """The value of the next signal `name`. Until it comes the workflow is parked.
+
+        Parking leaves the block; no process is needed until the signal comes or the time is up
+        (then `TimeoutError` is raised here).
+        """
+        check_id(name, "the name of a signal")
+        id_ = self._number(f"wait {name}")
+        while id_ not in self._journal.waits:
+            self._must_drive(f"the wait for {name!r}")
+            signal = self._journal.signal(name)
+            if signal is not None:
+                await self._waited(id_, {"taken": signal[0], "value": signal[1]})
+                break
+            begun = await self._begun(id_)
+            until = None if timeout is None else begun + timeout
+            if until is not None and self._now() >= until:
+                await self._catch_up()  # a signal that came in time still counts
+                if self._journal.signal(name) is None:
+                    await self._waited(id_, {"over": True})
+            else:
+                await self._park(until)
+        record = self._journal.waits[id_]
+        if "over" in record:
+            raise TimeoutError(f"nothing came for {name!r} of the workflow {self.id!r} in time")
+        return record["value"]
+
+    async def sleep(self, seconds: float | None = None, *, until: datetime | None = None) -> None:
+        """Park until a time, or for so many seconds."""
+        if (seconds is None) == (until is None):
+            raise InvalidInput("sleep takes seconds or until=, one of them")
+        id_ = self._number("sleep")
+        while id_ not in self._journal.waits:
+            self._must_drive("a sleep")
+            if until is not None:
+                end = until.timestamp()
+            else:
+                assert seconds is not None
+                end = await self._begun(id_) + seconds
+            if self._now() >= end:
+                await self._waited(id_, {"slept": True})
+            else:
+                await self._park(end)
+
+    async def save(self, state: dict[str, Any]) -> None:
+        """Replace the workflow's state document."""
+        self._must_drive("saving the state")
+        put = Put(STATE, encode_document(state, self._scope.limits))
+        stored(await self._commit((put,)), self._entity)
+        self.state = state
+
+    async def transition(self, to: str, *, expect: str | None = None) -> str:
+        """Move along the declared machine, as a step: a restart does not move again.
+
+        See `Workflow.transition`.
+        """
+        id_ = self._number(f"transition {to}")
+        if id_ in self._journal.steps:
+            self.at = to
+            return str(self._journal.steps[id_])
+        self._must_drive(f"the transition to {to!r}")
+        assert self._holding is not None
+        try:
+            was, _ = await self._workflow._move(to, expect, id_, (self._holding.fence,))
+        except (StoreUnavailable, LeaseLost) as error:
+            self.broken = error
+            raise
+        self._journal.steps[id_] = was
+        self.at = to
+        return was
+
+    @property
+    def unasked(self) -> list[str]:
+        """Recorded steps that this run has not asked for (yet)."""
+        return sorted(self._journal.steps.keys() - self._answered)
+
+    # --- inside ---------------------------------------------------------------------
+
+    def _number(self, name: str) -> str:
+        """The id of this occurrence: name#1, name#2 …"""
+        check_id(name, "the name of a step")
+        self._asked[name] += 1
+        id_ = f"{name}#{self._asked[name]}"
+        self._answered.add(id_)
+        return id_
+
+    def _must_drive(self, what: str) -> None:
+        if self.broken is not None:
+            raise self.broken
+        if self._holding is None:
+            raise WorkflowFinished(
+                f"the workflow {self.id!r} has already {self.status} and did not record {what}"
+            )
+        try:
+            self._holding.check()
+        except LeaseLost as error:
+            self.broken = error
+            raise
+
+    async def _try(
+        self, id_: str, function: Callable[..., Any], args: Any, kwargs: Any, retries: int
+    ) -> Any:
+        longest = FIRST_PAUSE
+        for left in range(retries, -1, -1):
+            try:
+                with working_on((*self._entity, id_)):
+                    return await settle(function(*args, **kwargs))
+            except (Permanent, StoreUnavailable, LeaseLost):
+                raise
+            except Exception:
+                if not left:
+                    raise
+            await self._scope.world.pause(longest * (0.5 + self._scope.world.random() / 2))
+            longest = min(longest * 2, LONGEST_PAUSE)
+            self._must_drive(f"the step {id_!r}")
+        raise AssertionError("unreachable")
+
+    async def _commit(self, writes: tuple[Write, ...], *checks: Check) -> Outcome:
+        """A commit with the driver's fence; if it is refused or not sure, the run is over."""
+        assert self._holding is not None
+        try:
+            outcome = await self._scope.commit(self._entity, writes, (self._holding.fence, *checks))
+            if isinstance(outcome, KeyReused):
+                raise LeaseLost(
+                    f"another driver of the workflow {self.id!r} recorded {outcome.key!r}"
+                )
+            if isinstance(outcome, Fenced):
+                refuse(outcome, self._entity)
+        except (StoreUnavailable, LeaseLost) as error:
+            self.broken = error
+            raise
+        return outcome
+
+    async def _record(self, key: str, body: str) -> Applied:
+        """Append to the journal."""
+        outcome = await self._commit((Append((body,), key),))
+        applied = stored(outcome, self._entity)
+        if outcome is applied:  # stored just now, not at an earlier try
+            self._clock = applied.at - self._scope.world.monotonic()
+        if applied.version == self._journal.version + 1:
+            self._journal.version = applied.version  # else signals came in between: still unread
+        return applied
+
+    async def _begun(self, id_: str) -> float:
+        """When this wait began, by the engine's clock; recorded at its first try."""
+        if id_ not in self._journal.begun:
+            applied = await self._record(f"begun:{id_}", encode({"begun": id_}, "the wait"))
+            self._journal.begun[id_] = applied.at
+        return self._journal.begun[id_]
+
+    async def _waited(self, id_: str, how: dict[str, Any]) -> None:
+        """Record how a wait ended, so that it ends the same way in every replay."""
+        record = {"wait": id_, **how}
+        await self._record(f"wait:{id_}", encode(record, "the signal"))
+        self._journal.waits[id_] = record
+        self._journal.taken.add(record.get("taken", 0))
+
+    async def _park(self, until: float | None) -> None:
+        """Give the lease back and leave the block, unless something arrived in between."""
+        assert self._holding is not None
+        release = Release(self._holding.token, self._holding.nonce)
+        outcome = await self._commit(
+            (SetHead(due=until or 0), release), LogAt(self._journal.version)
+        )
+        if isinstance(outcome, Conflict):
+            await self._catch_up()
+            return
+        stored(outcome, self._entity)
+        self.parked = True
+        raise Parked
+
+    async def _catch_up(self) -> None:
+        """Read what others (signals, transitions) have appended since."""
+        page = Log(self._journal.version, details=True)
+        fetched = await self._scope.fetch(Fetch(self._entity, log=page))
+        for entry in fetched.entries:
+            self._journal.add(entry)
+
+    def _now(self) -> float:
+        """The engine's clock, as far as it is known here."""
+        return self._scope.world.monotonic() + self._clock

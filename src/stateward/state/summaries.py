@@ -1,0 +1,219 @@
+"""Making a thread's summary: once across replicas, and never of a history that has changed."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from stateward.codec import decode
+from stateward.context.compaction import (
+    SUMMARY,
+    Compaction,
+    Kept,
+    as_summary,
+    cut_at,
+    gaps,
+    kept,
+)
+from stateward.context.tool_pairs import Message
+from stateward.context.window import LOOK_BACK, system_messages
+from stateward.errors import InvalidInput, LeaseHeld, StatewardError
+from stateward.ops import (
+    Applied,
+    Conflict,
+    DocumentAt,
+    Duplicate,
+    Entity,
+    Fetch,
+    Head,
+    Log,
+    LogAt,
+    Put,
+    Value,
+)
+from stateward.records import Summary
+from stateward.state.locks import Lock
+from stateward.state.running import settle
+from stateward.state.scope import Scope, refuse
+
+logger = logging.getLogger("stateward.summaries")
+
+RETAIN = 60.0  # seconds after which the lease that coordinates the making is forgotten
+
+
+async def brought_up_to_date(
+    scope: Scope,
+    entity: Entity,
+    owner: str | None,
+    compaction: Compaction,
+    head: Head,
+    summary: Kept,
+) -> Kept:
+    """The summary to use: a newer one if it was due and could be made, otherwise the one given.
+
+    Whatever goes wrong is counted and logged; a turn goes on with what there is.
+    """
+    if uncovered(head, summary) <= compaction.after:
+        return summary
+    making = Making(scope, entity, owner, compaction)
+    if compaction.background:
+        scope.aside(making.attempt, entity)
+        return summary
+    return await making.attempt() or summary
+
+
+def uncovered(head: Head, summary: Kept) -> int:
+    """How many messages no summary covers."""
+    return head.live - summary.messages - summary.system
+
+
+class Making:
+    """One attempt at the next summary of one thread."""
+
+    def __init__(
+        self, scope: Scope, entity: Entity, owner: str | None, compaction: Compaction
+    ) -> None:
+        self._scope = scope
+        self._entity = entity
+        self._owner = owner
+        self._compaction = compaction
+
+    async def attempt(self) -> Kept | None:
+        """The next summary, or None: not to be had now. Raises nothing but cancellation."""
+        try:
+            return await self.step(self._compaction.after)
+        except Exception as error:
+            self.failed(error)
+            return None
+
+    def failed(self, error: Exception) -> None:
+        """Count it and say so; whose conversation it is stays out of the log's message."""
+        self._compaction.counters.add("failed")
+        logger.warning(
+            "summary_failed", extra={"thread_id": self._entity.id, "error": type(error).__name__}
+        )
+
+    async def step(self, more_than: int) -> Kept | None:
+        """Summarise once, if more than so many messages are not covered.
+
+        A lease keeps two replicas from paying for the same summary. What keeps a summary from being
+        stored twice, or over an edit or a deletion made meanwhile, is the claim: a version of the
+        document of its own, written before the messages are read.
+        """
+        place = self._scope.entity("summary", self._entity.id)  # lives where the thread lives
+        lock = Lock(self._scope, place, ttl=self._compaction.ttl, wait=0, retain=RETAIN)
+        try:
+            async with lock:
+                return await self._made(more_than)
+        except LeaseHeld:
+            self._compaction.counters.add("elsewhere")
+            return None
+
+    async def _made(self, more_than: int) -> Kept | None:
+        asked = Fetch(self._entity, self._owner, documents=(SUMMARY,))
+        now = await self._scope.fetch(asked)
+        before = now.documents.get(SUMMARY)
+        summary = kept(before, now.head)
+        if not now.head.exists or uncovered(now.head, summary) <= more_than:
+            return summary if summary.text is not None else None
+        op = await self._claim(now.head, before, summary)
+        if op is None:
+            return None
+        read = await self._read(summary)
+        if read is None:
+            return None  # one long turn: it is not divided
+        head, messages, upto, system = read
+        text = await settle(self._compaction.summarize(summary.text, messages))
+        if type(text) is not str or not text.strip():
+            raise InvalidInput(f"summarize returned {type(text).__name__}, not a text with words")
+        covers = summary.messages + len(messages)
+        made = Kept(text, upto, covers, system, gaps(head))
+        return made if await self._put(made, before, op) else None
+
+    async def _claim(self, head: Head, before: Value | None, summary: Kept) -> str | None:
+        """Make the document ours, if the thread is still what it was; its stamp, or None."""
+        version, stamp = (0, None) if before is None else (before.version, before.stamp)
+        claim = msgspec.structs.replace(summary, making=head.version)
+        op = self._scope.world.new_op()
+        outcome = await self._scope.commit(
+            self._entity,
+            (Put(SUMMARY, claim.json()),),
+            (LogAt(head.version, head.stamp), DocumentAt(SUMMARY, version, stamp)),
+            owner=self._owner,
+            op=op,
+        )
+        if isinstance(outcome, Applied | Duplicate):
+            return op
+        if isinstance(outcome, Conflict):  # somebody is writing just now: the next load tries again
+            self._compaction.counters.add("discarded")
+            return None
+        refuse(outcome, self._entity)
+
+    async def _read(self, summary: Kept) -> tuple[Head, list[Message], int, int] | None:
+        """The thread's head, the messages to summarise, the version they reach up to, and how many
+        system messages lie before them; None: they cannot be divided where they would have to be.
+        """
+        numbers: list[int] = []
+        messages: list[Message] = []
+        most, keep = self._compaction.most, self._compaction.keep
+        while True:
+            after = numbers[-1] if numbers else summary.upto
+            log = Log(after, first=self._scope.capabilities.page, details=True)
+            page = await self._scope.fetch(Fetch(self._entity, self._owner, log))
+            for entry in page.entries:
+                numbers.append(entry.seq)
+                messages.append(decode(entry.body))
+            left = page.head.version - numbers[-1] if numbers else 0
+            passed = len(system_messages(messages)) if summary.upto == 0 else 0
+            allowed = len(messages) - passed - max(0, keep - left)
+            cut = cut_at(messages[passed:], most, allowed)
+            if cut is not None and (len(messages) > most or not left):
+                upto = numbers[passed + cut - 1]
+                system = summary.system + passed
+                return page.head, messages[passed : passed + cut], upto, system
+            if not page.entries or not left or len(messages) >= most + LOOK_BACK:
+                return None
+
+    async def _put(self, made: Kept, before: Value | None, claim: str) -> bool:
+        version = 1 if before is None else before.version + 1
+        outcome = await self._scope.commit(
+            self._entity,
+            (Put(SUMMARY, made.json()),),
+            (DocumentAt(SUMMARY, version, claim),),
+            owner=self._owner,
+        )
+        if isinstance(outcome, Applied | Duplicate):
+            self._compaction.counters.add("made")
+            return True
+        if isinstance(outcome, Conflict):  # edited or deleted meanwhile
+            self._compaction.counters.add("discarded")
+            return False
+        refuse(outcome, self._entity)
+
+
+async def compact(
+    scope: Scope, entity: Entity, owner: str | None, compaction: Compaction
+) -> Summary | None:
+    """Summarise all that is due, now; what goes wrong is raised."""
+    making = Making(scope, entity, owner, compaction)
+    reached = -1
+    while True:
+        try:
+            made = await making.step(compaction.keep)
+        except StatewardError:
+            raise
+        except Exception as error:
+            making.failed(error)
+            raise
+        if made is None or made.upto <= reached:
+            break
+        reached = made.upto
+    return await stored_summary(scope, entity, owner)
+
+
+async def stored_summary(scope: Scope, entity: Entity, owner: str | None) -> Summary | None:
+    """The summary that is there now."""
+    fetched = await scope.fetch(Fetch(entity, owner, documents=(SUMMARY,)))
+    value = fetched.documents.get(SUMMARY)
+    return as_summary(kept(value, fetched.head), value)

@@ -1,0 +1,105 @@
+"""What is kept for ever: a user's named documents, and documents that agents share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+from stateward.ops import Entity, Listed
+from stateward.ops import List as ListOp
+from stateward.records import Document, Exported, Receipt
+from stateward.state.belongings import erase, export
+from stateward.state.documents import DocumentHandle, Json, document
+from stateward.state.scope import Scope
+
+DEFAULT = "default"
+
+
+class Documents:
+    """Named JSON documents of one entity. Every failed write raises."""
+
+    def __init__(self, scope: Scope, entity: Entity, owner: str | None) -> None:
+        self._scope = scope
+        self._entity = entity
+        self._owner = owner
+
+    @property
+    def id(self) -> str:
+        return self._entity.id
+
+    def _named(self, name: str) -> DocumentHandle:
+        return DocumentHandle(self._scope, self._entity, name, owner=self._owner, takes_turns=True)
+
+    async def get(self, name: str = DEFAULT) -> Document:
+        """The document as it is now; `{}` with version 0 if it is missing."""
+        return await self._named(name).get()
+
+    async def put(
+        self, value: Json, name: str = DEFAULT, *, expect: int | Document | None = None
+    ) -> Document:
+        """Replace the document; see `DocumentHandle.put`."""
+        return await self._named(name).put(value, expect=expect)
+
+    async def update(
+        self, change: Callable[[Json], Any], name: str = DEFAULT, **options: Any
+    ) -> Document:
+        """Change the document, losing nobody's change; see `DocumentHandle.update`."""
+        return await self._named(name).update(change, **options)
+
+    async def patch(self, patch: Json, name: str = DEFAULT, **options: Any) -> Document:
+        """Apply a JSON merge patch; see `DocumentHandle.patch`."""
+        return await self._named(name).patch(patch, **options)
+
+    async def delete(self, name: str = DEFAULT, *, expect: int | Document | None = None) -> None:
+        """Remove the document; nothing happens if it is missing."""
+        await self._named(name).delete(expect=expect)
+
+    async def list(self, prefix: str = "") -> AsyncIterator[tuple[str, Document]]:
+        """All documents by name, those with a prefix only if one is given."""
+        after: str | None = None
+        while True:
+            op = ListOp(
+                self._scope.namespace,
+                owner=self._owner,
+                within=self._entity,
+                prefix=prefix,
+                after=after,
+                limit=self._scope.capabilities.page,
+            )
+            listed = (await self._scope.execute((op,)))[0]
+            assert isinstance(listed, Listed)
+            for name, value in listed.documents:
+                yield name, document(value)
+            if listed.next is None:
+                return
+            after = listed.next
+
+
+class User(Documents):
+    """One user's permanent state, and the right to all that belongs to them."""
+
+    def __init__(self, scope: Scope, id: str, everywhere: Sequence[Scope]) -> None:
+        super().__init__(scope, scope.entity("user", id), id)
+        self._everywhere = everywhere  # a user's threads and workflows may live elsewhere
+
+    async def export(self, path: str) -> Exported:
+        """Write all that belongs to this user to a file: one JSON object a line.
+
+        The file appears complete or not at all.
+        """
+        return await export(self._everywhere, self._entity.id, path)
+
+    async def erase(self) -> Receipt:
+        """Remove all that belongs to this user, for good, and leave a mark that says so.
+
+        Restores and late replays of what was written before obey the mark; what the user
+        writes afterwards is kept. May be repeated after a failure: it goes on where it was.
+        """
+        return await erase(self._everywhere, self._entity.id)
+
+
+class Shared(Documents):
+    """Documents that belong to nobody: what agents know in common."""
+
+    def __init__(self, scope: Scope, id: str) -> None:
+        super().__init__(scope, scope.entity("shared", id), "")

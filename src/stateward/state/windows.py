@@ -1,0 +1,240 @@
+"""Reading a thread's window: the newest page first, older ones only while they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from stateward.codec import decode, decode_lines
+from stateward.context.compaction import SUMMARY, Compaction, Kept, kept
+from stateward.context.tool_pairs import Message
+from stateward.context.window import (
+    LOOK_BACK,
+    Bounds,
+    Conversation,
+    Picked,
+    system_messages,
+    untied_window,
+)
+from stateward.ops import Entity, Entry, Fetch, Fetched, Head, Log, Outcome
+from stateward.records import Cursor, Window
+from stateward.state.feeds import reset
+from stateward.state.scope import Scope, refuse
+from stateward.state.summaries import brought_up_to_date
+
+FIRST_ENTRIES = 4  # enough to see whether a thread begins with system messages
+
+
+class Changed(Exception):
+    """The conversation was deleted and begun anew while it was read."""
+
+
+class Wanted(Struct, frozen=True):
+    """Which part of which thread."""
+
+    entity: Entity
+    owner: str | None
+    bounds: Bounds
+    since: Cursor = Cursor(0)
+    limit: int | None = None
+    compaction: Compaction | None = None
+
+
+def questions(scope: Scope, wanted: Wanted, *, at_once: bool = False) -> list[Fetch]:
+    """What to ask for first, in one round trip: the newest messages, and those at the beginning.
+
+    `at_once`: as many messages as `last` says, however many that is.
+    """
+    bounds, since = wanted.bounds, wanted.since
+    page = scope.capabilities.page
+    size = bounds.first_page(max(page, bounds.last or 0) if at_once else page)
+    if wanted.compaction is not None:
+        size = min(page, max(size if not bounds.unbounded else 0, 2 * wanted.compaction.after))
+    log = Log(since.version, wanted.limit, last=size, stamp=since.stamp)
+    summary = () if wanted.compaction is None else (SUMMARY,)
+    asked = [Fetch(wanted.entity, wanted.owner, log, summary)]
+    if _pins(wanted) and wanted.entity not in scope.plain_beginnings:
+        asked.append(_beginning(wanted, 0))
+    return asked
+
+
+def _pins(wanted: Wanted) -> bool:
+    """Whether the system messages at the thread's beginning are to come first."""
+    whole = wanted.bounds.unbounded and wanted.compaction is None
+    return not whole and wanted.since.version == 0
+
+
+def _beginning(wanted: Wanted, after: int) -> Fetch:
+    log = Log(after, wanted.limit, first=FIRST_ENTRIES, details=True)
+    return Fetch(wanted.entity, wanted.owner, log)
+
+
+async def read_window(scope: Scope, wanted: Wanted) -> Window:
+    """The window, as of one moment; one deleted and begun anew meanwhile is read again."""
+    while True:
+        outcomes = await scope.execute(questions(scope, wanted))
+        try:
+            return await answer(scope, wanted, outcomes)
+        except Changed:
+            continue
+
+
+async def answer(scope: Scope, wanted: Wanted, outcomes: Sequence[Outcome]) -> Window:
+    """The window that begins with what `questions` brought, and goes on from there."""
+    newest = outcomes[0]
+    if type(newest) is not Fetched:
+        refuse(newest, wanted.entity)
+    if newest.reset:
+        raise reset(wanted.entity)
+    pages = Pages(scope, wanted, newest)
+    if wanted.bounds.unbounded and wanted.compaction is None:
+        return _window(newest.head, Picked(await pages.all(), 0), Kept(), 0, None)
+    system: list[Entry] = []
+    if _pins(wanted):
+        system = await _system_entries(scope, wanted, newest.head, outcomes[1:])
+    summary, bounds = Kept(), wanted.bounds
+    if not system and wanted.compaction is None and not pages.beheaded:
+        texts = untied_window(pages.newest, bounds, complete=pages.complete)
+        if texts is not None:
+            return _window(newest.head, texts, summary, 0, None)
+    if wanted.compaction is not None:
+        found = newest.documents.get(SUMMARY)
+        summary = kept(found, newest.head)
+        summary = await brought_up_to_date(
+            scope, wanted.entity, wanted.owner, wanted.compaction, newest.head, summary
+        )
+        if bounds.unbounded:  # whatever becomes of the summary, a prompt does not overflow
+            bounds = Bounds(last=max(2 * wanted.compaction.after, 1))
+        await pages.begin_after(summary.upto)
+    await pages.begin_after(system[-1].seq if system else 0)
+    pinned = [decode(entry.body) for entry in system]
+    picked = await _pick(pages, bounds, pinned, summary, continued=wanted.since.version > 0)
+    return _window(newest.head, picked, summary, len(pinned), bounds.max_tokens)
+
+
+async def _pick(
+    pages: Pages, bounds: Bounds, pinned: list[Message], summary: Kept, *, continued: bool
+) -> Picked:
+    conversation = Conversation(bounds, continued=continued, beheaded=pages.beheaded)
+    spent = 0
+    if summary.text is not None:
+        spent = sum(bounds.tokens([{"role": "system", "content": summary.text}]))
+    conversation.add_older(pages.newest)
+    looked: int | None = None  # how many messages there were when the bounds were reached
+    while True:
+        size = len(conversation.messages)
+        if pages.complete or not conversation.surely_more():
+            far = looked is not None and size >= looked + LOOK_BACK
+            picked = conversation.pick(pinned, spent, complete=pages.complete, far=far)
+            if picked is not None:
+                return picked
+            if looked is None and bounds.turns is None:
+                looked = size
+        conversation.add_older(await pages.older(bounds.last))
+
+
+def _window(
+    head: Head, picked: Picked, summary: Kept, pinned: int, max_tokens: int | None
+) -> Window:
+    return Window(
+        picked.messages,
+        head.version,
+        head.exists,
+        head.live - len(picked.messages),
+        Cursor(head.version, head.stamp or None),
+        head.created,
+        head.updated,
+        summary.text,
+        summary.messages,
+        pinned,
+        None if max_tokens is None else picked.tokens,
+        picked.pending,
+        picked.shortened,
+    )
+
+
+class Pages:
+    """A thread read backwards, page by page; others run between two pages."""
+
+    def __init__(self, scope: Scope, wanted: Wanted, newest: Fetched) -> None:
+        self._scope = scope
+        self._wanted = wanted
+        self._page = newest
+        self._life = newest.head.life
+        self._floor = wanted.since.version
+        self.newest: list[Message] = decode_lines(newest.lines) if newest.count else []
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing older is wanted, or there is nothing older."""
+        page = self._page
+        return not page.count or page.first - 1 <= max(self._floor, page.head.base)
+
+    @property
+    def beheaded(self) -> bool:
+        """Whether the thread's beginning is not stored any more."""
+        return self._page.head.base > 0
+
+    async def begin_after(self, floor: int) -> None:
+        """Leave out what is numbered `floor` or below."""
+        if floor <= self._floor:
+            return
+        self._floor = floor
+        page = self._page
+        if not page.count or page.first > floor:
+            return
+        last = page.head.version if self._wanted.limit is None else self._wanted.limit
+        last = min(last, page.head.version)
+        if last - page.first + 1 == page.count:  # nothing was ever removed in between
+            self.newest = self.newest[floor - page.first + 1 :]
+        else:
+            await self._read(None, self._scope.capabilities.page)
+            self.newest = decode_lines(self._page.lines) if self._page.count else []
+
+    async def older(self, last: int | None) -> list[Message]:
+        """The page before."""
+        await self._scope.world.pause(0)
+        size = self._scope.capabilities.page
+        await self._read(self._page.first - 1, size if last is None else min(size, max(last, 20)))
+        return decode_lines(self._page.lines) if self._page.count else []
+
+    async def all(self) -> list[Message]:
+        pages = [self.newest]
+        while not self.complete:
+            pages.append(await self.older(None))
+        return [message for page in reversed(pages) for message in page]
+
+    async def _read(self, upto: int | None, size: int) -> None:
+        wanted = self._wanted
+        log = Log(self._floor, wanted.limit if upto is None else upto, last=size)
+        self._page = await self._scope.fetch(Fetch(wanted.entity, wanted.owner, log))
+        if self._page.head.life != self._life or not self._page.head.exists:
+            raise Changed
+
+
+async def _system_entries(
+    scope: Scope, wanted: Wanted, head: Head, outcomes: Sequence[Outcome]
+) -> list[Entry]:
+    """The system messages that the thread begins with.
+
+    That a thread has none is remembered, because most have none, and no append changes it.
+    """
+    known = scope.plain_beginnings.get(wanted.entity)
+    if not head.exists or (known == head.life and not outcomes):
+        return []
+    found: list[Entry] = []
+    page = outcomes[0] if outcomes else await scope.fetch(_beginning(wanted, 0))
+    while True:
+        assert isinstance(page, Fetched)
+        if page.head.life != head.life or not page.head.exists:
+            raise Changed
+        entries = page.entries
+        system = system_messages([decode(entry.body) for entry in entries])
+        found.extend(entries[: len(system)])
+        if len(system) < FIRST_ENTRIES:
+            break
+        page = await scope.fetch(_beginning(wanted, entries[-1].seq))
+    if not found and head.live:
+        scope.remember_plain(wanted.entity, head.life)
+    return found

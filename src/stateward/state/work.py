@@ -1,0 +1,115 @@
+"""Driving what nobody drives: abandoned, signalled and due workflows, and scheduled tasks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from stateward.codec import decode
+from stateward.errors import LeaseHeld, LeaseLost, StatewardError, StoreMisused, StoreUnavailable
+from stateward.ops import Found, List, Listed
+from stateward.state.running import settle
+from stateward.state.scope import Scope
+from stateward.state.tasks import ATTEMPTS, CALL, COMPLETED, Task, TaskOptions
+from stateward.state.workflows import ACTIVE, Workflow
+
+logger = logging.getLogger("stateward.workflows")
+
+Handlers = Mapping[str, Callable[..., Any]]
+
+
+class Worker:
+    """Looks for work again and again. Any number may run, in any number of replicas."""
+
+    def __init__(
+        self, scope: Scope, handlers: Handlers, tasks: Handlers, *, ttl: float, poll: float
+    ) -> None:
+        self._scope = scope
+        self._handlers = handlers
+        self._tasks = tasks
+        self._ttl = ttl
+        self._poll = poll
+
+    async def run(self, until: Callable[[], bool]) -> None:
+        """Work until told to stop; a failing store is waited out."""
+        while not until():
+            worked = False
+            try:
+                for kind, handler in self._handlers.items():
+                    async for found in self._due("workflow", kind):
+                        worked |= await self._drive(found, handler)
+                for name, function in self._tasks.items():
+                    async for found in self._due("task", name, CALL):
+                        worked |= await self._carry_out(found, function)
+            except StoreMisused:
+                raise  # closed: no waiting mends that
+            except StatewardError as error:
+                logger.warning("work_interrupted", extra={"error": type(error).__name__})
+            if not until():
+                world = self._scope.world
+                nothing_to_do = self._poll * (0.5 + world.random() / 2)
+                await world.pause(0 if worked else nothing_to_do)  # others run in any case
+
+    async def _due(self, kind: str, label: str, *documents: str) -> AsyncIterator[Found]:
+        after: str | None = None
+        while True:
+            page = List(
+                self._scope.namespace,
+                kind=kind,
+                label=label,
+                due=True,
+                documents=documents,
+                limit=self._scope.capabilities.page,
+                after=after,
+            )
+            listed = (await self._scope.execute((page,)))[0]
+            assert isinstance(listed, Listed)
+            for found in listed.entities:
+                yield found
+            if listed.next is None:
+                return
+            after = listed.next
+
+    async def _drive(self, found: Found, handler: Callable[..., Any]) -> bool:
+        """Go on with one workflow; False if another replica drives it."""
+        owner = found.head.owner or None
+        workflow = Workflow(self._scope, found.entity.id, user=owner, ttl=self._ttl, wait=0)
+        try:
+            async with workflow as run:
+                if run.status == ACTIVE:  # else another replica has just finished it
+                    await settle(handler(run))
+        except LeaseHeld:
+            return False
+        except Exception as error:
+            # Recorded where it belongs (a failed workflow), or left active for the next try.
+            logger.warning(
+                "workflow_left",
+                extra={"workflow": found.entity.id, "error": type(error).__name__},
+            )
+            # Left active it is due at once: without a pause this would go round and round.
+            return not isinstance(error, StoreUnavailable | LeaseLost)
+        return True
+
+    async def _carry_out(self, found: Found, function: Callable[..., Any]) -> bool:
+        """Run one scheduled task whose time has come."""
+        call = decode(found.documents[CALL].json)
+        if "args" not in call or found.head.status == COMPLETED:
+            return False
+        options = TaskOptions(
+            found.head.owner or None,
+            self._ttl,
+            0,
+            call.get("attempts", ATTEMPTS),
+            fingerprint=call["fingerprint"],
+            retain=found.head.retain,
+        )
+        id_ = found.entity.id
+        try:
+            await Task(self._scope, id_, function, call["args"], call["kwargs"], options).run()
+        except LeaseHeld:
+            return False
+        except Exception as error:
+            logger.warning("task_left", extra={"task": id_, "error": type(error).__name__})
+            return not isinstance(error, StoreUnavailable | LeaseLost)
+        return True

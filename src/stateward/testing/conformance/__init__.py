@@ -1,0 +1,56 @@
+"""The contract of `stateward.engine`, as cases that any engine can be put through.
+
+An engine of your own proves itself in ten lines (with pytest-asyncio, `asyncio_mode=auto`):
+
+    import pytest
+    from stateward.testing.clock import SteppableWorld
+    from stateward.testing.conformance import CASES, Harness
+    from my_engine import MyEngine
+
+    @pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES])
+    async def test_conformance(case, tmp_path):
+        async with Harness(lambda world: MyEngine(tmp_path, world), SteppableWorld(1e9)) as harness:
+            await case(harness)
+
+The function given to `Harness` is called once a replica: every engine it returns must be
+another one over the same store. An engine whose clock is a server's, which no test can move, gets
+`World()` instead of `SteppableWorld` and runs `WITHOUT_CLOCK`, the cases that do not let hours
+pass; they really wait, for seconds. `stateward.sync.testing.conformance` is the same for
+blocking engines.
+"""
+
+from __future__ import annotations
+
+import stateward.testing.conformance.applications
+import stateward.testing.conformance.belongings
+import stateward.testing.conformance.checks
+import stateward.testing.conformance.commits
+import stateward.testing.conformance.compaction
+import stateward.testing.conformance.feeds
+import stateward.testing.conformance.inputs
+import stateward.testing.conformance.journals
+import stateward.testing.conformance.leases
+import stateward.testing.conformance.lifecycle
+import stateward.testing.conformance.listing
+import stateward.testing.conformance.locks
+import stateward.testing.conformance.namespaces
+import stateward.testing.conformance.reading
+import stateward.testing.conformance.repeats
+import stateward.testing.conformance.restoring
+import stateward.testing.conformance.retention
+import stateward.testing.conformance.signals
+import stateward.testing.conformance.steps
+import stateward.testing.conformance.tasks
+import stateward.testing.conformance.threads
+import stateward.testing.conformance.users
+import stateward.testing.conformance.values
+import stateward.testing.conformance.windows
+import stateward.testing.conformance.work
+import stateward.testing.conformance.workflows
+import stateward.testing.conformance.writes  # noqa: F401
+from stateward.testing.conformance.cases import CASES, NEED_CLOCK, Case
+from stateward.testing.conformance.harness import Harness, Replica
+
+WITHOUT_CLOCK = [(name, run) for name, run in CASES if name not in NEED_CLOCK]
+
+__all__ = ["CASES", "WITHOUT_CLOCK", "Case", "Harness", "Replica"]

@@ -1,0 +1,300 @@
+"""A lost reply is survivable: a known op or key answers with what was stored at first."""
+
+from __future__ import annotations
+
+from stateward.engine import KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
+from stateward.ops import (
+    Acquire,
+    Append,
+    Commit,
+    Conflict,
+    Delete,
+    Drop,
+    Duplicate,
+    KeyReused,
+    Log,
+    LogAt,
+    Put,
+    Release,
+    Renew,
+    Replace,
+    SetHead,
+    Trim,
+    Write,
+)
+from stateward.testing.conformance.cases import case, clock_case
+from stateward.testing.conformance.harness import Harness, bodies, is_a, lines
+
+# --- ops --------------------------------------------------------------------------------
+
+
+@case
+async def a_repeated_op_answers_with_its_first_outcome_whatever_it_wrote(h: Harness) -> None:
+    a, b = await h.replica(), await h.replica()
+    it = h.entity()
+    granted = await a.apply(it, Append(bodies(1, 2, 3)), Put("old", "1"), Acquire("n", h.span))
+    assert granted.lease is not None
+    token = granted.lease.token
+    several: list[tuple[Write, ...]] = [
+        (Append(bodies(4)),),
+        (Append(bodies(5, 6)),),
+        (Append(bodies(7), key="k"),),
+        (Put("doc", "1"),),
+        (Put("doc", "2"),),
+        (Delete("old"),),
+        (Trim(1),),
+        (Replace({2: None, 3: '{"n":33}'}),),
+        (SetHead(status="s", due=5.0),),
+        (Acquire("n", h.span),),
+        (Renew(token, "n", h.span),),
+        (Release(token, "n"),),
+        (Append(bodies(8)), Put("doc", "3"), Delete("none"), SetHead(status="t")),
+        (Drop(),),
+    ]
+    for writes in several:
+        op = h.new_id()
+        first = await a.apply(it, *writes, op=op)
+        after = await a.everything(it)
+        for replica in (a, b):
+            again = is_a(await replica.commit(it, *writes, op=op), Duplicate)
+            assert again.own
+            assert again.first == first, writes
+        assert await b.everything(it) == after, writes
+
+
+@case
+async def the_op_that_created_an_entity_says_so_again(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    op = h.new_id()
+    first = await a.apply(it, Append(bodies(1)), op=op, owner="u")
+    again = is_a(await a.commit(it, Append(bodies(1)), op=op, owner="u"), Duplicate)
+    assert first.created
+    assert again.first == first
+
+
+@case
+async def a_repeated_op_is_known_though_its_checks_no_longer_hold(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    op = h.new_id()
+    first = await a.apply(it, Append(bodies(1)), op=op, checks=(LogAt(0),))
+    await a.apply(it, Append(bodies(2)))
+    again = is_a(await a.commit(it, Append(bodies(1)), op=op, checks=(LogAt(0),)), Duplicate)
+    assert again.first == first
+    assert (await a.fetch(it, Log())).lines == lines(1, 2)
+
+
+@case
+async def a_refused_op_is_not_remembered(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    op = h.new_id()
+    is_a(await a.commit(it, Append(bodies(1), key="k"), op=op, checks=(LogAt(1),)), Conflict)
+    is_a(await a.commit(it, Append(bodies(1), key="k"), op=op, checks=(LogAt(1),)), Conflict)
+    assert (await a.apply(it, Append(bodies(1), key="k"), op=op)).version == 1
+
+
+@case
+async def ops_are_remembered_by_each_entity_for_itself(h: Harness) -> None:
+    a = await h.replica()
+    op = h.new_id()
+    for it in (h.entity("1"), h.entity("2"), h.entity("1", kind="other")):
+        assert (await a.apply(it, Append(bodies(1), key="k"), op=op)).version == 1
+
+
+@case
+async def an_op_that_was_applied_before_a_drop_brings_nothing_back(h: Harness) -> None:
+    a, b = await h.replica(), await h.replica()
+    it = h.entity()
+    append, put = h.new_id(), h.new_id()
+    await a.apply(it, Append(bodies(1)), op=append)
+    await a.apply(it, Put("doc", "1"), op=put)
+    await a.apply(it, Drop())
+    is_a(await b.commit(it, Append(bodies(1)), op=append), Duplicate)
+    is_a(await b.commit(it, Put("doc", "1"), op=put), Duplicate)
+    assert not (await b.head(it)).exists
+    await a.apply(it, Put("doc", "2"))
+    is_a(await b.commit(it, Put("doc", "1"), op=put), Duplicate)
+    assert (await b.everything(it)).documents["doc"].json == "2"
+
+
+@case
+async def a_repeated_drop_does_not_drop_the_next_life(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    op = h.new_id()
+    await a.apply(it, Append(bodies(1)))
+    await a.apply(it, Drop(), op=op)
+    await a.apply(it, Append(bodies(2)))
+    is_a(await a.commit(it, Drop(), op=op), Duplicate)
+    assert (await a.fetch(it, Log())).lines == lines(2)
+
+
+@case
+async def an_append_is_known_though_its_entries_are_gone(h: Harness) -> None:
+    a, b = await h.replica(), await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(bodies(0)))
+    firsts = [await a.apply(it, Append(bodies(n, n)), op=h.new_id()) for n in range(3)]
+    gone: list[Write] = [Replace({2: None, 3: None}), Trim(4), Trim(7), Drop(), Append(bodies(9))]
+    for write in gone:
+        await a.apply(it, write)
+        await a.sweep_all()
+        for number, first in enumerate(firsts):
+            again = await b.commit(it, Append(bodies(number, number)), op=first.stamp)
+            assert is_a(again, Duplicate).first == first, write
+    assert (await a.fetch(it, Log())).lines == lines(9)
+
+
+@clock_case
+async def an_append_is_known_after_its_conversation_has_expired(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(bodies(0)), retain=h.span)
+    first = await a.apply(it, Append(bodies(1)), op=h.new_id())
+    await h.pass_time(h.span)
+    is_a(await a.commit(it, Append(bodies(1)), op=first.stamp), Duplicate)
+    assert (await a.apply(it, Append(bodies(2)))).version == 1
+    await a.sweep_all()
+    is_a(await a.commit(it, Append(bodies(1)), op=first.stamp), Duplicate)
+    assert (await a.fetch(it, Log())).lines == lines(2)
+
+
+@clock_case
+async def the_last_ops_are_remembered_however_old(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    ops = [h.new_id() for _ in range(OPS_KEPT)]
+    for op in ops:
+        await h.pass_time(2 * OPS_SECONDS)
+        await a.apply(it, Put("doc", "1"), op=op)
+    await h.pass_time(100 * OPS_SECONDS)
+    for version, op in enumerate(ops, 1):
+        again = is_a(await a.commit(it, Put("doc", "1"), op=op), Duplicate)
+        assert again.first.documents == {"doc": version}
+
+
+@case
+async def many_recent_ops_are_remembered(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    first = h.new_id()
+    await a.apply(it, Append(bodies(0)), op=first)
+    for number in range(1, OPS_MOST):
+        await a.apply(it, Append(bodies(number)))
+    again = is_a(await a.commit(it, Append(bodies(0)), op=first), Duplicate)
+    assert again.first.version == 1
+    assert (await a.head(it)).version == OPS_MOST
+
+
+# --- keys -------------------------------------------------------------------------------
+
+
+@case
+async def a_repeated_key_answers_with_the_append_it_named(h: Harness) -> None:
+    a, b = await h.replica(), await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(bodies(0)))
+    first = await a.apply(it, Append(bodies(1, 2), key="k"))
+    await a.apply(it, Append(bodies(3)))
+    again = is_a(await b.commit(it, Append(bodies(1, 2), key="k")), Duplicate)
+    assert not again.own
+    assert (again.first.version, again.first.stamp, again.first.at) == (3, first.stamp, first.at)
+    assert (await b.fetch(it, Log())).lines == lines(0, 1, 2, 3)
+
+
+@case
+async def a_key_with_other_bodies_is_refused(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(('"1"', '"2"'), key="k"))
+    for other in (
+        ('"1"',),
+        ('"2"',),
+        ('"2"', '"1"'),
+        ('"1"', '"2"', '"3"'),
+        ('"12"',),
+        ('"1"', '"2" '),
+        ('"1"', '"3"'),
+    ):
+        refused = is_a(await a.commit(it, Append(other, key="k")), KeyReused)
+        assert (refused.key, refused.version) == ("k", 2)
+    assert (await a.head(it)).version == 2
+
+
+@case
+async def a_key_names_an_append_of_one_log(h: Harness) -> None:
+    a = await h.replica()
+    for it in (h.entity("1"), h.entity("2"), h.entity("1", kind="other")):
+        assert (await a.apply(it, Append(bodies(1), key="k"))).version == 1
+        for other in ("K", "k ", " k", "k\x00"):
+            await a.apply(it, Append(bodies(2), key=other))
+        assert (await a.head(it)).version == 5
+
+
+@case
+async def a_key_is_known_after_its_entries_were_trimmed_or_rewritten(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    for number in (1, 2, 3):
+        await a.apply(it, Append(bodies(number, number), key=str(number)))
+    await a.apply(it, Replace({3: '"other"', 5: None, 6: None}))
+    await a.apply(it, Trim(2))
+    for number in (1, 2, 3):
+        again = await a.commit(it, Append(bodies(number, number), key=str(number)))
+        assert is_a(again, Duplicate).first.version == 2 * number
+        is_a(await a.commit(it, Append(bodies(9), key=str(number))), KeyReused)
+    await a.apply(it, Trim(6))
+    is_a(await a.commit(it, Append(bodies(3, 3), key="3")), Duplicate)
+
+
+@case
+async def a_new_life_knows_no_key_of_the_old(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(bodies(1), key="k"))
+    await a.apply(it, Drop())
+    assert (await a.apply(it, Append(bodies(2), key="k"))).version == 1
+    is_a(await a.commit(it, Append(bodies(1), key="k")), KeyReused)
+
+
+@clock_case
+async def a_key_is_known_for_days_and_through_many_commits(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(bodies(1), key="k"))
+    for _ in range(OPS_KEPT + 1):
+        await h.pass_time(OPS_SECONDS)
+        await a.apply(it, Append(bodies(2)))
+    await h.pass_time(KEY_SECONDS - (OPS_KEPT + 1) * OPS_SECONDS - 1.0)
+    is_a(await a.commit(it, Append(bodies(1), key="k")), Duplicate)
+    is_a(await a.commit(it, Append(bodies(2), key="k")), KeyReused)
+
+
+@case
+async def a_key_is_known_behind_many_entries(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(bodies(1), key="k"))
+    for _ in range(10):
+        await a.apply(it, Append(("1",) * (KEYS_KEPT // 10 - 1)))
+    await a.apply(it, Trim(KEYS_KEPT - 10))
+    is_a(await a.commit(it, Append(bodies(1), key="k")), Duplicate)
+    assert (await a.head(it)).version == KEYS_KEPT - 9
+
+
+@case
+async def a_batch_sent_twice_is_applied_once(h: Harness) -> None:
+    """What a retry after a lost reply looks like to an engine."""
+    a, b = await h.replica(), await h.replica()
+    batch = [
+        Commit(h.entity(str(number)), h.new_id(), (Append(bodies(number)), Put("doc", "1")))
+        for number in range(20)
+    ]
+    first = await a.execute(*batch)
+    again = await b.execute(*batch)
+    assert [is_a(outcome, Duplicate).first for outcome in again] == first
+    for number in range(20):
+        seen = await b.everything(h.entity(str(number)))
+        assert (seen.head.version, seen.documents["doc"].version) == (1, 1)

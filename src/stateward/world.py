@@ -1,0 +1,118 @@
+"""Time, chance and identity, in one place.
+
+Nothing else in Stateward asks the operating system for the time, a random number or a fresh
+id. A test or a simulation passes a `World` of its own and owns all three.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import random
+import socket
+import threading
+import time
+from binascii import b2a_base64
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+# The digits of base 64 in the order of their values, so that text sorts as the bytes do.
+_IN_ORDER = bytes.maketrans(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
+    b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz",
+)
+_48_BITS = (1 << 48) - 1
+
+
+class Ticker:
+    """Calls `step` on a thread of its own, when the time it asked for has come or when woken.
+
+    `step` returns the seconds until it wants to be called again, or None: not before `wake`.
+    """
+
+    def __init__(self, step: Callable[[], float | None], name: str) -> None:
+        self._step = step
+        self._woken = threading.Condition()
+        self._wanted = False
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Call `step` soon."""
+        with self._woken:
+            self._wanted = True
+            self._woken.notify()
+
+    def stop(self) -> None:
+        """No further call of `step` begins; waits for one under way."""
+        with self._woken:
+            self._stopped = True
+            self._woken.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            delay = self._step()
+            with self._woken:
+                if not self._wanted and not self._stopped:
+                    self._woken.wait(delay)
+                self._wanted = False
+
+
+class World:
+    """The real one."""
+
+    def now(self) -> float:
+        """Seconds since the epoch: the clock of embedded engines."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that never steps: for deadlines and durations."""
+        return time.monotonic()
+
+    def random(self) -> float:
+        """A number in [0, 1)."""
+        return random.random()
+
+    def new_id(self) -> str:
+        """A fresh id of 96 random bits, as 16 characters."""
+        return base64.urlsafe_b64encode(os.urandom(12)).decode("ascii")
+
+    def new_op(self) -> str:
+        """A fresh id for a commit: the time in milliseconds, then 48 random bits.
+
+        Later ones sort after earlier ones, so that an index of them grows at one end. Nothing
+        but that relies on the time.
+        """
+        moment = int(self.now() * 1000) & _48_BITS
+        digits = b2a_base64(moment.to_bytes(6, "big") + os.urandom(6), newline=False)
+        return digits.translate(_IN_ORDER).decode("ascii")
+
+    def ticker(self, step: Callable[[], float | None], name: str) -> Ticker:
+        """Something that happens again and again beside everything else."""
+        return Ticker(step, name)
+
+    async def offload(self, work: Callable[..., T], *args: Any) -> T:
+        """Do blocking work (files) while others run."""
+        return await asyncio.to_thread(work, *args)
+
+    def call(self, work: Callable[..., T], *args: Any) -> T:
+        """Do blocking work on this thread: what `offload` is to blocking callers."""
+        return work(*args)
+
+    def name(self) -> str:
+        """Who this process is, for people who look at a lease."""
+        return f"{socket.gethostname()}:{os.getpid()}"
+
+    async def pause(self, seconds: float) -> None:
+        """Let `seconds` pass while others run."""
+        await asyncio.sleep(seconds)
+
+    def block(self, seconds: float) -> None:
+        """Let `seconds` pass on this thread: what `pause` is to blocking callers."""
+        time.sleep(seconds)
