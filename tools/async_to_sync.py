@@ -25,28 +25,31 @@ import tokenize
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-# Source → twin, below src/stateward. A twin that ends in "/" is a folder; a glob may match nothing.
-FILES = {
-    "__init__.py": "sync/__init__.py",
-    "store.py": "sync/store.py",
-    "state/*.py": "sync/state/",
-    "layers/cache.py": "sync/layers/",
-    "layers/instruments.py": "sync/layers/",
-    "layers/policy.py": "sync/layers/",
-    "layers/residence.py": "sync/layers/",
-    "layers/replay.py": "sync/layers/",
-    "layers/suppression.py": "sync/layers/",
-    "layers/stack.py": "sync/layers/",
-    "engines/memory/engine.py": "sync/engines/memory.py",
-    "engines/postgres/connections.py": "sync/engines/postgres/",
-    "engines/postgres/engine.py": "sync/engines/postgres/",
-    "engines/redis/engine.py": "sync/engines/redis/",
-    "engines/redis/pool.py": "sync/engines/redis/",
-    "engines/redis/servers.py": "sync/engines/redis/",
-    "testing/faults.py": "sync/testing/",
-    "testing/broken.py": "sync/testing/",
-    "testing/conformance/*.py": "sync/testing/conformance/",
-}
+# Source → twin, below src/stateward. "sync/" is the same path below it, another twin that ends in
+# "/" a folder; a glob may match nothing.
+FILES = dict.fromkeys(
+    [
+        "__init__.py",
+        "store.py",
+        "state/*.py",
+        "layers/cache.py",
+        "layers/instruments.py",
+        "layers/policy.py",
+        "layers/residence.py",
+        "layers/replay.py",
+        "layers/suppression.py",
+        "layers/stack.py",
+        "engines/postgres/connections.py",
+        "engines/postgres/engine.py",
+        "engines/redis/engine.py",
+        "engines/redis/pool.py",
+        "engines/redis/servers.py",
+        "testing/faults.py",
+        "testing/broken.py",
+        "testing/conformance/*.py",
+    ],
+    "sync/",
+) | {"engines/memory/engine.py": "sync/engines/memory.py"}
 
 # Files that a glob above matches, but that both colours import as they are (no I/O in them).
 SHARED: set[str] = set()
@@ -123,7 +126,10 @@ def find_twins(package: Path) -> dict[str, str]:
     for pattern, target in FILES.items():
         for path in sorted(package.glob(pattern)):
             source = path.relative_to(package).as_posix()
-            twin = target + path.name if target.endswith("/") else target
+            if target == "sync/":
+                twin = target + source
+            else:
+                twin = target + path.name if target.endswith("/") else target
             if source in SHARED:
                 continue
             if twin in twins.values():
