@@ -2,8 +2,8 @@
 
     python tools/move.py moves.tsv [--dry-run]
 
-Each line of the table is "old<TAB>new", dotted names below the package: `meter<TAB>observe.recorder`.
-A package moves with all that is in it. Files are moved by git; imports are rewritten in Python, and
+Each line of the table is "old new", dotted names below the package: `meter observe.recorder`. A
+package moves with all that is in it. Files are moved by git; imports are rewritten in Python, and
 dotted names and paths in every text file that git tracks. The blocking twins are not moved: run
 `make sync` afterwards, with the tables of async_to_sync.py rewritten by the same run.
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "stateward"
 SOURCE = ROOT / "src" / PACKAGE
-DONE = "already_moved"  # stands for the package in a line that needs no second look
+DONE = "stateward"  # stands for the package in a line that needs no second look
 LOGGERS = ("writes", "leases", "workflows", "store", "tasks")  # public names, not modules
 
 

@@ -12,11 +12,8 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-from stateward.alarm import Alarm, AlarmEvent
 from stateward.codec import Limits
 from stateward.context.compaction import Compaction
-from stateward.correlation import correlate, correlation_id
-from stateward.counters import Counters
 from stateward.errors import (
     BackupDamaged,
     DiskProblem,
@@ -45,7 +42,10 @@ from stateward.keys import idempotency_key
 from stateward.layers.policy import Policy
 from stateward.layers.remembered import Cache
 from stateward.layers.spill import Spill
-from stateward.metrics import Metrics
+from stateward.observe.alarm import Alarm, AlarmEvent
+from stateward.observe.correlation import correlate, correlation_id
+from stateward.observe.counters import Counters
+from stateward.observe.metrics import Metrics
 from stateward.records import (
     Appended,
     Change,

@@ -14,7 +14,7 @@ from processes.children import Child
 from observability.colours import Open, ok
 from observability.lines import Log
 from stateward import Policy
-from stateward.logs import JsonFormatter
+from stateward.observe.logs import JsonFormatter
 from stateward.sync.testing import faults as sync_faults
 from stateward.testing import faults
 

@@ -14,7 +14,7 @@ import pytest
 
 from stateward import sync
 from stateward.cli import main
-from stateward.exporters.prometheus import serve
+from stateward.observe.exporters.prometheus import serve
 from stateward.ops import Acquire
 
 EVIL = "s-evil\x1b[31m\nforged line"

@@ -15,7 +15,7 @@ import stateward
 from observability.colours import Open, ok
 from observability.lines import Log
 from stateward import InvalidInput, Policy, StateConflictError, StoreUnavailable
-from stateward.logs import JsonFormatter
+from stateward.observe.logs import JsonFormatter
 from stateward.registry import create_engine, parse
 from stateward.testing.broken import ServesStale
 from stateward.world import World
@@ -149,7 +149,7 @@ async def test_nothing_is_built_for_a_log_that_nobody_reads(
     def never(*_: Any) -> None:
         raise AssertionError("a record was built though its level is off")
 
-    monkeypatch.setattr("stateward.meter.log_write", never)
+    monkeypatch.setattr("stateward.observe.recorder.log_write", never)
     logging.getLogger("stateward.writes").setLevel(logging.INFO)
     try:
         await ok(store.thread("s-1").append(HELLO))

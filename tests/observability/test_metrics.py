@@ -13,14 +13,14 @@ import pytest
 import stateward
 from observability.colours import Open, enter, leave, ok
 from stateward import KeyReusedError, LeaseHeld, Policy, StateConflictError, StoreUnavailable, sync
-from stateward.catalogue import CATALOGUE
 from stateward.context.repeats import RepeatDetector
 from stateward.engine import Description
-from stateward.meter import KINDS, Meter
-from stateward.metrics import DURATIONS, Histogram, quantile
+from stateward.observe.catalogue import CATALOGUE
+from stateward.observe.metrics import DURATIONS, Histogram, quantile
+from stateward.observe.recorder import KINDS, Meter
+from stateward.observe.sizes import Storage
 from stateward.ops import Acquire, Append, Entity, Fence, Fetch, Fetched, Head, Release, SetHead
 from stateward.registry import create_engine, parse
-from stateward.storage import Storage
 from stateward.testing.broken import DropsAcknowledged, ServesStale
 from stateward.testing.clock import SteppableWorld
 from stateward.world import World

@@ -21,8 +21,8 @@ from opentelemetry.trace import StatusCode
 
 from observability.colours import ok
 from stateward import StoreUnavailable
-from stateward.catalogue import CATALOGUE
-from stateward.exporters.otel import Durations, instrument, otel_name
+from stateward.observe.catalogue import CATALOGUE
+from stateward.observe.exporters.otel import Durations, instrument, otel_name
 
 HELLO = {"role": "user", "content": "hello"}
 

@@ -11,7 +11,7 @@ import pytest
 from bench.instruments import measure
 
 import stateward
-from stateward.exporters.statsd import Statsd
+from stateward.observe.exporters.statsd import Statsd
 
 LIMIT = 5.0  # µs an operation
 

@@ -26,10 +26,11 @@ from servers.ports import free_port
 from observability import scrapes
 from observability.colours import ok
 from observability.tools import missing
-from stateward import monitoring, sync
-from stateward.catalogue import CATALOGUE
-from stateward.exporters.prometheus import CONTENT_TYPE, serve
-from stateward.metrics import Metrics
+from stateward import sync
+from stateward.observe import rules
+from stateward.observe.catalogue import CATALOGUE
+from stateward.observe.exporters.prometheus import CONTENT_TYPE, serve
+from stateward.observe.metrics import Metrics
 
 HELLO = {"role": "user", "content": "hello"}
 PATIENCE = 30.0
@@ -124,7 +125,7 @@ def test_a_scraper_that_hangs_up_leaves_no_traceback(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     gone = threading.Event()
-    caplog.set_level(logging.DEBUG, "stateward.exporters")
+    caplog.set_level(logging.DEBUG, "stateward.observe.exporters")
     with sync.open("memory://") as store, serve(Late(store, gone), port=0) as endpoint:
         with socket.create_connection(("127.0.0.1", endpoint.port)) as scraper:
             scraper.sendall(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n")
@@ -144,19 +145,19 @@ def test_the_alert_rules_fire_when_they_should_and_only_then(
     if missing(prometheus_tools, "promtool"):
         pytest.skip("no promtool")
     promtool = prometheus_tools["promtool"]
-    rules, cases = (monitoring.HERE / f"prometheus-{n}.yml" for n in ("rules", "rules-test"))
+    rules, cases = (rules.HERE / f"prometheus-{n}.yml" for n in ("rules", "rules-test"))
     for command in (["check", "rules", rules.name], ["test", "rules", cases.name]):
         ran = subprocess.run(
-            [promtool, *command], cwd=monitoring.HERE, capture_output=True, text=True, timeout=60
+            [promtool, *command], cwd=rules.HERE, capture_output=True, text=True, timeout=60
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
         assert "SUCCESS" in ran.stdout + ran.stderr
 
 
 def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
-    rules = (monitoring.HERE / "prometheus-rules.yml").read_text()
-    cases = (monitoring.HERE / "prometheus-rules-test.yml").read_text()
-    alerts = [line.split()[-1] for line in rules.splitlines() if "- alert:" in line]
+    alerting = (rules.HERE / "prometheus-rules.yml").read_text()
+    cases = (rules.HERE / "prometheus-rules-test.yml").read_text()
+    alerts = [line.split()[-1] for line in alerting.splitlines() if "- alert:" in line]
     assert len(alerts) >= 6
     well, _, wrong = cases.partition("everything is wrong")
     for alert in alerts:
@@ -172,7 +173,7 @@ class Prometheus:
 
     def __init__(self, path: str, folder: Path, port: int) -> None:
         folder.mkdir()
-        shutil.copy(monitoring.HERE / "prometheus-rules.yml", folder)
+        shutil.copy(rules.HERE / "prometheus-rules.yml", folder)
         config = CONFIG.format(rules=folder / "prometheus-rules.yml", port=port)
         (folder / "prometheus.yml").write_text(config)
         address = f"127.0.0.1:{free_port()}"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from observability import scrapes
 from stateward import sync
-from stateward.catalogue import CATALOGUE
-from stateward.meter import _WRITES, OUTCOMES, PROBLEMS, READS
+from stateward.observe.catalogue import CATALOGUE
+from stateward.observe.recorder import _WRITES, OUTCOMES, PROBLEMS, READS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()

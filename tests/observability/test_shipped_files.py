@@ -16,14 +16,15 @@ from msgspec.structs import replace
 import stateward
 from observability import scrapes
 from observability.lines import Log
-from stateward import Policy, StoreUnavailable, monitoring
-from stateward.catalogue import CATALOGUE
+from stateward import Policy, StoreUnavailable
 from stateward.context.repeats import RepeatDetector
-from stateward.exporters.statsd import Lines
-from stateward.metrics import Metrics
+from stateward.observe import rules
+from stateward.observe.catalogue import CATALOGUE
+from stateward.observe.exporters.statsd import Lines
+from stateward.observe.metrics import Metrics
+from stateward.observe.sizes import Storage
 from stateward.ops import Acquire, Append, Fence, Release
 from stateward.registry import create_engine, parse
-from stateward.storage import Storage
 from stateward.testing.broken import ServesStale
 from stateward.testing.clock import SteppableWorld
 from stateward.testing.faults import open_faulty
@@ -115,7 +116,7 @@ async def test_every_metric_that_a_query_names_is_in_a_real_scrape(
 
 
 def queries(file: str) -> Iterator[str]:
-    text = (monitoring.HERE / file).read_text()
+    text = (rules.HERE / file).read_text()
     if file.endswith(".yml"):
         for match in re.finditer(r"expr: (?:>-\n)?((?:.*\n)*?)(?= {8}(?:for|labels):)", text):
             yield match[1]
@@ -127,7 +128,7 @@ def queries(file: str) -> Iterator[str]:
 
 
 def test_the_dashboard_is_one_that_grafana_can_import() -> None:
-    board = json.loads((monitoring.HERE / "grafana-dashboard.json").read_text())
+    board = json.loads((rules.HERE / "grafana-dashboard.json").read_text())
     assert board["title"]
     ids = [panel["id"] for panel in board["panels"]]
     assert len(ids) == len(set(ids)) >= 12
@@ -139,7 +140,7 @@ def test_the_dashboard_is_one_that_grafana_can_import() -> None:
 
 
 def test_every_metric_has_its_place_on_the_dashboard() -> None:
-    shown = set(METRIC.findall((monitoring.HERE / "grafana-dashboard.json").read_text()))
+    shown = set(METRIC.findall((rules.HERE / "grafana-dashboard.json").read_text()))
     shown = {re.sub("_(bucket|count|sum)$", "", name) for name in shown}
     assert {described.name for described in CATALOGUE} <= shown
 
@@ -152,7 +153,7 @@ async def test_every_metric_that_a_monitor_names_is_in_a_real_packet(
 ) -> None:
     lines = Lines(tags=True).since_last(await troubled(log))
     sent = {line.partition(":")[0] for line in lines}
-    monitors = json.loads((monitoring.HERE / "datadog-monitors.json").read_text())
+    monitors = json.loads((rules.HERE / "datadog-monitors.json").read_text())
     assert len(monitors) >= 6
     for monitor in monitors:
         named = re.findall(r"\b(?:sum|min|max|avg):([\w.]+)\{", monitor["query"])
@@ -170,7 +171,7 @@ async def test_every_filter_finds_its_real_log_lines_and_no_others(
     log: Log,
 ) -> None:
     await troubled(log)
-    template = json.loads((monitoring.HERE / "cloudwatch.json").read_text())
+    template = json.loads((rules.HERE / "cloudwatch.json").read_text())
     filters = {
         name: resource["Properties"]["FilterPattern"]
         for name, resource in template["Resources"].items()
@@ -203,7 +204,7 @@ def matches(pattern: str, line: dict[str, Any]) -> bool:
 
 
 def test_every_alarm_watches_a_metric_that_a_filter_makes() -> None:
-    resources = json.loads((monitoring.HERE / "cloudwatch.json").read_text())["Resources"].values()
+    resources = json.loads((rules.HERE / "cloudwatch.json").read_text())["Resources"].values()
     made = {
         (made["MetricNamespace"], made["MetricName"])
         for resource in resources
@@ -220,10 +221,10 @@ def test_every_alarm_watches_a_metric_that_a_filter_makes() -> None:
 
 
 def test_the_files_can_be_copied_out_of_the_package(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "stateward.monitoring", str(tmp_path / "to")]
+    command = [sys.executable, "-m", "stateward.observe.rules", str(tmp_path / "to")]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     copied = sorted(path.name for path in (tmp_path / "to").iterdir())
-    assert copied == [path.name for path in monitoring.files()]
+    assert copied == [path.name for path in rules.files()]
     assert len(ran.stdout.splitlines()) == len(copied) == 5
     (tmp_path / "file").write_text("")
     command[-1] = str(tmp_path / "file" / "to")

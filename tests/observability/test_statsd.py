@@ -13,8 +13,8 @@ import pytest
 
 from observability.colours import ok
 from stateward import InvalidInput, StoreUnavailable, sync
-from stateward.exporters.statsd import PACKET, Lines, Statsd, packets
-from stateward.metrics import Family, Histogram, Metrics
+from stateward.observe.exporters.statsd import PACKET, Lines, Statsd, packets
+from stateward.observe.metrics import Family, Histogram, Metrics
 
 HELLO = {"role": "user", "content": "hello"}
 LINE = re.compile(

@@ -12,8 +12,8 @@ import pytest
 from servers import until
 
 from stateward import Alarm, AlarmEvent, InvalidInput, Policy, sync
-from stateward.alarm import Alarms, tell
-from stateward.counters import Counters
+from stateward.observe.alarm import Alarms, tell
+from stateward.observe.counters import Counters
 from stateward.sync.testing.faults import open_faulty as open_faulty_sync
 from stateward.testing.faults import open_faulty
 

@@ -9,8 +9,8 @@ import pytest
 
 import stateward
 from stateward import Policy, StoreUnavailable
-from stateward.counters import Counters
 from stateward.layers.breaker import Breaker
+from stateward.observe.counters import Counters
 from stateward.testing.faults import FaultyStore, open_faulty
 from stateward.world import World
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stateward.counters import Counters
 from stateward.layers.backlog import Backlog
 from stateward.layers.spill import (
     Record,
@@ -21,6 +20,7 @@ from stateward.layers.spill import (
     line_of,
     read_lines,
 )
+from stateward.observe.counters import Counters
 from stateward.ops import Entity
 from stateward.world import World
 

@@ -7,7 +7,7 @@ import urllib.request
 from typing import Any
 
 from stateward.errors import InvalidInput
-from stateward.metrics import quantile
+from stateward.observe.metrics import quantile
 
 SECONDS = 10.0
 NAMES = ("lookup", "latency", "duration", "state")  # what the histogram of lookups may be called

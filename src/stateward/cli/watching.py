@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from stateward import catalogue as names
 from stateward import sync
 from stateward.cli import OK
 from stateward.cli.tables import table
 from stateward.errors import InvalidInput, StatewardError
-from stateward.exporters.source import look
-from stateward.metrics import DURATIONS, Metrics, quantile
+from stateward.observe import catalogue as names
+from stateward.observe.exporters.source import look
+from stateward.observe.metrics import DURATIONS, Metrics, quantile
 from stateward.registry import EngineURL
 
 SCRAPE_SECONDS = 5.0

@@ -8,7 +8,6 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from heapq import merge
 
-from stateward.counters import Counters
 from stateward.layers.spill import (
     SUFFIX,
     Record,
@@ -20,6 +19,7 @@ from stateward.layers.spill import (
     line_of,
     read_lines,
 )
+from stateward.observe.counters import Counters
 from stateward.ops import Entity
 from stateward.world import World
 

@@ -6,8 +6,8 @@ import logging
 import threading
 from typing import Literal
 
-from stateward.counters import Counters
 from stateward.errors import StoreUnavailable
+from stateward.observe.counters import Counters
 
 logger = logging.getLogger("stateward.policy")
 

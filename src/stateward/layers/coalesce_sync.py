@@ -14,8 +14,8 @@ from time import monotonic
 
 from stateward.engine import SyncEngine
 from stateward.layers.batches import Patience, next_batch, own, too_late
-from stateward.meter import Meter
-from stateward.metrics import Histogram
+from stateward.observe.metrics import Histogram
+from stateward.observe.recorder import Meter
 from stateward.ops import WRITES, Op, Outcome
 from stateward.patience import wait_until
 

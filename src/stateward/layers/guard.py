@@ -12,7 +12,7 @@ from stateward.engine import Engine
 from stateward.errors import StoreMisused, StoreUnavailable
 from stateward.layers.batches import closed
 from stateward.layers.coalesce import Coalescer
-from stateward.meter import Meter
+from stateward.observe.recorder import Meter
 from stateward.ops import Op, Outcome
 
 OPENING_SECONDS = 10.0  # opening may migrate, so it is given more time than a call

@@ -10,7 +10,7 @@ from stateward.errors import StoreMisused
 from stateward.layers import guard
 from stateward.layers.batches import closed
 from stateward.layers.coalesce_sync import Coalescer
-from stateward.meter import Meter
+from stateward.observe.recorder import Meter
 from stateward.ops import Op, Outcome
 
 

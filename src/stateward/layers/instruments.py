@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from stateward.meter import Meter, Tracing
+from stateward.observe.recorder import Meter, Tracing
 from stateward.ops import Op, Outcome
 from stateward.world import World
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from stateward.alarm import Alarm
-from stateward.counters import Counters
 from stateward.engine import Capabilities, Description, Engine
 from stateward.layers.backlog import Backlog
 from stateward.layers.cache import Caching
@@ -23,9 +21,11 @@ from stateward.layers.renewal import Renewals
 from stateward.layers.replay import Replayer
 from stateward.layers.spill import Spill
 from stateward.layers.suppression import Suppression
-from stateward.measures import Measures
+from stateward.observe.alarm import Alarm
+from stateward.observe.collector import Measures
+from stateward.observe.counters import Counters
+from stateward.observe.sizes import Storage
 from stateward.ops import Entity
-from stateward.storage import Storage
 from stateward.world import World
 
 

@@ -14,15 +14,15 @@ from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any, Literal
 
-from stateward.alarm import Alarm, AlarmEvent, Alarms, failed, tell
-from stateward.correlation import correlation_id
-from stateward.counters import Counters
 from stateward.errors import StatewardError, StoreUnavailable
 from stateward.layers.backlog import Backlog
 from stateward.layers.batches import closed
 from stateward.layers.policy import Deadlines, Policy
 from stateward.layers.replay import Replayer
 from stateward.layers.spill import Record
+from stateward.observe.alarm import Alarm, AlarmEvent, Alarms, failed, tell
+from stateward.observe.correlation import correlation_id
+from stateward.observe.counters import Counters
 from stateward.ops import WRITES, Append, Commit, Entity, Op, Outcome
 from stateward.world import Ticker, World
 

@@ -10,19 +10,19 @@ from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any, Self
 
-from stateward.alarm import Alarm, AlarmEvent, chosen_alarm
 from stateward.codec import Limits, check_count, check_id, shown
 from stateward.context.compaction import Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
-from stateward.counters import Counters
 from stateward.engine import Description, SyncEngine
 from stateward.errors import InvalidInput
 from stateward.layering import Replicas, check_replicas, layer_urls
 from stateward.layers.remembered import Cache
 from stateward.layers.spill import Spill, chosen_spill
-from stateward.measures import Measures
-from stateward.metrics import Metrics
+from stateward.observe.alarm import Alarm, AlarmEvent, chosen_alarm
+from stateward.observe.collector import Measures
+from stateward.observe.counters import Counters
+from stateward.observe.metrics import Metrics
 from stateward.ops import Fetch, Fetched, Found, List, Listed, Swept
 from stateward.records import (
     Context,

@@ -8,8 +8,8 @@ import threading
 
 from stateward import Policy, StoreUnavailable, sync
 from stateward.context.repeats import RepeatDetector
-from stateward.exporters.prometheus import serve
-from stateward.logs import JsonFormatter
+from stateward.observe.exporters.prometheus import serve
+from stateward.observe.logs import JsonFormatter
 
 TALKERS = 4
 ASKED = {"role": "assistant", "content": "Which colour do you prefer?"}

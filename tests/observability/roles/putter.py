@@ -6,8 +6,8 @@ import logging
 import sys
 
 from stateward import sync
-from stateward.correlation import correlate
-from stateward.logs import JsonFormatter
+from stateward.observe.correlation import correlate
+from stateward.observe.logs import JsonFormatter
 
 url, name, log = sys.argv[1:]
 handler = logging.FileHandler(log)

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 import stateward
-from stateward.logs import JsonFormatter
+from stateward.observe.logs import JsonFormatter
 
 
 async def main(url: str, name: str, log: str) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from stateward import Alarm, AlarmEvent, LeaseLost, StateConflictError, Store, StoreUnavailable
 from stateward.audit.expiring import DAY, Expiring
 from stateward.audit.targets import Conflict, Kept, Place, Refused
-from stateward.catalogue import LOOKUP_LATENCY
+from stateward.observe.catalogue import LOOKUP_LATENCY
 from stateward.registry import create_engine, parse
 from stateward.routing import route
 from stateward.state.locks import acquire

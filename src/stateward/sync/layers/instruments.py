@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stateward.meter import Meter, Tracing
+from stateward.observe.recorder import Meter, Tracing
 from stateward.ops import Op, Outcome
 from stateward.world import World
 

@@ -8,9 +8,9 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from stateward.counters import Counters
 from stateward.errors import DiskProblem, InvalidInput, StoreTooSlow, StoreUnavailable
 from stateward.layers.breaker import Breaker
+from stateward.observe.counters import Counters
 from stateward.ops import WRITES, Op, Outcome
 from stateward.world import World
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from stateward.codec import decode, encode
-from stateward.counters import Counters
 from stateward.engine import OPS_SECONDS, Capabilities
 from stateward.erasure import MARK, mark_of
 from stateward.errors import StoreTooSlow
 from stateward.layers.backlog import Backlog
 from stateward.layers.spill import Record
+from stateward.observe.counters import Counters
 from stateward.ops import (
     Append,
     Applied,

@@ -11,17 +11,17 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from stateward.alarm import Alarm
-from stateward.counters import Counters
 from stateward.engine import Capabilities, Description, SyncEngine
 from stateward.layers.backlog import Backlog
 from stateward.layers.guard_sync import Guard
 from stateward.layers.remembered import Cache
 from stateward.layers.renewal import Renewals
 from stateward.layers.spill import Spill
-from stateward.measures import Measures
+from stateward.observe.alarm import Alarm
+from stateward.observe.collector import Measures
+from stateward.observe.counters import Counters
+from stateward.observe.sizes import Storage
 from stateward.ops import Entity
-from stateward.storage import Storage
 from stateward.sync.layers.cache import Caching
 from stateward.sync.layers.instruments import Execute, Instruments
 from stateward.sync.layers.policy import Deadlines, Policy

@@ -13,13 +13,13 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Literal
 
-from stateward.alarm import Alarm, AlarmEvent, Alarms, tell
-from stateward.correlation import correlation_id
-from stateward.counters import Counters
 from stateward.errors import StatewardError, StoreUnavailable
 from stateward.layers.backlog import Backlog
 from stateward.layers.batches import closed
 from stateward.layers.spill import Record
+from stateward.observe.alarm import Alarm, AlarmEvent, Alarms, tell
+from stateward.observe.correlation import correlation_id
+from stateward.observe.counters import Counters
 from stateward.ops import WRITES, Append, Commit, Entity, Op, Outcome
 from stateward.sync.layers.policy import Deadlines, Policy
 from stateward.sync.layers.replay import Replayer

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tempfile
 
-from stateward.alarm import Alarm
 from stateward.errors import StoreUnavailable
 from stateward.layers.policy import Policy
 from stateward.layers.spill import Spill
+from stateward.observe.alarm import Alarm
 from stateward.testing.simulation.history import STORED, History
 from stateward.testing.simulation.simulation import Process, Simulation
 

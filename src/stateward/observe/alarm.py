@@ -12,10 +12,10 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.json import encode as encode_json
 
-from stateward.counters import Counters
 from stateward.errors import InvalidInput
+from stateward.observe.counters import Counters
 
-logger = logging.getLogger("stateward.alarm")
+logger = logging.getLogger("stateward.observe.alarm")
 
 WEBHOOK_SECONDS = 5.0
 FEWEST_LOOKUPS = 20  # fewer have no 95th percentile worth the name

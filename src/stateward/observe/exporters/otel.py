@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from stateward.catalogue import CATALOGUE, DURATION, Described
 from stateward.errors import InvalidInput
-from stateward.exporters.source import Source, look
-from stateward.meter import operation_of
-from stateward.metrics import Distribution, Metrics
+from stateward.observe.catalogue import CATALOGUE, DURATION, Described
+from stateward.observe.exporters.source import Source, look
+from stateward.observe.metrics import Distribution, Metrics
+from stateward.observe.recorder import operation_of
 from stateward.ops import Entity, Op
 
 try:

@@ -14,8 +14,15 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from stateward.errors import StatewardError, StoreUnavailable
-from stateward.logs import WRITES_LOG, log_failure, log_going_back, log_refusal, log_write
-from stateward.metrics import DURATIONS, SIZES, Distribution, Histogram, Labels, distribution
+from stateward.observe.logs import WRITES_LOG, log_failure, log_going_back, log_refusal, log_write
+from stateward.observe.metrics import (
+    DURATIONS,
+    SIZES,
+    Distribution,
+    Histogram,
+    Labels,
+    distribution,
+)
 from stateward.ops import (
     Acquire,
     Append,

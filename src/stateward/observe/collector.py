@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from stateward import catalogue as names
-from stateward.catalogue import CATALOGUE
-from stateward.meter import OK, PROBLEMS, READS, Meter, Reading, Tracing
-from stateward.metrics import Family, Metrics, Sample, add_up
-from stateward.storage import Growth, Storage
+from stateward.observe import catalogue as names
+from stateward.observe.catalogue import CATALOGUE
+from stateward.observe.metrics import Family, Metrics, Sample, add_up
+from stateward.observe.recorder import OK, PROBLEMS, READS, Meter, Reading, Tracing
+from stateward.observe.sizes import Growth, Storage
 from stateward.world import World
 
 Numbers = Callable[[], Mapping[str, float]]

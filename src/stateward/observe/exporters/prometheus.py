@@ -15,11 +15,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
-from stateward.exporters.source import Source, look
+from stateward.observe.exporters.source import Source, look
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-logger = logging.getLogger("stateward.exporters")
+logger = logging.getLogger("stateward.observe.exporters")
 
 
 def serve(store: Source, *, host: str = "127.0.0.1", port: int = 9464) -> Endpoint:

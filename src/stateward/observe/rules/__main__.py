@@ -1,4 +1,4 @@
-"""`python -m stateward.monitoring DIRECTORY`."""
+"""`python -m stateward.observe.rules DIRECTORY`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import shutil
 import sys
 from pathlib import Path
 
-from stateward.monitoring import files
+from stateward.observe.rules import files
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m stateward.monitoring", description="Copy alert rules and dashboards."
+        prog="python -m stateward.observe.rules", description="Copy alert rules and dashboards."
     )
     parser.add_argument("directory", type=Path, help="where to; made if it is not there")
     directory: Path = parser.parse_args().directory

@@ -1,6 +1,6 @@
 """Alert rules and dashboards, as files beside this one.
 
-    python -m stateward.monitoring DIRECTORY
+    python -m stateward.observe.rules DIRECTORY
 
 copies them there. What each is for is in `docs/how-to/monitor.md`.
 """

@@ -20,14 +20,14 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
-from stateward.catalogue import LOOKUP_ERROR, LOOKUP_LATENCY, LOOKUP_SUCCESS
 from stateward.errors import InvalidInput
-from stateward.exporters.source import Source, look
-from stateward.metrics import Distribution, Family, Metrics, Sample
+from stateward.observe.catalogue import LOOKUP_ERROR, LOOKUP_LATENCY, LOOKUP_SUCCESS
+from stateward.observe.exporters.source import Source, look
+from stateward.observe.metrics import Distribution, Family, Metrics, Sample
 
 PACKET = 1432  # bytes: what fits into one frame on any network
 
-logger = logging.getLogger("stateward.exporters")
+logger = logging.getLogger("stateward.observe.exporters")
 
 _NAMES = {
     LOOKUP_SUCCESS: "agent.state.lookup.success",

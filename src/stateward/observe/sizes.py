@@ -12,7 +12,7 @@ from stateward.engine import Description, SyncEngine
 from stateward.errors import StatewardError
 from stateward.world import World
 
-logger = logging.getLogger("stateward.storage")
+logger = logging.getLogger("stateward.observe.sizes")
 
 EVERY = 15.0  # seconds between two looks at a store
 KEPT = 288  # looks that growth is read from: one every five minutes of a day

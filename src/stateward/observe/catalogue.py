@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from stateward.metrics import Type
+from stateward.observe.metrics import Type
 
 
 class Described(Struct, frozen=True):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from stateward.measures import Measures
-from stateward.metrics import Metrics
+from stateward.observe.collector import Measures
+from stateward.observe.metrics import Metrics
 
 
 class Source(Protocol):

@@ -12,8 +12,8 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
-from stateward.correlation import correlation_id
 from stateward.errors import StoreUnavailable
+from stateward.observe.correlation import correlation_id
 from stateward.ops import (
     Applied,
     Commit,
@@ -169,7 +169,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 class JsonFormatter(logging.Formatter):
     """One JSON object a line: time, level, logger, event, correlation, and the record's fields.
 
-    handler.setFormatter(stateward.logs.JsonFormatter(replica="a"))
+    handler.setFormatter(stateward.observe.logs.JsonFormatter(replica="a"))
 
     Keyword arguments are added to every line.
     """

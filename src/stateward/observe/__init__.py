@@ -1,0 +1,1 @@
+"""What is counted, logged and told: numbers, alarms, their exporters and their rules."""
