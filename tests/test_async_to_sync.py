@@ -14,7 +14,7 @@ MODULES = {
     "stateward": "stateward",
     "stateward.errors": "stateward.errors",
     "stateward.layers": "stateward.layers",
-    "stateward.layers.coalesce": "stateward.layers.coalesce_sync",
+    "stateward.layers.coalescer": "stateward.layers.coalescer_sync",
     "stateward.state": "stateward.sync.state",
     "stateward.state.threads": "stateward.sync.state.threads",
     "stateward.state.plain": "stateward.state.plain",
@@ -34,7 +34,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> None:
         "engines/memory/engine.py": "sync/engines/memory.py",
         "nothing/*.py": "sync/nothing/",
     }
-    modules = {"stateward.layers.coalesce": "stateward.layers.coalesce_sync"}
+    modules = {"stateward.layers.coalescer": "stateward.layers.coalescer_sync"}
     monkeypatch.setattr(async_to_sync, "FILES", files)
     monkeypatch.setattr(async_to_sync, "SHARED", {"state/plain.py"})
     monkeypatch.setattr(async_to_sync, "MODULES", modules)
@@ -205,7 +205,7 @@ def test_imports_follow_the_modules_that_have_a_twin() -> None:
     source = """
         import stateward.state.threads
         from stateward.errors import StatewardError
-        from stateward.layers.coalesce import Coalescer
+        from stateward.layers.coalescer import Coalescer
         from stateward.state import threads
         from stateward.state.plain import fold
         from stateward.state.threads import Thread
@@ -215,7 +215,7 @@ def test_imports_follow_the_modules_that_have_a_twin() -> None:
     assert translate(source) == dedent("""
         import stateward.sync.state.threads
         from stateward.errors import StatewardError
-        from stateward.layers.coalesce_sync import Coalescer
+        from stateward.layers.coalescer_sync import Coalescer
         from stateward.sync.state import threads
         from stateward.state.plain import fold
         from stateward.sync.state.threads import Thread

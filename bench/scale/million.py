@@ -17,8 +17,8 @@ from bench.conversations import turn
 from bench.rounds import quantile
 from bench.scale.places import Place
 from bench.scale.turns import PATIENT, fill
-from stateward.backup import backup, restore
 from stateward.store import Store
+from stateward.transfer.backup import backup, restore
 
 LENGTH = 100  # messages of a conversation
 SMALL = 1_000  # messages in the store it is compared with

@@ -39,9 +39,9 @@ from stateward.errors import (
     WrongReplica,
 )
 from stateward.keys import idempotency_key
-from stateward.layers.policy import Policy
-from stateward.layers.remembered import Cache
-from stateward.layers.spill import Spill
+from stateward.layers.cache_memory import Cache
+from stateward.layers.deadlines import Policy
+from stateward.layers.outage.spill import Spill
 from stateward.observe.alarm import Alarm, AlarmEvent
 from stateward.observe.correlation import correlate, correlation_id
 from stateward.observe.counters import Counters
@@ -63,7 +63,6 @@ from stateward.records import (
     Window,
     WorkflowInfo,
 )
-from stateward.routing import route
 from stateward.state.documents import DocumentHandle
 from stateward.state.journals import Journal
 from stateward.state.locks import Lock
@@ -72,6 +71,7 @@ from stateward.state.threads import Thread
 from stateward.state.users import Shared, User
 from stateward.state.workflows import Workflow
 from stateward.store import Store, open
+from stateward.volumes.route import route
 
 __all__ = [
     "Alarm",

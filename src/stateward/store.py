@@ -16,10 +16,9 @@ from stateward.context.window import Bounds, Oversized
 from stateward.engine import Description, Engine
 from stateward.errors import InvalidInput
 from stateward.layering import Replicas, check_replicas, layer_urls
-from stateward.layers.policy import Policy
-from stateward.layers.remembered import Cache
-from stateward.layers.residence import Residence
-from stateward.layers.spill import Spill, chosen_spill
+from stateward.layers.cache_memory import Cache
+from stateward.layers.deadlines import Policy
+from stateward.layers.outage.spill import Spill, chosen_spill
 from stateward.layers.stack import Stack
 from stateward.observe.alarm import Alarm, AlarmEvent, chosen_alarm
 from stateward.observe.collector import Measures
@@ -46,6 +45,7 @@ from stateward.state.users import Shared, User
 from stateward.state.windows import Changed, Wanted, answer, questions, read_window
 from stateward.state.work import Worker
 from stateward.state.workflows import READING, Machine, Workflow, list_workflows, workflow_info
+from stateward.volumes.residence import Residence
 from stateward.world import World
 
 THIRTY_DAYS = timedelta(days=30)

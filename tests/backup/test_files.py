@@ -18,8 +18,8 @@ import stateward
 from backup.conftest import NewStore
 from backup.states import everything, fill
 from stateward import sync
-from stateward.backup import backup, restore, verify
-from stateward.backup.format import _stored
+from stateward.transfer.backup import backup, restore, verify
+from stateward.transfer.format import _stored
 
 
 @pytest.fixture

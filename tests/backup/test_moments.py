@@ -10,12 +10,12 @@ import pytest
 from backup.conftest import SNAPSHOTS, NewStore
 from backup.states import everything
 from stateward import sync
-from stateward.backup import backup, restore
-from stateward.backup.lines import Content, EntityLine
-from stateward.backup.reading import Source
 from stateward.engine import SyncEngine
 from stateward.ops import Append, Commit, Entity, Fetch, Op, Outcome, Trim
 from stateward.registry import create_sync_engine, parse
+from stateward.transfer.backup import backup, restore
+from stateward.transfer.lines import Content, EntityLine
+from stateward.transfer.source import Source
 from stateward.world import World
 
 PLACES = 30

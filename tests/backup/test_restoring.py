@@ -15,14 +15,14 @@ import stateward
 from backup.conftest import PERSISTENT, NewStore
 from backup.states import everything, fill
 from stateward import sync
-from stateward.backup import backup, copy, restore, restoring
-from stateward.backup.format import BackupFile
-from stateward.backup.lines import Content, End
-from stateward.backup.marks import RESTORING, Erasures, marker
-from stateward.backup.restoring import Target
 from stateward.ops import Commit, Entity, Put
 from stateward.registry import create_sync_engine, parse
 from stateward.state.belongings import MARK
+from stateward.transfer.backup import backup, copy, restore
+from stateward.transfer.erasures import RESTORING, Erasures, marker
+from stateward.transfer.format import BackupFile
+from stateward.transfer.lines import Content, End
+from stateward.transfer.target import Target
 from stateward.world import World
 
 RESTORER = Path(__file__).parent / "roles" / "restorer.py"
@@ -30,7 +30,7 @@ RESTORER = Path(__file__).parent / "roles" / "restorer.py"
 
 @pytest.fixture(autouse=True)
 def _short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restoring, "LEASE", 0.3)
+    monkeypatch.setattr(target, "LEASE", 0.3)
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_agents_that_write_while_it_is_restored_are_noticed(
         for number, line in enumerate(file.lines()):
             if number == 1500:
                 with sync.open(into) as store:
-                    assert store.thread("long").load().version == restoring.ENTRIES
+                    assert store.thread("long").load().version == target.ENTRIES
                     store.thread("long").delete()
             if not isinstance(line, End):
                 yield line

@@ -12,7 +12,7 @@ import pytest
 from backup.conftest import ENGINES, PERSISTENT, NewStore
 from backup.states import everything, fill
 from stateward import sync
-from stateward.backup import backup, restore
+from stateward.transfer.backup import backup, restore
 
 THREADS, MESSAGES = 1000, 100
 

@@ -15,7 +15,7 @@ from stateward.engines.memory.engine import MemoryEngine  # noqa: E402
 from stateward.engines.memory.model import Model  # noqa: E402
 from stateward.errors import InvalidInput  # noqa: E402
 from stateward.layers.cache import Caching  # noqa: E402
-from stateward.layers.remembered import Cache  # noqa: E402
+from stateward.layers.cache_memory import Cache  # noqa: E402
 from stateward.ops import (  # noqa: E402
     Acquire,
     Append,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from stateward import Policy, StoreUnavailable
 from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
-from stateward.layers.coalesce import Coalescer
+from stateward.layers.coalescer import Coalescer
 from stateward.ops import Append, Applied, Commit, Entity, Fetch, Fetched, Log, Op, Outcome
 from stateward.testing.faults import Passthrough, open_faulty
 from stateward.world import World

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from stateward import StoreUnavailable
 from stateward.engines.memory.model import Model
-from stateward.layers.coalesce_sync import Coalescer, Lane
+from stateward.layers.coalescer_sync import Coalescer, Lane
 from stateward.ops import Append, Applied, Commit, Entity, Fetch, Fetched, Log, Op, Outcome
 from stateward.sync.engines.memory import MemoryEngine
 from stateward.world import World

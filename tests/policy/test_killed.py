@@ -98,7 +98,7 @@ async def test_erased_before_the_replay_it_stays_erased(path: Path, tmp_path: Pa
 async def test_a_sibling_that_is_running_adopts_it(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stateward.layers.suppression.ADOPT_SECONDS", 0.2)
+    monkeypatch.setattr("stateward.layers.outage.suppression.ADOPT_SECONDS", 0.2)
     spill = tmp_path / "spill"
     async with stateward.open(f"sqlite:///{path}", spill=Spill(str(spill))) as sibling:
         with locked(path):

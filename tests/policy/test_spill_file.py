@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stateward.layers.backlog import Backlog
-from stateward.layers.spill import (
+from stateward.layers.outage.backlog import Backlog
+from stateward.layers.outage.spill import (
     Record,
     Spill,
     SpillFile,

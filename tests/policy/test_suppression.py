@@ -420,7 +420,7 @@ async def test_closing_replays_what_waits(place: str, tmp_path: Path) -> None:
 async def test_what_is_left_at_closing_is_adopted_by_the_next_start(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stateward.layers.suppression.CLOSING_SECONDS", 0.1)
+    monkeypatch.setattr("stateward.layers.outage.suppression.CLOSING_SECONDS", 0.1)
     store = open_store(place, tmp_path)
     store.faults.unavailable()
     await store.thread("s-1").append(say("one"))
@@ -435,7 +435,7 @@ async def test_what_is_left_at_closing_is_adopted_by_the_next_start(
 async def test_a_file_of_another_store_or_namespace_is_left_alone(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stateward.layers.suppression.CLOSING_SECONDS", 0.1)
+    monkeypatch.setattr("stateward.layers.outage.suppression.CLOSING_SECONDS", 0.1)
     store = open_store(place, tmp_path)
     store.faults.unavailable()
     await store.thread("s-1").append(say("one"))
@@ -458,7 +458,7 @@ async def test_a_living_process_keeps_its_file(place: str, tmp_path: Path) -> No
 async def test_memory_that_is_lost_at_closing_is_counted(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("stateward.layers.suppression.CLOSING_SECONDS", 0.1)
+    monkeypatch.setattr("stateward.layers.outage.suppression.CLOSING_SECONDS", 0.1)
     store = open_store(place, tmp_path, spill=Spill())
     store.faults.unavailable()
     await store.thread("s-1").append(say("one"))

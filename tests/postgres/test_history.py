@@ -12,7 +12,7 @@ from servers.postgres import PostgresServer
 
 import stateward
 from stateward.errors import StateConflictError, StoreUnavailable
-from stateward.layers.policy import Policy
+from stateward.layers.deadlines import Policy
 from stateward.testing.checkers.histories import Status
 from stateward.testing.checkers.list_append import Append, Read, Transaction, check
 

@@ -21,7 +21,7 @@ from stateward.engines.redis.keys import places
 from stateward.engines.redis.server import parse_server
 from stateward.engines.redis.topology import slot_of
 from stateward.errors import StoreUnavailable
-from stateward.layers.policy import Policy
+from stateward.layers.deadlines import Policy
 from stateward.ops import (
     Append,
     Applied,

@@ -18,7 +18,7 @@ from stateward.engines.redis.engine import RedisEngine
 from stateward.engines.redis.pool import MOST
 from stateward.engines.redis.server import parse_server
 from stateward.errors import StoreUnavailable
-from stateward.layers.policy import Policy
+from stateward.layers.deadlines import Policy
 from stateward.ops import (
     Append,
     Applied,

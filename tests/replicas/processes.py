@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import stateward
-from stateward.layers.residence import UNROUTED
 from stateward.ops import Entity, Fetched
-from stateward.rebalancing import Rebalancing
 from stateward.registry import create_sync_engine, parse
-from stateward.volumes import Volume
+from stateward.transfer.rebalance import Rebalancing
+from stateward.transfer.volume import Volume
+from stateward.volumes.residence import UNROUTED
 from stateward.world import World
 
 ROLE = Path(__file__).parent / "roles" / "replica.py"

@@ -11,11 +11,11 @@ from stateward.engine import SyncEngine
 from stateward.engines.memory.model import Model
 from stateward.errors import StoreUnavailable
 from stateward.ops import Append, Applied, Commit, Drop, Entity, Fetched, Op, Outcome, Put
-from stateward.rebalancing import BATCH, Rebalancing
-from stateward.routing import route
 from stateward.sync.engines.memory import MemoryEngine
 from stateward.sync.testing.faults import Passthrough
-from stateward.volumes import PAGE, TTL, Volume
+from stateward.transfer.rebalance import BATCH, Rebalancing
+from stateward.transfer.volume import PAGE, TTL, Volume
+from stateward.volumes.route import route
 from stateward.world import World
 
 OLD = ("a", "b", "c")

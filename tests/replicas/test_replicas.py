@@ -12,8 +12,8 @@ from layered.conftest import postgres, server  # noqa: F401
 import stateward
 from replicas.processes import Process, lay_out, replicas, url_of
 from stateward import sync
-from stateward.layers.residence import SAFE, TTL
 from stateward.testing.clock import SteppableWorld
+from stateward.volumes.residence import SAFE, TTL
 
 NAMES = ("agents-0", "agents-1", "agents-2")
 HELLO = {"role": "user", "content": "hello"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from stateward.backup import copy
 from stateward.cli import OK
 from stateward.cli.progress import Bar
 from stateward.cli.reports import as_json, in_words
 from stateward.registry import parse
+from stateward.transfer.backup import copy
 
 TAKES_URL = False
 EXAMPLES = """\

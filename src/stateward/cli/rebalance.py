@@ -14,8 +14,8 @@ from stateward.codec import check_id
 from stateward.engine import SyncEngine
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.presence import refuse_missing
-from stateward.rebalancing import Moved, Rebalancing
 from stateward.registry import EngineURL, create_sync_engine, parse
+from stateward.transfer.rebalance import Moved, Rebalancing
 from stateward.world import World
 
 EXAMPLES = """\

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stateward.backup import Report
+from stateward.transfer.backup import Report
 
 
 def as_json(report: Report, **more: Any) -> str:

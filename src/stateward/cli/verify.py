@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from stateward.backup import verify
 from stateward.cli import OK
 from stateward.cli.progress import Bar
 from stateward.cli.reports import as_json, in_words
+from stateward.transfer.backup import verify
 
 TAKES_URL = False
 EXAMPLES = """\

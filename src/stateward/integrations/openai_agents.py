@@ -19,7 +19,7 @@ from stateward.context.compaction import SUMMARY, Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds
 from stateward.errors import InvalidInput, StoreUnavailable
-from stateward.layers.holding import Holding
+from stateward.layers.leases.held import Holding
 from stateward.ops import Append, CommitsAt, Conflict, Delete, Fetch, Fetched, Log, Replace, Write
 from stateward.records import Cursor
 from stateward.state.scope import stored

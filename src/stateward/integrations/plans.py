@@ -20,7 +20,7 @@ from stateward.codec import Limits
 from stateward.errors import InvalidInput
 from stateward.ops import Op, Outcome
 from stateward.state.scope import Scope
-from stateward.sync.layers.policy import Policy
+from stateward.sync.layers.deadlines import Policy
 from stateward.sync.state.scope import Scope as BlockingScope
 from stateward.world import World
 

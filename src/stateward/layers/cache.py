@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from stateward.layers.remembered import Cache, Remembered
+from stateward.layers.cache_memory import Cache, Remembered
 from stateward.ops import Op, Outcome
 from stateward.world import World
 

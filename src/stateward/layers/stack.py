@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from stateward.engine import Capabilities, Description, Engine
-from stateward.layers.backlog import Backlog
 from stateward.layers.cache import Caching
-from stateward.layers.guard import Guard
+from stateward.layers.cache_memory import Cache
+from stateward.layers.deadlines import Deadlines, Policy
 from stateward.layers.instruments import Execute, Instruments
-from stateward.layers.policy import Deadlines, Policy
-from stateward.layers.remembered import Cache
-from stateward.layers.renewal import Renewals
-from stateward.layers.replay import Replayer
-from stateward.layers.spill import Spill
-from stateward.layers.suppression import Suppression
+from stateward.layers.leases.renewal import Renewals
+from stateward.layers.opener import Guard
+from stateward.layers.outage.backlog import Backlog
+from stateward.layers.outage.replay import Replayer
+from stateward.layers.outage.spill import Spill
+from stateward.layers.outage.suppression import Suppression
 from stateward.observe.alarm import Alarm
 from stateward.observe.collector import Measures
 from stateward.observe.counters import Counters

@@ -11,7 +11,7 @@ from stateward.engine import GRACE
 from stateward.erasure import MARK, mark_of
 from stateward.errors import StateConflictError
 from stateward.files import WholeFile
-from stateward.layers.together import together
+from stateward.layers.gather import together
 from stateward.ops import (
     Commit,
     Drop,

@@ -12,7 +12,7 @@ import logging
 from types import TracebackType
 
 from stateward.errors import InvalidInput, LeaseLost, StatewardError, StoreUnavailable
-from stateward.layers.holding import Holding
+from stateward.layers.leases.held import Holding
 from stateward.ops import (
     Acquire,
     Applied,

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from stateward.engine import Description
 from stateward.errors import StatewardError
+from stateward.layers.gather import together
 from stateward.layers.stack import Stack
-from stateward.layers.together import together
 from stateward.ops import Fetch, Op, Outcome, Sweep, Swept
 from stateward.records import Health
 from stateward.state.scope import Scope

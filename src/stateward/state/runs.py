@@ -17,7 +17,7 @@ from stateward.errors import (
     WorkflowFinished,
 )
 from stateward.keys import working_on
-from stateward.layers.holding import Holding
+from stateward.layers.leases.held import Holding
 from stateward.ops import (
     Append,
     Applied,

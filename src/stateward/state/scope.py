@@ -20,10 +20,7 @@ from stateward.errors import (
     StatewardError,
     StoreUnavailable,
 )
-from stateward.layers.holding import Holding
-
-# sync only: from stateward.layers.holding import check_held
-from stateward.layers.residence import Residence
+from stateward.layers.leases.held import Holding
 from stateward.layers.stack import Stack
 from stateward.ops import (
     Applied,
@@ -47,6 +44,9 @@ from stateward.ops import (
     SetHead,
     Write,
 )
+
+# sync only: from stateward.layers.leases.held import check_held
+from stateward.volumes.residence import Residence
 from stateward.world import World
 
 logger = logging.getLogger("stateward.leases")

@@ -22,7 +22,7 @@ from stateward.errors import (
     TaskFailed,
 )
 from stateward.keys import working_on
-from stateward.layers.holding import Holding
+from stateward.layers.leases.held import Holding
 from stateward.ops import (
     Absent,
     Acquire,

@@ -11,8 +11,8 @@ from stateward.context.compaction import SUMMARY, Compaction, check_compaction, 
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
 from stateward.errors import InvalidInput, NotLaidOut, StoreUnavailable
-from stateward.layers.holding import Holding
-from stateward.layers.replay import LATE
+from stateward.layers.leases.held import Holding
+from stateward.layers.outage.replay import LATE
 from stateward.ops import (
     Absent,
     Append,

@@ -22,7 +22,7 @@ from stateward.errors import (
     StoreUnavailable,
     WorkflowFinished,
 )
-from stateward.layers.holding import Holding
+from stateward.layers.leases.held import Holding
 from stateward.ops import (
     Absent,
     Acquire,

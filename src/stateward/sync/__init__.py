@@ -40,8 +40,8 @@ from stateward.errors import (
     WrongReplica,
 )
 from stateward.keys import idempotency_key
-from stateward.layers.remembered import Cache
-from stateward.layers.spill import Spill
+from stateward.layers.cache_memory import Cache
+from stateward.layers.outage.spill import Spill
 from stateward.observe.alarm import Alarm, AlarmEvent
 from stateward.observe.correlation import correlate, correlation_id
 from stateward.observe.counters import Counters
@@ -63,8 +63,7 @@ from stateward.records import (
     Window,
     WorkflowInfo,
 )
-from stateward.routing import route
-from stateward.sync.layers.policy import Policy
+from stateward.sync.layers.deadlines import Policy
 from stateward.sync.state.documents import DocumentHandle
 from stateward.sync.state.journals import Journal
 from stateward.sync.state.locks import Lock
@@ -73,6 +72,7 @@ from stateward.sync.state.threads import Thread
 from stateward.sync.state.users import Shared, User
 from stateward.sync.state.workflows import Workflow
 from stateward.sync.store import Store, open
+from stateward.volumes.route import route
 
 __all__ = [
     "Alarm",

@@ -17,8 +17,8 @@ from stateward.context.window import Bounds, Oversized
 from stateward.engine import Description, SyncEngine
 from stateward.errors import InvalidInput
 from stateward.layering import Replicas, check_replicas, layer_urls
-from stateward.layers.remembered import Cache
-from stateward.layers.spill import Spill, chosen_spill
+from stateward.layers.cache_memory import Cache
+from stateward.layers.outage.spill import Spill, chosen_spill
 from stateward.observe.alarm import Alarm, AlarmEvent, chosen_alarm
 from stateward.observe.collector import Measures
 from stateward.observe.counters import Counters
@@ -33,8 +33,7 @@ from stateward.records import (
     moment,
 )
 from stateward.registry import Credentials, create_sync_engine
-from stateward.sync.layers.policy import Policy
-from stateward.sync.layers.residence import Residence
+from stateward.sync.layers.deadlines import Policy
 from stateward.sync.layers.stack import Stack
 from stateward.sync.state.documents import document
 from stateward.sync.state.journals import Journal
@@ -47,6 +46,7 @@ from stateward.sync.state.users import Shared, User
 from stateward.sync.state.windows import Changed, Wanted, answer, questions, read_window
 from stateward.sync.state.work import Worker
 from stateward.sync.state.workflows import READING, Machine, Workflow, list_workflows, workflow_info
+from stateward.sync.volumes.residence import Residence
 from stateward.world import World
 
 THIRTY_DAYS = timedelta(days=30)

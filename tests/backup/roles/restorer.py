@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from stateward.backup import restore, restoring
+from stateward.transfer import target
+from stateward.transfer.backup import restore
 
 
 def told(what: str, done: int, total: int) -> None:
@@ -13,7 +14,7 @@ def told(what: str, done: int, total: int) -> None:
         sys.stdin.readline()
 
 
-restoring.LEASE = float(sys.argv[3])
-restoring.BATCH = 16 * 1024
+target.LEASE = float(sys.argv[3])
+target.BATCH = 16 * 1024
 restore(sys.argv[1], sys.argv[2], progress=told)
 print("done", flush=True)

@@ -15,8 +15,8 @@ from stateward.audit.expiring import DAY, Expiring
 from stateward.audit.targets import Conflict, Kept, Place, Refused
 from stateward.observe.catalogue import LOOKUP_LATENCY
 from stateward.registry import create_engine, parse
-from stateward.routing import route
 from stateward.state.locks import acquire
+from stateward.volumes.route import route
 from stateward.world import World
 
 Step = tuple[str, Callable[[], Any]]

@@ -12,21 +12,21 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from stateward.engine import Capabilities, Description, SyncEngine
-from stateward.layers.backlog import Backlog
-from stateward.layers.guard_sync import Guard
-from stateward.layers.remembered import Cache
-from stateward.layers.renewal import Renewals
-from stateward.layers.spill import Spill
+from stateward.layers.cache_memory import Cache
+from stateward.layers.leases.renewal import Renewals
+from stateward.layers.opener_sync import Guard
+from stateward.layers.outage.backlog import Backlog
+from stateward.layers.outage.spill import Spill
 from stateward.observe.alarm import Alarm
 from stateward.observe.collector import Measures
 from stateward.observe.counters import Counters
 from stateward.observe.sizes import Storage
 from stateward.ops import Entity
 from stateward.sync.layers.cache import Caching
+from stateward.sync.layers.deadlines import Deadlines, Policy
 from stateward.sync.layers.instruments import Execute, Instruments
-from stateward.sync.layers.policy import Deadlines, Policy
-from stateward.sync.layers.replay import Replayer
-from stateward.sync.layers.suppression import Suppression
+from stateward.sync.layers.outage.replay import Replayer
+from stateward.sync.layers.outage.suppression import Suppression
 from stateward.world import World
 
 

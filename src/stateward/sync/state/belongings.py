@@ -12,7 +12,7 @@ from stateward.engine import GRACE
 from stateward.erasure import MARK, mark_of
 from stateward.errors import StateConflictError
 from stateward.files import WholeFile
-from stateward.layers.together_sync import together
+from stateward.layers.gather_sync import together
 from stateward.ops import (
     Commit,
     Drop,

@@ -12,7 +12,7 @@ import logging
 from types import TracebackType
 
 from stateward.errors import InvalidInput, LeaseLost, StatewardError, StoreUnavailable
-from stateward.layers.holding_sync import Holding
+from stateward.layers.leases.held_sync import Holding
 from stateward.ops import (
     Acquire,
     Check,

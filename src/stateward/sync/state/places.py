@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from stateward.engine import Description
 from stateward.errors import StatewardError
-from stateward.layers.together_sync import together
+from stateward.layers.gather_sync import together
 from stateward.ops import Fetch, Op, Outcome, Sweep, Swept
 from stateward.records import Health
 from stateward.sync.layers.stack import Stack

@@ -19,7 +19,7 @@ from stateward.errors import (
     StatewardError,
     StoreUnavailable,
 )
-from stateward.layers.holding_sync import Holding, check_held
+from stateward.layers.leases.held_sync import Holding, check_held
 from stateward.ops import (
     Applied,
     Check,
@@ -42,8 +42,8 @@ from stateward.ops import (
     SetHead,
     Write,
 )
-from stateward.sync.layers.residence import Residence
 from stateward.sync.layers.stack import Stack
+from stateward.sync.volumes.residence import Residence
 from stateward.world import World
 
 logger = logging.getLogger("stateward.leases")

@@ -23,7 +23,7 @@ from stateward.errors import (
     TaskFailed,
 )
 from stateward.keys import working_on
-from stateward.layers.holding_sync import Holding
+from stateward.layers.leases.held_sync import Holding
 from stateward.ops import (
     Absent,
     Acquire,

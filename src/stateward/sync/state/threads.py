@@ -12,7 +12,7 @@ from stateward.context.compaction import SUMMARY, Compaction, check_compaction, 
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
 from stateward.errors import InvalidInput, NotLaidOut, StoreUnavailable
-from stateward.layers.holding_sync import Holding
+from stateward.layers.leases.held_sync import Holding
 from stateward.ops import (
     Absent,
     Append,
@@ -36,7 +36,7 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Appended, Change, Cursor, Late, Summary, Window, moment
-from stateward.sync.layers.replay import LATE
+from stateward.sync.layers.outage.replay import LATE
 from stateward.sync.state.documents import DocumentHandle
 from stateward.sync.state.feeds import entries_after
 from stateward.sync.state.locks import Lock

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-from stateward.layers.policy import Policy
+from stateward.layers.deadlines import Policy
 from stateward.state.running import settle
 from stateward.testing.conformance.harness import Harness
 from stateward.testing.faults import FaultyEngine, FaultyStore

@@ -11,7 +11,7 @@ from typing import Any
 from stateward.engine import Capabilities
 from stateward.engines.memory.model import Model
 from stateward.errors import StoreMisused
-from stateward.layers.policy import Policy
+from stateward.layers.deadlines import Policy
 from stateward.ops import (
     Acquire,
     Applied,

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from stateward.sync.layers.policy import Policy
+from stateward.sync.layers.deadlines import Policy
 from stateward.sync.state.running import settle
 from stateward.sync.testing.conformance.harness import Harness
 from stateward.sync.testing.faults import FaultyEngine, FaultyStore

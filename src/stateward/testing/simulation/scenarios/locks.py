@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stateward.errors import LeaseHeld, LeaseLost, StoreUnavailable
-from stateward.layers.holding import Holding
+from stateward.layers.leases.held import Holding
 from stateward.ops import Entity
 from stateward.testing.simulation.history import History
 from stateward.testing.simulation.simulation import Process, Simulation

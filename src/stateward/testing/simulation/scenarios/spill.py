@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 
 from stateward.errors import StoreUnavailable
-from stateward.layers.policy import Policy
-from stateward.layers.spill import Spill
+from stateward.layers.deadlines import Policy
+from stateward.layers.outage.spill import Spill
 from stateward.observe.alarm import Alarm
 from stateward.testing.simulation.history import STORED, History
 from stateward.testing.simulation.simulation import Process, Simulation

@@ -15,11 +15,11 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Literal
 
 from stateward.errors import StatewardError, StoreUnavailable
-from stateward.layers.backlog import Backlog
-from stateward.layers.batches import closed
-from stateward.layers.policy import Deadlines, Policy
-from stateward.layers.replay import Replayer
-from stateward.layers.spill import Record
+from stateward.layers.deadlines import Deadlines, Policy
+from stateward.layers.outage.backlog import Backlog
+from stateward.layers.outage.replay import Replayer
+from stateward.layers.outage.spill import Record
+from stateward.layers.queue import closed
 from stateward.observe.alarm import Alarm, AlarmEvent, Alarms, failed, tell
 from stateward.observe.correlation import correlation_id
 from stateward.observe.counters import Counters

@@ -17,7 +17,9 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from stateward.backup.lines import (
+from stateward.errors import BackupDamaged, DiskProblem, InvalidInput
+from stateward.files import WholeFile
+from stateward.transfer.lines import (
     FORMAT,
     AnyLine,
     Content,
@@ -27,8 +29,6 @@ from stateward.backup.lines import (
     EntryLine,
     Header,
 )
-from stateward.errors import BackupDamaged, DiskProblem, InvalidInput
-from stateward.files import WholeFile
 
 MEMBER = 256 * 1024  # bytes of text in a member, before its last line
 LARGEST_MEMBER = 256 * 1024 * 1024  # no member of ours is nearly as large: such a file is a trap

@@ -7,8 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stateward.backup.lines import Content, DocumentLine, EntityLine
-from stateward.backup.marks import RESTORING, Erasures, marker
 from stateward.codec import decode, encode
 from stateward.engine import SyncEngine
 from stateward.erasure import MARK
@@ -36,6 +34,8 @@ from stateward.ops import (
     Value,
     Write,
 )
+from stateward.transfer.erasures import RESTORING, Erasures, marker
+from stateward.transfer.lines import Content, DocumentLine, EntityLine
 from stateward.world import World
 
 PART = 1024 * 1024  # bytes in one commit, before its last entry

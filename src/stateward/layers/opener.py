@@ -10,8 +10,8 @@ from typing import Any
 
 from stateward.engine import Engine
 from stateward.errors import StoreMisused, StoreUnavailable
-from stateward.layers.batches import closed
-from stateward.layers.coalesce import Coalescer
+from stateward.layers.coalescer import Coalescer
+from stateward.layers.queue import closed
 from stateward.observe.recorder import Meter
 from stateward.ops import Op, Outcome
 

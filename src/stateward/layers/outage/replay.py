@@ -15,9 +15,9 @@ from stateward.codec import decode, encode
 from stateward.engine import OPS_SECONDS, Capabilities
 from stateward.erasure import MARK, mark_of
 from stateward.errors import StoreTooSlow
-from stateward.layers.backlog import Backlog
-from stateward.layers.policy import Deadlines
-from stateward.layers.spill import Record
+from stateward.layers.deadlines import Deadlines
+from stateward.layers.outage.backlog import Backlog
+from stateward.layers.outage.spill import Record
 from stateward.observe.counters import Counters
 from stateward.ops import (
     Append,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from time import monotonic
 
 from stateward.engine import SyncEngine
-from stateward.layers.batches import Patience, next_batch, own, too_late
+from stateward.layers.queue import Patience, next_batch, own, too_late
 from stateward.observe.metrics import Histogram
 from stateward.observe.recorder import Meter
 from stateward.ops import WRITES, Op, Outcome

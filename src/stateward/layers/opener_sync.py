@@ -1,4 +1,4 @@
-"""The blocking twin of `guard.py`: any thread of one process may use the store."""
+"""The blocking twin of `opener.py`: any thread of one process may use the store."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from stateward.engine import SyncEngine
 from stateward.errors import StoreMisused
-from stateward.layers import guard
-from stateward.layers.batches import closed
-from stateward.layers.coalesce_sync import Coalescer
+from stateward.layers import opener
+from stateward.layers.coalescer_sync import Coalescer
+from stateward.layers.queue import closed
 from stateward.observe.recorder import Meter
 from stateward.ops import Op, Outcome
 
@@ -31,17 +31,17 @@ class Guard:
         self._coalescer = Coalescer(engine, meter)
 
     def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
-        if self._process != guard._process or self._closed:
+        if self._process != opener._process or self._closed:
             self.ready()
         return self._coalescer.execute(ops, timeout)
 
     def is_open(self) -> bool:
         """Whether the engine is open here and now."""
-        return self._process is not None and self._process == guard._process and not self._closed
+        return self._process is not None and self._process == opener._process and not self._closed
 
     def ready(self) -> None:
         """Make sure the engine is open here."""
-        if self._process is not None and self._process != guard._process:
+        if self._process is not None and self._process != opener._process:
             raise StoreMisused(
                 "this store was used before the process forked and cannot work in the child; "
                 "open it after the fork, or do not use it before (opening alone does no I/O)"
@@ -53,14 +53,14 @@ class Guard:
                 self.engine.open()
                 if self._opened is not None:
                     self._opened()
-                self._process = guard._process
+                self._process = opener._process
 
     def check_closing(self) -> None:
         """Any thread may close it; in the child of a fork nothing happens."""
 
     def close(self) -> None:
         """Finish what is under way and let go of everything. Closing twice is fine."""
-        if self._process is not None and self._process != guard._process:
+        if self._process is not None and self._process != opener._process:
             return  # it is the parent's: nothing here is ours to close
         with self._lock:
             if self._closed:

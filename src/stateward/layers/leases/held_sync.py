@@ -9,8 +9,8 @@ import threading
 from contextvars import ContextVar, Token
 from types import TracebackType
 
-from stateward.layers.holding import SAFE, lease_lost
-from stateward.layers.renewal import Renewals
+from stateward.layers.leases.held import SAFE, lease_lost
+from stateward.layers.leases.renewal import Renewals
 from stateward.ops import Entity, Fence, Lease
 from stateward.world import World
 

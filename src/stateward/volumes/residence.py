@@ -34,7 +34,7 @@ from stateward.ops import (
     Op,
     Outcome,
 )
-from stateward.routing import route
+from stateward.volumes.route import route
 from stateward.world import World
 
 logger = logging.getLogger("stateward.replicas")

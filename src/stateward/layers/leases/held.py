@@ -12,7 +12,7 @@ import asyncio
 from types import TracebackType
 
 from stateward.errors import LeaseLost
-from stateward.layers.renewal import Renewals
+from stateward.layers.leases.renewal import Renewals
 from stateward.ops import Entity, Fence, Lease
 from stateward.world import World
 

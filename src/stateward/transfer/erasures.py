@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
-from stateward.backup.lines import Content, DocumentLine, EntityLine
 from stateward.erasure import MARK
 from stateward.ops import Entity, Head, Restore, Value
+from stateward.transfer.lines import Content, DocumentLine, EntityLine
 
 RESTORING = "restoring"  # the kind, id and document of the entity that says so
 

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from stateward.codec import decode, encode
 from stateward.engine import SyncEngine
 from stateward.errors import StoreUnavailable
-from stateward.layers.residence import LAYOUT, PRESENCE, UNROUTED
 from stateward.ops import (
     Acquire,
     Applied,
@@ -37,6 +36,7 @@ from stateward.ops import (
     Unheld,
     Write,
 )
+from stateward.volumes.residence import LAYOUT, PRESENCE, UNROUTED
 from stateward.world import World
 
 PAGE = 100  # entries that are read at once

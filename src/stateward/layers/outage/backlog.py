@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from heapq import merge
 
-from stateward.layers.spill import (
+from stateward.layers.outage.spill import (
     SUFFIX,
     Record,
     Spill,

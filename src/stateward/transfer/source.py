@@ -6,12 +6,12 @@ from collections.abc import Generator, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from stateward.backup.lines import Content, DocumentLine, EntityLine, EntryLine
-from stateward.backup.marks import RESTORING
 from stateward.engine import SyncReader
 from stateward.erasure import MARK
 from stateward.errors import StateConflictError
 from stateward.ops import Entity, Entry, Fetch, Fetched, Found, Head, List, Listed, Log, Value
+from stateward.transfer.erasures import RESTORING
+from stateward.transfer.lines import Content, DocumentLine, EntityLine, EntryLine
 
 LISTED = 200  # entities on a page
 TOGETHER = 50  # entities read in one round trip

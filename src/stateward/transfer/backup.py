@@ -1,6 +1,6 @@
 """Backups: one namespace of any engine as one file, and back into any other.
 
-    from stateward.backup import backup, copy, restore, verify
+    from stateward.transfer.backup import backup, copy, restore, verify
 
     backup("postgresql://…", "agents.backup")
     verify("agents.backup")
@@ -21,11 +21,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stateward import __version__
-from stateward.backup.format import BackupFile, BackupWriter, Counts, checked_path
-from stateward.backup.lines import FORMAT, Content, End, EntityLine, EntryLine, Header, Moment
-from stateward.backup.marks import Erasures
-from stateward.backup.reading import Source
-from stateward.backup.restoring import OWN_KINDS, Target
 from stateward.codec import check_id
 from stateward.engine import SyncEngine, SyncSnapshots
 from stateward.errors import InvalidInput
@@ -33,6 +28,11 @@ from stateward.ops import Entity
 from stateward.presence import refuse_missing
 from stateward.records import moment as moment_of
 from stateward.registry import EngineURL, create_sync_engine, parse
+from stateward.transfer.erasures import Erasures
+from stateward.transfer.format import BackupFile, BackupWriter, Counts, checked_path
+from stateward.transfer.lines import FORMAT, Content, End, EntityLine, EntryLine, Header, Moment
+from stateward.transfer.source import Source
+from stateward.transfer.target import OWN_KINDS, Target
 from stateward.world import World
 
 __all__ = ["Report", "backup", "copy", "restore", "verify"]

@@ -24,10 +24,10 @@ from msgspec.structs import replace
 
 from stateward.engine import SyncEngine
 from stateward.errors import InvalidInput, StoreUnavailable
-from stateward.layers.residence import LAYOUT
 from stateward.ops import Absent, CommitsAt, Drop, Entity, Fetched, Restore
-from stateward.routing import route
-from stateward.volumes import PAGE, Volume
+from stateward.transfer.volume import PAGE, Volume
+from stateward.volumes.residence import LAYOUT
+from stateward.volumes.route import route
 from stateward.world import World
 
 BATCH = 50  # entities that are moved together

@@ -20,7 +20,7 @@ from typing import Any
 
 from stateward.engine import Engine
 from stateward.errors import StoreUnavailable
-from stateward.layers.batches import Patience, next_batch, own, too_late, touched_by
+from stateward.layers.queue import Patience, next_batch, own, too_late, touched_by
 from stateward.observe.metrics import Histogram
 from stateward.observe.recorder import Meter
 from stateward.ops import WRITES, Entity, Op, Outcome

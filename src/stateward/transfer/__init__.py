@@ -1,0 +1,1 @@
+"""Whole entities between stores and files: backup, restore, copy, rebalance."""

@@ -1,0 +1,1 @@
+"""A volume for each replica: who has which conversation, and the right to serve it."""
