@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from public_operations import OPERATIONS, PAGE, POLICY, READ, Operation
 
 from stateward import StoreUnavailable
-from stateward.registry import create_engine, parse
+from stateward.engines.registry import create_engine, parse
 from stateward.testing.fault_plan import Fault, Faults
 from stateward.testing.faults import FaultyEngine, FaultyStore
 from stateward.world import World

@@ -105,7 +105,11 @@ def test_the_core_knows_no_command_and_no_test_tool() -> None:
 
 
 def test_only_engines_the_registry_and_the_test_tools_name_an_engine_module() -> None:
-    allowed = (*ENGINES, "stateward.registry", "stateward.testing", "stateward.sync.testing")
+    allowed = (
+        *ENGINES,
+        "stateward.testing",
+        "stateward.sync.testing",
+    )
     named = [i for i in imports() if within(i.target, *ENGINES) and not within(i.module, *allowed)]
     assert named == []
     for module, tree in trees().items():

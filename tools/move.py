@@ -151,7 +151,7 @@ def rewrite_module_imports(text: str, modules: Mapping[str, str]) -> str:
         lines[node.lineno - 1 : node.end_lineno] = out
     text = "".join(lines)
     for old, new in renamed.items():
-        text = re.sub(rf"(?<![\w.\"'/])({old})(?=\.\w)", new, text)
+        text = re.sub(rf"(?<![\w.\"'/])({old})(?=\.\w)|(?<=setattr\(){old}(?=,)", new, text)
     return text
 
 

@@ -9,8 +9,8 @@ import stateward
 import stateward.sync
 from bench.contestants.shape import Awaited, Blocking
 from bench.conversations import Change, Message, Population, Turn, profile, turn
+from stateward.engines.registry import create_engine, parse
 from stateward.ops import Commit, Entity, Put, SetHead
-from stateward.registry import create_engine, parse
 from stateward.world import World
 
 DOCUMENTS = ("default", "settings")  # of each user

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from bench.homes import EVERYSEC, TESTS, start_server
 from stateward.engine import Engine
-from stateward.registry import create_engine, create_sync_engine, parse
+from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.testing.clock import SteppableWorld
 from stateward.world import World
 
@@ -116,7 +116,7 @@ class Servers:
 
     def engine_later(self, name: str, days: float) -> Engine:
         from stateward.engines.redis.engine import RedisEngine
-        from stateward.engines.redis.server import parse_server
+        from stateward.engines.redis.settings import parse_server
 
         world = _later(days)
         return RedisEngine(parse_server(parse(self.url(name)), world), world.now)

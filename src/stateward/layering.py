@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec.structs import replace
 
 from stateward.codec import check_id
+from stateward.engines.registry import Credentials, EngineURL, parse
 from stateward.errors import InvalidInput
-from stateward.registry import Credentials, EngineURL, parse
 
 LAYERS = ("threads", "users", "workflows")
 

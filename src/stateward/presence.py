@@ -6,8 +6,8 @@ import os
 from importlib import import_module
 from typing import Any
 
+from stateward.engines.registry import SYNC_ENGINES, EngineURL
 from stateward.errors import StoreUnavailable
-from stateward.registry import SYNC_ENGINES, EngineURL
 from stateward.world import World
 
 

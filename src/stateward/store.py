@@ -14,6 +14,7 @@ from stateward.context.compaction import Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
 from stateward.engine import Description, Engine
+from stateward.engines.registry import Credentials, create_engine
 from stateward.errors import InvalidInput
 from stateward.layering import Replicas, check_replicas, layer_urls
 from stateward.layers.cache_memory import Cache
@@ -33,7 +34,6 @@ from stateward.records import (
     WorkflowInfo,
     moment,
 )
-from stateward.registry import Credentials, create_engine
 from stateward.state.documents import document
 from stateward.state.journals import Journal
 from stateward.state.locks import Lock

@@ -13,7 +13,7 @@ import stateward
 from stateward.audit.targets import Place
 from stateward.audit.targets.naive import RedisDocument, Wire
 from stateward.audit.targets.stores import StoreTarget
-from stateward.registry import create_engine, parse
+from stateward.engines.registry import create_engine, parse
 from stateward.testing.broken import Broken, DropsAcknowledged, IgnoresFences, ServesStale
 from stateward.world import World
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from stateward import sync
+from stateward.engines.registry import create_sync_engine, parse
 from stateward.ops import Append, Commit, Entity, Replace, SetHead, Trim
-from stateward.registry import create_sync_engine, parse
 from stateward.transfer.lines import Content
 from stateward.transfer.source import Source
 from stateward.world import World

@@ -11,8 +11,8 @@ from backup.conftest import SNAPSHOTS, NewStore
 from backup.states import everything
 from stateward import sync
 from stateward.engine import SyncEngine
+from stateward.engines.registry import create_sync_engine, parse
 from stateward.ops import Append, Commit, Entity, Fetch, Op, Outcome, Trim
-from stateward.registry import create_sync_engine, parse
 from stateward.transfer.backup import backup, restore
 from stateward.transfer.lines import Content, EntityLine
 from stateward.transfer.source import Source

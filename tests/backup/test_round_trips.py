@@ -10,8 +10,8 @@ import stateward
 from backup.conftest import PAIRS, NewStore
 from backup.states import everything, fill
 from stateward import sync
+from stateward.engines.registry import create_sync_engine, parse
 from stateward.ops import Commit, Entity, Release
-from stateward.registry import create_sync_engine, parse
 from stateward.transfer.backup import backup, copy, restore, verify
 from stateward.transfer.lines import EntityLine
 from stateward.world import World

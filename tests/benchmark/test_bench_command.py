@@ -23,8 +23,8 @@ from stateward import cli
 from stateward.audit import safety
 from stateward.benchmark.figures import OPERATIONS
 from stateward.engine import Engine
+from stateward.engines.registry import create_engine, parse
 from stateward.ops import List, Listed
-from stateward.registry import create_engine, parse
 from stateward.world import World
 
 SMALL = ("--conversations", "1,3", "--history", "50,90", "--seconds", "0.04", "--rounds", "2")

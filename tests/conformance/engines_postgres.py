@@ -13,7 +13,7 @@ from servers.pgbouncer import PgBouncer
 from servers.postgres import PostgresServer
 
 from stateward.engine import Engine, SyncEngine
-from stateward.registry import create_engine, create_sync_engine, parse
+from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.testing.clock import SteppableWorld
 from stateward.world import World
 

@@ -8,8 +8,8 @@ from servers.redis import RedisServer
 
 from stateward.engine import Engine, SyncEngine
 from stateward.engines.redis.engine import RedisEngine
-from stateward.engines.redis.server import parse_server
-from stateward.registry import parse
+from stateward.engines.redis.settings import parse_server
+from stateward.engines.registry import parse
 from stateward.sync.engines.redis.engine import RedisEngine as BlockingRedis
 from stateward.testing.clock import SteppableWorld
 from stateward.world import World

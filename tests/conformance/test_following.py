@@ -14,9 +14,9 @@ import pytest
 import stateward
 import stateward.sync
 from stateward.engine import Engine, SyncEngine
+from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.ops import Entity
 from stateward.records import Change
-from stateward.registry import create_engine, create_sync_engine, parse
 from stateward.state.feeds import WAIT
 from stateward.store import Store
 from stateward.sync.store import Store as BlockingStore

@@ -18,7 +18,7 @@ pytest.register_assert_rewrite(
     "stateward.testing.conformance", "stateward.sync.testing.conformance"
 )
 
-from stateward.registry import create_engine, parse  # noqa: E402
+from stateward.engines.registry import create_engine, parse  # noqa: E402
 from stateward.sync.testing import conformance as blocking  # noqa: E402
 from stateward.testing import conformance  # noqa: E402
 from stateward.world import World  # noqa: E402

@@ -18,8 +18,8 @@ from coordination.loops import on_every_loop, while_the_machine_runs
 from stateward import LeaseHeld, LeaseLost, Policy, StoreUnavailable
 from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
+from stateward.engines.registry import create_engine, parse
 from stateward.ops import Op, Outcome
-from stateward.registry import create_engine, parse
 from stateward.store import Store
 from stateward.testing.clock import SteppableWorld
 from stateward.testing.faults import FaultyStore, Passthrough, open_faulty

@@ -33,16 +33,17 @@ from pages import (
 )
 
 import stateward
-from stateward import backup, cli, codec, engine, errors
+from stateward import cli, codec, engine, errors
 from stateward.context.repeats import Repeat, RepeatDetector, find_repeats, find_repeats_async
+from stateward.engines.registry import ENGINES, SYNC_ENGINES, create_engine, parse
 from stateward.integrations.langgraph import StatewardSaver, StatewardStore
-from stateward.registry import ENGINES, SYNC_ENGINES, create_engine, parse
 from stateward.state.documents import DocumentHandle
 from stateward.state.journals import Journal
 from stateward.state.runs import Run
 from stateward.state.threads import Thread
 from stateward.state.users import Shared, User
 from stateward.state.workflows import Workflow
+from stateward.transfer import backup
 from stateward.world import World
 
 REFERENCE = DOCS / "reference"

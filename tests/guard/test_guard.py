@@ -18,8 +18,8 @@ import redis
 from servers.redis import RedisServer, running
 
 import stateward
+from stateward.engines.registry import create_engine, parse
 from stateward.ops import Op, Outcome
-from stateward.registry import create_engine, parse
 from stateward.world import World
 
 HERE = Path(__file__).parent

@@ -16,9 +16,9 @@ from servers.postgres import PostgresServer
 
 import stateward
 from stateward import sync
+from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.layering import layer_urls
 from stateward.ops import Op, Outcome
-from stateward.registry import create_engine, create_sync_engine, parse
 from stateward.state.belongings import erased_at
 from stateward.store import Store
 from stateward.sync.store import Store as BlockingStore

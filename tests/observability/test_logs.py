@@ -15,8 +15,8 @@ import stateward
 from observability.colours import Open, ok
 from observability.lines import Log
 from stateward import InvalidInput, Policy, StateConflictError, StoreUnavailable
+from stateward.engines.registry import create_engine, parse
 from stateward.observe.logs import JsonFormatter
-from stateward.registry import create_engine, parse
 from stateward.testing.broken import ServesStale
 from stateward.world import World
 

@@ -12,6 +12,7 @@ from servers import until
 
 import stateward
 from stateward import Policy, Spill, StoreUnavailable, correlate
+from stateward.engines.registry import create_engine, parse
 from stateward.testing.clock import SteppableWorld
 from stateward.testing.faults import FaultyStore, open_faulty
 from stateward.world import World
@@ -312,7 +313,8 @@ async def test_a_wrong_clock_revives_nothing_and_loses_nothing(
 ) -> None:
     """The engine's clock is right; that of the replica that spills is not."""
     engine = stateward.testing.faults.FaultyEngine(
-        stateward.registry.create_engine(stateward.registry.parse(place), World()), World()
+        create_engine(parse(place), World()),
+        World(),
     )
     spill = Spill(str(tmp_path / "spill"))
     store = FaultyStore(engine, world=WrongClock(off), policy=IMPATIENT, spill=spill, place=place)

@@ -9,7 +9,7 @@ import pytest
 from servers.postgres import PostgresServer
 
 from stateward.engine import Engine, SyncEngine
-from stateward.registry import create_engine, create_sync_engine, parse
+from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.world import World
 
 _numbers = itertools.count(1)

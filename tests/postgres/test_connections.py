@@ -13,11 +13,11 @@ from servers.postgres import PostgresServer
 
 import stateward
 from postgres.conftest import make_blocking, make_engine
-from stateward.engines.postgres import connections
+from stateward.engines.postgres import connection
 from stateward.engines.postgres import engine as engine_module
+from stateward.engines.registry import parse
 from stateward.errors import DiskProblem, InvalidInput, SchemaError, StoreUnavailable
 from stateward.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Fetched, Log, Op, Put
-from stateward.registry import parse
 
 IT = Entity("n", "thread", "it")
 
@@ -211,8 +211,8 @@ async def test_a_server_that_stops_answering_is_given_up_in_time(
     blocking.open()
     await one(engine, turn("first"))
     blocking.execute([Fetch(IT)])
-    monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.3)
-    monkeypatch.setattr("stateward.sync.engines.postgres.connections.ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr("stateward.sync.engines.postgres.connection.ANSWER_SECONDS", 0.3)
     server.pause()
     try:
         with pytest.raises(StoreUnavailable, match="did not answer in time") as caught:

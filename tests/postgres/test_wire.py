@@ -15,8 +15,9 @@ from servers.postgres import PostgresServer
 from postgres.conftest import make_engine
 from stateward.engines.postgres import wire
 from stateward.engines.postgres.arrays import BigintArray, TextArray
+from stateward.engines.postgres.driver import Places
 from stateward.engines.postgres.settings import read_settings
-from stateward.engines.postgres.waiting import Places
+from stateward.engines.registry import parse
 from stateward.ops import (
     Append,
     Applied,
@@ -31,8 +32,7 @@ from stateward.ops import (
     Trim,
     Write,
 )
-from stateward.registry import parse
-from stateward.sync.engines.postgres.connections import Link, connect
+from stateward.sync.engines.postgres.connection import Link, connect
 from stateward.world import World
 
 IT = Entity("n", "thread", "it")

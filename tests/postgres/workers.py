@@ -7,9 +7,9 @@ import random
 import sys
 from typing import Any
 
+from stateward.engines.registry import create_sync_engine, parse
 from stateward.layers.deadlines import Policy
 from stateward.ops import Append, Applied, Commit, Entity
-from stateward.registry import create_sync_engine, parse
 from stateward.sync import open as open_store
 from stateward.world import World
 

@@ -11,9 +11,10 @@ import pytest
 from servers.redis import RedisServer
 
 from stateward.engines.redis.engine import RedisEngine
-from stateward.engines.redis.everyday import everyday
+from stateward.engines.redis.fast import everyday
 from stateward.engines.redis.keys import places
-from stateward.engines.redis.server import parse_server
+from stateward.engines.redis.settings import parse_server
+from stateward.engines.registry import parse
 from stateward.errors import StoreUnavailable
 from stateward.ops import (
     Append,
@@ -37,7 +38,6 @@ from stateward.ops import (
     Replace,
     SetHead,
 )
-from stateward.registry import parse
 from stateward.world import World
 
 WORLD = World()

@@ -16,10 +16,11 @@ from servers.redis_cluster import (
 )
 
 import stateward
+from stateward.engines.redis.client.cluster import slot_of
 from stateward.engines.redis.engine import RedisEngine
 from stateward.engines.redis.keys import places
-from stateward.engines.redis.server import parse_server
-from stateward.engines.redis.topology import slot_of
+from stateward.engines.redis.settings import parse_server
+from stateward.engines.registry import parse
 from stateward.errors import StoreUnavailable
 from stateward.layers.deadlines import Policy
 from stateward.ops import (
@@ -35,7 +36,6 @@ from stateward.ops import (
     Put,
     SetHead,
 )
-from stateward.registry import parse
 from stateward.world import World
 
 WORLD = World()

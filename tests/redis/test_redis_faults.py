@@ -14,9 +14,10 @@ from servers.proxy import Proxy
 from servers.redis import RedisServer, running
 
 import stateward
+from stateward.engines.redis.client.pool import MOST
 from stateward.engines.redis.engine import RedisEngine
-from stateward.engines.redis.pool import MOST
-from stateward.engines.redis.server import parse_server
+from stateward.engines.redis.settings import parse_server
+from stateward.engines.registry import parse
 from stateward.errors import StoreUnavailable
 from stateward.layers.deadlines import Policy
 from stateward.ops import (
@@ -33,7 +34,6 @@ from stateward.ops import (
     Outcome,
     Put,
 )
-from stateward.registry import parse
 from stateward.world import World
 
 WORLD = World()

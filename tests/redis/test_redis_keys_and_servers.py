@@ -23,7 +23,8 @@ from stateward.engine import GRACE
 from stateward.engines.redis.engine import RedisEngine
 from stateward.engines.redis.keys import entity_of, places, sortable, split_member
 from stateward.engines.redis.scripts import ALL
-from stateward.engines.redis.server import parse_server
+from stateward.engines.redis.settings import parse_server
+from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.errors import InvalidInput, SchemaError, StoreUnavailable
 from stateward.ops import (
     Acquire,
@@ -43,7 +44,6 @@ from stateward.ops import (
     SetHead,
     Sweep,
 )
-from stateward.registry import create_engine, create_sync_engine, parse
 from stateward.testing.clock import SteppableWorld
 from stateward.world import World
 

@@ -6,9 +6,9 @@ from servers.redis import RedisServer
 from servers.redis_cluster import RedisCluster
 
 from stateward.engines.redis.engine import RedisEngine
-from stateward.engines.redis.server import parse_server
+from stateward.engines.redis.settings import parse_server
+from stateward.engines.registry import parse
 from stateward.ops import Append, Commit, Drop, Entity, Fetch, Fetched, Put, SetHead
-from stateward.registry import parse
 from stateward.world import World
 
 WORLD = World()

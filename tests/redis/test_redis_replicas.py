@@ -24,8 +24,8 @@ from servers.redis import RedisServer, running
 from servers.redis_cluster import running_cluster
 
 import stateward.sync
+from stateward.engines.registry import create_sync_engine, parse
 from stateward.ops import Fetch, Fetched, List, Listed, Log
-from stateward.registry import create_sync_engine, parse
 from stateward.world import World
 
 __all__ = ["effects", "start"]  # fixtures

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import stateward
+from stateward.engines.registry import create_sync_engine, parse
 from stateward.ops import Entity, Fetched
-from stateward.registry import create_sync_engine, parse
 from stateward.transfer.rebalance import Rebalancing
 from stateward.transfer.volume import Volume
 from stateward.volumes.residence import UNROUTED

@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from stateward import backup
 from stateward.audit import safety
 from stateward.audit.commands import shell
 from stateward.audit.targets import Place
 from stateward.audit.targets.choosing import file_url
+from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
-from stateward.registry import parse
+from stateward.transfer import backup
 
 
 class Procedure(NamedTuple):

@@ -7,8 +7,8 @@ import subprocess
 
 from stateward.audit import safety
 from stateward.audit.targets import Place
+from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
-from stateward.registry import parse
 
 
 def shell(command: str, place: Place) -> None:

@@ -46,8 +46,8 @@ from stateward.audit.workloads import (
     updating,
     workflows,
 )
+from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
-from stateward.registry import parse
 
 ALARM_SECONDS = 60.0
 CLEARING = 30.0  # seconds that a store is given to let itself be cleaned

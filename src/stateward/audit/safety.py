@@ -17,9 +17,9 @@ from stateward.audit.expiring import DAY, Expiring
 from stateward.audit.stage import Sizes
 from stateward.audit.targets import Place
 from stateward.engine import Description, Engine, Purges, Schemas
+from stateward.engines.registry import EngineURL, create_engine, parse
 from stateward.errors import InvalidInput, SchemaError, StoreUnavailable
 from stateward.ops import Commit, Drop, Found, List, Listed
-from stateward.registry import EngineURL, create_engine, parse
 from stateward.world import World
 
 REGISTRY = "stateward-audit"  # the namespace in which audits that are under way are noted

@@ -29,8 +29,8 @@ from stateward.benchmark.figures import (
     figures,
 )
 from stateward.engine import Description
+from stateward.engines.registry import parse
 from stateward.errors import StatewardError, StoreUnavailable
-from stateward.registry import parse
 
 BASE = 100  # messages: the history that many conversations are measured on, if it was asked for
 FILLING = 20  # conversations that are written at the same time

@@ -7,7 +7,7 @@ import argparse
 from stateward.cli import OK
 from stateward.cli.progress import Bar
 from stateward.cli.reports import as_json, in_words
-from stateward.registry import parse
+from stateward.engines.registry import parse
 from stateward.transfer.backup import backup
 
 EXAMPLES = """\

@@ -16,8 +16,8 @@ from stateward.benchmark.running import Benchmark, Plan, Show
 from stateward.cli import FAILED, INTERRUPTED, OK, complain
 from stateward.cli.progress import Bar
 from stateward.cli.tables import table
+from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
-from stateward.registry import parse
 
 TAKES_URL = False
 EXAMPLES = """\

@@ -9,10 +9,10 @@ import msgspec
 
 from stateward import sync
 from stateward.cli import FAILED, OK, complain
+from stateward.engines.registry import EngineURL, parse
 from stateward.errors import StoreUnavailable
 from stateward.presence import refuse_missing
 from stateward.records import Health
-from stateward.registry import EngineURL, parse
 
 EXAMPLES = """\
 Opens the store as an agent would and asks it something. Exit code 0: it answered; 1: it did not.

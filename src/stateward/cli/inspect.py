@@ -12,9 +12,9 @@ from stateward.cli import OK, repeats
 from stateward.cli.sections import LISTS, SINGLES, Asked, Page, one, plain
 from stateward.cli.tables import cell, printable, table
 from stateward.cli.watching import watch
+from stateward.engines.registry import EngineURL, create_sync_engine, parse
 from stateward.errors import InvalidInput
 from stateward.presence import refuse_missing
-from stateward.registry import EngineURL, create_sync_engine, parse
 from stateward.world import World
 
 EXAMPLES = """\

@@ -8,7 +8,7 @@ import sys
 
 from stateward.cli import OK
 from stateward.cli.schemas import pending_sql
-from stateward.registry import EngineURL, create_sync_engine, parse
+from stateward.engines.registry import EngineURL, create_sync_engine, parse
 from stateward.world import World
 
 EXAMPLES = """\

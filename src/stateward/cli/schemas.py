@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from stateward.engines.registry import EngineURL
 from stateward.presence import file_of
-from stateward.registry import EngineURL
 
 
 def pending_sql(url: EngineURL, engine: Any) -> str | None:

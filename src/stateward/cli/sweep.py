@@ -12,8 +12,8 @@ from typing import Self
 
 from stateward import sync
 from stateward.cli import INTERRUPTED, OK
+from stateward.engines.registry import parse
 from stateward.presence import refuse_missing
-from stateward.registry import parse
 
 EXAMPLES = """\
 Expired conversations are never returned, swept or not; this removes them physically, a day after

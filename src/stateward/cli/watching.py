@@ -16,11 +16,11 @@ import msgspec
 from stateward import sync
 from stateward.cli import OK
 from stateward.cli.tables import table
+from stateward.engines.registry import EngineURL
 from stateward.errors import InvalidInput, StatewardError
 from stateward.observe import catalogue as names
 from stateward.observe.exporters.source import look
 from stateward.observe.metrics import DURATIONS, Metrics, quantile
-from stateward.registry import EngineURL
 
 SCRAPE_SECONDS = 5.0
 CLEAR = "\033[H\033[2J"

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stateward.engines.memory.model import Model
+from stateward.engines.registry import EngineURL
 from stateward.errors import InvalidInput
-from stateward.registry import EngineURL
 from stateward.world import World
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def redis(url: EngineURL, world: World) -> Engine:
     """
     with needed("redis"):
         from stateward.engines.redis.engine import RedisEngine
-        from stateward.engines.redis.server import parse_server
+        from stateward.engines.redis.settings import parse_server
 
     return RedisEngine(parse_server(url, world))
 
@@ -111,7 +111,7 @@ def redis(url: EngineURL, world: World) -> Engine:
 def redis_sync(url: EngineURL, world: World) -> SyncEngine:
     """As `redis`, for blocking callers."""
     with needed("redis"):
-        from stateward.engines.redis.server import parse_server
+        from stateward.engines.redis.settings import parse_server
         from stateward.sync.engines.redis.engine import RedisEngine
 
     return RedisEngine(parse_server(url, world))

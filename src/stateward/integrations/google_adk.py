@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 
 import stateward
 from stateward.codec import decode, encode, encode_messages
+from stateward.engines.registry import ENGINES
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.ops import (
     Absent,
@@ -42,7 +43,6 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Cursor
-from stateward.registry import ENGINES
 from stateward.state.scope import refuse, stored
 from stateward.store import Retention
 

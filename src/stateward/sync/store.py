@@ -15,6 +15,7 @@ from stateward.context.compaction import Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
 from stateward.engine import Description, SyncEngine
+from stateward.engines.registry import Credentials, create_sync_engine
 from stateward.errors import InvalidInput
 from stateward.layering import Replicas, check_replicas, layer_urls
 from stateward.layers.cache_memory import Cache
@@ -32,7 +33,6 @@ from stateward.records import (
     WorkflowInfo,
     moment,
 )
-from stateward.registry import Credentials, create_sync_engine
 from stateward.sync.layers.deadlines import Policy
 from stateward.sync.layers.stack import Stack
 from stateward.sync.state.documents import document

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from stateward.engine import Capabilities, Description, Engine
 from stateward.engine import SyncEngine as Blocking
+from stateward.engines.registry import create_engine, parse
 from stateward.ops import Entity, Op, Outcome
-from stateward.registry import create_engine, parse
 from stateward.store import Store
 from stateward.testing.fault_plan import Faults, reply_lost, unreachable
 from stateward.world import World

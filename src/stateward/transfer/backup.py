@@ -23,11 +23,11 @@ from msgspec.structs import replace
 from stateward import __version__
 from stateward.codec import check_id
 from stateward.engine import SyncEngine, SyncSnapshots
+from stateward.engines.registry import EngineURL, create_sync_engine, parse
 from stateward.errors import InvalidInput
 from stateward.ops import Entity
 from stateward.presence import refuse_missing
 from stateward.records import moment as moment_of
-from stateward.registry import EngineURL, create_sync_engine, parse
 from stateward.transfer.erasures import Erasures
 from stateward.transfer.format import BackupFile, BackupWriter, Counts, checked_path
 from stateward.transfer.lines import FORMAT, Content, End, EntityLine, EntryLine, Header, Moment

@@ -13,8 +13,8 @@ import stateward.sync
 from coordination.processes.conftest import Start
 from coordination.processes.replicas import Effects, Replica, pause_all
 from stateward.codec import decode
+from stateward.engines.registry import create_sync_engine, parse
 from stateward.ops import Entity, Fetch, Fetched
-from stateward.registry import create_sync_engine, parse
 from stateward.world import World
 
 TTL = 0.3

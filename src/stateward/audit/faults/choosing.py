@@ -14,8 +14,8 @@ from stateward.audit.faults.ways import way_to
 from stateward.audit.servers import OwnServer
 from stateward.audit.targets import Place
 from stateward.audit.targets.frameworks import rooms
+from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
-from stateward.registry import parse
 
 NAMES = ("crash", *LABELS, "full", "locked")
 

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from stateward.audit.targets import Place
 from stateward.engine import Reached
+from stateward.engines.registry import create_engine, parse
 from stateward.errors import StoreUnavailable
-from stateward.registry import create_engine, parse
 from stateward.world import World
 
 PORTS = {"redis": 6379, "postgres": 5432, "postgresql": 5432}

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from stateward.audit.targets import Place, Target, frameworks
 from stateward.audit.targets.naive import NAIVE
+from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
-from stateward.registry import parse
 
 
 def choose(named: str | None, folder: str, namespace: str, url: str | None) -> Place:

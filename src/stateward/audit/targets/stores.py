@@ -13,8 +13,8 @@ from urllib.parse import quote
 from stateward import Alarm, AlarmEvent, LeaseLost, StateConflictError, Store, StoreUnavailable
 from stateward.audit.expiring import DAY, Expiring
 from stateward.audit.targets import Conflict, Kept, Place, Refused
+from stateward.engines.registry import create_engine, parse
 from stateward.observe.catalogue import LOOKUP_LATENCY
-from stateward.registry import create_engine, parse
 from stateward.state.locks import acquire
 from stateward.volumes.route import route
 from stateward.world import World

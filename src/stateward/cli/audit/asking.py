@@ -15,8 +15,8 @@ from stateward.audit.profiles import sizes_of
 from stateward.audit.questions import QUESTIONS
 from stateward.audit.running import Options, plan
 from stateward.audit.servers import read_settings
+from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
-from stateward.registry import parse
 
 
 def asked_for(options: argparse.Namespace, config: Config) -> Options:

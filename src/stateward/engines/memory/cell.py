@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stateward.engine import KEY_SECONDS, KEYS_KEPT
-from stateward.engines.leases import masked, released
+from stateward.engines.rules import masked, released
 from stateward.ops import Applied, Entry, Head, Lease, Value
 
 

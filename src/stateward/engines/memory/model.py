@@ -13,10 +13,10 @@ import msgspec
 
 from stateward.codec import decode, encode
 from stateward.engine import GRACE
-from stateward.engines.leases import blocks, is_fenced, is_held
 from stateward.engines.memory.cell import Cell, is_remembered
-from stateward.engines.memory.logs import with_log
+from stateward.engines.memory.log import with_log
 from stateward.engines.memory.writes import apply, checked, holds, remember_op, restored
+from stateward.engines.rules import blocks, is_fenced, is_held
 from stateward.ops import (
     Acquire,
     Append,

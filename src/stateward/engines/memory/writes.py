@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from stateward.engine import OPS_KEPT, OPS_MOST, OPS_SECONDS
-from stateward.engines.leases import extend, grant, released
 from stateward.engines.memory.cell import Cell, Stamp
+from stateward.engines.rules import extend, grant, released
 from stateward.ops import (
     Absent,
     Acquire,

@@ -17,8 +17,8 @@ from psycopg import errors
 
 from stateward.engine import Capabilities, Description, Reader, SyncEngine
 from stateward.engines.postgres.addresses import addresses_of, through  # async only
-from stateward.engines.postgres.batches import Batch
-from stateward.engines.postgres.connections import (
+from stateward.engines.postgres.batch import Batch
+from stateward.engines.postgres.connection import (
     Cut,
     Link,
     Pool,
@@ -26,10 +26,10 @@ from stateward.engines.postgres.connections import (
     Statement,
     connect,
 )
-from stateward.engines.postgres.description import describe
+from stateward.engines.postgres.describe import describe
 from stateward.engines.postgres.failures import RETRIED, explain
-from stateward.engines.postgres.fetching import versions
-from stateward.engines.postgres.listener import Listener, Waiter
+from stateward.engines.postgres.fetch import versions
+from stateward.engines.postgres.notify import Listener, Waiter
 from stateward.engines.postgres.schema import Queries, pending, quoted, script
 from stateward.engines.postgres.settings import Settings
 from stateward.engines.postgres.wire import Rows

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from stateward.codec import decode, encode
+from stateward.engines.postgres.escape import given, stored
 from stateward.engines.postgres.outcomes import (
     HEAD_COLUMNS,
     documents_by_name,
     head_of,
     is_alive,
 )
-from stateward.engines.postgres.text import given, stored
 from stateward.ops import Entity, Found, List, Listed, Value
 
 # No id with a given prefix sorts after the prefix followed by this (ids have at most 512 bytes).

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stateward.engines.postgres.text import all_given, given
+from stateward.engines.postgres.escape import all_given, given
 from stateward.ops import (
     Applied,
     Commit,

@@ -12,8 +12,8 @@ import psycopg
 from msgspec import Struct
 from psycopg.conninfo import conninfo_to_dict
 
+from stateward.engines.registry import EngineURL
 from stateward.errors import InvalidInput
-from stateward.registry import EngineURL
 from stateward.world import World
 
 # Options that go to libpq as they are.

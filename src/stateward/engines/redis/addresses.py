@@ -6,10 +6,10 @@ from typing import Any
 
 from hiredis import ReplyError
 
-from stateward.engines.redis.commits import Command
+from stateward.engines.redis.client.connection import Link
+from stateward.engines.redis.commit import Command
 from stateward.engines.redis.failures import refused
-from stateward.engines.redis.link import Link
-from stateward.engines.redis.server import Address, Server
+from stateward.engines.redis.settings import Address, Server
 from stateward.errors import StoreUnavailable
 
 

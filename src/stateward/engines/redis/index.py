@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from stateward.engines.redis.commits import Command, Word
+from stateward.engines.redis.commit import Command, Word
 from stateward.engines.redis.keys import Places, owner_index, sortable
 from stateward.engines.redis.scripts import INDEX, UNINDEX
 from stateward.engines.redis.steps import Step

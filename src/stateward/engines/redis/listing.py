@@ -6,8 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 from stateward.codec import decode, encode
-from stateward.engines.redis.commits import Command
-from stateward.engines.redis.courses import Setting, fields_of
+from stateward.engines.redis.commit import Command
 from stateward.engines.redis.index import Entry, correct_steps
 from stateward.engines.redis.keys import (
     kind_index,
@@ -17,7 +16,8 @@ from stateward.engines.redis.keys import (
     sortable,
     split_member,
 )
-from stateward.engines.redis.replies import fields_in, head_from, named_values, values_of
+from stateward.engines.redis.outcomes import fields_in, head_from, named_values, values_of
+from stateward.engines.redis.plans import Setting, fields_of
 from stateward.engines.redis.scripts import DOCUMENTS, UNLIST
 from stateward.engines.redis.steps import Step
 from stateward.ops import Entity, Found, List, Listed

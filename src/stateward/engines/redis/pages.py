@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from stateward.engines.redis.commits import Command
-from stateward.engines.redis.courses import Setting, packed_read
+from stateward.engines.redis.client.wire import pack
+from stateward.engines.redis.commit import Command
 from stateward.engines.redis.listing import LARGEST, Page, Range, asked_of, owned
-from stateward.engines.redis.wire import pack
+from stateward.engines.redis.plans import Setting, packed_read
 from stateward.ops import List, Listed
 
 

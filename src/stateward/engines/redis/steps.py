@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stateward.engines.redis.commits import Command
+from stateward.engines.redis.commit import Command
 
 
 class Step(NamedTuple):

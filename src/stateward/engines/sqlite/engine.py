@@ -17,11 +17,11 @@ from typing import TypeGuard
 import apsw
 
 from stateward.engine import Capabilities, Description, Reader, SyncEngine
-from stateward.engines.sqlite.checkpoints import Checkpoints
+from stateward.engines.sqlite.checkpoint import Checkpoints
+from stateward.engines.sqlite.commit import Session
 from stateward.engines.sqlite.engine_sync import SqliteEngine as BlockingEngine
 from stateward.engines.sqlite.file import READ_BUSY_SECONDS, File, Writer
-from stateward.engines.sqlite.session import Session
-from stateward.engines.sqlite.snapshots import Snapshot
+from stateward.engines.sqlite.snapshot import Snapshot
 from stateward.ops import WRITES, Append, Commit, Entity, Op, Outcome
 
 POLL = 0.01  # seconds between looks at the file's change counter while waiting

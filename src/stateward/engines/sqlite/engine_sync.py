@@ -14,10 +14,10 @@ from contextlib import contextmanager
 import apsw
 
 from stateward.engine import Capabilities, Description, SyncEngine, SyncReader
-from stateward.engines.sqlite.checkpoints import Checkpoints
+from stateward.engines.sqlite.checkpoint import Checkpoints
+from stateward.engines.sqlite.commit import Session
 from stateward.engines.sqlite.file import READ_BUSY_SECONDS, File, Writer
-from stateward.engines.sqlite.session import Session
-from stateward.engines.sqlite.snapshots import Snapshot
+from stateward.engines.sqlite.snapshot import Snapshot
 from stateward.ops import WRITES, Entity, Op, Outcome
 
 POLL = 0.01  # seconds between looks at the file's change counter while waiting

@@ -13,8 +13,8 @@ from typing import Literal
 import apsw
 
 from stateward.engine import Description
+from stateward.engines.sqlite.commit import Session
 from stateward.engines.sqlite.schema import Schema, damaged, migrations, must_migrate
-from stateward.engines.sqlite.session import Session
 from stateward.errors import (
     DiskProblem,
     InvalidInput,

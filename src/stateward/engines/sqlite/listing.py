@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from stateward.codec import decode, encode
-from stateward.engines.sqlite.rows import head_of
+from stateward.engines.sqlite.outcomes import head_of
 from stateward.ops import Entity, Found, Head, List, Listed, Value
 
 Rows = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]

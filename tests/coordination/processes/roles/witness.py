@@ -9,8 +9,8 @@ from talk import facts, say
 
 from stateward import Policy
 from stateward.engine import Engine
+from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.ops import Append, Commit, Duplicate, Fence, Op, Outcome, Put
-from stateward.registry import create_engine, create_sync_engine, parse
 from stateward.store import Store
 from stateward.sync.store import Store as SyncStore
 from stateward.sync.testing.faults import Passthrough as SyncPassthrough

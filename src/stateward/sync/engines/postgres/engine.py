@@ -16,17 +16,17 @@ import psycopg
 from psycopg import errors
 
 from stateward.engine import Capabilities, Description, SyncEngine, SyncReader
-from stateward.engines.postgres.batches import Batch
-from stateward.engines.postgres.description import describe
+from stateward.engines.postgres.batch import Batch
+from stateward.engines.postgres.describe import describe
 from stateward.engines.postgres.failures import RETRIED, explain
-from stateward.engines.postgres.fetching import versions
-from stateward.engines.postgres.listener_sync import Listener, Waiter
+from stateward.engines.postgres.fetch import versions
+from stateward.engines.postgres.notify_sync import Listener, Waiter
 from stateward.engines.postgres.schema import Queries, pending, quoted, script
 from stateward.engines.postgres.settings import Settings
 from stateward.engines.postgres.wire import Rows
 from stateward.errors import SchemaError, StatewardError
 from stateward.ops import Entity, Op, Outcome
-from stateward.sync.engines.postgres.connections import (
+from stateward.sync.engines.postgres.connection import (
     Cut,
     Link,
     Pool,

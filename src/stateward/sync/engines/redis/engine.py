@@ -13,20 +13,20 @@ from typing import TypeVar
 from hiredis import ReplyError
 
 from stateward.engine import Capabilities, Description, SyncEngine
-from stateward.engines.redis.courses import Clock, Known, Listed, Setting
-from stateward.engines.redis.describing import description_of, info_of
-from stateward.engines.redis.everyday import Everyday, everyday
+from stateward.engines.redis.batch import Flight
+from stateward.engines.redis.describe import description_of, info_of
 from stateward.engines.redis.failures import refused
-from stateward.engines.redis.flights import Flight
+from stateward.engines.redis.fast import Everyday, everyday
 from stateward.engines.redis.keys import places
-from stateward.engines.redis.purging import purge
-from stateward.engines.redis.replies import head_of
-from stateward.engines.redis.server import Server
+from stateward.engines.redis.notify_sync import Watch
+from stateward.engines.redis.outcomes import head_of
+from stateward.engines.redis.plans import Clock, Known, Listed, Setting
+from stateward.engines.redis.purge import purge
+from stateward.engines.redis.settings import Server
 from stateward.engines.redis.steps import Step
-from stateward.engines.redis.waiting_sync import Watch
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity, Op, Outcome
-from stateward.sync.engines.redis.servers import ClusterServers, OneServer, SentinelServer
+from stateward.sync.engines.redis.client.topology import ClusterServers, OneServer, SentinelServer
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ import msgspec
 from stateward.engine import KEY_SECONDS, KEYS_KEPT
 from stateward.engines.sql import load
 from stateward.engines.sqlite.listing import list_documents, list_entities
-from stateward.engines.sqlite.rows import HEAD_COLUMNS, Row, head_of
+from stateward.engines.sqlite.outcomes import HEAD_COLUMNS, Row, head_of
 from stateward.ops import (
     Entry,
     Fetch,

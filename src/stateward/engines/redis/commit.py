@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import Any
 
 from stateward.engines.redis.keys import Places, owner_index
-from stateward.engines.redis.replies import applied_of, seen_head, values_of
+from stateward.engines.redis.outcomes import applied_of, seen_head, values_of
 from stateward.engines.redis.scripts import APPEND, COMMIT
 from stateward.ops import (
     Absent,

@@ -12,7 +12,7 @@ import logging
 
 import psycopg
 
-from stateward.engines.postgres.connections import Link, connect
+from stateward.engines.postgres.connection import Link, connect
 from stateward.engines.postgres.schema import Queries
 from stateward.engines.postgres.settings import Settings
 

@@ -13,10 +13,10 @@ from stateward.engines.postgres.arrays import (
     IntegerArray,
     TextArray,
 )
+from stateward.engines.postgres.escape import all_stored, stored, stored_or_none
 from stateward.engines.postgres.outcomes import read_commit
 from stateward.engines.postgres.schema import Queries
-from stateward.engines.postgres.statements import Rows, Statement, addresses
-from stateward.engines.postgres.text import all_stored, stored, stored_or_none
+from stateward.engines.postgres.statement import Rows, Statement, addresses
 from stateward.ops import Append, Applied, Check, Commit, Sweep, Swept, Write, digest_of
 
 MOST_SWEPT = 100_000  # rows in one step, whatever was asked for

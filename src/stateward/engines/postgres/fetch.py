@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from stateward.engines.postgres.arrays import BigintArray, BooleanArray, TextArray
+from stateward.engines.postgres.escape import stored, stored_or_none
 from stateward.engines.postgres.listing import (
     documents_query,
     entities_query,
@@ -22,8 +23,7 @@ from stateward.engines.postgres.outcomes import (
     read_whole,
 )
 from stateward.engines.postgres.schema import Queries
-from stateward.engines.postgres.statements import Rows, Statement, addresses
-from stateward.engines.postgres.text import stored, stored_or_none
+from stateward.engines.postgres.statement import Rows, Statement, addresses
 from stateward.ops import Entity, Fetch, Fetched, Head, List
 
 MOST = 1 << 62  # larger numbers mean the same, and would not fit

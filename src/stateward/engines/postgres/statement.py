@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stateward.engines.postgres.arrays import TextArray
-from stateward.engines.postgres.text import stored
+from stateward.engines.postgres.escape import stored
 from stateward.ops import Entity
 
 Rows = Sequence[Sequence[Any]]

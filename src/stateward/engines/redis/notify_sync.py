@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import hiredis
 
+from stateward.engines.redis.client.connection_sync import Link
+from stateward.engines.redis.client.wire import MORE, pack
 from stateward.engines.redis.keys import places
-from stateward.engines.redis.link_sync import Link
-from stateward.engines.redis.server import Address, Server
-from stateward.engines.redis.wire import MORE, pack
+from stateward.engines.redis.settings import Address, Server
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity
 

@@ -7,7 +7,7 @@ import threading
 
 import psycopg
 
-from stateward.engines.postgres.listener import LISTENING, REFRESH
+from stateward.engines.postgres.notify import LISTENING, REFRESH
 from stateward.engines.postgres.schema import Queries
 from stateward.engines.postgres.settings import Settings
 
@@ -74,7 +74,7 @@ class Listener:
             thread.join()
 
     def _listen(self) -> None:
-        from stateward.sync.engines.postgres.connections import connect
+        from stateward.sync.engines.postgres.connection import connect
 
         link = None
         try:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Generator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from stateward.engines.redis.commits import (
+from stateward.engines.redis.client.wire import pack
+from stateward.engines.redis.commit import (
     Command,
     append_command,
     commit_command,
@@ -21,7 +22,7 @@ from stateward.engines.redis.commits import (
 from stateward.engines.redis.index import entries_of as index_entries
 from stateward.engines.redis.index import write_steps
 from stateward.engines.redis.keys import places
-from stateward.engines.redis.replies import (
+from stateward.engines.redis.outcomes import (
     all_values,
     applied_of,
     entries_of,
@@ -32,7 +33,6 @@ from stateward.engines.redis.replies import (
 )
 from stateward.engines.redis.scripts import FETCH
 from stateward.engines.redis.steps import Step
-from stateward.engines.redis.wire import pack
 from stateward.errors import SchemaError
 from stateward.ops import (
     Append,

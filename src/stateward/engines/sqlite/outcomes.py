@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from stateward.engine import GRACE
-from stateward.engines.leases import masked
+from stateward.engines.rules import masked
 from stateward.ops import Head, Lease
 
 HEAD_COLUMNS = 20  # that `head_of` takes

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from stateward.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
-from stateward.engines.leases import blocks, extend, grant, is_fenced, is_held, released
-from stateward.engines.sqlite.reading import Reading, sql
-from stateward.engines.sqlite.restoring import restore
-from stateward.engines.sqlite.rows import Row
-from stateward.engines.sqlite.sweeping import sweep
+from stateward.engines.rules import blocks, extend, grant, is_fenced, is_held, released
+from stateward.engines.sqlite.fetch import Reading, sql
+from stateward.engines.sqlite.outcomes import Row
+from stateward.engines.sqlite.restore import restore
+from stateward.engines.sqlite.sweep import sweep
 from stateward.ops import (
     Absent,
     Acquire,

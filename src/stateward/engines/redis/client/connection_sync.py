@@ -9,10 +9,10 @@ from typing import Any
 
 import hiredis
 
-from stateward.engines.redis.commits import Command
+from stateward.engines.redis.client.wire import MORE, pack, parser
+from stateward.engines.redis.commit import Command
 from stateward.engines.redis.failures import lost, refused, unreachable
-from stateward.engines.redis.server import Address, Server
-from stateward.engines.redis.wire import MORE, pack, parser
+from stateward.engines.redis.settings import Address, Server
 from stateward.errors import StoreUnavailable
 from stateward.patience import at_most
 

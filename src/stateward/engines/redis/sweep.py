@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from stateward.engines.redis.commits import Command
-from stateward.engines.redis.courses import Setting
+from stateward.engines.redis.commit import Command
 from stateward.engines.redis.index import Entry, correct_steps, entries_of
 from stateward.engines.redis.keys import SHARDS, entity_of, owner_index, places, sweep_index
+from stateward.engines.redis.plans import Setting
 from stateward.engines.redis.scripts import SWEEP
 from stateward.engines.redis.steps import Step
 from stateward.ops import Sweep, Swept

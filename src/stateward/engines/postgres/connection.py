@@ -17,13 +17,13 @@ from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
 
 from stateward.engines.postgres.arrays import register
+from stateward.engines.postgres.driver import Drive, Places, driven  # async only
 from stateward.engines.postgres.failures import is_from_pooler, logger
 from stateward.engines.postgres.settings import Settings
-from stateward.engines.postgres.waiting import Drive, Places, driven  # async only
 from stateward.engines.postgres.wire import PREPARE_AFTER, Rows, Wire
 from stateward.patience import at_most
 
-# sync only: from stateward.engines.postgres.waiting import bounded
+# sync only: from stateward.engines.postgres.driver import bounded
 
 Statement = tuple[str, Sequence[Any]]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stateward.engines.postgres.committing import commit_alone, commit_batch, restore, sweep
-from stateward.engines.postgres.fetching import documents, reads, whole
+from stateward.engines.postgres.commit import commit_alone, commit_batch, restore, sweep
+from stateward.engines.postgres.fetch import documents, reads, whole
 from stateward.engines.postgres.schema import Queries
-from stateward.engines.postgres.statements import Rows, Statement
+from stateward.engines.postgres.statement import Rows, Statement
 from stateward.ops import Commit, Fetch, List, Op, Outcome, Restore, Sweep, check_shape
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from stateward.engines.redis.client.connection import Link
+from stateward.engines.redis.client.wire import MORE, pack
 from stateward.engines.redis.keys import places
-from stateward.engines.redis.link import Link
-from stateward.engines.redis.server import Address, Server
-from stateward.engines.redis.wire import MORE, pack
+from stateward.engines.redis.settings import Address, Server
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import apsw
 
+from stateward.engines.sqlite.commit import Session
 from stateward.engines.sqlite.file import OPENING_SECONDS, File
-from stateward.engines.sqlite.session import Session
 from stateward.ops import Op, Outcome
 
 

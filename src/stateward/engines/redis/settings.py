@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from stateward.engines.redis.commits import Command
+from stateward.engines.redis.commit import Command
+from stateward.engines.registry import EngineURL
 from stateward.errors import InvalidInput
-from stateward.registry import EngineURL
 from stateward.world import World
 
 OPTIONS = ("wait_replicas", "timeout", "ca", "cert", "key")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import hiredis
 
-from stateward.engines.redis.commits import Command
+from stateward.engines.redis.commit import Command
 
 MORE = object()  # what the parser answers when a reply is not complete
 

@@ -6,7 +6,7 @@ from binascii import crc_hqx
 from collections.abc import Sequence
 from typing import Any
 
-from stateward.engines.redis.server import Address
+from stateward.engines.redis.settings import Address
 
 SLOTS = 16_384
 

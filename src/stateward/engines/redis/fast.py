@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, Protocol
 
 from hiredis import ReplyError
 
-from stateward.engines.redis.commits import MOST_AT_ONCE, append_command
-from stateward.engines.redis.courses import Setting, packed_read, plain_outcome, plain_tail
+from stateward.engines.redis.batch import BLOCK
+from stateward.engines.redis.client.wire import pack
+from stateward.engines.redis.commit import MOST_AT_ONCE, append_command
 from stateward.engines.redis.failures import NOT_RUN, code_of, refused
-from stateward.engines.redis.flights import BLOCK
 from stateward.engines.redis.keys import places
 from stateward.engines.redis.pages import GuessedPage, guessed_page
+from stateward.engines.redis.plans import Setting, packed_read, plain_outcome, plain_tail
 from stateward.engines.redis.scripts import APPEND
-from stateward.engines.redis.wire import pack
 from stateward.ops import Append, Applied, Commit, Entity, Fetch, List, Op, Outcome
 
 BEGIN = pack([("MULTI",), ("TIME",)])

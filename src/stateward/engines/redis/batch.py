@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from hiredis import ReplyError
 
-from stateward.engines.redis.commits import Command
-from stateward.engines.redis.courses import Course, Setting, commit, fetch
+from stateward.engines.redis.commit import Command
 from stateward.engines.redis.failures import code_of, not_replicated, refused
 from stateward.engines.redis.listing import list_documents, list_entities
+from stateward.engines.redis.plans import Course, Setting, commit, fetch
 from stateward.engines.redis.steps import Step
-from stateward.engines.redis.sweeping import sweep
+from stateward.engines.redis.sweep import sweep
 from stateward.errors import StoreUnavailable
 from stateward.ops import Commit, Fetch, List, Op, Outcome, Sweep
 
