@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from stateward import InvalidInput
-from stateward.context.repeats import Repeat, find_repeats, local_embed
+from stateward.repeats import Repeat, find_repeats, local_embed
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT.parent / "shared" / "data" / "reask"

@@ -8,7 +8,7 @@ from collections import Counter
 from functools import partial
 
 from stateward import idempotency_key, sync
-from stateward.sync.state.runs import Run
+from stateward.sync.state.run import Run
 
 COUNT = 60  # turns, and updates, of each replica
 TTL = 1.5  # seconds after which a dead replica's work is anybody's

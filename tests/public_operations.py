@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stateward import Policy, StateConflictError, Store
-from stateward.state.belongings import erased_at
+from stateward.state.personal_data import erased_at
 
 POLICY = Policy(1.0, 5.0, threads="raise", breaker_failures=1_000_000)
 READ = POLICY.read_timeout

@@ -66,7 +66,7 @@ from stateward.records import (
 from stateward.state.documents import DocumentHandle
 from stateward.state.journals import Journal
 from stateward.state.locks import Lock
-from stateward.state.runs import Run
+from stateward.state.run import Run
 from stateward.state.threads import Thread
 from stateward.state.users import Shared, User
 from stateward.state.workflows import Workflow

@@ -36,14 +36,14 @@ from stateward.records import (
 )
 from stateward.state.documents import document
 from stateward.state.journals import Journal
+from stateward.state.layered import Places
 from stateward.state.locks import Lock
-from stateward.state.places import Places
 from stateward.state.scope import OnAppend, Redact, Scope
 from stateward.state.tasks import Task, TaskOptions, list_tasks
 from stateward.state.threads import Thread
 from stateward.state.users import Shared, User
 from stateward.state.windows import Changed, Wanted, answer, questions, read_window
-from stateward.state.work import Worker
+from stateward.state.worker import Worker
 from stateward.state.workflows import READING, Machine, Workflow, list_workflows, workflow_info
 from stateward.volumes.residence import Residence
 from stateward.world import World

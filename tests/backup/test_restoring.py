@@ -17,7 +17,7 @@ from backup.states import everything, fill
 from stateward import sync
 from stateward.engines.registry import create_sync_engine, parse
 from stateward.ops import Commit, Entity, Put
-from stateward.state.belongings import MARK
+from stateward.state.personal_data import MARK
 from stateward.transfer import target
 from stateward.transfer.backup import backup, copy, restore
 from stateward.transfer.erasures import RESTORING, Erasures, marker

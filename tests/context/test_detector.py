@@ -11,7 +11,7 @@ import pytest
 
 import stateward
 from stateward import InvalidInput, sync
-from stateward.context.repeats import Repeat, RepeatDetector
+from stateward.repeats import Repeat, RepeatDetector
 
 Message = dict[str, Any]
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateward import InvalidInput
-from stateward.context.repeats import Repeat, find_repeats, find_repeats_async, local_embed
-from stateward.context.repeats.complaints import complains
+from stateward.repeats import Repeat, find_repeats, find_repeats_async, local_embed
+from stateward.repeats.complaints import complains
 
 Message = dict[str, Any]
 

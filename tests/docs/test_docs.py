@@ -34,12 +34,12 @@ from pages import (
 
 import stateward
 from stateward import cli, codec, engine, errors
-from stateward.context.repeats import Repeat, RepeatDetector, find_repeats, find_repeats_async
 from stateward.engines.registry import ENGINES, SYNC_ENGINES, create_engine, parse
 from stateward.integrations.langgraph import StatewardSaver, StatewardStore
+from stateward.repeats import Repeat, RepeatDetector, find_repeats, find_repeats_async
 from stateward.state.documents import DocumentHandle
 from stateward.state.journals import Journal
-from stateward.state.runs import Run
+from stateward.state.run import Run
 from stateward.state.threads import Thread
 from stateward.state.users import Shared, User
 from stateward.state.workflows import Workflow

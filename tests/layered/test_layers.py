@@ -19,7 +19,7 @@ from stateward import sync
 from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.layering import layer_urls
 from stateward.ops import Op, Outcome
-from stateward.state.belongings import erased_at
+from stateward.state.personal_data import erased_at
 from stateward.store import Store
 from stateward.sync.store import Store as BlockingStore
 from stateward.sync.testing.faults import FaultyEngine as BlockingFaulty

@@ -13,7 +13,6 @@ import pytest
 import stateward
 from observability.colours import Open, enter, leave, ok
 from stateward import KeyReusedError, LeaseHeld, Policy, StateConflictError, StoreUnavailable, sync
-from stateward.context.repeats import RepeatDetector
 from stateward.engine import Description
 from stateward.engines.registry import create_engine, parse
 from stateward.observe.catalogue import CATALOGUE
@@ -21,6 +20,7 @@ from stateward.observe.metrics import DURATIONS, Histogram, quantile
 from stateward.observe.recorder import KINDS, Meter
 from stateward.observe.sizes import Storage
 from stateward.ops import Acquire, Append, Entity, Fence, Fetch, Fetched, Head, Release, SetHead
+from stateward.repeats import RepeatDetector
 from stateward.testing.broken import DropsAcknowledged, ServesStale
 from stateward.testing.clock import SteppableWorld
 from stateward.world import World

@@ -17,7 +17,6 @@ import stateward
 from observability import scrapes
 from observability.lines import Log
 from stateward import Policy, StoreUnavailable
-from stateward.context.repeats import RepeatDetector
 from stateward.engines.registry import create_engine, parse
 from stateward.observe import rules
 from stateward.observe.catalogue import CATALOGUE
@@ -25,6 +24,7 @@ from stateward.observe.exporters.statsd import Lines
 from stateward.observe.metrics import Metrics
 from stateward.observe.sizes import Storage
 from stateward.ops import Acquire, Append, Fence, Release
+from stateward.repeats import RepeatDetector
 from stateward.testing.broken import ServesStale
 from stateward.testing.clock import SteppableWorld
 from stateward.testing.faults import open_faulty

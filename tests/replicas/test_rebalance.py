@@ -25,7 +25,7 @@ from replicas.processes import (
 from stateward import sync
 from stateward.ops import Fetched
 from stateward.records import moment
-from stateward.sync.state.belongings import erased_at
+from stateward.sync.state.personal_data import erased_at
 
 THREE = ("agents-0", "agents-1", "agents-2")
 FOUR = (*THREE, "agents-3")

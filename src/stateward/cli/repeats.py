@@ -12,10 +12,10 @@ import msgspec
 
 from stateward import sync
 from stateward.cli import OK
-from stateward.context.repeats import Repeat, find_repeats, local_embed
 from stateward.engines.registry import EngineURL
 from stateward.errors import InvalidInput
 from stateward.records import Document, ThreadInfo
+from stateward.repeats import Repeat, find_repeats, local_embed
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -29,8 +29,8 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Document
+from stateward.state.calls import settle
 from stateward.state.locks import acquire
-from stateward.state.running import settle
 from stateward.state.scope import Scope, refuse, stored
 
 Json = dict[str, Any]

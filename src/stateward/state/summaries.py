@@ -33,8 +33,8 @@ from stateward.ops import (
     Value,
 )
 from stateward.records import Summary
+from stateward.state.calls import settle
 from stateward.state.locks import Lock
-from stateward.state.running import settle
 from stateward.state.scope import Scope, refuse
 
 logger = logging.getLogger("stateward.summaries")

@@ -48,8 +48,8 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import TaskInfo, moment
+from stateward.state.calls import result_json, said, settle
 from stateward.state.locks import ask, check_ttl, release
-from stateward.state.running import result_json, said, settle
 from stateward.state.scope import Scope, refuse, stored
 
 PENDING, RUNNING, COMPLETED, FAILED = "pending", "running", "completed", "failed"

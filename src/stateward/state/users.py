@@ -8,8 +8,8 @@ from typing import Any
 from stateward.ops import Entity, Listed
 from stateward.ops import List as ListOp
 from stateward.records import Document, Exported, Receipt
-from stateward.state.belongings import erase, export
 from stateward.state.documents import DocumentHandle, Json, document
+from stateward.state.personal_data import erase, export
 from stateward.state.scope import Scope
 
 DEFAULT = "default"

@@ -51,9 +51,9 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import WorkflowInfo, moment
+from stateward.state.calls import said
 from stateward.state.locks import ask, check_ttl, release
-from stateward.state.running import said
-from stateward.state.runs import Journal, Parked, Run
+from stateward.state.run import Journal, Parked, Run
 from stateward.state.scope import Scope, refuse, stored
 
 logger = logging.getLogger("stateward.workflows")

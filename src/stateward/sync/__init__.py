@@ -67,7 +67,7 @@ from stateward.sync.layers.deadlines import Policy
 from stateward.sync.state.documents import DocumentHandle
 from stateward.sync.state.journals import Journal
 from stateward.sync.state.locks import Lock
-from stateward.sync.state.runs import Run
+from stateward.sync.state.run import Run
 from stateward.sync.state.threads import Thread
 from stateward.sync.state.users import Shared, User
 from stateward.sync.state.workflows import Workflow

@@ -37,14 +37,14 @@ from stateward.sync.layers.deadlines import Policy
 from stateward.sync.layers.stack import Stack
 from stateward.sync.state.documents import document
 from stateward.sync.state.journals import Journal
+from stateward.sync.state.layered import Places
 from stateward.sync.state.locks import Lock
-from stateward.sync.state.places import Places
 from stateward.sync.state.scope import OnAppend, Redact, Scope
 from stateward.sync.state.tasks import Task, TaskOptions, list_tasks
 from stateward.sync.state.threads import Thread
 from stateward.sync.state.users import Shared, User
 from stateward.sync.state.windows import Changed, Wanted, answer, questions, read_window
-from stateward.sync.state.work import Worker
+from stateward.sync.state.worker import Worker
 from stateward.sync.state.workflows import READING, Machine, Workflow, list_workflows, workflow_info
 from stateward.sync.volumes.residence import Residence
 from stateward.world import World

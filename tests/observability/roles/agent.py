@@ -7,9 +7,9 @@ import sys
 import threading
 
 from stateward import Policy, StoreUnavailable, sync
-from stateward.context.repeats import RepeatDetector
 from stateward.observe.exporters.prometheus import serve
 from stateward.observe.logs import JsonFormatter
+from stateward.repeats import RepeatDetector
 
 TALKERS = 4
 ASKED = {"role": "assistant", "content": "Which colour do you prefer?"}

@@ -30,8 +30,8 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Document
+from stateward.sync.state.calls import settle
 from stateward.sync.state.locks import acquire
-from stateward.sync.state.running import settle
 from stateward.sync.state.scope import Scope, refuse, stored
 
 Json = dict[str, Any]

@@ -34,8 +34,8 @@ from stateward.ops import (
     Value,
 )
 from stateward.records import Summary
+from stateward.sync.state.calls import settle
 from stateward.sync.state.locks import Lock
-from stateward.sync.state.running import settle
 from stateward.sync.state.scope import Scope, refuse
 
 logger = logging.getLogger("stateward.summaries")

@@ -49,8 +49,8 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import TaskInfo, moment
+from stateward.sync.state.calls import result_json, said, settle
 from stateward.sync.state.locks import ask, check_ttl, release
-from stateward.sync.state.running import result_json, said, settle
 from stateward.sync.state.scope import Scope, refuse, stored
 
 PENDING, RUNNING, COMPLETED, FAILED = "pending", "running", "completed", "failed"

@@ -9,8 +9,8 @@ from typing import Any
 from stateward.ops import Entity, Listed
 from stateward.ops import List as ListOp
 from stateward.records import Document, Exported, Receipt
-from stateward.sync.state.belongings import erase, export
 from stateward.sync.state.documents import DocumentHandle, Json, document
+from stateward.sync.state.personal_data import erase, export
 from stateward.sync.state.scope import Scope
 
 DEFAULT = "default"

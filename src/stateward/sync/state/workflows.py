@@ -52,9 +52,9 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import WorkflowInfo, moment
+from stateward.sync.state.calls import said
 from stateward.sync.state.locks import ask, check_ttl, release
-from stateward.sync.state.running import said
-from stateward.sync.state.runs import Journal, Parked, Run
+from stateward.sync.state.run import Journal, Parked, Run
 from stateward.sync.state.scope import Scope, refuse, stored
 
 logger = logging.getLogger("stateward.workflows")

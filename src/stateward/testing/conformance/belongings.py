@@ -12,7 +12,7 @@ from stateward.engine import GRACE
 from stateward.erasure import MARK
 from stateward.errors import InvalidInput, NotYoursError
 from stateward.ops import Append, Commit, Duplicate, Entity, List, Op, Outcome, Put, SetHead
-from stateward.state.belongings import erased_at
+from stateward.state.personal_data import erased_at
 from stateward.store import Store
 from stateward.testing.conformance.cases import case
 from stateward.testing.conformance.harness import Harness, Replica, bodies, is_a, raises

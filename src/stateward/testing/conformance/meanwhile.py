@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
 from stateward.layers.deadlines import Policy
-from stateward.state.running import settle
+from stateward.state.calls import settle
 from stateward.testing.conformance.harness import Harness
 from stateward.testing.faults import FaultyEngine, FaultyStore
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from stateward.errors import InvalidInput, KeyReusedError, StoreUnavailable, WorkflowFinished
 from stateward.ops import Commit, LogAt, Op, Outcome
-from stateward.state.running import settle
+from stateward.state.calls import settle
 from stateward.store import Store
 from stateward.testing.conformance.cases import case, clock_case
 from stateward.testing.conformance.harness import Harness, raises

@@ -13,7 +13,7 @@ from stateward.codec import decode
 from stateward.errors import Permanent
 from stateward.keys import idempotency_key
 from stateward.ops import Entry
-from stateward.state.runs import Run
+from stateward.state.run import Run
 from stateward.testing.simulation.simulation import Process, Simulation
 
 STEP, TWINS, WAIT, TIMED_WAIT, SLEEP, DOOM = "step", "twins", "wait", "timed wait", "sleep", "doom"

@@ -13,7 +13,7 @@ from stateward.engine import GRACE
 from stateward.erasure import MARK
 from stateward.errors import InvalidInput, NotYoursError
 from stateward.ops import Append, Commit, Duplicate, Entity, List, Op, Outcome, Put, SetHead
-from stateward.sync.state.belongings import erased_at
+from stateward.sync.state.personal_data import erased_at
 from stateward.sync.store import Store
 from stateward.sync.testing.conformance.cases import case
 from stateward.sync.testing.conformance.harness import Harness, Replica, bodies, is_a, raises

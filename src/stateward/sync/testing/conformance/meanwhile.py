@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from stateward.sync.layers.deadlines import Policy
-from stateward.sync.state.running import settle
+from stateward.sync.state.calls import settle
 from stateward.sync.testing.conformance.harness import Harness
 from stateward.sync.testing.faults import FaultyEngine, FaultyStore
 

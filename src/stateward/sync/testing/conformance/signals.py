@@ -9,7 +9,7 @@ from typing import Any
 
 from stateward.errors import InvalidInput, KeyReusedError, StoreUnavailable, WorkflowFinished
 from stateward.ops import Commit, LogAt, Op, Outcome
-from stateward.sync.state.running import settle
+from stateward.sync.state.calls import settle
 from stateward.sync.store import Store
 from stateward.sync.testing.conformance.cases import case, clock_case
 from stateward.sync.testing.conformance.harness import Harness, raises

@@ -16,7 +16,7 @@ from stateward.errors import (
     WorkflowFinished,
 )
 from stateward.ops import Append, Applied, Commit, List, Listed, Op, Outcome, Put, Replace
-from stateward.state.runs import Run
+from stateward.state.run import Run
 from stateward.testing.simulation.simulation import NAMESPACE, Process, Simulation
 
 USER = "u-1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from stateward.context.repeats.lexicon import NUMBERS, SAME
+from stateward.repeats.lexicon import NUMBERS, SAME
 
 LONGEST = 4_000  # characters of one message that are read
 

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from stateward.codec import shown
-from stateward.context.repeats.facts import since_told, state_facts
-from stateward.context.repeats.history import LIKE, Embed, History, Repeat, Request, Steps
-from stateward.context.repeats.messages import said, speaker
-from stateward.context.repeats.words import clipped
 from stateward.errors import InvalidInput
+from stateward.repeats.facts import since_told, state_facts
+from stateward.repeats.history import LIKE, Embed, History, Repeat, Request, Steps
+from stateward.repeats.messages import said, speaker
+from stateward.repeats.words import clipped
 
 Vectors = Sequence[Sequence[float]]
 EmbedFunction = Callable[[list[str]], Vectors | Awaitable[Vectors]]

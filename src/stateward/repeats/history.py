@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from stateward.context.repeats.asking import Want, asked, want_of
-from stateward.context.repeats.complaints import complains
-from stateward.context.repeats.facts import Fact, answers
-from stateward.context.repeats.lexicon import COMMON, PLAIN
-from stateward.context.repeats.messages import Call, calls, results, said, speaker
-from stateward.context.repeats.said import ANEW, CHANGING, resembles, settles, told
-from stateward.context.repeats.words import clipped, name_words, split_words, stem
+from stateward.repeats.complaints import complains
+from stateward.repeats.facts import Fact, answers
+from stateward.repeats.lexicon import COMMON, PLAIN
+from stateward.repeats.messages import Call, calls, results, said, speaker
+from stateward.repeats.replies import ANEW, CHANGING, resembles, settles, told
+from stateward.repeats.wants import Want, asked, want_of
+from stateward.repeats.words import clipped, name_words, split_words, stem
 
 Kind = Literal["asked_again", "already_given", "complaint", "restarted", "tool_call"]
 

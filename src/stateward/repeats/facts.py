@@ -9,9 +9,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stateward.context.repeats.asking import POINTED, Want, slot
-from stateward.context.repeats.lexicon import ABOUT, DISTINCT, LIVING, OWN_NAME, SORTS
-from stateward.context.repeats.words import meaning, name_words, split_words, values
+from stateward.repeats.lexicon import ABOUT, DISTINCT, LIVING, OWN_NAME, SORTS
+from stateward.repeats.wants import POINTED, Want, slot
+from stateward.repeats.words import meaning, name_words, split_words, values
 
 SLOTS = 256  # of one user's state: enough for any prompt, and a bound for the time this takes
 DEEPEST = 5

@@ -8,8 +8,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from stateward.context.repeats.facts import Fact, state_facts
-from stateward.context.repeats.finding import (
+from stateward.repeats.facts import Fact, state_facts
+from stateward.repeats.find import (
     THRESHOLD,
     WINDOW,
     EmbedFunction,
@@ -18,7 +18,7 @@ from stateward.context.repeats.finding import (
     checked_messages,
     plain_state,
 )
-from stateward.context.repeats.history import History, Repeat
+from stateward.repeats.history import History, Repeat
 
 logger = logging.getLogger("stateward.context")
 

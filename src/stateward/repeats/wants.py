@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from stateward.context.repeats.lexicon import (
+from stateward.repeats.lexicon import (
     ENDING,
     HOURLY,
     INVERTED,
@@ -20,7 +20,7 @@ from stateward.context.repeats.lexicon import (
     REACHING,
     STARTING,
 )
-from stateward.context.repeats.words import (
+from stateward.repeats.words import (
     meaning,
     name_words,
     sentences,

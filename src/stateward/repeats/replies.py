@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from stateward.context.repeats.asking import POINTED, Want, want_of
-from stateward.context.repeats.facts import Fact, answers
-from stateward.context.repeats.lexicon import DISTINCT, NUMBERS, SAME
-from stateward.context.repeats.words import (
+from stateward.repeats.facts import Fact, answers
+from stateward.repeats.lexicon import DISTINCT, NUMBERS, SAME
+from stateward.repeats.wants import POINTED, Want, want_of
+from stateward.repeats.words import (
     CLOCK,
     DATE,
     EMAIL,

@@ -36,7 +36,7 @@ from stateward.ops import (
     SetHead,
     Write,
 )
-from stateward.state.running import result_json, settle
+from stateward.state.calls import result_json, settle
 from stateward.state.scope import Scope, refuse, stored
 
 if TYPE_CHECKING:
