@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from playwright.sync_api import Browser
 
 from stateward.benchmark import page
+from stateward.benchmark.benchmark import Plan
 from stateward.benchmark.figures import FORMAT, Cell, Result, Slot, figures
-from stateward.benchmark.running import Plan
 
 __all__ = ["browser"]  # the fixture
 

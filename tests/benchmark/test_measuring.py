@@ -7,9 +7,9 @@ from itertools import count
 
 import msgspec
 
+from stateward.benchmark.benchmark import Plan, _slot
 from stateward.benchmark.calls import MESSAGE_BYTES, message, threads_of
 from stateward.benchmark.figures import Cell, Slot, figures
-from stateward.benchmark.running import Plan, _slot
 from stateward.benchmark.text import ms
 from stateward.errors import StateConflictError, StoreUnavailable
 

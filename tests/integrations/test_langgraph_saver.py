@@ -17,7 +17,7 @@ from langgraph.types import Command, Send, interrupt
 
 import stateward
 from stateward.integrations.langgraph import StatewardSaver
-from stateward.integrations.langgraph import lists as lists_module
+from stateward.integrations.langgraph import list_deltas as lists_module
 from stateward.ops import Commit, Fetch, List, Put
 
 pytestmark = pytest.mark.filterwarnings(
@@ -303,7 +303,7 @@ async def test_a_list_that_is_rewritten_again_and_again_does_not_grow_for_ever(
 
 
 def lists_slack() -> int:
-    from stateward.integrations.langgraph.writing import SLACK
+    from stateward.integrations.langgraph.writes import SLACK
 
     return SLACK
 

@@ -11,8 +11,8 @@ import signal
 from pathlib import Path
 
 from stateward.benchmark import page, text
+from stateward.benchmark.benchmark import Benchmark, Plan, Show
 from stateward.benchmark.figures import OPERATIONS, Result
-from stateward.benchmark.running import Benchmark, Plan, Show
 from stateward.cli import FAILED, INTERRUPTED, OK, complain
 from stateward.cli.progress import Bar
 from stateward.cli.tables import table

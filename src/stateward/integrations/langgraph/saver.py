@@ -21,11 +21,11 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from stateward.codec import check_id
 from stateward.errors import InvalidInput
-from stateward.integrations.langgraph import names, upkeep, writing
-from stateward.integrations.langgraph.threads import Memory, Place, config_of, find, load
-from stateward.integrations.langgraph.upkeep import Wanted
-from stateward.integrations.langgraph.values import Allowed, StrictSerializer
-from stateward.integrations.plans import AnyStore, Backed, Backing, Plan
+from stateward.integrations.bridge import AnyStore, Backed, Backing, Plan
+from stateward.integrations.langgraph import maintenance, names, writes
+from stateward.integrations.langgraph.maintenance import Wanted
+from stateward.integrations.langgraph.records import Memory, Place, config_of, find, load
+from stateward.integrations.langgraph.serializer import Allowed, StrictSerializer
 from stateward.ops import Commit, Drop, Entity
 from stateward.state.scope import stored
 from stateward.store import Retention, seconds
@@ -53,7 +53,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
         self,
         store: AnyStore | Backing,
         *,
-        on_conflict: writing.OnConflict = "raise",
+        on_conflict: writes.OnConflict = "raise",
         allow: Allowed = None,
         serde: SerializerProtocol | None = None,
         user_key: str | None = "user_id",
@@ -70,7 +70,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
         self._user_key = user_key
         self._owned = False
         self._memory = Memory()
-        self._writer = writing.Writer(
+        self._writer = writes.Writer(
             self._memory,
             self._backing.limits,
             self._backing.world,
@@ -84,7 +84,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
         url: str | None = None,
         *,
         namespace: str = "default",
-        on_conflict: writing.OnConflict = "raise",
+        on_conflict: writes.OnConflict = "raise",
         allow: Allowed = None,
         serde: SerializerProtocol | None = None,
         user_key: str | None = "user_id",
@@ -137,7 +137,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
         place = self._place(config)
         said: Any = get_checkpoint_metadata(config, metadata)
         check_id(checkpoint["id"], "the id of a checkpoint")
-        yield from writing.put(
+        yield from writes.put(
             self._writer,
             place,
             get_checkpoint_id(config) or None,
@@ -158,7 +158,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
     ) -> Plan[None]:
         id = check_id(get_checkpoint_id(config), "the checkpoint_id of pending writes")
         place = self._place(config)
-        yield from writing.put_writes(
+        yield from writes.put_writes(
             self._writer, place, id, writes, task_id, task_path, self.serde
         )
 
@@ -169,15 +169,15 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
 
     def _copy_thread(self, source: str, target: str) -> Plan[None]:
         place = Place(self._entity(source), "", None)
-        yield from upkeep.copy(place, self._entity(target), self._backing.world)
+        yield from maintenance.copy(place, self._entity(target), self._backing.world)
 
     def _prune(self, thread_id: str, strategy: str) -> Plan[None]:
         if strategy == "delete":
             yield from self._delete_thread(thread_id)
         elif strategy == "keep_latest":
             place = Place(self._entity(thread_id), "", None)
-            yield from upkeep.thin_out(
-                place, lambda all_: upkeep.newest_of(all_, self.serde), self._backing.world
+            yield from maintenance.thin_out(
+                place, lambda all_: maintenance.newest_of(all_, self.serde), self._backing.world
             )
         else:
             raise InvalidInput(f"strategy is 'keep_latest' or 'delete', not {strategy!r}")
@@ -185,13 +185,13 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
     def _delete_runs(self, run_ids: Sequence[str]) -> Plan[None]:
         after: str | None = None
         while run_ids:
-            entities, after = yield from upkeep.threads_of_runs(
+            entities, after = yield from maintenance.threads_of_runs(
                 self._backing.namespace, run_ids, after
             )
             for entity in entities:
-                yield from upkeep.thin_out(
+                yield from maintenance.thin_out(
                     Place(entity, "", None),
-                    lambda all_: upkeep.without_runs(all_, run_ids, self.serde),
+                    lambda all_: maintenance.without_runs(all_, run_ids, self.serde),
                     self._backing.world,
                 )
             if after is None:
@@ -212,7 +212,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
         )
 
     def _found(self, place: Place, wanted: Wanted, limit: int | None) -> Plan[list[str]]:
-        found = yield from upkeep.found_names(place, wanted, limit)
+        found = yield from maintenance.found_names(place, wanted, limit)
         if not found and wanted.before is not None and wanted.ns is not None:
             self._memory.begin(Place(place.entity, wanted.ns, place.owner))
         return found
@@ -220,12 +220,12 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
     def _list_page(
         self, place: Place, wanted: Wanted, page: Sequence[str], limit: int | None
     ) -> Plan[list[CheckpointTuple]]:
-        return upkeep.list_page(place, wanted, page, limit, self._memory, self.serde)
+        return maintenance.list_page(place, wanted, page, limit, self._memory, self.serde)
 
     def _history(
         self, config: RunnableConfig, channels: Sequence[str]
     ) -> Plan[Mapping[str, DeltaChannelHistory]]:
-        found: Any = yield from upkeep.history(
+        found: Any = yield from maintenance.history(
             self._place(config),
             get_checkpoint_id(config) or None,
             channels,
@@ -267,7 +267,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
     def _all_places(self) -> Iterator[Place]:
         after: str | None = None
         while True:
-            page = upkeep.thread_ids(self._backing.namespace, after)
+            page = maintenance.thread_ids(self._backing.namespace, after)
             ids, after = self._backing.run(page)
             for id in ids:
                 yield Place(self._entity(id), "", None)
@@ -346,7 +346,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
     async def _aall_places(self) -> AsyncIterator[Place]:
         after: str | None = None
         while True:
-            page = upkeep.thread_ids(self._backing.namespace, after)
+            page = maintenance.thread_ids(self._backing.namespace, after)
             ids, after = await self._backing.arun(page)
             for id in ids:
                 yield Place(self._entity(id), "", None)

@@ -22,9 +22,9 @@ from langgraph.store.base import (
 
 from stateward.codec import check_id, decode, encode_document
 from stateward.errors import InvalidInput
-from stateward.integrations.langgraph import matching
-from stateward.integrations.langgraph.semantic import VECTORS, Index, Vectors, nearest
-from stateward.integrations.plans import AnyStore, Backed, Backing, Plan
+from stateward.integrations.bridge import AnyStore, Backed, Backing, Plan
+from stateward.integrations.langgraph import item_filter
+from stateward.integrations.langgraph.vectors import VECTORS, Index, Vectors, nearest
 from stateward.ops import (
     Commit,
     Conflict,
@@ -126,7 +126,7 @@ class StatewardStore(Backed, BaseStore):
             if isinstance(op, PutOp) and op.value is not None:
                 encode_document(op.value, self._backing.limits)
             if isinstance(op, SearchOp):
-                matching.check_filter(op.filter or {})
+                item_filter.check_filter(op.filter or {})
                 if op.query and self._index is None:
                     raise InvalidInput(
                         "this store has no index, so it cannot search by meaning: give it one, "
@@ -137,7 +137,7 @@ class StatewardStore(Backed, BaseStore):
     # --- the plans ----------------------------------------------------------------------
 
     def _entity(self, namespace: tuple[str, ...], key: str) -> Entity:
-        id = matching.item_id(namespace, key)
+        id = item_filter.item_id(namespace, key)
         return Entity(
             self._backing.namespace, KIND, check_id(id, "the namespace and key of an item")
         )
@@ -182,13 +182,13 @@ class StatewardStore(Backed, BaseStore):
     def _search(self, op: SearchOp, vectors: Vectors) -> Plan[list[tuple[Found, float | None]]]:
         query = vectors.queries.get(op.query or "")
         documents = (ITEM,) if query is None else (ITEM, VECTORS)
-        prefix = matching.namespace_id(op.namespace_prefix)
+        prefix = item_filter.namespace_id(op.namespace_prefix)
         found = yield from self._all(prefix, documents)
         fitting = [
             each
             for each in found
             if ITEM in each.documents
-            and (not op.filter or matching.fits(decode(each.documents[ITEM].json), op.filter))
+            and (not op.filter or item_filter.fits(decode(each.documents[ITEM].json), op.filter))
         ]
         if query is None:
             newest = sorted(fitting, key=lambda each: each.documents[ITEM].updated, reverse=True)
@@ -199,10 +199,10 @@ class StatewardStore(Backed, BaseStore):
 
     def _namespaces(self, op: ListNamespacesOp) -> Plan[list[tuple[str, ...]]]:
         conditions = op.match_conditions or ()
-        prefix = matching.common_prefix(conditions)
+        prefix = item_filter.common_prefix(conditions)
         found = yield from self._all(prefix, ())
-        spaces = {matching.namespace_of(each.entity.id) for each in found}
-        spaces = {space for space in spaces if matching.matches(space, conditions)}
+        spaces = {item_filter.namespace_of(each.entity.id) for each in found}
+        spaces = {space for space in spaces if item_filter.matches(space, conditions)}
         if op.max_depth is not None:
             spaces = {space[: op.max_depth] for space in spaces}
         return sorted(spaces)[op.offset : op.offset + op.limit]
@@ -282,8 +282,8 @@ def _parts(found: Found) -> dict[str, Any]:
     item: Value = found.documents[ITEM]
     return {
         "value": decode(item.json),
-        "namespace": matching.namespace_of(found.entity.id),
-        "key": matching.key_of(found.entity.id),
+        "namespace": item_filter.namespace_of(found.entity.id),
+        "key": item_filter.key_of(found.entity.id),
         "created_at": moment(head.created),
         "updated_at": moment(item.updated),
     }

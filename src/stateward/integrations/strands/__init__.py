@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
         "this adapter needs Strands Agents; install it with: pip install 'stateward[strands]'"
     ) from error
 
-from stateward.integrations.strands.repository import StatewardSessionRepository
+from stateward.integrations.strands.sessions import StatewardSessionRepository
 from stateward.integrations.strands.storage import StatewardStorage
 
 __all__ = ["StatewardSessionRepository", "StatewardStorage"]

@@ -11,15 +11,16 @@ from msgspec import Struct
 
 from stateward.codec import Limits, check_commit, encode
 from stateward.errors import StateConflictError
+from stateward.integrations.bridge import Plan
 from stateward.integrations.langgraph import names
-from stateward.integrations.langgraph.lists import (
+from stateward.integrations.langgraph.list_deltas import (
     Frozen,
     ListRef,
     Opaque,
     common_as_stored,
     frozen,
 )
-from stateward.integrations.langgraph.threads import (
+from stateward.integrations.langgraph.records import (
     Head,
     Json,
     Known,
@@ -29,8 +30,7 @@ from stateward.integrations.langgraph.threads import (
     fetched,
     list_parts,
 )
-from stateward.integrations.langgraph.values import to_json
-from stateward.integrations.plans import Plan
+from stateward.integrations.langgraph.serializer import to_json
 from stateward.ops import Check, Commit, Conflict, DocumentAt, Put, SetHead, Write
 from stateward.state.scope import stored
 from stateward.world import World

@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from stateward.codec import decode
 from stateward.errors import SchemaError
+from stateward.integrations.bridge import Plan
 from stateward.integrations.langgraph import names
-from stateward.integrations.langgraph.lists import ListRef, Remembered, frozen
-from stateward.integrations.langgraph.values import from_json
-from stateward.integrations.plans import Plan
+from stateward.integrations.langgraph.list_deltas import ListRef, Remembered, frozen
+from stateward.integrations.langgraph.serializer import from_json
 from stateward.ops import Entity, Fetch, Fetched, List, Listed, Op, Outcome, Value
 from stateward.state.scope import refuse
 

@@ -10,9 +10,10 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from stateward.codec import decode, encode
 from stateward.errors import StateConflictError
+from stateward.integrations.bridge import Plan
 from stateward.integrations.langgraph import names
-from stateward.integrations.langgraph.matching import field_at
-from stateward.integrations.langgraph.threads import (
+from stateward.integrations.langgraph.item_filter import field_at
+from stateward.integrations.langgraph.records import (
     PAGE,
     Head,
     Memory,
@@ -27,8 +28,7 @@ from stateward.integrations.langgraph.threads import (
     pending_writes,
     read_values,
 )
-from stateward.integrations.langgraph.values import from_json
-from stateward.integrations.plans import Plan
+from stateward.integrations.langgraph.serializer import from_json
 from stateward.ops import Commit, CommitsAt, Conflict, Delete, Drop, Entity, Fetch, List, Put, Value
 from stateward.ops import Write as AnyWrite
 from stateward.state.scope import stored

@@ -17,7 +17,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from stateward.codec import encode
 from stateward.errors import InvalidInput
-from stateward.integrations.langgraph.values import KINDS, to_json
+from stateward.integrations.langgraph.serializer import KINDS, to_json
 
 REMEMBERED = 50_000  # elements of lists, over all threads of one saver
 ATOMS = frozenset((str, int, bool, float, type(None)))
