@@ -6,13 +6,13 @@ import asyncio
 from datetime import date
 from typing import Any
 
-from stateward.audit.history import Record
-from stateward.audit.judging import report
+from stateward.audit.conductor import Audit, Options
 from stateward.audit.limits import THRESHOLDS
 from stateward.audit.profiles import sizes_of
 from stateward.audit.questions import QUESTIONS
+from stateward.audit.record import Record
 from stateward.audit.report import Answer, Report
-from stateward.audit.running import Audit, Options
+from stateward.audit.verdict import report
 
 TODAY = date(2026, 1, 1)
 SMALL: dict[str, Any] = {

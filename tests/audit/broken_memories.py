@@ -12,7 +12,7 @@ from typing import Any
 import stateward
 from stateward.audit.targets import Place
 from stateward.audit.targets.naive import RedisDocument, Wire
-from stateward.audit.targets.stores import StoreTarget
+from stateward.audit.targets.store import StoreTarget
 from stateward.engines.registry import create_engine, parse
 from stateward.testing.broken import Broken, DropsAcknowledged, IgnoresFences, ServesStale
 from stateward.world import World

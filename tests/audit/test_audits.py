@@ -12,8 +12,8 @@ from servers.redis import RedisServer, running
 
 from audit.auditing import answer, audited, judged, recorded, small
 from stateward.audit.faults.link import LABELS, Kind
-from stateward.audit.judging import BAD
 from stateward.audit.report import Answer
+from stateward.audit.verdict import BAD
 
 BROKEN = "audit.broken_memories"
 BROKEN_MEMORIES = [

@@ -15,7 +15,7 @@ import pytest
 
 import stateward.sync
 from stateward import cli
-from stateward.audit import safety
+from stateward.audit.safety import isolation
 
 QUICK = ["--replicas", "2", "--duration", "1", "--conversations", "10", "--seed", "5"]
 
@@ -127,10 +127,10 @@ def test_observing_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_server_without_much_memory_left_is_not_loaded() -> None:
-    safety.refuse_full({"settings": {"maxmemory": 100, "used_memory": 79}})
-    safety.refuse_full({"settings": {"maxmemory": 0, "used_memory": 79}})
+    isolation.refuse_full({"settings": {"maxmemory": 100, "used_memory": 79}})
+    isolation.refuse_full({"settings": {"maxmemory": 0, "used_memory": 79}})
     with pytest.raises(stateward.InvalidInput, match="81% of its maxmemory"):
-        safety.refuse_full({"settings": {"maxmemory": 100, "used_memory": 81}})
+        isolation.refuse_full({"settings": {"maxmemory": 100, "used_memory": 81}})
 
 
 def test_the_template_is_a_target_that_runs(
@@ -162,8 +162,8 @@ def begun(url: str, out: Path) -> subprocess.Popen[bytes]:
 
 async def left(url: str) -> list[str]:
     """What audits have noted and not removed."""
-    async with stateward.open(url, namespace=safety.REGISTRY, spill=False) as store:
-        runs = (await store.shared(safety.RUNS).get()).value
+    async with stateward.open(url, namespace=isolation.REGISTRY, spill=False) as store:
+        runs = (await store.shared(isolation.RUNS).get()).value
     found = []
     for namespace in runs:
         async with stateward.open(url, namespace=namespace, spill=False) as store:

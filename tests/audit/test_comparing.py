@@ -12,14 +12,15 @@ from msgspec.structs import replace
 from audit.auditing import TODAY, judged
 from audit.test_questions import STORED, TURNS, good, level
 from stateward import cli
-from stateward.audit.comparing import Table, compared, table
-from stateward.audit.history import Costs, Growing, Record, TurnRace
-from stateward.audit.judging import report
+from stateward.audit.compare import Table, compared, table
+from stateward.audit.forms import comparison, junit, markdown, terminal
+from stateward.audit.forms.html import page
 from stateward.audit.limits import THRESHOLDS
 from stateward.audit.prices import Prices, read_prices
-from stateward.audit.rendering import comparison, junit, markdown, page, terminal
+from stateward.audit.record import Costs, Growing, Record, TurnRace
 from stateward.audit.report import Report
 from stateward.audit.requirements import requirements
+from stateward.audit.verdict import report
 from stateward.errors import InvalidInput
 
 PRICES = Prices("EUR", 0.1, 0.0, 0.2, 0.01, 0.5, 0.25, 40.0, 2.0)

@@ -10,8 +10,8 @@ import pytest
 
 from audit.auditing import answer, judged
 from audit.test_questions import good
-from stateward.audit.history import Record
 from stateward.audit.questions import QUESTIONS
+from stateward.audit.record import Record
 
 # What a question draws on. "unknown": without it nothing can be said. "fail": it is what came
 # back, so nothing of it is itself the finding.

@@ -18,12 +18,12 @@ from servers.redis import running
 
 from audit.auditing import answer, audited, recorded, small
 from stateward import InvalidInput, cli
+from stateward.audit.conductor import Audit
 from stateward.audit.report import Report
-from stateward.audit.running import Audit
 from stateward.audit.targets import Place
 from stateward.audit.targets.choosing import choose
-from stateward.audit.targets.frameworks import FRAMEWORKS, rooms
-from stateward.cli.audit.side_by_side import url_for
+from stateward.audit.targets.frameworks import FRAMEWORKS, sandbox
+from stateward.cli.audit.compare import url_for
 
 SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'stateward%'"
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
@@ -141,11 +141,11 @@ def test_what_a_killed_audit_left_in_a_database_is_removed_by_clean(
 ) -> None:
     namespace = f"stateward-audit-{uuid4().hex[:12]}"
     place = Place("framework", "langgraph:postgres", namespace, "", url=postgres.url)
-    asyncio.run(rooms.prepare(place))
+    asyncio.run(sandbox.prepare(place))
     postgres.run_sql("CREATE SCHEMA stateward_of_somebody")
     clean = ["audit", "clean", "langgraph:postgres", "--url", postgres.url]
     assert cli.main(clean) == 0
-    assert rooms.schema_of(place) in capsys.readouterr().out
+    assert sandbox.schema_of(place) in capsys.readouterr().out
     assert postgres.run_sql(SCHEMAS) == [("stateward_of_somebody",)]
     postgres.run_sql("DROP SCHEMA stateward_of_somebody")
     assert cli.main(clean) == 0
@@ -188,7 +188,7 @@ def test_a_redis_namespace_that_holds_keys_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="holds data"):
             audited("openai-agents:redis", "races", url=server.url, namespace="mine")
         place = Place("framework", "openai-agents:redis", "mine", "", url=server.url)
-        asyncio.run(rooms.clear(place))
+        asyncio.run(sandbox.clear(place))
         assert server.ask("GET", "mine-too:1") == b"$4\r\nkept\r\n"
         assert server.ask("DBSIZE") == b":1\r\n"
 

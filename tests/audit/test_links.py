@@ -17,12 +17,12 @@ from servers.redis import RedisServer, running
 from servers.redis_cluster import RedisCluster, running_sentinels
 
 from audit.auditing import answer, judged, recorded, small
+from stateward.audit.conductor import Audit
 from stateward.audit.faults.link import LABELS
-from stateward.audit.faults.ways import Way, way_to
-from stateward.audit.history import Record
-from stateward.audit.judging import BAD
-from stateward.audit.running import Audit
+from stateward.audit.faults.route import Way, way_to
+from stateward.audit.record import Record
 from stateward.audit.targets import Place
+from stateward.audit.verdict import BAD
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from audit.auditing import judged
-from stateward.audit.history import Record
+from stateward.audit.histogram import Histogram
+from stateward.audit.record import Record
 from stateward.audit.targets import Target
-from stateward.audit.timing import Histogram
 from stateward.audit.workloads import load
 
 

@@ -12,7 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from audit.auditing import TODAY, answer, judged
-from stateward.audit.history import (
+from stateward.audit.limits import THRESHOLDS
+from stateward.audit.questions import QUESTIONS
+from stateward.audit.record import (
     Conflicts,
     Costs,
     Doubling,
@@ -35,11 +37,9 @@ from stateward.audit.history import (
     Updates,
     WorkflowRun,
 )
-from stateward.audit.judging import report
-from stateward.audit.limits import THRESHOLDS
-from stateward.audit.questions import QUESTIONS
 from stateward.audit.report import Waiver
 from stateward.audit.targets import PARTS
+from stateward.audit.verdict import report
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "stateward" / "audit"
 TURNS = [f"{who}/{number}" for number in range(50) for who in (0, 1)]

@@ -20,13 +20,13 @@ import stateward
 import stateward.sync
 from audit.auditing import SMALL, answer, judged, recorded, small
 from stateward import cli
-from stateward.audit import safety
-from stateward.audit.probing import Probe, Stop
+from stateward.audit.conductor import Audit
 from stateward.audit.profiles import sizes_of
-from stateward.audit.running import Audit
+from stateward.audit.safety import isolation
+from stateward.audit.safety.probe import Probe, Stop
 from stateward.audit.stage import Sizes
 from stateward.audit.targets import Place
-from stateward.audit.targets.stores import StoreTarget
+from stateward.audit.targets.store import StoreTarget
 from stateward.errors import InvalidInput
 
 
@@ -89,8 +89,8 @@ def test_a_schema_that_a_killed_audit_left_is_removed_by_clean_and_no_other(
     postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = Place("store", postgres.url, "stateward-audit-0123456789ab", "")
-    left = safety.apart(place, own=True, observing=False)
-    asyncio.run(safety.begin(left.name, left.namespace))
+    left = isolation.apart(place, own=True, observing=False)
+    asyncio.run(isolation.begin(left.name, left.namespace))
     with stateward.sync.open(left.name, namespace=left.namespace) as store:
         store.user("u-1").put({"name": "Noor"})
     postgres.run_sql("CREATE SCHEMA stateward_audit_of_mine")  # without the note
@@ -162,7 +162,7 @@ def test_cleaning_a_file_that_is_not_there_makes_none(
 
 async def test_whatever_an_audit_writes_into_redis_expires_by_itself(tmp_path: Path) -> None:
     with running(tmp_path, "valkey") as server:
-        await safety.note(server.url, "ours")
+        await isolation.note(server.url, "ours")
         target = StoreTarget(Place("store", server.url, "ours", str(tmp_path)))
         await target.open()
 
@@ -192,12 +192,12 @@ def sizes(**changed: Any) -> Sizes:
 
 def test_an_audit_takes_smaller_pools_then_fewer_replicas_then_nothing_at_all() -> None:
     def fitted(free: int | None, pools: bool = True) -> tuple[int, int]:
-        found, pool = safety.fit(sizes(replicas=4), 4, free, pools)
+        found, pool = isolation.fit(sizes(replicas=4), 4, free, pools)
         return found.replicas, pool
 
     assert fitted(None) == (4, 4)
     assert fitted(1000) == (4, 4)
-    assert safety.connections(4, 4) == 35
+    assert isolation.connections(4, 4) == 35
     assert fitted(174) == (4, 3)
     assert fitted(100) == (4, 2)
     assert fitted(94) == (3, 2)
@@ -208,9 +208,9 @@ def test_an_audit_takes_smaller_pools_then_fewer_replicas_then_nothing_at_all() 
 
 def test_free_connections_are_what_the_server_leaves_to_others() -> None:
     told = {"max_connections": 100, "reserved_connections": 3, "used_connections": 7}
-    assert safety.free_connections(told) == 90
-    assert safety.free_connections({"maxclients": 50, "connected_clients": 60}) == 0
-    assert safety.free_connections({"maxclients": "unknown", "connected_clients": 1}) is None
+    assert isolation.free_connections(told) == 90
+    assert isolation.free_connections({"maxclients": 50, "connected_clients": 60}) == 0
+    assert isolation.free_connections({"maxclients": "unknown", "connected_clients": 1}) is None
 
 
 def test_a_server_with_few_connections_is_never_asked_for_more_than_a_fifth(
@@ -277,7 +277,7 @@ async def test_a_server_that_stops_answering_ends_the_audit_which_then_cleans_up
 async def test_what_a_dead_server_keeps_is_said_with_the_command_that_removes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stateward.audit.running.CLEARING", 0.5)
+    monkeypatch.setattr("stateward.audit.conductor.CLEARING", 0.5)
     with running(tmp_path, "valkey") as server:
         begun = asyncio.Event()
         options = small(server.url, "latency", duration=60.0, stop=Stop(seconds=0.3))
@@ -289,7 +289,7 @@ async def test_what_a_dead_server_keeps_is_said_with_the_command_that_removes_it
         server.start()
         assert f"run: stateward audit clean {server.url}" in judged(record).left
         assert server.ask("DBSIZE") != b":0\r\n"
-        assert await safety.clean(server.url) != []
+        assert await isolation.clean(server.url) != []
         assert server.ask("DBSIZE") == b":0\r\n"
 
 

@@ -16,8 +16,8 @@ from servers.redis import RedisServer, binary
 
 from audit.auditing import answer, judged, recorded, small
 from stateward import InvalidInput, cli
-from stateward.audit.commands import shell
-from stateward.audit.history import Outage, Record
+from stateward.audit.record import Outage, Record
+from stateward.audit.safety.command import shell
 from stateward.audit.targets import Place
 
 KILLED = "the server is killed and restarted"

@@ -18,7 +18,8 @@ from playwright.sync_api import Browser
 
 from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, passing, waived
-from stateward.audit.rendering import baseline, comparison, page, schema
+from stateward.audit.forms import baseline, comparison, schema
+from stateward.audit.forms.html import page
 
 __all__ = ["browser"]  # the fixture
 

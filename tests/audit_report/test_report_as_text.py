@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, interrupted, passing, waived
-from stateward.audit.rendering import junit, markdown, page, terminal, words
+from stateward.audit.forms import junit, markdown, terminal, words
+from stateward.audit.forms.html import page
 from stateward.audit.report import Answer, Report
 
 COLOUR = re.compile(r"\x1b\[[0-9;]+m")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from audit_report.sample_reports import SAMPLES, failing, interrupted, passing, waived
-from stateward.audit.rendering import baseline, schema
-from stateward.audit.rendering.redaction import redact
+from stateward.audit.forms import baseline, schema
+from stateward.audit.forms.redaction import redact
 from stateward.audit.report import (
     FORMAT,
     Curve,
@@ -50,7 +50,7 @@ def test_what_is_written_is_read_back_and_satisfies_the_published_schema(report:
 
 
 def test_the_published_schema_is_current() -> None:
-    made = "python -m stateward.audit.rendering.schema > docs/reference/report.schema.json"
+    made = "python -m stateward.audit.forms.schema > docs/reference/report.schema.json"
     assert PUBLISHED.read_text("utf-8") == schema.published(), f"make it anew: {made}"
 
 

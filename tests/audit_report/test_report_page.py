@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, interrupted, passing, waived
-from stateward.audit.rendering import baseline, page, words
+from stateward.audit.forms import baseline, words
+from stateward.audit.forms.html import page
 from stateward.audit.report import Curve, Growth, Moment, Point, Report, Span, Timeline
 
-FILES = files("stateward.audit.rendering")
+FILES = files("stateward.audit.forms.html")
 VOID = {"meta", "link"}
 every_sample = pytest.mark.parametrize("report", [make() for make in SAMPLES.values()], ids=SAMPLES)
 

@@ -20,7 +20,7 @@ from servers.redis import running
 
 import stateward.sync
 from stateward import cli
-from stateward.audit import safety
+from stateward.audit.safety import isolation
 from stateward.benchmark.figures import OPERATIONS
 from stateward.engine import Engine
 from stateward.engines.registry import create_engine, parse
@@ -74,8 +74,8 @@ def left(url: str, namespace: str) -> list[str]:
 
 def noted(url: str) -> list[str]:
     """The namespaces that a benchmark or an audit works in, or has left."""
-    with stateward.sync.open(url, namespace=safety.REGISTRY, spill=False) as store:
-        return list(store.shared(safety.RUNS).get().value)
+    with stateward.sync.open(url, namespace=isolation.REGISTRY, spill=False) as store:
+        return list(store.shared(isolation.RUNS).get().value)
 
 
 def test_every_operation_is_measured_on_every_engine_and_nothing_is_left(
@@ -97,7 +97,7 @@ def test_every_operation_is_measured_on_every_engine_and_nothing_is_left(
     assert result["interrupted"] is False
     assert result["engine"] in ("sqlite", "redis", "postgresql")
     assert left(url, "for-the-bench") == []
-    assert left(url, safety.REGISTRY) == []
+    assert left(url, isolation.REGISTRY) == []
     with stateward.sync.open(url, namespace="mine") as store:
         assert store.user("u-1").get().value == {"name": "Noor"}
 
@@ -176,7 +176,7 @@ def test_interrupted_it_says_what_it_has_and_removes_what_it_wrote(tmp_path: Pat
     assert result["interrupted"] is True
     assert {cell["operation"] for cell in result["cells"]} <= {"get", "once"}
     assert left(url, namespace) == []
-    assert left(url, safety.REGISTRY) == []
+    assert left(url, isolation.REGISTRY) == []
     assert left(url, "default") == ["u-1"]
 
 

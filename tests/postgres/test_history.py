@@ -11,10 +11,10 @@ import pytest
 from servers.postgres import PostgresServer
 
 import stateward
+from stateward.audit.checkers.histories import Status
+from stateward.audit.checkers.list_append import Append, Read, Transaction, check
 from stateward.errors import StateConflictError, StoreUnavailable
 from stateward.layers.deadlines import Policy
-from stateward.testing.checkers.histories import Status
-from stateward.testing.checkers.list_append import Append, Read, Transaction, check
 
 PROCESSES = 24
 A_LIST = 150  # transactions before the next few lists are used: reads are of whole lists

@@ -13,9 +13,9 @@ from servers.redis import RedisServer, running
 from servers.redis_cluster import running_cluster
 
 import stateward
+from stateward.audit.checkers.histories import Status
+from stateward.audit.checkers.list_append import Append, Read, Transaction, check
 from stateward.errors import StateConflictError, StoreUnavailable
-from stateward.testing.checkers.histories import Status
-from stateward.testing.checkers.list_append import Append, Read, Transaction, check
 from stateward.world import World
 
 AGENTS = 24

@@ -13,6 +13,11 @@ from itertools import count
 import pytest
 
 from stateward import LeaseLost, StateConflictError, Store, Window
+from stateward.audit.checkers.anomalies import Anomaly, names, tell
+from stateward.audit.checkers.counters import check_counter
+from stateward.audit.checkers.fences import check_fences
+from stateward.audit.checkers.histories import Status
+from stateward.audit.checkers.list_append import Append, Read, Transaction, check
 from stateward.engine import Engine
 from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
@@ -26,11 +31,6 @@ from stateward.testing.broken import (
     LosesUpdates,
     ServesStale,
 )
-from stateward.testing.checkers.anomalies import Anomaly, names, tell
-from stateward.testing.checkers.counters import check_counter
-from stateward.testing.checkers.fences import check_fences
-from stateward.testing.checkers.histories import Status
-from stateward.testing.checkers.list_append import Append, Read, Transaction, check
 from stateward.testing.clock import SteppableWorld
 from stateward.world import World
 

@@ -8,11 +8,11 @@ from itertools import count
 
 import pytest
 
-from stateward.testing.checkers.anomalies import names, tell
-from stateward.testing.checkers.counters import check_counter
-from stateward.testing.checkers.fences import check_fences
-from stateward.testing.checkers.histories import Status
-from stateward.testing.checkers.list_append import Append, Read, Transaction, check
+from stateward.audit.checkers.anomalies import names, tell
+from stateward.audit.checkers.counters import check_counter
+from stateward.audit.checkers.fences import check_fences
+from stateward.audit.checkers.histories import Status
+from stateward.audit.checkers.list_append import Append, Read, Transaction, check
 
 
 def step(

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from stateward.audit import safety
-from stateward.audit.commands import shell
+from stateward.audit.safety import isolation
+from stateward.audit.safety.command import shell
 from stateward.audit.targets import Place
 from stateward.audit.targets.choosing import file_url
 from stateward.engines.registry import parse
@@ -78,6 +78,10 @@ def by_commands(place: Place, saving: str, restoring: str, restored: str | None)
 
 def _same_schema(url: str, place: Place) -> str:
     """A copy of the database has the audit's schema too, unless the URL names another."""
-    if "://" not in place.name or not safety.is_apart(place.name) or "schema" in parse(url).options:
+    if (
+        "://" not in place.name
+        or not isolation.is_apart(place.name)
+        or "schema" in parse(url).options
+    ):
         return url
-    return safety.with_options(url, schema=parse(place.name).options["schema"])
+    return isolation.with_options(url, schema=parse(place.name).options["schema"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from stateward.audit.fleet import Fleet
+from stateward.audit.replicas.fleet import Fleet
 
 SYLLABLES = [first + second for first in "bdfghklmnprstvw" for second in "aeiou"]
 

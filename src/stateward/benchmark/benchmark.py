@@ -16,7 +16,7 @@ from uuid import uuid4
 from msgspec import Struct
 
 import stateward
-from stateward.audit import safety
+from stateward.audit.safety import isolation
 from stateward.benchmark.calls import KEPT, Call, Calls, threads_of
 from stateward.benchmark.figures import (
     BY_HISTORY,
@@ -81,7 +81,7 @@ class Benchmark:
         self._show = show
         self._folder = None if plan.url else tempfile.mkdtemp(prefix="stateward-bench-")
         self._url = plan.url or f"sqlite:///{self._folder}/bench.db"
-        self._namespace = plan.namespace or f"{safety.PREFIX}bench-{uuid4().hex[:12]}"
+        self._namespace = plan.namespace or f"{isolation.PREFIX}bench-{uuid4().hex[:12]}"
         self._slots: dict[Cell, list[Slot]] = {cell: [] for cell in plan.cells()}
         self._done = 0
         self._noted = False
@@ -120,18 +120,18 @@ class Benchmark:
 
     def _file_is_new(self) -> str | None:
         """The path of a file that exists only because of this benchmark."""
-        path = safety.file_of(parse(self._url))
+        path = isolation.file_of(parse(self._url))
         return None if path is None or os.path.exists(path) else path
 
     async def _all(self) -> None:
-        await safety.refuse_used(self._url, self._namespace)
+        await isolation.refuse_used(self._url, self._namespace)
         self._noted = True  # before it is: a note half made is removed as well
-        await safety.note(self._url, self._namespace)
+        await isolation.note(self._url, self._namespace)
         async with stateward.open(
             self._url, namespace=self._namespace, retain=KEPT, policy=PATIENCE, spill=False
         ) as store:
             self._said = await store.describe()
-            safety.refuse_full({"settings": dict(self._said.settings)})
+            isolation.refuse_full({"settings": dict(self._said.settings)})
             calls = Calls(store, self.plan.lengths())
             await self._fill(calls)
             await self._measure(calls)
@@ -182,11 +182,11 @@ class Benchmark:
         self._show("removing what was written", self._done, self._done or 1)
         if self._noted:
             try:
-                await safety.end(self._url, self._namespace)
+                await isolation.end(self._url, self._namespace)
             except StoreUnavailable:
                 return self._namespace  # what was measured is shown all the same
         if made is not None:
-            safety.remove_file(made)
+            isolation.remove_file(made)
         return ""
 
     def _environment(self) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from stateward.audit.rendering import charts, words
-from stateward.audit.rendering.figures import figure, table
-from stateward.audit.rendering.markup import Markup, tag
-from stateward.audit.rendering.parts import heads, pair, section
-from stateward.audit.rendering.shell import document
+from stateward.audit.forms import words
+from stateward.audit.forms.html import charts
+from stateward.audit.forms.html.document import document
+from stateward.audit.forms.html.figures import figure, table
+from stateward.audit.forms.html.markup import Markup, tag
+from stateward.audit.forms.html.parts import heads, pair, section
 from stateward.audit.report import Curve, Point
 from stateward.benchmark import text
 from stateward.benchmark.figures import OPERATIONS, Figures, Result

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from stateward.cli import OK
+from stateward.cli.backup_words import as_json, in_words
 from stateward.cli.progress import Bar
-from stateward.cli.reports import as_json, in_words
 from stateward.engines.registry import parse
 from stateward.transfer.backup import copy
 

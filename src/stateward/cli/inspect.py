@@ -8,10 +8,10 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from stateward.cli import OK, repeats
-from stateward.cli.sections import LISTS, SINGLES, Asked, Page, one, plain
+from stateward.cli import OK, inspect_repeats
+from stateward.cli.inspect_sections import LISTS, SINGLES, Asked, Page, one, plain
+from stateward.cli.inspect_watch import watch
 from stateward.cli.tables import cell, printable, table
-from stateward.cli.watching import watch
 from stateward.engines.registry import EngineURL, create_sync_engine, parse
 from stateward.errors import InvalidInput
 from stateward.presence import refuse_missing
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--limit", type=int, default=50, metavar="N", help="rows a page (default: 50)"
     )
     parser.add_argument("--after", metavar="PLACE", help="go on after the page before")
-    repeats.configure(parser)
+    inspect_repeats.configure(parser)
     parser.add_argument("--watch", action="store_true", help="look again and again, until Ctrl-C")
     parser.add_argument(
         "--every", type=float, default=2.0, metavar="SECONDS", help="between two looks (default: 2)"
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
             raise InvalidInput("--watch shows everything; leave the section out")
         return watch(url, options)
     if words == ["repeats"]:
-        return repeats.show_repeats(url, options)
+        return inspect_repeats.show_repeats(url, options)
     engine = create_sync_engine(url, World())
     asked = Asked(
         engine, options.namespace, options.limit, options.after, options.user, options.status

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from stateward.audit.servers import OwnServer
+from stateward.audit.servers.server import OwnServer
 
 NOTICING = 1.0  # seconds for the end of a connection to be seen
 

@@ -20,7 +20,7 @@ from stateward.audit.questions import (
     updates,
     workflows,
 )
-from stateward.audit.questions.asking import Question
+from stateward.audit.questions.question import Question
 
 QUESTIONS: tuple[Question, ...] = tuple(
     module.QUESTION

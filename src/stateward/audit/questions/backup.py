@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stateward.audit.history import Drill, Record
-from stateward.audit.questions.asking import Finding, Limits, Question, plural, zero
+from stateward.audit.questions.question import Finding, Limits, Question, plural, zero
+from stateward.audit.record import Drill, Record
 from stateward.audit.report import Evidence
 
 

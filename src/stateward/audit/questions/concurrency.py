@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stateward.audit.history import Doubling, Length, Level, Record
-from stateward.audit.questions.asking import Finding, Limits, Question, plural
 from stateward.audit.questions.latency import AGAIN, doubtful
+from stateward.audit.questions.question import Finding, Limits, Question, plural
+from stateward.audit.record import Doubling, Length, Level, Record
 from stateward.audit.report import Evidence, Verdict
 
 FEWEST_COLD = 10  # lookups of replicas that have just started

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from stateward.audit.history import Record, Step
-from stateward.audit.questions.asking import Finding, Limits, Question, plural, power, zero
+from stateward.audit.checkers.histories import Status
+from stateward.audit.checkers.list_append import Append, Read, Transaction, check
+from stateward.audit.questions.question import Finding, Limits, Question, plural, power, zero
+from stateward.audit.record import Record, Step
 from stateward.audit.report import Evidence
-from stateward.testing.checkers.histories import Status
-from stateward.testing.checkers.list_append import Append, Read, Transaction, check
 
 FEWEST = 100
 BROKEN = {"lost append", "duplicate", "garbage read", "incompatible order", "aborted read"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stateward.audit.history import Level, Record
-from stateward.audit.questions.asking import Finding, Limits, Question, plural
+from stateward.audit.questions.question import Finding, Limits, Question, plural
+from stateward.audit.record import Level, Record
 from stateward.audit.report import Evidence
 
 WINDOWS = 3

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stateward.audit.history import Record
 from stateward.audit.prices import Prices
-from stateward.audit.questions.asking import Limits
 from stateward.audit.questions.growth import projection
+from stateward.audit.questions.question import Limits
+from stateward.audit.record import Record
 from stateward.audit.report import Money, Price
 
 DAYS = 30  # of a month

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from stateward.audit.history import LockRace, Record, TaskRace, TurnRace
-from stateward.audit.questions.asking import Finding, Limits, Question, plural, zero
+from stateward.audit.questions.question import Finding, Limits, Question, plural, zero
+from stateward.audit.record import LockRace, Record, TaskRace, TurnRace
 from stateward.audit.report import Evidence
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import Any
 
-from stateward.audit.history import Record
-from stateward.audit.questions.asking import Finding, Limits, Question
+from stateward.audit.questions.question import Finding, Limits, Question
+from stateward.audit.record import Record
 from stateward.audit.report import Evidence, Setting, Verdict
 
 Judged = tuple[Verdict, str]

@@ -58,7 +58,7 @@ def create(place: Place) -> Target:
         return Target(frameworks.memory(place))
     if place.kind == "factory":
         return Target(_factory(place))
-    from stateward.audit.targets.stores import Division, StoreTarget
+    from stateward.audit.targets.store import Division, StoreTarget
 
     return Target(Division(place) if place.kind == "statefulset" else StoreTarget(place))
 

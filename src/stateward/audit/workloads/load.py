@@ -11,10 +11,10 @@ import time
 from collections import Counter
 from typing import Any
 
-from stateward.audit.history import Doubling, Length, Level
+from stateward.audit.histogram import Heartbeat, Histogram
+from stateward.audit.record import Doubling, Length, Level
 from stateward.audit.stage import Stage, turn
 from stateward.audit.targets import Target
-from stateward.audit.timing import Heartbeat, Histogram
 
 LOOKUPS = 0.8  # of all calls; the others append a turn
 LAST = 20

@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from stateward.audit.fleet import Failed, Replica
-from stateward.audit.history import Outage, Tried
+from stateward.audit.record import Outage, Tried
+from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.stage import Stage, message
 from stateward.audit.targets import Target
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stateward.audit.history import Preferences
+from stateward.audit.record import Preferences
 from stateward.audit.stage import Stage
 from stateward.audit.targets import Target
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stateward.audit.history import Sessions
+from stateward.audit.record import Sessions
 from stateward.audit.stage import Stage, turn
 from stateward.audit.targets import Target
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from stateward.audit.history import Look
+from stateward.audit.record import Look
 from stateward.audit.stage import Stage, turn
 from stateward.audit.targets import Target
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from stateward.audit.history import WorkflowRun
+from stateward.audit.record import WorkflowRun
 from stateward.audit.stage import Stage
 from stateward.audit.targets import Target
 

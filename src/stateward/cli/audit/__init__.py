@@ -7,19 +7,19 @@ import sys
 from datetime import UTC, datetime
 
 from stateward.audit.config import read_config
-from stateward.audit.faults.choosing import NAMES as FAULTS
-from stateward.audit.judging import report as judged
+from stateward.audit.faults.choice import NAMES as FAULTS
+from stateward.audit.forms.redaction import redact
 from stateward.audit.prices import read_prices
 from stateward.audit.profiles import PROFILES, thresholds_of
-from stateward.audit.rendering.redaction import redact
 from stateward.audit.report import Report
-from stateward.audit.servers import KINDS
+from stateward.audit.servers.server import KINDS
 from stateward.audit.targets import frameworks
+from stateward.audit.verdict import report as judged
 from stateward.cli import FAILED, INTERRUPTED, OK
 from stateward.cli.audit.chores import clean, init
-from stateward.cli.audit.doing import recorded
-from stateward.cli.audit.saying import changes_since, shown, write
-from stateward.cli.audit.side_by_side import compare
+from stateward.cli.audit.compare import compare
+from stateward.cli.audit.output import changes_since, shown, write
+from stateward.cli.audit.run import recorded
 from stateward.errors import InvalidInput
 
 UNKNOWN = 3

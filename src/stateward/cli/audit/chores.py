@@ -6,10 +6,10 @@ import asyncio
 from importlib.resources import files
 from pathlib import Path
 
-from stateward.audit import safety
 from stateward.audit.prices import TEMPLATE as PRICES
+from stateward.audit.safety import isolation
 from stateward.audit.targets import frameworks
-from stateward.audit.targets.frameworks import rooms
+from stateward.audit.targets.frameworks import sandbox
 from stateward.cli import OK
 from stateward.errors import InvalidInput
 
@@ -19,7 +19,7 @@ def clean(targets: list[str], urls: list[str]) -> int:
         return _clean_framework(targets[0], urls)
     if len(targets) != 1 or "://" not in targets[0]:
         raise InvalidInput("clean takes a store's URL: stateward audit clean redis://…")
-    cleaned = asyncio.run(safety.clean(targets[0]))
+    cleaned = asyncio.run(isolation.clean(targets[0]))
     for said in cleaned:
         print(said)
     if not cleaned:
@@ -30,7 +30,7 @@ def clean(targets: list[str], urls: list[str]) -> int:
 def _clean_framework(target: str, urls: list[str]) -> int:
     if len(urls) != 1:
         raise InvalidInput(f"say where: stateward audit clean {target} --url postgresql://…")
-    cleaned = asyncio.run(rooms.clear_all(urls[0]))
+    cleaned = asyncio.run(sandbox.clear_all(urls[0]))
     print("\n".join(f"{name}: removed" for name in cleaned) or "no audit has left anything here")
     return OK
 

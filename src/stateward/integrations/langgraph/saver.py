@@ -22,7 +22,8 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from stateward.codec import check_id
 from stateward.errors import InvalidInput
 from stateward.integrations.bridge import AnyStore, Backed, Backing, Plan
-from stateward.integrations.langgraph import maintenance, names, writes
+from stateward.integrations.langgraph import maintenance, names
+from stateward.integrations.langgraph import writes as write_plans
 from stateward.integrations.langgraph.maintenance import Wanted
 from stateward.integrations.langgraph.records import Memory, Place, config_of, find, load
 from stateward.integrations.langgraph.serializer import Allowed, StrictSerializer
@@ -53,7 +54,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
         self,
         store: AnyStore | Backing,
         *,
-        on_conflict: writes.OnConflict = "raise",
+        on_conflict: write_plans.OnConflict = "raise",
         allow: Allowed = None,
         serde: SerializerProtocol | None = None,
         user_key: str | None = "user_id",
@@ -70,7 +71,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
         self._user_key = user_key
         self._owned = False
         self._memory = Memory()
-        self._writer = writes.Writer(
+        self._writer = write_plans.Writer(
             self._memory,
             self._backing.limits,
             self._backing.world,
@@ -84,7 +85,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
         url: str | None = None,
         *,
         namespace: str = "default",
-        on_conflict: writes.OnConflict = "raise",
+        on_conflict: write_plans.OnConflict = "raise",
         allow: Allowed = None,
         serde: SerializerProtocol | None = None,
         user_key: str | None = "user_id",
@@ -137,7 +138,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
         place = self._place(config)
         said: Any = get_checkpoint_metadata(config, metadata)
         check_id(checkpoint["id"], "the id of a checkpoint")
-        yield from writes.put(
+        yield from write_plans.put(
             self._writer,
             place,
             get_checkpoint_id(config) or None,
@@ -158,7 +159,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
     ) -> Plan[None]:
         id = check_id(get_checkpoint_id(config), "the checkpoint_id of pending writes")
         place = self._place(config)
-        yield from writes.put_writes(
+        yield from write_plans.put_writes(
             self._writer, place, id, writes, task_id, task_path, self.serde
         )
 

@@ -14,7 +14,7 @@ from google.genai.types import Content, Part
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from stateward.audit.targets import UNAVAILABLE, Place
-from stateward.audit.targets.frameworks import databases, rooms
+from stateward.audit.targets.frameworks import databases, sandbox
 
 Json = dict[str, Any]
 APP = "audit"
@@ -110,4 +110,4 @@ class DatabaseSessions:
         )
 
     async def describe(self) -> Json:
-        return await rooms.describe(self.place)
+        return await sandbox.describe(self.place)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from stateward.audit.targets import Place
-from stateward.audit.targets.frameworks import POOL, POSTGRES, kind_of, rooms
+from stateward.audit.targets.frameworks import POOL, POSTGRES, kind_of, sandbox
 
 
 def url_of(place: Place) -> str:
     url = place.url or ""
     if kind_of(url) == POSTGRES:
         return f"postgresql+asyncpg://{url.partition('://')[2]}"
-    return f"sqlite+aiosqlite:///{rooms.path_of(url)}"
+    return f"sqlite+aiosqlite:///{sandbox.path_of(url)}"
 
 
 def options_of(place: Place) -> dict[str, Any]:
@@ -23,5 +23,5 @@ def options_of(place: Place) -> dict[str, Any]:
         "pool_size": POOL,
         "max_overflow": 0,
         "pool_pre_ping": True,
-        "connect_args": {"server_settings": {"search_path": f'"{rooms.schema_of(place)}"'}},
+        "connect_args": {"server_settings": {"search_path": f'"{sandbox.schema_of(place)}"'}},
     }

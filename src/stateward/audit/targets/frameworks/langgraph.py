@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from stateward.audit.targets import UNAVAILABLE, Place
-from stateward.audit.targets.frameworks import POOL, rooms
+from stateward.audit.targets.frameworks import POOL, sandbox
 
 Json = dict[str, Any]
 USERS = ("users",)
@@ -74,7 +74,7 @@ class Graph:
         await graph.ainvoke(given, config, durability="sync")
 
     async def describe(self) -> Json:
-        return await rooms.describe(self.place)
+        return await sandbox.describe(self.place)
 
 
 class PostgresGraph(Graph):
@@ -92,7 +92,7 @@ class PostgresGraph(Graph):
         from psycopg.rows import dict_row
         from psycopg_pool import AsyncConnectionPool
 
-        url = rooms.within(self.place.url or "", rooms.schema_of(self.place))
+        url = sandbox.within(self.place.url or "", sandbox.schema_of(self.place))
         pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
             url,
             min_size=1,
@@ -116,7 +116,7 @@ class SqliteGraph(Graph):
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
         from langgraph.store.sqlite import AsyncSqliteStore
 
-        path = rooms.path_of(self.place.url or "")
+        path = sandbox.path_of(self.place.url or "")
         enter = self._stack.enter_async_context
         saver = await enter(AsyncSqliteSaver.from_conn_string(path))
         store = await enter(AsyncSqliteStore.from_conn_string(path))

@@ -13,7 +13,7 @@ from typing import Any
 from agents import SQLiteSession
 
 from stateward.audit.targets import UNAVAILABLE, Place
-from stateward.audit.targets.frameworks import databases, rooms
+from stateward.audit.targets.frameworks import databases, sandbox
 
 Json = dict[str, Any]
 
@@ -39,7 +39,7 @@ class Sessions:
         return found
 
     async def describe(self) -> Json:
-        return await rooms.describe(self.place)
+        return await sandbox.describe(self.place)
 
 
 class SqliteSessions(Sessions):
@@ -49,7 +49,7 @@ class SqliteSessions(Sessions):
 
     @asynccontextmanager
     async def session(self, thread: str) -> Any:
-        session = SQLiteSession(thread, rooms.path_of(self.place.url or ""))
+        session = SQLiteSession(thread, sandbox.path_of(self.place.url or ""))
         try:
             yield session
         finally:
@@ -103,5 +103,5 @@ class RedisSessions(Sessions):
             thread,
             redis_client=self._client,
             key_prefix=self.place.namespace,
-            ttl=rooms.SECONDS,
+            ttl=sandbox.SECONDS,
         )

@@ -12,7 +12,7 @@ from strands.models import Model
 from strands.session.file_session_manager import FileSessionManager
 
 from stateward.audit.targets import UNAVAILABLE, Place
-from stateward.audit.targets.frameworks import rooms
+from stateward.audit.targets.frameworks import sandbox
 
 Json = dict[str, Any]
 AGENT = "audit"
@@ -31,7 +31,7 @@ class FileSessions:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self._folder = rooms.path_of(place.url or "")
+        self._folder = sandbox.path_of(place.url or "")
 
     async def append(self, thread: str, messages: list[Json], key: str) -> None:
         await asyncio.to_thread(self._append, thread, messages)
@@ -68,7 +68,7 @@ class FileSessions:
         return [plain(each.to_message()) for each in manager.list_messages(thread, AGENT)]
 
     async def describe(self) -> Json:
-        return await rooms.describe(self.place)
+        return await sandbox.describe(self.place)
 
 
 class Silent(Model):

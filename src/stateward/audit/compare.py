@@ -1,0 +1,159 @@
+"""Several targets side by side, measured on this machine, and which of them suits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from stateward.audit.questions.question import plural
+from stateward.audit.record import Record
+from stateward.audit.report import Report
+from stateward.audit.requirements import Requirements
+from stateward.audit.verdict import BAD
+
+FORMAT = 1
+QUESTIONS = ("sessions", "updates", "races", "latency", "settings", "growth", "costs")
+DURABLE = ("sessions", "settings")
+ORDER = ("pass", "warn", "unknown", *BAD)
+
+
+class Row(Struct, frozen=True):
+    """One target in the table. None: it was not measured."""
+
+    target: str
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    durability: str  # a verdict
+    survives: str  # what, in words
+    races: str  # a verdict
+    bytes_a_turn: float | None
+    gb_a_year: float | None
+    mb_a_replica: float | None
+    connections: int | None  # of as many agents as the table is for
+    money_a_month: float | None
+    money_without_persistence: float | None
+    failing: tuple[str, ...]  # questions that fail
+    lacks: tuple[str, ...]  # which requirements it does not meet, in words
+
+    @property
+    def suits(self) -> bool:
+        return not self.lacks and not self.failing
+
+
+class Table(Struct, frozen=True):
+    """The whole comparison: what `--json` prints."""
+
+    format: int
+    agents: int
+    currency: str
+    requirements: Requirements
+    targets: tuple[Row, ...]
+    recommended: str | None
+    recommendation: str
+
+
+def compared(record: Record, report: Report, wanted: Requirements) -> Row:
+    """What one audit says for the table."""
+    verdicts = {answer.id: answer.verdict for answer in report.answers}
+    level = max(record.levels or [], key=lambda each: each.conversations, default=None)
+    costs, growth, money = record.costs, report.growth, report.money
+    memory = costs.memory_a_replica if costs is not None else None
+    pool = costs.pool if costs is not None else None
+    a_year = None if growth is None else growth.bytes_a_turn * growth.turns_a_day * 365 / 1e9
+    row = Row(
+        target=report.title,
+        p50_ms=None if level is None else level.p50,
+        p95_ms=None if level is None else level.p95,
+        p99_ms=None if level is None else level.p99,
+        durability=_worst([verdicts.get(id, "unknown") for id in DURABLE]),
+        survives=_survives(record, report),
+        races=_worst([verdicts.get(id, "unknown") for id in ("races", "updates")]),
+        bytes_a_turn=None if growth is None else round(growth.bytes_a_turn),
+        gb_a_year=None if a_year is None else round(a_year, 2),
+        mb_a_replica=None if memory is None else round(memory / 1e6, 1),
+        connections=None if pool is None else round(pool * report.thresholds["agents"]),
+        money_a_month=None if money is None else money.on,
+        money_without_persistence=None if money is None else money.off,
+        failing=tuple(id for id in QUESTIONS if verdicts.get(id) in BAD),
+        lacks=(),
+    )
+    return _held_against(row, wanted)
+
+
+def _survives(record: Record, report: Report) -> str:
+    """What a crash leaves, in the store's own words, or in those of the question."""
+    if record.settings is not None and record.settings.durability:
+        return record.settings.durability
+    (said,) = [a.summary for a in report.answers if a.id == "sessions"] or ["not known"]
+    return said
+
+
+def _worst(verdicts: Sequence[str]) -> str:
+    return max(verdicts, key=ORDER.index)
+
+
+def _held_against(row: Row, wanted: Requirements) -> Row:
+    lacks = []
+    for name, what, unit in (
+        ("p95_ms", "p95", " ms"),
+        ("mb_a_replica", "memory a replica", " MB"),
+        ("connections", "connections", ""),
+        ("gb_a_year", "growth a year", " GB"),
+        ("money_a_month", "a month", ""),
+    ):
+        most, found = getattr(wanted, name), getattr(row, name)
+        if most is not None and (found is None or found > most):
+            there = "not known" if found is None else f"{found:,g}{unit}"
+            lacks.append(f"{what}: {there}, wanted at most {most:,g}{unit}")
+    for name in ("durability", "races"):
+        enough, found = getattr(wanted, name), getattr(row, name)
+        if enough != "any" and ORDER.index(found) > ORDER.index(enough):
+            lacks.append(f"{name}: {found}")
+    values: dict[str, Any] = {field: getattr(row, field) for field in Row.__struct_fields__}
+    return Row(**(values | {"lacks": tuple(lacks)}))
+
+
+def table(rows: Sequence[Row], wanted: Requirements, agents: int, currency: str) -> Table:
+    """All of them, with the one that suits best."""
+    best = _best(rows, wanted)
+    said = _recommendation(rows, best, wanted, currency)
+    name = None if best is None else best.target
+    return Table(FORMAT, agents, currency, wanted, tuple(rows), name, said)
+
+
+def _best(rows: Sequence[Row], wanted: Requirements) -> Row | None:
+    field = {"latency": "p95_ms", "money": "money_a_month", "memory": "mb_a_replica"}[wanted.prefer]
+    good = [row for row in rows if row.suits and getattr(row, field) is not None]
+    return min(good, key=lambda row: getattr(row, field), default=None)
+
+
+def _recommendation(
+    rows: Sequence[Row], best: Row | None, wanted: Requirements, currency: str
+) -> str:
+    """In a few sentences, by the user's own requirements."""
+    wrong = [f"{row.target} ({'; '.join(_reasons(row))})" for row in rows if not row.suits]
+    tail = [f"Not suited: {', '.join(wrong)}."] if wrong else []
+    if best is None:
+        none = "None of these has all that is required."
+        if len(wrong) < len(rows):
+            none = f"None of those that hold tells the {wanted.prefer} to choose by."
+        return " ".join([none, *tail])
+    why = {
+        "latency": f"the fastest here: p95 {best.p95_ms or 0:g} ms",
+        "money": f"the cheapest: {best.money_a_month or 0:,.2f} {currency} a month",
+        "memory": f"the smallest: {best.mb_a_replica or 0:g} MB a replica",
+    }[wanted.prefer]
+    others = [row.target for row in rows if row.suits and row is not best]
+    said = [f"Of those that have all that is required, {best.target} is {why}."]
+    if others:
+        does = "does as well" if len(others) == 1 else "do as well"
+        said.append(f"{', '.join(others)} {does}: choose by what you already run.")
+    return " ".join([*said, *tail])
+
+
+def _reasons(row: Row) -> list[str]:
+    failing = f"{plural(len(row.failing), 'question')} fail{'s' * (len(row.failing) == 1)}"
+    return [*([f"{failing}: {', '.join(row.failing)}"] if row.failing else []), *row.lacks]

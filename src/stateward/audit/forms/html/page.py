@@ -1,0 +1,292 @@
+"""The report as one HTML file that needs nothing else: no network, no library, no font."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stateward.audit.forms import words
+from stateward.audit.forms.baseline import Comparison
+from stateward.audit.forms.html.document import document
+from stateward.audit.forms.html.figures import measurements
+from stateward.audit.forms.html.markup import Markup, tag
+from stateward.audit.forms.html.parts import chip, heads, pair, section, shape
+from stateward.audit.report import Answer, Evidence, Report
+
+
+def html(report: Report, changes: Comparison | None = None) -> str:
+    """The page, with what changed since a baseline if that is given.
+
+    Whatever a field holds stays text, and no code but the page's own runs.
+    """
+    title = f"{report.verdict.upper()}: {words.line(report.title)} · Stateward audit"
+    return document(title, *_body(report, changes))
+
+
+def _body(report: Report, changes: Comparison | None) -> tuple[Markup, ...]:
+    return (
+        tag("a", "Skip to the questions", class_="skip", href="#questions"),
+        tag("header", _hero(report)),
+        tag(
+            "main",
+            _glance(report),
+            _changes(changes) if changes is not None else None,
+            measurements(report),
+            section(
+                "questions",
+                "The questions, one by one",
+                *(_card(answer, _anchor(at)) for at, answer in enumerate(report.answers, 1)),
+            ),
+            _settings(report),
+            _facts(report),
+        ),
+        _footer(report),
+    )
+
+
+# --- the top ----------------------------------------------------------------------------
+
+
+def _hero(report: Report) -> Markup:
+    facts = [
+        ("Target", tag("code", report.target)),
+        ("Started", words.moment(report.started)),
+        ("Took", words.duration(report.seconds)),
+        ("Profile", report.profile),
+        ("Seed", str(report.seed)),
+    ]
+    return tag(
+        "div",
+        tag("p", "Stateward audit", class_="overline"),
+        tag("h1", tag("span", report.title, class_="title")),
+        tag(
+            "div",
+            shape(report.verdict),
+            tag(
+                "div",
+                tag("p", report.verdict.upper(), class_="verdict"),
+                tag("p", report.sentence, class_="sentence"),
+            ),
+            class_="statement",
+        ),
+        _interruption(report),
+        _counts(report),
+        tag("dl", *(pair(name, value) for name, value in facts), class_="facts"),
+        class_=f"hero {report.verdict}",
+    )
+
+
+def _interruption(report: Report) -> Markup | None:
+    said = " ".join(filter(None, (words.interruption(report), words.left(report))))
+    return tag("p", said, class_="interrupted", role="note") if said else None
+
+
+def _counts(report: Report) -> Markup:
+    tiles = [
+        tag("li", tag("b", str(many)), f" {verdict}", class_=verdict, title=words.MEANINGS[verdict])
+        for verdict, many in words.counts(report)
+    ]
+    if many := words.waived(report):
+        tiles.append(tag("li", tag("b", str(many)), " waived", class_="waived"))
+    return tag("ul", *tiles, class_="counts", aria_label="How many answers have each verdict")
+
+
+# --- at a glance ------------------------------------------------------------------------
+
+
+def _glance(report: Report) -> Markup:
+    rows = [
+        tag(
+            "tr",
+            tag("td", _number(answer), class_="number"),
+            tag("td", chip(answer.verdict), _waived_mark(answer)),
+            tag(
+                "td",
+                tag("a", answer.question, href=f"#{_anchor(at)}"),
+                tag("div", words.sentence(answer.summary), class_="finding"),
+            ),
+        )
+        for at, answer in enumerate(report.answers, 1)
+    ]
+    return section(
+        "glance",
+        "At a glance",
+        tag(
+            "table",
+            tag("caption", "Every question with its verdict and its finding", class_="hidden"),
+            heads("", "Verdict", "Question and finding"),
+            tag("tbody", *rows),
+            class_="glance",
+        ),
+    )
+
+
+def _number(answer: Answer) -> str:
+    return "" if answer.number is None else str(answer.number)
+
+
+def _waived_mark(answer: Answer) -> Markup | None:
+    return tag("div", "waived", class_="waived-mark") if answer.waived is not None else None
+
+
+def _anchor(at: int) -> str:
+    """By its place, because an id of the report may hold anything."""
+    return f"answer-{at}"
+
+
+def _changes(found: Comparison) -> Markup:
+    rows = [
+        tag(
+            "tr",
+            tag("td", change.direction, class_=f"direction {change.direction}"),
+            tag("th", change.what, tag("span", change.where, class_="power"), scope="row"),
+            tag("td", f"{change.before} → {change.after}"),
+        )
+        for change in found.changes
+    ]
+    table = tag("table", heads("", "What", "Before and now"), tag("tbody", *rows))
+    nothing = tag("p", "Nothing changed beyond the noise of a run.")
+    return section(
+        "changes",
+        f"What changed since {words.moment(found.before)}",
+        *(tag("p", f"Note: {note}", class_="why") for note in found.notes),
+        tag("div", table if rows else nothing, class_="panel changes"),
+    )
+
+
+# --- one card a question ----------------------------------------------------------------
+
+
+def _card(answer: Answer, anchor: str) -> Markup:
+    return tag(
+        "article",
+        tag(
+            "header",
+            tag("span", _number(answer), class_="number") if answer.number is not None else None,
+            tag("h3", answer.question),
+            chip(answer.verdict),
+        ),
+        tag("p", words.sentence(answer.summary), class_="summary"),
+        tag("p", words.sentence(words.waiver(answer)), class_="waiver") if answer.waived else None,
+        tag("p", answer.why, class_="why") if answer.why else None,
+        _evidence(answer.evidence),
+        _block(
+            "Counter-example: the smallest history that shows it", _code(answer.counter_example)
+        ),
+        _remedy(answer),
+        _block("See it again", _command(answer.reproduce)),
+        class_=f"card {answer.verdict}",
+        id=anchor,
+    )
+
+
+def _evidence(found: Sequence[Evidence]) -> Markup | None:
+    if not found:
+        return None
+    rows = [
+        tag(
+            "tr",
+            tag("th", fact.what, _small(fact.power), scope="row"),
+            tag("td", words.measured(fact), class_="value"),
+            tag("td", fact.limit or "–", class_="limit-cell" if fact.limit else "no-limit"),
+        )
+        for fact in found
+    ]
+    return tag(
+        "table",
+        tag("caption", "Evidence", class_="hidden"),
+        heads("Evidence", "Measured", "Held against"),
+        tag("tbody", *rows),
+        class_="evidence",
+    )
+
+
+def _small(text: str) -> Markup | None:
+    return tag("span", text, class_="power") if text else None
+
+
+def _block(title: str, text: Markup | None) -> Markup | None:
+    if text is None:
+        return None
+    return tag("div", tag("h4", title), text, class_="block")
+
+
+def _code(text: str) -> Markup | None:
+    return tag("pre", tag("code", text), tabindex="0") if text else None
+
+
+def _command(text: str) -> Markup | None:
+    """Broken between words alone, so that `--only` stays whole on a phone."""
+    if not text:
+        return None
+    parts = [part for word in text.split(" ") for part in (tag("span", word), " ")]
+    return tag("pre", tag("code", *parts[:-1]), tabindex="0")
+
+
+def _remedy(answer: Answer) -> Markup | None:
+    if not answer.remedy:
+        return None
+    return tag("div", tag("h4", "What to do"), tag("p", answer.remedy), class_="remedy")
+
+
+# --- the rest ---------------------------------------------------------------------------
+
+
+def _settings(report: Report) -> Markup | None:
+    if not report.settings:
+        return None
+    rows = [
+        tag(
+            "tr",
+            tag("td", chip(setting.verdict)),
+            tag("th", tag("code", setting.name), scope="row"),
+            tag(
+                "td", tag("code", setting.value), tag("span", words.source(setting), class_="power")
+            ),
+            tag("td", setting.meaning, class_="wide-cell"),
+        )
+        for setting in report.settings
+    ]
+    head = heads("Verdict", "Setting", "Value", "What it means")
+    return section(
+        "settings",
+        "Durability settings",
+        tag("div", tag("table", head, tag("tbody", *rows), class_="settings"), class_="panel"),
+    )
+
+
+def _facts(report: Report) -> Markup:
+    thresholds = [
+        (name.replace("_", " "), words.number(v)) for name, v in report.thresholds.items()
+    ]
+    lists = [
+        tag("div", tag("h3", title), tag("dl", *(pair(*row) for row in rows)), class_="panel")
+        for title, rows in (
+            ("Environment", list(words.rows(report.environment))),
+            ("Thresholds", thresholds),
+        )
+        if rows
+    ]
+    return section(
+        "conditions",
+        "How it was measured",
+        _block("Command", _command(report.command)),
+        tag("div", *lists, class_="pairs") if lists else None,
+        _glossary(report),
+    )
+
+
+def _glossary(report: Report) -> Markup:
+    seen = [verdict for verdict, _ in words.counts(report)]
+    return tag(
+        "dl",
+        *(tag("div", tag("dt", chip(v)), tag("dd", words.MEANINGS[v])) for v in seen),
+        class_="glossary",
+    )
+
+
+def _footer(report: Report) -> Markup:
+    said = (
+        f"Written by stateward audit from report.json, format {report.format}. Every finding can "
+        "be reproduced with the command on its card."
+    )
+    return tag("footer", tag("p", said))

@@ -1,0 +1,114 @@
+"""The report as JUnit XML: a test case a question, so that a CI server shows each by name.
+
+| verdict | in JUnit |
+| --- | --- |
+| pass, warn | passed; a warning is in its output |
+| fail, absent | failure |
+| unknown, error | error, because a case without evidence must not look like a pass |
+| any that is waived | skipped, with the reason |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
+
+from stateward.audit.forms import words
+from stateward.audit.report import Answer, Report
+
+_SUITE = "stateward.audit"
+_OUTCOMES = {"fail": "failure", "absent": "failure", "unknown": "error", "error": "error"}
+
+
+def xml(report: Report) -> str:
+    """The whole report as one suite."""
+    cases = [_case(answer) for answer in report.answers]
+    if report.interrupted:
+        cases.append(_interruption(report))
+    suite = Element(
+        "testsuite",
+        {
+            "name": words.line(f"{_SUITE} {report.title}"),
+            "tests": str(len(cases)),
+            "failures": _count(cases, "failure"),
+            "errors": _count(cases, "error"),
+            "skipped": _count(cases, "skipped"),
+            "time": _seconds(report.seconds),
+            "timestamp": words.line(report.started)[:19],
+        },
+    )
+    properties = SubElement(suite, "properties")
+    for name, value in _properties(report):
+        SubElement(properties, "property", {"name": name, "value": words.line(value)})
+    suite.extend(cases)
+    root = Element("testsuites", {**suite.attrib, "name": _SUITE})
+    del root.attrib["timestamp"]
+    root.append(suite)
+    ElementTree.indent(root)
+    body = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
+
+
+def _properties(report: Report) -> Iterator[tuple[str, str]]:
+    yield "target", report.target
+    yield "verdict", report.verdict
+    yield "sentence", report.sentence
+    yield "profile", report.profile
+    yield "seed", str(report.seed)
+    yield "command", report.command
+    if report.money is not None:
+        yield "costs", words.money(report)
+    yield from words.rows(report.environment)
+
+
+def _case(answer: Answer) -> Element:
+    number = "" if answer.number is None else f"{answer.number}. "
+    case = Element(
+        "testcase",
+        {
+            "classname": f"{_SUITE}.{words.line(answer.id)}",
+            "name": words.line(f"{number}{answer.question}"),
+            "time": _seconds(answer.seconds),
+        },
+    )
+    if answer.waived is not None:
+        SubElement(case, "skipped", {"message": words.waiver(answer)})
+    elif answer.verdict in _OUTCOMES:
+        said = {"message": words.line(answer.summary), "type": answer.verdict}
+        SubElement(case, _OUTCOMES[answer.verdict], said).text = _details(answer)
+        return case
+    SubElement(case, "system-out").text = f"{answer.verdict.upper()}\n{_details(answer)}"
+    return case
+
+
+def _interruption(report: Report) -> Element:
+    name = "The audit ran to its end"
+    case = Element("testcase", {"classname": f"{_SUITE}.audit", "name": name, "time": "0.000"})
+    message = words.interruption(report)
+    said = {"message": message, "type": "aborted" if report.aborted else "interrupted"}
+    SubElement(case, "error", said).text = message
+    return case
+
+
+def _details(answer: Answer) -> str:
+    lines = [answer.summary]
+    for fact in answer.evidence:
+        held = f" (held against: {fact.limit})" if fact.limit else ""
+        power = f"; {fact.power}" if fact.power else ""
+        lines.append(f"- {fact.what}: {words.measured(fact)}{held}{power}")
+    if answer.counter_example:
+        lines.append(answer.counter_example)
+    if answer.remedy:
+        lines.append(f"What to do: {answer.remedy}")
+    if answer.reproduce:
+        lines.append(f"Again: {answer.reproduce}")
+    return words.plain("\n".join(lines))
+
+
+def _count(cases: list[Element], kind: str) -> str:
+    return str(sum(case.find(kind) is not None for case in cases))
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3f}" if 0 <= seconds < 1e9 else "0.000"

@@ -1,0 +1,140 @@
+"""The report as Markdown, for a pull request or a wiki."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from stateward.audit.forms import words
+from stateward.audit.report import Answer, Report
+
+# Everything that means something to Markdown or, in its HTML, to a browser.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~&:@-])")
+
+
+def text(report: Report) -> str:
+    """The whole report; what its fields hold stays text."""
+    return "\n\n".join(_sections(report)) + "\n"
+
+
+def _sections(report: Report) -> Iterator[str]:
+    yield f"# {report.verdict.upper()}: {safe(report.title)}"
+    yield f"**{safe(report.sentence)}**"
+    for said in (words.interruption(report), words.left(report)):
+        if said:
+            yield safe(said)
+    yield _facts(report)
+    yield "## Questions"
+    yield table(
+        ("", "Verdict", "Question", "Finding"),
+        [
+            ("" if a.number is None else str(a.number), _verdict(a), safe(a.question), _finding(a))
+            for a in report.answers
+        ],
+    )
+    for answer in report.answers:
+        if words.needs_work(answer):
+            yield from _details(answer)
+    if report.growth is not None:
+        yield "## Growth"
+        yield safe(words.growth(report))
+    if report.money is not None:
+        yield "## Costs"
+        yield safe(words.money(report))
+        yield table(
+            ("a month", "how much", "with persistence", "without"),
+            [tuple(map(safe, row)) for row in words.bill(report.money)],
+        )
+    if report.settings:
+        yield "## Settings"
+        yield table(
+            ("Verdict", "Setting", "Value", "What it means", "Source"),
+            [
+                (
+                    s.verdict,
+                    code(s.name),
+                    code(s.value),
+                    safe(s.meaning),
+                    words.source(s),
+                )
+                for s in report.settings
+            ],
+        )
+    if report.environment:
+        yield "## Environment"
+        yield table(("", ""), [(safe(n), safe(v)) for n, v in words.rows(report.environment)])
+
+
+def _facts(report: Report) -> str:
+    said = [f"{many} {verdict}" for verdict, many in words.counts(report)]
+    if words.waived(report):
+        said.append(f"{words.waived(report)} waived")
+    return "\n".join(
+        [
+            f"- {', '.join(said) or 'no answers'}",
+            f"- target {code(report.target)}, profile {code(report.profile)}, seed {report.seed}",
+            f"- {safe(words.moment(report.started))}, {words.duration(report.seconds)}",
+            f"- {code(report.command)}",
+        ]
+    )
+
+
+def _verdict(answer: Answer) -> str:
+    return f"**{answer.verdict}**" if words.needs_work(answer) else answer.verdict
+
+
+def _finding(answer: Answer) -> str:
+    said = safe(answer.summary)
+    return f"{said} ({safe(words.waiver(answer))})" if answer.waived else said
+
+
+def _details(answer: Answer) -> Iterator[str]:
+    yield f"### {answer.verdict}: {safe(answer.question)}"
+    yield _finding(answer)
+    if answer.evidence:
+        yield table(
+            ("Evidence", "Measured", "Held against", "Power"),
+            [
+                (safe(e.what), safe(words.measured(e)), safe(e.limit), safe(e.power))
+                for e in answer.evidence
+            ],
+        )
+    if answer.counter_example:
+        yield _fenced(answer.counter_example)
+    if answer.remedy:
+        yield f"**What to do:** {safe(answer.remedy)}"
+    if answer.reproduce:
+        yield _fenced(answer.reproduce, "sh")
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Of cells that are Markdown already."""
+    made = [head, ["---"] * len(head), *lines]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in made)
+
+
+def safe(text: str) -> str:
+    """A text that stays text, on one line."""
+    return _SPECIAL.sub(r"\\\1", words.line(text))
+
+
+def code(text: str) -> str:
+    """A code span around any text, one line, whole even in a table."""
+    said = words.line(text)
+    if not said:
+        return ""
+    if "|" in said:  # a table splits at it even inside of code
+        return safe(said)
+    fence = "`" * (_longest_run(said) + 1)
+    pad = " " if said.startswith("`") or said.endswith("`") else ""
+    return f"{fence}{pad}{said}{pad}{fence}"
+
+
+def _fenced(text: str, language: str = "text") -> str:
+    said = words.plain(text)
+    fence = "`" * max(3, _longest_run(said) + 1)
+    return f"{fence}{language}\n{said}\n{fence}"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall("`+", text)), default=0)

@@ -1,0 +1,144 @@
+"""The report for a terminal: the verdict, then a line a question; colours repeat what words say."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stateward.audit.forms import words
+from stateward.audit.report import Answer, Report, Verdict
+
+_COLOURS: Final[dict[Verdict, str]] = {
+    "pass": "32",
+    "warn": "33",
+    "fail": "31",
+    "unknown": "35",
+    "error": "31",
+    "absent": "36",
+}
+_BOLD, _DIM = "1", "2"
+_VERDICT: Final = 8  # as wide as "UNKNOWN" and a space
+_NARROWEST: Final = 40
+
+
+class _Page:
+    """Lines of at most `width` cells."""
+
+    def __init__(self, colour: bool, width: int) -> None:
+        self._colour = colour
+        self._width = max(width, _NARROWEST)
+        self.lines: list[str] = []
+
+    def paint(self, text: str, *codes: str) -> str:
+        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self._colour and codes and text else text
+
+    def word(self, verdict: Verdict) -> str:
+        """A verdict as wide as its column, painted without the spaces."""
+        said = verdict.upper()
+        return self.paint(said, _BOLD, _COLOURS[verdict]) + " " * (_VERDICT - len(said))
+
+    def add(self, text: str, *codes: str, first: str = "", indent: int = 0) -> None:
+        """A paragraph; `first` stands before it and is `indent` cells wide."""
+        folded = fold(words.line(text), self._width - indent) or [""]
+        for at, part in enumerate(folded):
+            before = first if first and at == 0 else " " * indent
+            self.lines.append(f"{before}{self.paint(part, *codes)}".rstrip(" "))
+
+    def gap(self) -> None:
+        self.lines.append("")
+
+
+def text(report: Report, colour: bool, width: int = 100) -> str:
+    """The whole report. Nothing in it can steer the terminal, whatever a field holds."""
+    page = _Page(colour, width)
+    _head(page, report)
+    column = min(12, max((words.cells(words.line(a.id)) for a in report.answers), default=0))
+    for answer in report.answers:
+        _answer(page, answer, column)
+    _settings(page, report)
+    if report.growth is not None:
+        page.gap()
+        page.add(words.growth(report), first="growth  ", indent=8)
+    if report.money is not None:
+        page.gap()
+        page.add(words.money(report), first="costs   ", indent=8)
+        for what, much, on, off in words.bill(report.money):
+            page.add(f"{what}: {on} ({off} without persistence){much and f' for {much}'}", indent=8)
+    page.gap()
+    return "\n".join(page.lines)
+
+
+def _head(page: _Page, report: Report) -> None:
+    verdict = page.paint(report.verdict.upper(), _BOLD, _COLOURS[report.verdict])
+    page.add(report.title, _BOLD, first=f"{verdict}  ", indent=len(report.verdict) + 2)
+    page.add(report.sentence)
+    for warning in (words.interruption(report), words.left(report)):
+        if warning:
+            page.add(warning, _BOLD)
+    page.gap()
+    said = [f"{many} {verdict}" for verdict, many in words.counts(report)]
+    if words.waived(report):
+        said.append(f"{words.waived(report)} waived")
+    page.add(" · ".join(said))
+    page.add(
+        f"{report.target} · {report.profile} · seed {report.seed} · "
+        f"{words.duration(report.seconds)} · {words.moment(report.started)}",
+        _DIM,
+    )
+    page.gap()
+
+
+def _answer(page: _Page, answer: Answer, column: int) -> None:
+    number = "" if answer.number is None else str(answer.number)
+    verdict = page.word(answer.verdict)
+    name = words.line(answer.id)
+    first = f"{number:>2}  {verdict}{name}{' ' * (column - words.cells(name))}  "
+    indent = 4 + _VERDICT + max(column, words.cells(name)) + 2
+    if words.cells(name) > column:  # an id longer than its column has a line of its own
+        page.add(name, first=f"{number:>2}  {verdict}", indent=4 + _VERDICT)
+        first, indent = " " * (4 + _VERDICT), 4 + _VERDICT
+    page.add(answer.summary, first=first, indent=indent)
+    if answer.waived is not None:
+        page.add(words.waiver(answer), first=" " * indent, indent=indent)
+    if words.needs_work(answer) and answer.remedy:
+        page.add(answer.remedy, first=f"{' ' * indent}→ ", indent=indent + 2)
+
+
+def _settings(page: _Page, report: Report) -> None:
+    wrong = [setting for setting in report.settings if setting.verdict != "pass"]
+    if not wrong:
+        return
+    page.gap()
+    page.add("Settings that need a look", _BOLD)
+    for setting in wrong:
+        word = page.word(setting.verdict)
+        said = f"{setting.name} = {setting.value} ({words.source(setting)}): {setting.meaning}"
+        page.add(said, first=f"    {word}", indent=4 + _VERDICT)
+
+
+def fold(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` cells, between words where that is possible."""
+    lines: list[str] = []
+    now, used = "", 0
+    for word in text.split(" "):
+        room = words.cells(word)
+        if now and used + 1 + room <= width:
+            now, used = f"{now} {word}", used + 1 + room
+            continue
+        if now:
+            lines.append(now)
+        *whole, now = _cut(word, width)
+        lines += whole
+        used = words.cells(now)
+    return [*lines, now] if now else lines
+
+
+def _cut(word: str, width: int) -> list[str]:
+    """A word that is longer than a line, in pieces."""
+    pieces, now, used = [], "", 0
+    for character in word:
+        room = words.cells_of(character)
+        if now and used + room > width:
+            pieces.append(now)
+            now, used = "", 0
+        now, used = now + character, used + room
+    return [*pieces, now]

@@ -1,0 +1,52 @@
+"""What a question is, and words that several of them use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from stateward.audit.plurals import plural as plural
+from stateward.audit.record import Record
+from stateward.audit.report import Evidence, Verdict
+
+Limits = Mapping[str, float]
+
+
+class Finding(Struct, frozen=True):
+    """How one question was answered."""
+
+    verdict: Verdict
+    summary: str
+    evidence: tuple[Evidence, ...] = ()
+    counter_example: str = ""
+    remedy: str = ""  # instead of the question's own
+
+
+class Question(Struct, frozen=True):
+    """One question: what it asks, what it needs to be answered, and how to mend what it finds.
+
+    `judge` is a function of what was recorded, and of nothing else.
+    """
+
+    id: str
+    number: int | None
+    question: str
+    why: str
+    needs: tuple[str, ...]  # parts of the target; without one of them the answer is "absent"
+    evidence: tuple[str, ...]  # fields of the record; without one of them it is "unknown"
+    remedy: str
+    judge: Callable[[Record, Limits], Finding]
+    workloads: tuple[str, ...]
+
+
+def power(of: int) -> str:
+    """What a zero is worth: the rule of three."""
+    if of < 3:
+        return "too few to say anything"
+    return f"0 of {of:,}: a rate above 1 in {max(1, of // 3):,} would have shown, 95 %"
+
+
+def zero(what: str, count: int, of: int, unit: str = "turns") -> Evidence:
+    """A count that must be nought."""
+    return Evidence(what, count, unit, "0", power(of) if count == 0 else f"of {of:,}")

@@ -1,1 +1,0 @@
-"""The forms of a report: each a pure function of `Report`, and of what changed since another."""

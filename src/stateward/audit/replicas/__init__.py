@@ -1,0 +1,1 @@
+"""The replica processes of an audit, and whoever commands them."""

@@ -1,0 +1,206 @@
+"""Replicas as the conductor sees them: real processes that can be asked, paused and killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from stateward.audit.targets import Place
+from stateward.errors import StatewardError
+
+LIMIT = 64 << 20
+PATIENCE = 60.0  # seconds for an answer that has no limit of its own
+
+
+class Failed(StatewardError):
+    """A replica could not do what it was told, or did not answer."""
+
+    def __init__(self, message: str, *, kind: str = "", typed: bool = False) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.typed = typed
+
+
+class Replica:
+    """One process."""
+
+    def __init__(self, number: int, process: asyncio.subprocess.Process) -> None:
+        self.number = number
+        self.provides: list[str] = []
+        self.events: list[dict[str, Any]] = []
+        self.alive = True
+        self.reusable = True
+        self._process = process
+        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._next = 0
+        self._happened = asyncio.Event()
+        self._reading = asyncio.create_task(self._read())
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            said = json.loads(line)
+            if "id" not in said:
+                self.events.append(said)
+                self._happened.set()
+                continue
+            waiting = self._asked.pop(said["id"], None)
+            if waiting is None or waiting.done():
+                continue
+            if "error" in said:
+                text = f"{said['error']}: {said['message']}"
+                waiting.set_exception(Failed(text, kind=said["error"], typed=said["typed"]))
+            else:
+                waiting.set_result(said["value"])
+        self.alive = False
+        for waiting in self._asked.values():
+            if not waiting.done():
+                waiting.set_exception(Failed(f"replica {self.number} is gone", kind="Gone"))
+                waiting.exception()  # nobody need ask: it was killed
+        self._happened.set()
+
+    def send(self, do: str, **args: Any) -> asyncio.Future[Any]:
+        """Tell it what to do; the answer comes when it has."""
+        self._next += 1
+        waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._asked[self._next] = waiting
+        self._write({"id": self._next, "do": do, "args": args})
+        return waiting
+
+    def _write(self, said: Any) -> None:
+        assert self._process.stdin is not None
+        if self._process.stdin.is_closing() or not self.alive:
+            raise Failed(f"replica {self.number} is gone", kind="Gone")
+        self._process.stdin.write(json.dumps(said).encode() + b"\n")
+
+    async def ask(self, do: str, *, patience: float = PATIENCE, **args: Any) -> Any:
+        try:
+            return await asyncio.wait_for(self.send(do, **args), patience)
+        except TimeoutError:
+            said = f"replica {self.number} did not finish {do} within {patience:g} s"
+            raise Failed(said, kind="TimeoutError") from None
+
+    async def begin(self, place: Place) -> None:
+        waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._asked[0] = waiting
+        self._write(msgspec.to_builtins(place))
+        said = await asyncio.wait_for(waiting, PATIENCE)
+        self.provides = said["provides"]
+
+    async def until(
+        self, condition: Callable[[list[dict[str, Any]]], bool], patience: float = PATIENCE
+    ) -> None:
+        """Wait until what it told meets a condition."""
+        async with asyncio.timeout(patience):
+            while not condition(self.events):
+                if not self.alive:
+                    raise Failed(f"replica {self.number} is gone", kind="Gone")
+                self._happened.clear()
+                await self._happened.wait()
+
+    def signal(self, number: int) -> None:
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):  # it has ended, and the loop was not told yet
+                os.kill(self._process.pid, number)
+
+    async def kill(self) -> None:
+        """SIGKILL: nothing is flushed, nobody is told."""
+        self.signal(signal.SIGKILL)
+        await self._process.wait()
+        await self._reading
+
+    async def close(self) -> None:
+        """In an orderly way, or else by force."""
+        try:
+            await self.ask("close", patience=10.0)
+        except Failed:
+            self.signal(signal.SIGCONT)
+        await self.kill()
+
+
+class Fleet:
+    """All replicas of one audit."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.replicas: list[Replica] = []
+        self._idle: list[Replica] = []
+        self._number = 0
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill_all)
+
+    async def start(self, count: int = 1, *, fresh: bool = False, **changed: Any) -> list[Replica]:
+        """So many, at once. `changed` differs from the target's place.
+
+        Starting a process takes longer than most workloads do, so those that another workload has
+        done with are used again, unless new ones are asked for.
+        """
+        again: list[Replica] = []
+        if not fresh and not changed:
+            again = [replica for replica in self._idle if replica.alive][:count]
+            self._idle = [replica for replica in self._idle if replica not in again]
+        more = count - len(again)
+        new = await asyncio.gather(*(self._one(**changed) for _ in range(more)))
+        for replica in (*again, *new):
+            replica.events.clear()
+            replica.reusable = not fresh and not changed
+        return [*again, *new]
+
+    async def _one(self, **changed: Any) -> Replica:
+        self._number += 1
+        number = self._number  # others may be started meanwhile
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "stateward.audit.replicas.process",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=self._errors,
+            limit=LIMIT,
+            start_new_session=True,  # Ctrl-C is the conductor's
+        )
+        replica = Replica(number, process)
+        self.replicas.append(replica)
+        changed.setdefault("replica", number)
+        await replica.begin(msgspec.structs.replace(self.place, **changed))
+        return replica
+
+    async def end(self, *replicas: Replica) -> None:
+        """These have done what they were wanted for."""
+        self._idle += [replica for replica in replicas if replica.reusable]
+        await self._close([replica for replica in replicas if not replica.reusable])
+
+    async def rest(self) -> None:
+        """Close all that nobody uses."""
+        idle, self._idle = self._idle, []
+        await self._close(idle)
+
+    async def _close(self, ending: list[Replica]) -> None:
+        await asyncio.gather(*(replica.close() for replica in ending))
+        self.replicas = [replica for replica in self.replicas if replica not in ending]
+
+    async def kill_all(self) -> None:
+        for replica in self.replicas:
+            await replica.kill()
+        self.replicas.clear()
+        self._idle.clear()
+        self._errors.close()
+
+    async def abandon(self) -> None:
+        """Kill what a workload that did not end has left running."""
+        left = [replica for replica in self.replicas if replica not in self._idle]
+        for replica in left:
+            await replica.kill()
+        self.replicas = list(self._idle)

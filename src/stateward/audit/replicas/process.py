@@ -1,0 +1,99 @@
+"""One replica of the audited system: a process that does what the conductor says.
+
+It reads one JSON object a line: first where the target is, then what to do. It answers the same
+way, and ends when its input does, so that no audit leaves processes behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import signal
+import sys
+import traceback
+from importlib import import_module
+from typing import Any, TextIO
+
+import msgspec
+
+from stateward.audit.faults import reroute
+from stateward.audit.targets import Place, Target
+from stateward.audit.targets.choosing import create
+
+LIMIT = 64 << 20
+PR_SET_PDEATHSIG = 1
+
+
+class Replica:
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def tell(self, **said: Any) -> None:
+        self._out.write(json.dumps(said) + "\n")
+        self._out.flush()
+
+    async def run(self, lines: asyncio.StreamReader) -> None:
+        place = msgspec.json.decode(await lines.readline(), type=Place)
+        if place.routes:
+            reroute.take(place.routes)
+        target: Target | None = None
+        try:
+            target = create(place)
+            await target.call("open")
+        except BaseException as error:
+            self.tell(id=0, **failure(error, target))
+            return
+        self.tell(id=0, value={"provides": target.provides, "pid": os.getpid()})
+        while line := await lines.readline():
+            command = json.loads(line)
+            if command["do"] == "close":
+                await target.call("close")
+                self.tell(id=command["id"], value=None)
+                return
+            task = asyncio.create_task(self._carry_out(target, command))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _carry_out(self, target: Target, command: dict[str, Any]) -> None:
+        module, _, name = command["do"].partition(":")
+        try:
+            role = getattr(import_module(f"stateward.audit.workloads.{module}"), name)
+            value = await role(target, self.tell, **command["args"])
+        except Exception as error:
+            self.tell(id=command["id"], **failure(error, target))
+        else:
+            self.tell(id=command["id"], value=value)
+
+
+def failure(error: BaseException, target: Target | None) -> dict[str, Any]:
+    where = traceback.extract_tb(error.__traceback__)[-1:]
+    return {
+        "error": type(error).__name__,
+        "message": f"{error} ({where[0].filename}:{where[0].lineno})" if where else str(error),
+        "typed": target is not None and isinstance(error, target.unavailable),
+    }
+
+
+def end_with_the_conductor() -> None:
+    """A replica that is paused when its conductor is killed would stay for ever."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+async def main() -> None:
+    end_with_the_conductor()
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a target prints must not be taken for an answer
+    lines = asyncio.StreamReader(limit=LIMIT)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    await Replica(out).run(lines)
+    out.flush()
+    os._exit(0)  # calls that hang must not keep it
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,1 @@
+"""What keeps an audit from doing harm."""

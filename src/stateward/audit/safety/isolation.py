@@ -1,0 +1,308 @@
+"""What keeps an audit from harming the store it looks at, and from leaving anything in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator
+from typing import Any, cast
+from urllib.parse import urlencode
+
+from msgspec.structs import replace
+
+from stateward import Store
+from stateward.audit.safety.expiring import DAY, Expiring
+from stateward.audit.stage import Sizes
+from stateward.audit.targets import Place
+from stateward.engine import Description, Engine, Purges, Schemas
+from stateward.engines.registry import EngineURL, create_engine, parse
+from stateward.errors import InvalidInput, SchemaError, StoreUnavailable
+from stateward.ops import Commit, Drop, Found, List, Listed
+from stateward.world import World
+
+REGISTRY = "stateward-audit"  # the namespace in which audits that are under way are noted
+PREFIX = "stateward-audit-"
+SCHEMA = "stateward_audit_"
+NOTE = "a stateward audit works here; stateward audit clean removes what a killed one left"
+RUNS = "runs"
+NOTED = 7 * DAY
+MEMORY = 0.8  # of maxmemory
+CONNECTIONS = 0.2  # of those that are free
+POOL = 4  # connections of one replica
+FEWEST_POOL, FEWEST_REPLICAS = 2, 2
+OWN = 3  # connections of the conductor: its probe, and a backup
+
+
+# --- a place of its own -----------------------------------------------------------------
+
+
+def apart(place: Place, own: bool, observing: bool) -> Place:
+    """A store's place with a schema of the audit's own, where the store can have several.
+
+    Not for a namespace that the user named (`own` is False) and not while only looking: no
+    table of the store that is there is touched then, so nothing of it is migrated either.
+    """
+    if place.kind != "store" or not _capabilities(place.name).schemas:
+        return place
+    if own and not observing:
+        schema = SCHEMA + place.namespace.rpartition("-")[2]
+        return replace(place, name=with_options(place.name, schema=schema))
+    if "migrate" in parse(place.name).options:
+        return place
+    return replace(place, name=with_options(place.name, migrate="off"))
+
+
+def is_apart(url: str) -> bool:
+    """Whether the URL names a schema of an audit's own."""
+    return parse(url).options.get("schema", "").startswith(SCHEMA)
+
+
+def with_options(url: str, **options: str) -> str:
+    """The URL with these options, whatever it said of them."""
+    base = url.partition("?")[0]
+    return f"{base}?{urlencode(parse(url).options | options)}"
+
+
+def _capabilities(url: str) -> Any:
+    return create_engine(parse(url), World()).capabilities
+
+
+async def begin(url: str, namespace: str) -> None:
+    """Make a schema of its own, or say in the store that an audit works in this namespace."""
+    if is_apart(url):
+        schemas = cast(Schemas, create_engine(parse(url), World()))
+        try:
+            await schemas.found(NOTE)
+        except SchemaError as error:
+            raise InvalidInput(
+                f"the audit works in a schema of its own and cannot make one: {error.__cause__}. "
+                "GRANT CREATE ON DATABASE to this role, or name an empty namespace of the store "
+                "with --namespace"
+            ) from error
+        return
+    await refuse_used(url, namespace)
+    await note(url, namespace)
+
+
+async def end(url: str, namespace: str) -> None:
+    """Remove all of it; again is fine."""
+    if is_apart(url):
+        await cast(Schemas, create_engine(parse(url), World())).demolish(NOTE)
+        return
+    await remove_all(url, namespace)
+    await forget(url, namespace)
+
+
+async def end_within(seconds: float, url: str, namespace: str) -> str:
+    """Remove all of it from a store that may not answer just now; what is left, or nothing."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            await end(url, namespace)
+            return ""
+        except StoreUnavailable as error:
+            if time.monotonic() > until:
+                return (
+                    f"what it wrote could not be removed ({error}); when the store answers "
+                    f"again, run: stateward audit clean {parse(url).safe}"
+                )
+            await asyncio.sleep(0.25)
+
+
+async def note(url: str, namespace: str) -> None:
+    """Say that an audit works in this namespace, so that `audit clean` finds it."""
+    async with _registry(url) as store:
+        await store.shared(RUNS).update(lambda runs: {**runs, namespace: time.time()})
+
+
+async def forget(url: str, namespace: str) -> None:
+    """It has removed everything. When no other is under way, nothing is left of the note."""
+    async with _registry(url) as store:
+        left = await store.shared(RUNS).update(
+            lambda runs: {name: at for name, at in runs.items() if name != namespace}
+        )
+    if not left.value:
+        await remove_all(url, REGISTRY)
+
+
+async def refuse_used(url: str, namespace: str) -> None:
+    """Raise if the namespace holds anything."""
+    async with _engine(parse(url)) as engine:
+        async for found in _everything(engine, namespace):
+            raise InvalidInput(
+                f"the namespace {namespace!r} holds data ({found.entity.kind} "
+                f"{found.entity.id!r}): an audit works in a namespace of its own; leave "
+                "--namespace out, or run stateward audit clean"
+            )
+
+
+async def remove_all(url: str, namespace: str) -> int:
+    """Remove all of a namespace, without marks where the engine can; how many entities."""
+    async with _engine(parse(url)) as engine:
+        if engine.capabilities.purges:
+            return await cast(Purges, engine).purge(namespace)
+        count, world = 0, World()
+        async for found in _everything(engine, namespace):
+            await engine.execute((Commit(found.entity, world.new_id(), (Drop(),)),))
+            count += 1
+        return count
+
+
+async def clean(url: str) -> list[str]:
+    """Remove what killed audits have left; what that was, in words."""
+    if _is_missing(url):
+        return []
+    cleaned: list[str] = []
+    if _capabilities(url).schemas:
+        schemas = cast(Schemas, create_engine(parse(url), World()))
+        for name in await schemas.noted(NOTE):
+            if name.startswith(SCHEMA):
+                await end(with_options(url, schema=name), "")
+                cleaned.append(f"schema {name}: removed")
+        url = with_options(url, migrate="off")
+    try:
+        async with _registry(url) as store:
+            runs = (await store.shared(RUNS).get()).value
+    except SchemaError:
+        return cleaned  # there is no store here that an audit could have worked in
+    for name in runs:
+        if name.startswith(PREFIX):
+            cleaned.append(f"{name}: {await remove_all(url, name)} removed")
+        else:
+            cleaned.append(f"{name}: named by a user, so left as it is; it expires within a day")
+    if runs:
+        await remove_all(url, REGISTRY)
+    return cleaned
+
+
+def _is_missing(url: str) -> bool:
+    path = file_of(parse(url))
+    return path is not None and not os.path.exists(path)
+
+
+# --- no harm ----------------------------------------------------------------------------
+
+
+async def described(url: str) -> Description:
+    """What the store says of itself."""
+    async with _engine(parse(url)) as engine:
+        return await engine.describe()
+
+
+def refuse_full(said: dict[str, Any]) -> None:
+    """Raise if the store has so little memory left that a load could do harm."""
+    full = too_full(said.get("settings", {}))
+    if full:
+        raise InvalidInput(f"{full}; --observe reads its settings and writes nothing")
+
+
+def too_full(settings: Any) -> str:
+    """Why a server must not be loaded, or nothing."""
+    most, used = int(settings.get("maxmemory") or 0), int(settings.get("used_memory") or 0)
+    if not most or used <= MEMORY * most:
+        return ""
+    return (
+        f"the server uses {used / most:.0%} of its maxmemory: an audit does not load one that "
+        f"is over {MEMORY:.0%}"
+    )
+
+
+def free_connections(settings: Any) -> int | None:
+    """How many more the server would take; None if it does not tell."""
+    for most, used, reserved in (
+        ("max_connections", "used_connections", "reserved_connections"),
+        ("maxclients", "connected_clients", ""),
+    ):
+        if isinstance(settings.get(most), int) and isinstance(settings.get(used), int):
+            kept = int(settings.get(reserved) or 0)
+            return max(0, int(settings[most]) - int(settings[used]) - kept)
+    return None
+
+
+def connections(replicas: int, pool: int) -> int:
+    """Most that an audit opens at once: while the replicas are doubled, and while others look."""
+    return pool * max(2 * replicas, max(2, replicas) + 1) + OWN
+
+
+def pool_of(url: str | None) -> int:
+    """Connections that one replica may open."""
+    said = parse(url).options.get("pool", "") if url is not None and "://" in url else ""
+    return int(said) if said.isdigit() else POOL
+
+
+async def fitted(sizes: Sizes, url: str) -> tuple[Sizes, str]:
+    """`sizes` and the URL so that they take no more than a fifth of the free connections."""
+    settings = (await described(url)).settings
+    pool, pools = pool_of(url), "max_connections" in settings
+    sizes, smaller = fit(sizes, pool, free_connections(settings), pools)
+    return sizes, url if smaller == pool else with_options(url, pool=str(smaller))
+
+
+def fit(sizes: Sizes, pool: int, free: int | None, pools: bool) -> tuple[Sizes, int]:
+    """Sizes and pool that take no more than a fifth of the free connections.
+
+    `pools`: whether the pool can be told to the store. Raises if even the least is too much.
+    """
+    if free is None:
+        return sizes, pool
+    most = int(CONNECTIONS * free)
+    smaller = range(pool, FEWEST_POOL - 1, -1) if pools else (pool,)
+    fewer = range(sizes.replicas, min(FEWEST_REPLICAS, sizes.replicas) - 1, -1)
+    for replicas in fewer:
+        for each in smaller:
+            if connections(replicas, each) <= most:
+                return replace(sizes, replicas=replicas), each
+    least = connections(fewer[-1], smaller[-1])
+    raise InvalidInput(
+        f"the server has {free} free connections. An audit takes at most a fifth of them, {most}, "
+        f"and needs {least}: raise the server's limit or end idle connections; --observe needs one"
+    )
+
+
+# --- stores and engines -----------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def _registry(url: str) -> AsyncIterator[Store]:
+    engine = Expiring(create_engine(parse(url), World()), NOTED)
+    async with Store(engine, namespace=REGISTRY, spill=False) as store:
+        yield store
+
+
+async def _everything(engine: Engine, namespace: str) -> AsyncIterator[Found]:
+    after: str | None = None
+    while True:
+        listed = (await engine.execute((List(namespace, after=after),)))[0]
+        assert isinstance(listed, Listed)
+        for found in listed.entities:
+            yield found
+        if listed.next is None:
+            return
+        after = listed.next
+
+
+@contextlib.asynccontextmanager
+async def _engine(url: EngineURL) -> AsyncIterator[Engine]:
+    engine: Engine = create_engine(url, World())
+    await engine.open()
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+def file_of(url: EngineURL) -> str | None:
+    """The path of a store that is a file; None for a server or memory."""
+    capabilities = create_engine(url, World()).capabilities
+    if capabilities.networked or not capabilities.durable:
+        return None
+    return os.path.abspath(url.rest.removeprefix("/"))
+
+
+def remove_file(path: str) -> None:
+    """A file of SQLite that was not there before, with those that it keeps beside it."""
+    for end in ("", "-wal", "-shm", "-journal"):
+        if os.path.exists(f"{path}{end}"):
+            os.remove(f"{path}{end}")

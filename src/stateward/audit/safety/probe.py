@@ -1,0 +1,134 @@
+"""A light look at the store beside an audit's load: it ends an audit that does harm."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+from msgspec import Struct
+
+import stateward
+from stateward.audit.safety.isolation import REGISTRY, too_full
+from stateward.errors import StatewardError
+
+EVERY = 0.25  # seconds between two looks
+IN_A_ROW = 3  # slow ones that end an audit
+SETTINGS_EVERY = 8  # looks between two questions for memory and replication lag
+
+
+class Stop(Struct, frozen=True):
+    """What ends an audit."""
+
+    seconds: float = 2.0  # that the store takes for the probe, several times in a row
+    lag_bytes: float = 64e6  # by which a replica of the store is behind
+
+
+class Harm(Exception):
+    """The audit must not go on: it would do harm."""
+
+
+class Probe:
+    """One small read again and again, on a connection of its own."""
+
+    def __init__(self, url: str, stop: Stop) -> None:
+        self._url = url
+        self._stop = stop
+        self._looks = True
+        self._using = asyncio.Lock()
+        self._store = self._opened()
+
+    def _opened(self) -> stateward.Store:
+        # Its own deadline, and no breaker: each look finds out for itself.
+        policy = stateward.Policy(read_timeout=self._stop.seconds, breaker_failures=1_000_000)
+        return stateward.open(
+            self._url, namespace=REGISTRY, spill=False, metrics=False, policy=policy
+        )
+
+    @contextlib.asynccontextmanager
+    async def away(self) -> AsyncIterator[None]:
+        """Meanwhile it lets go of the store: the audit disturbs it itself, or measures its size."""
+        self._looks = False
+        async with self._using:
+            await self._store.close()
+        try:
+            yield
+        finally:
+            self._store = self._opened()
+            self._looks = True
+
+    def _is_away(self) -> bool:
+        return not self._looks
+
+    async def watch(self) -> str:
+        """Why the audit has to end; returns when it has to, and not before."""
+        slow, looks = 0, 0
+        while True:
+            await asyncio.sleep(EVERY)
+            if self._is_away():
+                slow = 0
+                continue
+            looks += 1
+            took = await self._look()
+            slow = slow + 1 if took > self._stop.seconds and not self._is_away() else 0
+            if slow >= IN_A_ROW:
+                return (
+                    f"{slow} lookups in a row of the audit's own probe took more than "
+                    f"{self._stop.seconds:g} s, or failed"
+                )
+            if looks % SETTINGS_EVERY == 0 and not self._is_away():
+                harm = await self.harm()
+                if harm:
+                    return harm
+
+    async def beside(self, work: Coroutine[Any, Any, None]) -> str:
+        """Do the work, and watch the store meanwhile; why it was ended, or nothing."""
+        working, watching = asyncio.create_task(work), asyncio.create_task(self.watch())
+        try:
+            await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                return await watching
+            await working
+            return ""
+        except Harm as harm:
+            return str(harm)
+        finally:
+            working.cancel()
+            watching.cancel()
+            await asyncio.gather(working, watching, return_exceptions=True)
+
+    async def close(self) -> None:
+        async with self._using:
+            await self._store.close()
+
+    async def refuse_harm(self) -> None:
+        """Raise if the store must not be loaded just now."""
+        harm = await self.harm()
+        if harm:
+            raise Harm(harm)
+
+    async def _look(self) -> float:
+        began = time.monotonic()
+        try:
+            async with self._using:
+                await self._store.user("probe").get()
+        except StatewardError:
+            return float("inf")
+        return time.monotonic() - began
+
+    async def harm(self) -> str:
+        """Why the store must not be loaded just now, or nothing."""
+        try:
+            async with self._using, asyncio.timeout(self._stop.seconds):
+                settings = (await self._store.describe()).settings
+        except (StatewardError, TimeoutError):
+            return ""  # the looks tell whether it answers
+        lag = settings.get("replication_lag_bytes") or 0
+        if lag > self._stop.lag_bytes:
+            return (
+                f"a replica of the store is {lag / 1e6:,.0f} MB behind, more than "
+                f"{self._stop.lag_bytes / 1e6:,.0f} MB"
+            )
+        return too_full(settings)

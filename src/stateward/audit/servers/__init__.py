@@ -1,0 +1,1 @@
+"""Servers that an audit starts for itself."""

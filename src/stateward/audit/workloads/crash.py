@@ -1,0 +1,129 @@
+"""The server is killed and started again while a replica goes on appending as fast as it can."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Protocol
+
+from stateward.audit.record import Outage, Tried
+from stateward.audit.replicas.fleet import Failed, Replica
+from stateward.audit.stage import Stage
+from stateward.audit.targets import Target
+from stateward.audit.workloads import outage
+
+ROUNDS = 2
+BEFORE = 100  # turns acknowledged before each of them
+TOLD = 10  # turns between two reports
+EVERY = 0.1  # seconds between two reads, and before a turn that follows a failure
+
+STOPPED: set[str] = set()  # threads, in a replica
+
+
+class Crash(Protocol):
+    """The end of a server, and its return."""
+
+    label: str
+    fired: bool  # whether it has really happened
+
+    async def strike(self) -> None: ...
+
+
+async def conduct(stage: Stage, crash: Crash) -> Outage:
+    stage.say(crash.label)
+    origin = time.monotonic()
+    (thread,) = stage.names("crash", 1)
+    (replica,) = await stage.fleet.start(fresh=True)
+    going = replica.send("crash:go_on", thread=thread, origin=origin)
+    spans: list[float] = []
+    recovery: float | None = 0.0
+    for _ in range(ROUNDS):
+        await _acknowledged(replica, BEFORE)
+        struck = time.monotonic()
+        spans.append(struck - origin)
+        await crash.strike()
+        recovery = await _recovered(stage, replica, thread, struck, recovery)
+        if recovery is None or not crash.fired:
+            break
+    end = time.monotonic() - origin
+    await replica.ask("crash:stop", thread=thread)
+    said = await asyncio.wait_for(going, outage.HUNG + 10.0)
+    tried = [Tried(**each) for each in said["tried"]]
+    found = await outage.found(stage, replica, thread, said["kept"])
+    return Outage(
+        crash.label,
+        crash.fired,
+        round(spans[0], 2),
+        round(end, 2),
+        tried,
+        said["accepted"],
+        found,
+        recovery,
+        said["hung"],
+        len(spans),
+    )
+
+
+async def _acknowledged(replica: Replica, count: int) -> None:
+    """So many more turns have been stored."""
+    before = _stored(replica.events)
+    await replica.until(lambda events: _stored(events) >= before + count)
+
+
+def _stored(events: list[dict[str, Any]]) -> int:
+    return max((each["stored"] for each in events if "stored" in each), default=0)
+
+
+async def _recovered(
+    stage: Stage, replica: Replica, thread: str, struck: float, slowest: float | None
+) -> float | None:
+    """Seconds from the end of the server until it has answered again; None if it has not."""
+    try:
+        await replica.ask("outage:recover", thread=thread, patience=stage.sizes.recovery)
+    except Failed as error:
+        stage.say(f"not recovered: {error}")
+        return None
+    return max(slowest or 0.0, time.monotonic() - struck)
+
+
+async def go_on(target: Target, tell: Any, thread: str, origin: float) -> dict[str, Any]:
+    """Append one turn after the other, and read now and then, until told to stop."""
+    tried: list[dict[str, Any]] = []
+    accepted: list[str] = []
+    hung: list[str] = []
+    reading = asyncio.create_task(_read_on(target, thread, tried, hung, origin))
+    stored = number = 0
+    while thread not in STOPPED:
+        turn = outage.append(target, thread, f"turn/{number}", accepted, origin)
+        number += 1
+        try:
+            entry = await asyncio.wait_for(turn, outage.HUNG)
+        except TimeoutError:
+            hung.append("append")
+            continue
+        tried.append(entry)
+        if entry["outcome"] != "stored":
+            await asyncio.sleep(EVERY)
+            continue
+        stored += 1
+        if stored % TOLD == 0:
+            tell(stored=stored)
+    await reading
+    return outage.told(tried, accepted, len(hung))
+
+
+async def _read_on(
+    target: Target, thread: str, tried: list[dict[str, Any]], hung: list[str], origin: float
+) -> None:
+    while thread not in STOPPED:
+        known = sum(each["outcome"] == "stored" for each in tried)
+        looking = outage.read(target, thread, known, origin)
+        try:
+            tried.append(await asyncio.wait_for(looking, outage.HUNG))
+        except TimeoutError:
+            hung.append("read")
+        await asyncio.sleep(EVERY)
+
+
+async def stop(target: Target, tell: Any, thread: str) -> None:
+    STOPPED.add(thread)
