@@ -70,7 +70,7 @@ class Capabilities(Struct, frozen=True):
     inline_reads: bool = False  # reads answer without waiting: coalescing them gains nothing
     native_notify: bool = False  # `wait` is woken by the store, not by polling it
     atomic_listing: bool = True  # a listing by owner never misses an existing entity
-    flights: int = 1  # batches worth having under way at once
+    parallel_batches: int = 1  # batches worth having under way at once
     batch: int = 256  # most operations worth sending in one batch
     page: int = 200  # most entries worth reading in one fetch
     networked: bool = False  # a server that all replicas reach, not a file or memory of one
@@ -188,13 +188,13 @@ class Purges(Protocol):
 class Schemas(Protocol):
     """What an engine with `Capabilities.schemas` can do besides. None of it needs `open`."""
 
-    async def found(self, note: str) -> None:
+    async def create_schema(self, note: str) -> None:
         """Create the schema of this engine's URL, which must not exist, and put the note on it."""
 
-    async def noted(self, note: str) -> list[str]:
+    async def marked_schemas(self, note: str) -> list[str]:
         """The names of the database's schemas that carry the note."""
 
-    async def demolish(self, note: str) -> None:
+    async def drop_schema(self, note: str) -> None:
         """Remove the schema of this engine's URL with all that is in it, if it carries the note.
 
         Raises `SchemaError` if it does not, and does nothing if it is not there.

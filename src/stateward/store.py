@@ -22,7 +22,7 @@ from stateward.layers.deadlines import Policy
 from stateward.layers.outage.spill import Spill, chosen_spill
 from stateward.layers.stack import Stack
 from stateward.observe.alarm import Alarm, AlarmEvent, chosen_alarm
-from stateward.observe.collector import Measures
+from stateward.observe.collector import Collector
 from stateward.observe.counters import Counters
 from stateward.observe.metrics import Metrics
 from stateward.ops import Fetch, Fetched, Found, List, Listed, Swept
@@ -36,13 +36,13 @@ from stateward.records import (
 )
 from stateward.state.documents import document
 from stateward.state.journals import Journal
-from stateward.state.layered import Places
+from stateward.state.layered import Layered
 from stateward.state.locks import Lock
 from stateward.state.scope import OnAppend, Redact, Scope
 from stateward.state.tasks import Task, TaskOptions, list_tasks
 from stateward.state.threads import Thread
 from stateward.state.users import Shared, User
-from stateward.state.windows import Changed, Wanted, answer, questions, read_window
+from stateward.state.windows import Changed, WindowRequest, answer, questions, read_window
 from stateward.state.worker import Worker
 from stateward.state.workflows import READING, Machine, Workflow, list_workflows, workflow_info
 from stateward.volumes.residence import Residence
@@ -155,7 +155,7 @@ class Store:
         hook: object = on_append
         if hook is not None and (not callable(hook) or iscoroutinefunction(hook)):
             raise InvalidInput(f"on_append= is a function that is not async, not {shown(hook)}")
-        self._measures = Measures(world)
+        self._measures = Collector(world)
         replicas = check_replicas(replica, replicas)
         kept_in, told = chosen_spill(spill), chosen_alarm(alarm)
         self._counters = Counters()
@@ -194,7 +194,7 @@ class Store:
         scopes = {each: scope_over(each) for each in dict.fromkeys(layers.values())}
         self._threads, self._users = scopes[layers["threads"]], scopes[layers["users"]]
         self._scope = scopes[engine]  # everything else
-        self._places = Places({layer: scopes[each] for layer, each in layers.items()})
+        self._places = Layered({layer: scopes[each] for layer, each in layers.items()})
         if replica is not None and all(scope.residence is None for scope in scopes.values()):
             raise InvalidInput(
                 "replica= divides what lies on each replica's own volume, but every URL here names "
@@ -400,7 +400,7 @@ class Store:
         check_id(user, "a user")
         if last is None and turns is None and max_tokens is None and summarize is None:
             last = 20
-        wanted = Wanted(
+        wanted = WindowRequest(
             self._threads.entity("thread", thread),
             user,
             Bounds.of(last, turns, max_tokens, count, oversized),

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import stateward
-from stateward.audit.targets import Place
-from stateward.audit.targets.naive import RedisDocument, Wire
+from stateward.audit.targets import TargetAddress
+from stateward.audit.targets.naive import NaiveWire, RedisDocument
 from stateward.audit.targets.store import StoreTarget
 from stateward.engines.registry import create_engine, parse
 from stateward.testing.broken import Broken, DropsAcknowledged, IgnoresFences, ServesStale
@@ -19,7 +19,9 @@ from stateward.world import World
 
 
 def over(namespace: str, url: str, kind: type[Broken], one_in: int) -> StoreTarget:
-    target = StoreTarget(Place("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
+    target = StoreTarget(
+        TargetAddress("store", url, namespace, url.removeprefix("sqlite:///") + ".d")
+    )
     engine = kind(create_engine(parse(url), World()), seed=time.time_ns(), one_in=one_in)
     target.store = stateward.Store(engine, namespace=namespace, spill=False)
     return target
@@ -53,7 +55,7 @@ class RunsTwice(StoreTarget):
 
 
 def runs_tasks_twice(namespace: str, url: str) -> StoreTarget:
-    return RunsTwice(Place("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
+    return RunsTwice(TargetAddress("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
 
 
 class Slow(StoreTarget):
@@ -63,7 +65,7 @@ class Slow(StoreTarget):
 
 
 def slow(namespace: str, url: str) -> StoreTarget:
-    return Slow(Place("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
+    return Slow(TargetAddress("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
 
 
 class Stalling(StoreTarget):
@@ -77,7 +79,7 @@ class Stalling(StoreTarget):
 
 
 def stalling(namespace: str, url: str) -> StoreTarget:
-    return Stalling(Place("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
+    return Stalling(TargetAddress("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
 
 
 class Unwatched(StoreTarget):
@@ -85,7 +87,7 @@ class Unwatched(StoreTarget):
 
 
 def unwatched(namespace: str, url: str) -> StoreTarget:
-    return Unwatched(Place("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
+    return Unwatched(TargetAddress("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
 
 
 class Retries(RedisDocument):
@@ -96,10 +98,10 @@ class Retries(RedisDocument):
 
     provides = ("threads",)
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TargetAddress) -> None:
         super().__init__(place)
         self._writing = threading.Lock()
-        self._writer: Wire | None = None
+        self._writer: NaiveWire | None = None
 
     def append(self, thread: str, messages: list[dict[str, Any]], key: str) -> None:
         words = ("RPUSH", self._key("list", thread), *map(json.dumps, messages))
@@ -112,7 +114,7 @@ class Retries(RedisDocument):
 
     def _write(self, *words: str) -> None:
         if self._writer is None:
-            self._writer = Wire(self.place.url or "")
+            self._writer = NaiveWire(self.place.url or "")
         self._writer.ask(*words)
 
     def load(self, thread: str, last: int | None) -> list[dict[str, Any]]:
@@ -121,4 +123,4 @@ class Retries(RedisDocument):
 
 
 def retries(namespace: str, url: str) -> Retries:
-    return Retries(Place("naive", "redis-document", namespace, "/", url=url))
+    return Retries(TargetAddress("naive", "redis-document", namespace, "/", url=url))

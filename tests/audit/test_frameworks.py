@@ -20,7 +20,7 @@ from audit.auditing import answer, audited, recorded, small
 from stateward import InvalidInput, cli
 from stateward.audit.conductor import Audit
 from stateward.audit.report import Report
-from stateward.audit.targets import Place
+from stateward.audit.targets import TargetAddress
 from stateward.audit.targets.choosing import choose
 from stateward.audit.targets.frameworks import FRAMEWORKS, sandbox
 from stateward.cli.audit.compare import url_for
@@ -140,7 +140,7 @@ def test_what_a_killed_audit_left_in_a_database_is_removed_by_clean(
     postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     namespace = f"stateward-audit-{uuid4().hex[:12]}"
-    place = Place("framework", "langgraph:postgres", namespace, "", url=postgres.url)
+    place = TargetAddress("framework", "langgraph:postgres", namespace, "", url=postgres.url)
     asyncio.run(sandbox.prepare(place))
     postgres.run_sql("CREATE SCHEMA stateward_of_somebody")
     clean = ["audit", "clean", "langgraph:postgres", "--url", postgres.url]
@@ -187,7 +187,7 @@ def test_a_redis_namespace_that_holds_keys_is_refused(tmp_path: Path) -> None:
         server.ask("SET", "mine-too:1", "kept")
         with pytest.raises(InvalidInput, match="holds data"):
             audited("openai-agents:redis", "races", url=server.url, namespace="mine")
-        place = Place("framework", "openai-agents:redis", "mine", "", url=server.url)
+        place = TargetAddress("framework", "openai-agents:redis", "mine", "", url=server.url)
         asyncio.run(sandbox.clear(place))
         assert server.ask("GET", "mine-too:1") == b"$4\r\nkept\r\n"
         assert server.ask("DBSIZE") == b":1\r\n"

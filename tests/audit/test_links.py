@@ -21,7 +21,7 @@ from stateward.audit.conductor import Audit
 from stateward.audit.faults.link import LABELS
 from stateward.audit.faults.route import Way, way_to
 from stateward.audit.record import Record
-from stateward.audit.targets import Place
+from stateward.audit.targets import TargetAddress
 from stateward.audit.verdict import BAD
 
 
@@ -52,7 +52,7 @@ def test_all_nodes_of_a_cluster_are_cut_off_at_once_and_the_alarm_comes(
     cluster: RedisCluster,
 ) -> None:
     record = recorded(small(cluster.url, "outage", "monitoring", faults=("refuse",)))
-    way = asyncio.run(way_to(Place("store", cluster.url, "n", "/")))
+    way = asyncio.run(way_to(TargetAddress("store", cluster.url, "n", "/")))
     assert isinstance(way, Way)
     assert {port for _, port in way.addresses} == {node.port for node in cluster.nodes}
     refused(record)
@@ -142,7 +142,7 @@ async def test_a_connection_that_is_led_aside_still_verifies_the_name_it_was_mea
 
 
 def change(url: str, ports: list[int]) -> tuple[list[tuple[str, int]], str]:
-    way = asyncio.run(way_to(Place("store", url, "n", "/")))
+    way = asyncio.run(way_to(TargetAddress("store", url, "n", "/")))
     assert isinstance(way, Way)
     return way.addresses, way.change(ports)["name"]
 
@@ -164,19 +164,25 @@ def test_a_postgresql_is_told_another_address_and_keeps_its_name() -> None:
 @pytest.mark.parametrize(
     ("place", "why"),
     [
-        (Place("store", "unix:///run/redis.sock", "n", "/"), "not reached by TCP"),
-        (Place("store", "postgresql:///agents", "n", "/"), "not reached by TCP"),
-        (Place("store", "postgresql:///agents?host=/run", "n", "/"), "not reached by TCP"),
-        (Place("store", "postgresql:///?service=agents", "n", "/"), "not by an address in its URL"),
-        (Place("store", "memory://", "n", "/"), "memory://"),
-        (Place("factory", "a:b", "n", "/"), "--url"),
-        (Place("factory", "a:b", "n", "/", url="mysql://a"), "mysql"),
-        (Place("factory", "a:b", "n", "/", url="redis://a,b"), "several servers"),
-        (Place("factory", "a:b", "n", "/", url="postgresql://a?sslmode=verify-full"), "verified"),
-        (Place("store", "redis+cluster://127.0.0.1:1", "n", "/"), "could not be found"),
+        (TargetAddress("store", "unix:///run/redis.sock", "n", "/"), "not reached by TCP"),
+        (TargetAddress("store", "postgresql:///agents", "n", "/"), "not reached by TCP"),
+        (TargetAddress("store", "postgresql:///agents?host=/run", "n", "/"), "not reached by TCP"),
+        (
+            TargetAddress("store", "postgresql:///?service=agents", "n", "/"),
+            "not by an address in its URL",
+        ),
+        (TargetAddress("store", "memory://", "n", "/"), "memory://"),
+        (TargetAddress("factory", "a:b", "n", "/"), "--url"),
+        (TargetAddress("factory", "a:b", "n", "/", url="mysql://a"), "mysql"),
+        (TargetAddress("factory", "a:b", "n", "/", url="redis://a,b"), "several servers"),
+        (
+            TargetAddress("factory", "a:b", "n", "/", url="postgresql://a?sslmode=verify-full"),
+            "verified",
+        ),
+        (TargetAddress("store", "redis+cluster://127.0.0.1:1", "n", "/"), "could not be found"),
     ],
 )
-def test_where_no_proxy_can_be_put_the_reason_is_said(place: Place, why: str) -> None:
+def test_where_no_proxy_can_be_put_the_reason_is_said(place: TargetAddress, why: str) -> None:
     said = asyncio.run(way_to(place))
     assert isinstance(said, str)
     assert why in said

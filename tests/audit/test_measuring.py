@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from audit.auditing import judged
-from stateward.audit.histogram import Histogram
+from stateward.audit.histogram import LogHistogram
 from stateward.audit.record import Record
 from stateward.audit.targets import Target
 from stateward.audit.workloads import load
@@ -80,14 +80,14 @@ def test_a_store_that_blocks_the_event_loop_is_not_excused_as_a_slow_generator()
 def test_histograms_of_several_processes_add_up_and_are_exact_to_two_percent() -> None:
     chance = random.Random(3)
     values = [chance.expovariate(100.0) for _ in range(20_000)]
-    whole = Histogram()
+    whole = LogHistogram()
     for part in range(4):
-        one = Histogram()
+        one = LogHistogram()
         for value in values[part::4]:
             one.add(value)
-        whole.merge(Histogram(one.plain()))
+        whole.merge(LogHistogram(one.plain()))
     assert whole.total == len(values)
     values.sort()
     for q in (0.5, 0.95, 0.99):
         assert whole.quantile(q) == pytest.approx(values[int(q * len(values))], rel=0.03)
-    assert Histogram().quantile(0.5) == 0.0
+    assert LogHistogram().quantile(0.5) == 0.0

@@ -25,7 +25,7 @@ from stateward.audit.profiles import sizes_of
 from stateward.audit.safety import isolation
 from stateward.audit.safety.probe import Probe, Stop
 from stateward.audit.stage import Sizes
-from stateward.audit.targets import Place
+from stateward.audit.targets import TargetAddress
 from stateward.audit.targets.store import StoreTarget
 from stateward.errors import InvalidInput
 
@@ -88,7 +88,7 @@ def test_your_own_backup_is_told_the_schema_and_its_copy_is_looked_for_there(
 def test_a_schema_that_a_killed_audit_left_is_removed_by_clean_and_no_other(
     postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = Place("store", postgres.url, "stateward-audit-0123456789ab", "")
+    place = TargetAddress("store", postgres.url, "stateward-audit-0123456789ab", "")
     left = isolation.apart(place, own=True, observing=False)
     asyncio.run(isolation.begin(left.name, left.namespace))
     with stateward.sync.open(left.name, namespace=left.namespace) as store:
@@ -163,7 +163,7 @@ def test_cleaning_a_file_that_is_not_there_makes_none(
 async def test_whatever_an_audit_writes_into_redis_expires_by_itself(tmp_path: Path) -> None:
     with running(tmp_path, "valkey") as server:
         await isolation.note(server.url, "ours")
-        target = StoreTarget(Place("store", server.url, "ours", str(tmp_path)))
+        target = StoreTarget(TargetAddress("store", server.url, "ours", str(tmp_path)))
         await target.open()
 
         async def done() -> str:

@@ -18,7 +18,7 @@ from audit.auditing import answer, judged, recorded, small
 from stateward import InvalidInput, cli
 from stateward.audit.record import Outage, Record
 from stateward.audit.safety.command import shell
-from stateward.audit.targets import Place
+from stateward.audit.targets import TargetAddress
 
 KILLED = "the server is killed and restarted"
 HASTY = {
@@ -166,7 +166,10 @@ def test_a_command_that_restarts_nothing_proves_nothing(tmp_path: Path) -> None:
 
 def test_a_command_that_fails_says_so() -> None:
     with pytest.raises(InvalidInput, match="sh failed: no such server"):
-        shell("sh -c 'echo no such server >&2; exit 3'", Place("naive", "json-files", "n", "/"))
+        shell(
+            "sh -c 'echo no such server >&2; exit 3'",
+            TargetAddress("naive", "json-files", "n", "/"),
+        )
 
 
 def test_a_server_that_is_not_installed_or_does_not_start_says_what_to_do(

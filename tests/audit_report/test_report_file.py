@@ -106,7 +106,7 @@ def test_a_second_without_a_figure_is_left_out_of_the_file() -> None:
 
 def test_every_field_of_a_comparison_is_in_the_reference() -> None:
     text = (PUBLISHED.parent / "audit-report.md").read_text("utf-8")
-    for kind in (baseline.Change, baseline.Comparison):
+    for kind in (baseline.Difference, baseline.Comparison):
         for name in (kind.__name__, *kind.__struct_fields__):
             assert f"`{name}`" in text, name
 
@@ -135,7 +135,7 @@ def test_noise_is_no_change_and_more_than_noise_is() -> None:
     assert baseline.compare(at(20.0), at(25.0)).changes == ()
     assert baseline.compare(at(0.3), at(1.1)).changes == ()  # under 2 ms it does not matter
     (change,) = baseline.compare(at(20.0), at(60.0)).changes
-    assert change == baseline.Change("figure", "lookups", "p95", "20 ms", "60 ms", "worse")
+    assert change == baseline.Difference("figure", "lookups", "p95", "20 ms", "60 ms", "worse")
     (change,) = baseline.compare(at(60.0), at(20.0)).changes
     assert change.direction == "better"
 

@@ -23,7 +23,7 @@ from stateward.transfer.backup import backup, copy, restore
 from stateward.transfer.erasures import RESTORING, Erasures, marker
 from stateward.transfer.format import BackupFile
 from stateward.transfer.lines import Content, End
-from stateward.transfer.target import Target
+from stateward.transfer.target import RestoreTarget
 from stateward.world import World
 
 RESTORER = Path(__file__).parent / "roles" / "restorer.py"
@@ -212,7 +212,7 @@ def test_agents_that_write_while_it_is_restored_are_noticed(
 
     engine = create_sync_engine(parse(into), World())
     engine.open()
-    target = Target(engine, "default", "a test", "a test")
+    target = RestoreTarget(engine, "default", "a test", "a test")
     target.begin()
     with (
         BackupFile(path) as file,

@@ -10,19 +10,19 @@ from msgspec.structs import replace
 from playwright.sync_api import Browser
 
 from stateward.benchmark import page
-from stateward.benchmark.benchmark import Plan
-from stateward.benchmark.figures import FORMAT, Cell, Result, Slot, figures
+from stateward.benchmark.benchmark import BenchPlan
+from stateward.benchmark.figures import FORMAT, BenchResult, FigureCell, Slot, figures
 
 __all__ = ["browser"]  # the fixture
 
 
-def result(plan: Plan | None = None) -> Result:
+def result(plan: BenchPlan | None = None) -> BenchResult:
     """As a run of that plan gives it, with times that follow from the numbers."""
     cells = []
-    for cell in (plan or Plan()).cells():
+    for cell in (plan or BenchPlan()).cells():
         took = [(number + cell.conversations) / 10_000 for number in range(100)]
         cells.append(figures(cell, [Slot(took, {}, elapsed=0.5, cpu=0.01)]))
-    return Result(
+    return BenchResult(
         format=FORMAT,
         url="postgresql://db/agents",
         engine="postgresql",
@@ -38,12 +38,12 @@ def result(plan: Plan | None = None) -> Result:
     )
 
 
-def nothing_succeeded() -> Result:
-    failed = figures(Cell("get", 1, 100), [Slot([], {"StoreUnavailable": 4}, elapsed=1.0)])
+def nothing_succeeded() -> BenchResult:
+    failed = figures(FigureCell("get", 1, 100), [Slot([], {"StoreUnavailable": 4}, elapsed=1.0)])
     return replace(result(), interrupted=True, cells=(failed,))
 
 
-def hostile() -> Result:
+def hostile() -> BenchResult:
     attack = '"><script>window.harmed = 1</script><img src=x onerror="window.harmed = 1">'
     whole = result()
     texts = dict.fromkeys(("url", "engine", "version", "durability", "started", "command"), attack)
@@ -53,13 +53,13 @@ def hostile() -> Result:
 
 SAMPLES = {
     "whole": result(),
-    "one conversation": result(Plan(conversations=(1,), history=(100,))),
+    "one conversation": result(BenchPlan(conversations=(1,), history=(100,))),
     "nothing succeeded": nothing_succeeded(),
     "hostile": hostile(),
 }
 
 
-def written(folder: Path, shown: Result) -> Path:
+def written(folder: Path, shown: BenchResult) -> Path:
     path = folder / "bench.html"
     path.write_text(page.html(shown), "utf-8")
     return path

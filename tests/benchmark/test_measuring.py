@@ -7,9 +7,9 @@ from itertools import count
 
 import msgspec
 
-from stateward.benchmark.benchmark import Plan, _slot
+from stateward.benchmark.benchmark import BenchPlan, _slot
 from stateward.benchmark.calls import MESSAGE_BYTES, message, threads_of
-from stateward.benchmark.figures import Cell, Slot, figures
+from stateward.benchmark.figures import FigureCell, Slot, figures
 from stateward.benchmark.text import ms
 from stateward.errors import StateConflictError, StoreUnavailable
 
@@ -21,7 +21,7 @@ def test_percentiles_are_over_all_rounds_and_throughput_is_the_median_round() ->
         Slot(took[50:], {"StoreUnavailable": 1}, elapsed=0.5, cpu=0.02),
         Slot([], {"StoreUnavailable": 2}, elapsed=1.0, cpu=0.0),
     ]
-    found = figures(Cell("append", 10, 100), slots)
+    found = figures(FigureCell("append", 10, 100), slots)
     assert (found.p50_ms, found.p95_ms, found.p99_ms) == (50.0, 95.0, 99.0)
     assert found.calls == 100
     assert found.errors == {"StoreUnavailable": 3}
@@ -30,7 +30,7 @@ def test_percentiles_are_over_all_rounds_and_throughput_is_the_median_round() ->
 
 
 def test_a_cell_in_which_nothing_succeeded_has_no_times() -> None:
-    found = figures(Cell("get", 1, 100), [Slot([], {"StoreUnavailable": 4}, elapsed=1.0)])
+    found = figures(FigureCell("get", 1, 100), [Slot([], {"StoreUnavailable": 4}, elapsed=1.0)])
     assert (found.calls, found.per_second) == (0, 0)
     assert found.p50_ms is found.p99_ms is found.cpu_us is None
 
@@ -61,20 +61,20 @@ def test_every_caller_gets_its_turn_though_no_call_ever_waits() -> None:
 
 
 def test_the_plan_has_each_cell_once_with_appends_last() -> None:
-    cells = Plan(conversations=(1, 10), history=(10, 100)).cells()
+    cells = BenchPlan(conversations=(1, 10), history=(10, 100)).cells()
     assert len(cells) == len(set(cells)) == 6 * 2 + 3
     kinds = [cell.operation for cell in cells]
     first = kinds.index("append")
     assert {kind for kind in kinds[first:] if kind != "append"} == set(), "appends come last"
-    assert Plan(history=(7, 30)).base == 7
-    assert {cell.history for cell in Plan().cells() if cell.conversations > 1} == {100}
+    assert BenchPlan(history=(7, 30)).base == 7
+    assert {cell.history for cell in BenchPlan().cells() if cell.conversations > 1} == {100}
 
 
 def test_there_are_conversations_enough_for_all_callers_and_many_short_ones() -> None:
     assert threads_of(10, 1) == 100
     assert threads_of(10_000, 1) == 3
     assert threads_of(100, 250) == 250
-    assert Plan(conversations=(1, 40), history=(100, 1_000)).lengths() == {100: 40, 1_000: 3}
+    assert BenchPlan(conversations=(1, 40), history=(100, 1_000)).lengths() == {100: 40, 1_000: 3}
 
 
 def test_a_message_has_the_size_that_is_said() -> None:

@@ -281,7 +281,7 @@ async def test_numbers_that_are_equal_but_not_the_same_are_stored(memory: statew
 async def test_a_saver_that_remembers_nothing_compares_with_what_is_stored(
     memory: stateward.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists_module.Remembered, "get", lambda *_: None)
+    monkeypatch.setattr(lists_module.KnownLists, "get", lambda *_: None)
     saver, config, messages = StatewardSaver(memory), at("t"), [long("a")]
     for number in range(5):
         messages = [*messages, long(f"m{number}")]

@@ -34,7 +34,7 @@ class Gate(Passthrough):
     ) -> None:
         super().__init__(MemoryEngine(Model(), World()))
         self.capabilities = replace(
-            self.capabilities, inline_reads=inline_reads, flights=flights, batch=batch
+            self.capabilities, inline_reads=inline_reads, parallel_batches=flights, batch=batch
         )
         self.arrived: list[list[Op]] = []
         self.callers: list[asyncio.Task[object] | None] = []

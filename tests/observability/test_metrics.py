@@ -17,8 +17,8 @@ from stateward.engine import Description
 from stateward.engines.registry import create_engine, parse
 from stateward.observe.catalogue import CATALOGUE
 from stateward.observe.metrics import DURATIONS, Histogram, quantile
-from stateward.observe.recorder import KINDS, Meter
-from stateward.observe.sizes import Storage
+from stateward.observe.recorder import KINDS, Recorder
+from stateward.observe.sizes import Sizes
 from stateward.ops import Acquire, Append, Entity, Fence, Fetch, Fetched, Head, Release, SetHead
 from stateward.repeats import RepeatDetector
 from stateward.testing.broken import DropsAcknowledged, ServesStale
@@ -94,7 +94,7 @@ async def test_ids_and_names_are_never_labels_and_kinds_are_few(store: Any) -> N
 
 
 def test_a_flood_of_kinds_ends_in_one_series() -> None:
-    meter = Meter("memory")
+    meter = Recorder("memory")
     for n in range(10_000):
         fetch = Fetch(Entity("n", f"kind-{n}", "x"))
         meter.answered((fetch,), [Fetched(Head())], [0], 0.001, 1.0)
@@ -425,7 +425,7 @@ class Grows:
 
 def test_growth_a_day_and_days_to_full_come_from_looks_that_are_a_day_apart() -> None:
     world, engine = Later(), Grows()
-    storage = Storage(engine, world)  # type: ignore[arg-type]
+    storage = Sizes(engine, world)  # type: ignore[arg-type]
     assert storage.growth() is None
     storage.look()
     first = storage.growth()
@@ -445,7 +445,7 @@ def test_growth_a_day_and_days_to_full_come_from_looks_that_are_a_day_apart() ->
 
 def test_a_store_that_does_not_grow_is_never_full() -> None:
     world, engine = Later(), Grows()
-    storage = Storage(engine, world)  # type: ignore[arg-type]
+    storage = Sizes(engine, world)  # type: ignore[arg-type]
     for _ in range(5):
         storage.look()
         world.later += 3600

@@ -22,7 +22,7 @@ from stateward.observe import rules
 from stateward.observe.catalogue import CATALOGUE
 from stateward.observe.exporters.statsd import Lines
 from stateward.observe.metrics import Metrics
-from stateward.observe.sizes import Storage
+from stateward.observe.sizes import Sizes
 from stateward.ops import Acquire, Append, Fence, Release
 from stateward.repeats import RepeatDetector
 from stateward.testing.broken import ServesStale
@@ -92,7 +92,7 @@ async def _taken_over(store: Any, world: Later) -> None:
     await store._scope.commit(entity, (Acquire("heir", 30.0),))
 
 
-def _grown(storage: Storage) -> None:
+def _grown(storage: Sizes) -> None:
     """An hour later, somewhat larger, on a disk that has an end."""
     said = storage._latest
     assert said is not None

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.spill import (
-    Record,
     Spill,
     SpillFile,
+    SpillRecord,
     default_directory,
     done_line,
     line_of,
@@ -26,7 +26,7 @@ from stateward.world import World
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 records = st.builds(
-    Record,
+    SpillRecord,
     op=st.uuids().map(str),
     entity=st.builds(Entity, words, st.just("thread"), words),
     bodies=st.lists(words.map(lambda text: text.replace("\n", " ")), min_size=1).map(tuple),
@@ -41,7 +41,7 @@ records = st.builds(
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(records, max_size=8, unique_by=lambda r: r.op), st.data())
 def test_a_file_torn_anywhere_gives_back_every_complete_record(
-    kept: list[Record], data: st.DataObject
+    kept: list[SpillRecord], data: st.DataObject
 ) -> None:
     lines = [line_of(record) for record in kept]
     whole = b"".join(lines)
@@ -58,7 +58,7 @@ def test_a_file_torn_anywhere_gives_back_every_complete_record(
 
 
 @given(st.lists(records, min_size=1, max_size=6, unique_by=lambda r: r.op), st.data())
-def test_a_damaged_line_costs_no_other(kept: list[Record], data: st.DataObject) -> None:
+def test_a_damaged_line_costs_no_other(kept: list[SpillRecord], data: st.DataObject) -> None:
     lines = [line_of(record) for record in kept]
     hit = data.draw(st.integers(0, len(lines) - 1))
     place = data.draw(st.integers(0, len(lines[hit]) - 2))
@@ -71,7 +71,9 @@ def test_a_damaged_line_costs_no_other(kept: list[Record], data: st.DataObject) 
 
 
 @given(st.lists(records, max_size=8, unique_by=lambda r: r.op), st.data())
-def test_what_is_marked_done_is_not_given_back(kept: list[Record], data: st.DataObject) -> None:
+def test_what_is_marked_done_is_not_given_back(
+    kept: list[SpillRecord], data: st.DataObject
+) -> None:
     done = data.draw(st.sets(st.sampled_from(kept)) if kept else st.just(set()))
     text = b"".join(map(line_of, kept)) + b"".join(done_line(record.op) for record in done)
     found, damaged = read_lines(text)
@@ -88,7 +90,7 @@ def test_a_file_of_nonsense_is_read_without_an_error(data: bytes) -> None:
 @settings(max_examples=50)
 @given(st.lists(records, min_size=2, max_size=8, unique_by=lambda r: r.op), st.data())
 def test_the_next_owner_of_a_torn_file_goes_on_behind_it(
-    tmp_path_factory: pytest.TempPathFactory, kept: list[Record], data: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory, kept: list[SpillRecord], data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("spill")
     file = SpillFile.create(str(folder), "x.spill", {})
@@ -110,8 +112,8 @@ def test_the_next_owner_of_a_torn_file_goes_on_behind_it(
 # --- owners -----------------------------------------------------------------------------
 
 
-def record(n: int, thread: str = "s-1") -> Record:
-    return Record(f"op-{n}", Entity("default", "thread", thread), (f'{{"n":{n}}}',), float(n))
+def record(n: int, thread: str = "s-1") -> SpillRecord:
+    return SpillRecord(f"op-{n}", Entity("default", "thread", thread), (f'{{"n":{n}}}',), float(n))
 
 
 def backlog(folder: Path, **options: int) -> Backlog:

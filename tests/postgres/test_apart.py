@@ -24,14 +24,14 @@ async def test_a_schema_is_founded_with_a_note_and_demolished_with_all_that_is_i
     server: PostgresServer, schema: str, url: str
 ) -> None:
     engine: Any = make_engine(url)
-    await engine.found(NOTE)
-    assert await engine.noted(NOTE) == [schema]
-    assert await engine.noted("made by somebody else") == []
+    await engine.create_schema(NOTE)
+    assert await engine.marked_schemas(NOTE) == [schema]
+    assert await engine.marked_schemas("made by somebody else") == []
     async with stateward.open(url, spill=False) as store:
         await store.user("u-1").put({"name": "Noor"})
-    await engine.demolish(NOTE)
+    await engine.drop_schema(NOTE)
     assert schema not in schemas(server)
-    await engine.demolish(NOTE)  # again: there is nothing to do
+    await engine.drop_schema(NOTE)  # again: there is nothing to do
 
 
 async def test_a_schema_that_is_there_is_not_founded_again_and_one_without_the_note_stays(
@@ -41,9 +41,9 @@ async def test_a_schema_that_is_there_is_not_founded_again_and_one_without_the_n
         await store.user("u-1").put({"name": "Noor"})
     engine: Any = make_engine(url)
     with pytest.raises(SchemaError, match="there already"):
-        await engine.found(NOTE)
+        await engine.create_schema(NOTE)
     with pytest.raises(SchemaError, match="does not carry"):
-        await engine.demolish(NOTE)
+        await engine.drop_schema(NOTE)
     async with stateward.open(url, spill=False) as store:
         assert (await store.user("u-1").get()).value == {"name": "Noor"}
 

@@ -12,7 +12,7 @@ from servers.postgres import PostgresServer
 
 import stateward
 from stateward.audit.checkers.histories import Status
-from stateward.audit.checkers.list_append import Append, Read, Transaction, check
+from stateward.audit.checkers.list_append import ListAppend, ListRead, Transaction, check
 from stateward.errors import StateConflictError, StoreUnavailable
 from stateward.layers.deadlines import Policy
 
@@ -47,17 +47,17 @@ class Conversations:
 
     async def _transact(
         self, thread: stateward.Thread, key: str, kind: int
-    ) -> tuple[Status, tuple[Append | Read, ...]]:
-        ops: list[Append | Read] = []
+    ) -> tuple[Status, tuple[ListAppend | ListRead, ...]]:
+        ops: list[ListAppend | ListRead] = []
         window = None
         if kind != 0:
             try:
                 window = await thread.load()
             except StoreUnavailable:
                 return "fail", ()
-            ops.append(Read(key, tuple(message["value"] for message in window.messages)))
+            ops.append(ListRead(key, tuple(message["value"] for message in window.messages)))
         if kind != 1:
-            ops.append(Append(key, next(self._values)))
+            ops.append(ListAppend(key, next(self._values)))
             try:
                 await thread.append({"value": ops[-1].value}, expect=window)  # type: ignore[union-attr]
             except StateConflictError:

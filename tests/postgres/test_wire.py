@@ -15,7 +15,7 @@ from servers.postgres import PostgresServer
 from postgres.conftest import make_engine
 from stateward.engines.postgres import wire
 from stateward.engines.postgres.arrays import BigintArray, TextArray
-from stateward.engines.postgres.driver import Places
+from stateward.engines.postgres.driver import Slots
 from stateward.engines.postgres.settings import read_settings
 from stateward.engines.registry import parse
 from stateward.ops import (
@@ -168,7 +168,7 @@ async def test_closing_waits_for_a_write_whose_caller_is_gone(
 
 
 async def test_places_are_given_in_turn_and_none_is_lost_with_a_cancelled_waiter() -> None:
-    places = Places(1)
+    places = Slots(1)
     assert places.take()
     assert not places.take()
     order: list[str] = []

@@ -11,8 +11,8 @@ import pytest
 from servers.redis import RedisServer
 
 from stateward.engines.redis.engine import RedisEngine
-from stateward.engines.redis.fast import everyday
-from stateward.engines.redis.keys import places
+from stateward.engines.redis.fast import fast_way
+from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.settings import parse_server
 from stateward.engines.registry import parse
 from stateward.errors import StoreUnavailable
@@ -77,7 +77,7 @@ async def lines_of(engine: RedisEngine, entity: Entity) -> str:
 
 def is_everyday(engine: RedisEngine, *ops: Op) -> bool:
     """Whether these are asked the short way, so that a test is about what it says."""
-    return everyday(ops, engine._setting) is not None
+    return fast_way(ops, engine._setting) is not None
 
 
 async def test_each_of_a_batch_of_appends_gets_its_own_answer(valkey: RedisServer) -> None:
@@ -154,7 +154,7 @@ async def test_an_append_that_failed_halfway_is_unknown(valkey: RedisServer) -> 
     async with opened(valkey) as engine:
         entities = [new_entity() for _ in range(3)]
         await engine.execute([append_to(entity) for entity in entities])
-        log = places(entities[1]).keys[1]
+        log = keys_of(entities[1]).keys[1]
         assert valkey.ask("SET", log, "no list") == b"+OK\r\n"
         batch = [append_to(entity, "2") for entity in entities]
         assert is_everyday(engine, *batch)
@@ -208,7 +208,7 @@ async def test_a_busy_conversation_finds_its_ops_in_a_table(
         commits = [append_to(entity) for _ in range(70)]
         for commit in commits[:60]:
             assert isinstance(await only(engine, commit), Applied)
-        ops = places(entity).keys[5]
+        ops = keys_of(entity).keys[5]
         assert b"listpack" in server.ask("OBJECT", "ENCODING", ops)
         for commit in commits[60:]:
             assert isinstance(await only(engine, commit), Applied)
@@ -261,7 +261,7 @@ async def test_every_key_of_a_new_entity_has_a_time_to_live(valkey: RedisServer)
             writes = (Append(("1", "2"), "k"), Put("a", "1"), Put("b", "2"))
             commit = Commit(entity, WORLD.new_id(), writes, owner="u", retain=MONTH)
             assert isinstance(await only(engine, commit), Applied)
-            left = [int(valkey.ask("PTTL", key)[1:]) for key in places(entity).keys]
+            left = [int(valkey.ask("PTTL", key)[1:]) for key in keys_of(entity).keys]
             there = [ms for ms in left if ms != -2]
             assert len(there) == 7  # all but those that hold what was put aside
             assert min(there) > MONTH * 1000

@@ -14,7 +14,7 @@ from servers.redis_cluster import running_cluster
 
 import stateward
 from stateward.audit.checkers.histories import Status
-from stateward.audit.checkers.list_append import Append, Read, Transaction, check
+from stateward.audit.checkers.list_append import ListAppend, ListRead, Transaction, check
 from stateward.errors import StateConflictError, StoreUnavailable
 from stateward.world import World
 
@@ -23,7 +23,7 @@ LISTS = 4  # in use at the same time
 A_LIST = 150  # transactions, then other lists are used: a read is of a whole list
 POLICY = stateward.Policy(read_timeout=5.0, write_timeout=0.5, threads="raise")
 
-Ops = tuple[Append | Read, ...]
+Ops = tuple[ListAppend | ListRead, ...]
 
 
 class Agents:
@@ -55,10 +55,10 @@ class Agents:
             if reads:
                 window = await thread.load()
                 seen = tuple(message["value"] for message in window.messages)
-                ops = (Read(thread.id, seen),)
+                ops = (ListRead(thread.id, seen),)
             if appends:
                 value = next(self._values)
-                ops = (*ops, Append(thread.id, value))
+                ops = (*ops, ListAppend(thread.id, value))
                 await thread.append({"value": value}, expect=window)
         except StateConflictError:
             return "fail", ops

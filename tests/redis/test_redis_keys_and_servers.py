@@ -21,7 +21,7 @@ import stateward.sync
 from stateward import engine as contract
 from stateward.engine import GRACE
 from stateward.engines.redis.engine import RedisEngine
-from stateward.engines.redis.keys import entity_of, places, sortable, split_member
+from stateward.engines.redis.keys import entity_of, keys_of, sortable, split_member
 from stateward.engines.redis.scripts import ALL
 from stateward.engines.redis.settings import parse_server
 from stateward.engines.registry import create_engine, create_sync_engine, parse
@@ -104,10 +104,10 @@ async def ask(engine: RedisEngine, *words: str | bytes) -> object:
 
 def test_any_address_makes_a_tag_of_its_own_and_comes_back() -> None:
     entities = [Entity(a, b, c) for a in HOSTILE for b in HOSTILE[:6] for c in HOSTILE]
-    tags = {places(entity).tag for entity in entities}
+    tags = {keys_of(entity).tag for entity in entities}
     assert len(tags) == len(entities)
     for entity in entities:
-        where = places(entity)
+        where = keys_of(entity)
         assert entity_of(where.tag) == entity
         assert not set("{}") & set(where.tag)
         assert len({key[key.index("{") : key.index("}")] for key in where.keys}) == 1
@@ -145,7 +145,7 @@ async def test_an_entity_lives_in_the_keys_that_are_documented(tmp_path: Path) -
                     "stateward:kind:{my%20app:thread}:due",
                     "stateward:owner:{my%20app:u}",
                     "stateward:owner:{my%20app:u}:status",
-                    places(entity).sweep,
+                    keys_of(entity).sweep,
                 ]
             )
             assert await ask(engine, "LRANGE", f"{head}:log", "0", "-1") == [b'{"n":1}', b'{"n":2}']
@@ -154,7 +154,7 @@ async def test_an_entity_lives_in_the_keys_that_are_documented(tmp_path: Path) -
             keys = await ask(engine, "KEYS", "*")
             assert isinstance(keys, list)
             assert sorted(key.decode() for key in keys) == sorted(
-                [head, f"{head}:ops", "stateward:kinds:{my%20app}", places(entity).sweep]
+                [head, f"{head}:ops", "stateward:kinds:{my%20app}", keys_of(entity).sweep]
             ), "a tombstone keeps the ops and its place in the sweep index, and nothing else"
 
 
@@ -164,7 +164,7 @@ async def test_an_entity_lives_in_the_keys_that_are_documented(tmp_path: Path) -
 async def times_to_live(engine: RedisEngine, entity: Entity) -> list[float | None]:
     """Seconds for each key that there is; None: for ever."""
     found: list[float | None] = []
-    for key in places(entity).keys:
+    for key in keys_of(entity).keys:
         left = await ask(engine, "PTTL", key)
         assert isinstance(left, int)
         if left != -2:
@@ -217,7 +217,7 @@ async def test_entries_that_were_evicted_are_an_error_and_no_short_history(
     async with opened(valkey.url) as engine:
         entity = Entity("evicted", "thread", WORLD.new_id())
         await only(engine, Commit(entity, WORLD.new_id(), (Append(("1", "2")),)))
-        await ask(engine, "DEL", places(entity).keys[1])
+        await ask(engine, "DEL", keys_of(entity).keys[1])
         for log in (Log(last=20), Log(), Log(last=1, details=True)):
             with pytest.raises(SchemaError, match="evicted"):
                 await only(engine, Fetch(entity, log=log))
@@ -345,7 +345,7 @@ async def test_a_wait_is_woken_by_the_server(valkey: RedisServer) -> None:
 
 def is_heard(engine: RedisEngine, entity: Entity) -> bool:
     ear = engine._watch._ear
-    channel = places(entity).keys[0].encode()
+    channel = keys_of(entity).keys[0].encode()
     return ear is not None and channel in ear.channels and ear.channels[channel].done()
 
 

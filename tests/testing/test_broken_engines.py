@@ -17,7 +17,7 @@ from stateward.audit.checkers.anomalies import Anomaly, names, tell
 from stateward.audit.checkers.counters import check_counter
 from stateward.audit.checkers.fences import check_fences
 from stateward.audit.checkers.histories import Status
-from stateward.audit.checkers.list_append import Append, Read, Transaction, check
+from stateward.audit.checkers.list_append import ListAppend, ListRead, Transaction, check
 from stateward.engine import Engine
 from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
@@ -68,7 +68,7 @@ class Conversations:
     async def _append(self, process: int, thread: int) -> None:
         begun, value = next(self._clock), next(self._values)
         await self.store.thread(f"t{thread}").append({"value": value})
-        self._note(process, begun, "ok", Append(f"t{thread}", value))
+        self._note(process, begun, "ok", ListAppend(f"t{thread}", value))
 
     async def _read(self, process: int, thread: int) -> None:
         begun = next(self._clock)
@@ -85,9 +85,9 @@ class Conversations:
             status: Status = "ok"
         except StateConflictError:
             status = "fail"
-        self._note(process, begun, status, seen(thread, window), Append(f"t{thread}", value))
+        self._note(process, begun, status, seen(thread, window), ListAppend(f"t{thread}", value))
 
-    def _note(self, process: int, begun: int, status: Status, *ops: Append | Read) -> None:
+    def _note(self, process: int, begun: int, status: Status, *ops: ListAppend | ListRead) -> None:
         self.history.append(Transaction(process, begun, next(self._clock), status, ops))
 
     async def _let_others_run(self) -> None:
@@ -95,8 +95,8 @@ class Conversations:
             await asyncio.sleep(0)
 
 
-def seen(thread: int, window: Window) -> Read:
-    return Read(f"t{thread}", tuple(message["value"] for message in window.messages))
+def seen(thread: int, window: Window) -> ListRead:
+    return ListRead(f"t{thread}", tuple(message["value"] for message in window.messages))
 
 
 async def converse(engine: Engine, world: SteppableWorld, seed: int) -> list[Anomaly]:

@@ -12,23 +12,27 @@ from stateward.audit.checkers.anomalies import names, tell
 from stateward.audit.checkers.counters import check_counter
 from stateward.audit.checkers.fences import check_fences
 from stateward.audit.checkers.histories import Status
-from stateward.audit.checkers.list_append import Append, Read, Transaction, check
+from stateward.audit.checkers.list_append import ListAppend, ListRead, Transaction, check
 
 
 def step(
-    process: int, invoked: float, completed: float, *ops: Append | Read, status: Status = "ok"
+    process: int,
+    invoked: float,
+    completed: float,
+    *ops: ListAppend | ListRead,
+    status: Status = "ok",
 ) -> Transaction:
     return Transaction(process, invoked, completed, status, ops)
 
 
-def read(key: str, *values: int) -> Read:
-    return Read(key, values)
+def read(key: str, *values: int) -> ListRead:
+    return ListRead(key, values)
 
 
 def test_a_serial_history_has_no_anomaly() -> None:
     history = [
-        step(0, 0, 1, Append("x", 1)),
-        step(1, 2, 3, read("x", 1), Append("x", 2), Append("y", 1)),
+        step(0, 0, 1, ListAppend("x", 1)),
+        step(1, 2, 3, read("x", 1), ListAppend("x", 2), ListAppend("y", 1)),
         step(0, 4, 5, read("x", 1, 2), read("y", 1)),
     ]
     assert check(history) == []
@@ -36,7 +40,7 @@ def test_a_serial_history_has_no_anomaly() -> None:
 
 def test_concurrent_reads_may_see_or_miss_a_concurrent_append() -> None:
     history = [
-        step(0, 0, 10, Append("x", 1)),
+        step(0, 0, 10, ListAppend("x", 1)),
         step(1, 1, 9, read("x")),
         step(2, 1, 9, read("x", 1)),
         step(3, 11, 12, read("x", 1)),
@@ -45,15 +49,15 @@ def test_concurrent_reads_may_see_or_miss_a_concurrent_append() -> None:
 
 
 def test_an_append_without_an_answer_may_be_there_or_not() -> None:
-    appended = step(0, 0, 1, Append("x", 1), status="unknown")
+    appended = step(0, 0, 1, ListAppend("x", 1), status="unknown")
     assert check([appended, step(1, 2, 3, read("x"))]) == []
     assert check([appended, step(1, 2, 3, read("x")), step(1, 4, 5, read("x", 1))]) == []
 
 
 def test_a_lost_append_is_found() -> None:
     history = [
-        step(0, 0, 1, Append("x", 1)),
-        step(1, 0, 1, Append("x", 2)),
+        step(0, 0, 1, ListAppend("x", 1)),
+        step(1, 0, 1, ListAppend("x", 2)),
         step(2, 2, 3, read("x", 2)),
     ]
     (anomaly,) = check(history)
@@ -64,11 +68,11 @@ def test_a_lost_append_is_found() -> None:
 
 
 def test_an_append_that_nobody_looked_for_is_not_called_lost() -> None:
-    assert check([step(0, 0, 5, Append("x", 1)), step(1, 4, 9, read("x"))]) == []
+    assert check([step(0, 0, 5, ListAppend("x", 1)), step(1, 4, 9, read("x"))]) == []
 
 
 def test_a_duplicate_is_found() -> None:
-    history = [step(0, 0, 1, Append("x", 1)), step(1, 2, 3, read("x", 1, 1))]
+    history = [step(0, 0, 1, ListAppend("x", 1)), step(1, 2, 3, read("x", 1, 1))]
     (anomaly,) = check(history)
     assert anomaly.name == "duplicate"
     assert "1 is in 'x' twice" in anomaly.story
@@ -76,8 +80,8 @@ def test_a_duplicate_is_found() -> None:
 
 def test_reads_that_disagree_on_the_order_are_found() -> None:
     history = [
-        step(0, 0, 1, Append("x", 1)),
-        step(1, 0, 1, Append("x", 2)),
+        step(0, 0, 1, ListAppend("x", 1)),
+        step(1, 0, 1, ListAppend("x", 2)),
         step(2, 2, 3, read("x", 1, 2)),
         step(3, 2, 3, read("x", 2)),
     ]
@@ -88,7 +92,7 @@ def test_reads_that_disagree_on_the_order_are_found() -> None:
 
 def test_reading_a_failed_append_is_found() -> None:
     history = [
-        step(0, 0, 1, Append("x", 1), status="fail"),
+        step(0, 0, 1, ListAppend("x", 1), status="fail"),
         step(1, 2, 3, read("x", 1)),
     ]
     assert names(check(history)) == {"aborted read"}
@@ -100,7 +104,7 @@ def test_reading_what_nobody_appended_is_found() -> None:
 
 def test_reading_half_of_an_append_is_found() -> None:
     history = [
-        step(0, 0, 9, Append("x", 1), Append("x", 2)),
+        step(0, 0, 9, ListAppend("x", 1), ListAppend("x", 2)),
         step(1, 1, 2, read("x", 1)),
         step(1, 3, 4, read("x", 1, 2)),
     ]
@@ -109,7 +113,7 @@ def test_reading_half_of_an_append_is_found() -> None:
 
 def test_a_read_of_the_past_is_stale_after_the_append_was_acknowledged() -> None:
     history = [
-        step(0, 0, 1, Append("x", 1)),
+        step(0, 0, 1, ListAppend("x", 1)),
         step(1, 2, 3, read("x")),
         step(1, 4, 5, read("x", 1)),
     ]
@@ -121,7 +125,7 @@ def test_a_read_of_the_past_is_stale_after_the_append_was_acknowledged() -> None
 def test_a_read_of_the_past_is_stale_after_another_has_read_the_present() -> None:
     """The append itself got no answer: that somebody saw it is what dates it."""
     history = [
-        step(0, 0, 1, Append("x", 1), status="unknown"),
+        step(0, 0, 1, ListAppend("x", 1), status="unknown"),
         step(1, 2, 3, read("x", 1)),
         step(2, 4, 5, read("x")),
     ]
@@ -131,7 +135,7 @@ def test_a_read_of_the_past_is_stale_after_another_has_read_the_present() -> Non
 def test_a_process_that_goes_back_in_its_own_time_is_found() -> None:
     """Its clock does not show it, as clocks of two machines may not; its own order does."""
     history = [
-        step(0, 0, 10, Append("x", 1)),
+        step(0, 0, 10, ListAppend("x", 1)),
         step(1, 1, 9, read("x", 1)),
         step(1, 2, 9, read("x")),
     ]
@@ -140,8 +144,8 @@ def test_a_process_that_goes_back_in_its_own_time_is_found() -> None:
 
 def test_interleaved_writes_are_a_g0() -> None:
     history = [
-        step(0, 0, 9, Append("x", 1), Append("y", 1)),
-        step(1, 0, 9, Append("x", 2), Append("y", 2)),
+        step(0, 0, 9, ListAppend("x", 1), ListAppend("y", 1)),
+        step(1, 0, 9, ListAppend("x", 2), ListAppend("y", 2)),
         step(2, 10, 11, read("x", 1, 2), read("y", 2, 1)),
     ]
     (anomaly,) = check(history)
@@ -155,8 +159,8 @@ def test_interleaved_writes_are_a_g0() -> None:
 
 def test_a_turn_split_by_another_is_a_g0() -> None:
     history = [
-        step(0, 0, 9, Append("x", 1), Append("x", 2)),
-        step(1, 0, 9, Append("x", 3)),
+        step(0, 0, 9, ListAppend("x", 1), ListAppend("x", 2)),
+        step(1, 0, 9, ListAppend("x", 3)),
         step(2, 10, 11, read("x", 1, 3, 2)),
     ]
     assert names(check(history)) == {"G0"}
@@ -164,8 +168,8 @@ def test_a_turn_split_by_another_is_a_g0() -> None:
 
 def test_information_in_a_circle_is_a_g1c() -> None:
     history = [
-        step(0, 0, 9, Append("x", 1), read("y", 1)),
-        step(1, 0, 9, Append("y", 1), read("x", 1)),
+        step(0, 0, 9, ListAppend("x", 1), read("y", 1)),
+        step(1, 0, 9, ListAppend("y", 1), read("x", 1)),
     ]
     (anomaly,) = check(history)
     assert anomaly.name == "G1c"
@@ -175,8 +179,8 @@ def test_information_in_a_circle_is_a_g1c() -> None:
 def test_a_lost_update_is_a_g_single() -> None:
     """Both read nothing, and both were told that their append was made for that."""
     history = [
-        step(0, 0, 9, read("x"), Append("x", 1)),
-        step(1, 0, 9, read("x"), Append("x", 2)),
+        step(0, 0, 9, read("x"), ListAppend("x", 1)),
+        step(1, 0, 9, read("x"), ListAppend("x", 2)),
         step(2, 10, 11, read("x", 1, 2)),
     ]
     (anomaly,) = check(history)
@@ -187,7 +191,7 @@ def test_a_lost_update_is_a_g_single() -> None:
 
 def test_a_torn_read_is_a_g_single() -> None:
     history = [
-        step(0, 0, 9, Append("x", 1), Append("y", 1)),
+        step(0, 0, 9, ListAppend("x", 1), ListAppend("y", 1)),
         step(1, 0, 9, read("x", 1), read("y")),
         step(2, 10, 11, read("y", 1)),
     ]
@@ -196,8 +200,8 @@ def test_a_torn_read_is_a_g_single() -> None:
 
 def test_write_skew_is_a_g2() -> None:
     history = [
-        step(0, 0, 9, read("x"), Append("y", 1)),
-        step(1, 0, 9, read("y"), Append("x", 1)),
+        step(0, 0, 9, read("x"), ListAppend("y", 1)),
+        step(1, 0, 9, read("y"), ListAppend("x", 1)),
         step(2, 10, 11, read("x", 1), read("y", 1)),
     ]
     (anomaly,) = check(history)
@@ -207,9 +211,9 @@ def test_write_skew_is_a_g2() -> None:
 
 def test_a_cycle_across_time_goes_through_the_transactions_between() -> None:
     history = [
-        step(0, 0, 1, Append("x", 1)),
-        step(1, 2, 3, Append("z", 1)),
-        step(2, 4, 5, read("x"), Append("y", 1)),
+        step(0, 0, 1, ListAppend("x", 1)),
+        step(1, 2, 3, ListAppend("z", 1)),
+        step(2, 4, 5, read("x"), ListAppend("y", 1)),
         step(3, 6, 7, read("y", 1), read("x", 1)),
     ]
     anomalies = check(history)
@@ -218,14 +222,14 @@ def test_a_cycle_across_time_goes_through_the_transactions_between() -> None:
 
 
 def test_findings_of_one_kind_are_bounded() -> None:
-    history = [step(0, n, n + 0.5, Append("x", n)) for n in range(100)]
+    history = [step(0, n, n + 0.5, ListAppend("x", n)) for n in range(100)]
     history.append(step(1, 200, 201, read("x")))
     assert len(check(history, most=5)) == 5
 
 
 def test_a_value_used_twice_cannot_be_checked() -> None:
     with pytest.raises(ValueError, match="value of its own"):
-        check([step(0, 0, 1, Append("x", 1)), step(1, 2, 3, Append("x", 1))])
+        check([step(0, 0, 1, ListAppend("x", 1)), step(1, 2, 3, ListAppend("x", 1))])
 
 
 def simulate(transactions: int, seed: int) -> list[Transaction]:
@@ -235,15 +239,15 @@ def simulate(transactions: int, seed: int) -> list[Transaction]:
     values = count()
     history = []
     for number in range(transactions):
-        ops: list[Append | Read] = []
+        ops: list[ListAppend | ListRead] = []
         for _ in range(chance.randrange(1, 4)):
             key = f"k{number // 300 * 10 + chance.randrange(10)}"
             if chance.random() < 0.5:
                 value = next(values)
                 lists[key] = (*lists.get(key, ()), value)
-                ops.append(Append(key, value))
+                ops.append(ListAppend(key, value))
             else:
-                ops.append(Read(key, lists.get(key, ())))
+                ops.append(ListRead(key, lists.get(key, ())))
         begun, ended = number - 5 * chance.random(), number + 5 * chance.random()
         history.append(Transaction(number % 20, begun, ended, "ok", tuple(ops)))
     return history
@@ -257,13 +261,13 @@ def test_a_correct_store_passes_and_one_lie_anywhere_is_found(seed: int) -> None
         (at, place)
         for at, transaction in enumerate(history)
         for place, op in enumerate(transaction.ops)
-        if isinstance(op, Read) and len(op.values) > 1
+        if isinstance(op, ListRead) and len(op.values) > 1
     ]
     at, place = random.Random(seed).choice(reads)
     ops = list(history[at].ops)
     honest = ops[place]
-    assert isinstance(honest, Read)
-    ops[place] = Read(honest.key, honest.values[::-1] if seed % 2 else (*honest.values, -1))
+    assert isinstance(honest, ListRead)
+    ops[place] = ListRead(honest.key, honest.values[::-1] if seed % 2 else (*honest.values, -1))
     history[at] = history[at]._replace(ops=tuple(ops))
     assert check(history) != []
 

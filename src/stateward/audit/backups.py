@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from stateward.audit.safety import isolation
 from stateward.audit.safety.command import shell
-from stateward.audit.targets import Place
+from stateward.audit.targets import TargetAddress
 from stateward.audit.targets.choosing import file_url
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
@@ -23,7 +23,7 @@ class Procedure(NamedTuple):
     by: str = "stateward backup"
 
 
-def of_store(place: Place) -> Procedure:
+def of_store(place: TargetAddress) -> Procedure:
     """A store, into a file and from there into a new store."""
     file = os.path.join(place.folder, "drill.backup")
     restored = file_url(os.path.join(place.folder, "restored.db"))
@@ -38,7 +38,7 @@ def of_store(place: Place) -> Procedure:
     return Procedure(save, put_back)
 
 
-def of_division(place: Place) -> Procedure:
+def of_division(place: TargetAddress) -> Procedure:
     """Each of the files by itself: there is no moment that they share."""
     names = [f"agents-{number}.db" for number in range(int(place.name))]
     restored = os.path.join(place.folder, "restored")
@@ -60,7 +60,9 @@ def of_division(place: Place) -> Procedure:
     return Procedure(save, put_back)
 
 
-def by_commands(place: Place, saving: str, restoring: str, restored: str | None) -> Procedure:
+def by_commands(
+    place: TargetAddress, saving: str, restoring: str, restored: str | None
+) -> Procedure:
     """The user's own."""
     if restored is None:
         raise InvalidInput("--restored says where --restore-command puts the copy: a URL")
@@ -76,7 +78,7 @@ def by_commands(place: Place, saving: str, restoring: str, restored: str | None)
     return Procedure(save, put_back, "your own commands")
 
 
-def _same_schema(url: str, place: Place) -> str:
+def _same_schema(url: str, place: TargetAddress) -> str:
     """A copy of the database has the audit's schema too, unless the URL names another."""
     if (
         "://" not in place.name

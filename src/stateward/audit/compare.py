@@ -19,7 +19,7 @@ DURABLE = ("sessions", "settings")
 ORDER = ("pass", "warn", "unknown", *BAD)
 
 
-class Row(Struct, frozen=True):
+class ComparedRow(Struct, frozen=True):
     """One target in the table. None: it was not measured."""
 
     target: str
@@ -50,12 +50,12 @@ class Table(Struct, frozen=True):
     agents: int
     currency: str
     requirements: Requirements
-    targets: tuple[Row, ...]
+    targets: tuple[ComparedRow, ...]
     recommended: str | None
     recommendation: str
 
 
-def compared(record: Record, report: Report, wanted: Requirements) -> Row:
+def compared(record: Record, report: Report, wanted: Requirements) -> ComparedRow:
     """What one audit says for the table."""
     verdicts = {answer.id: answer.verdict for answer in report.answers}
     level = max(record.levels or [], key=lambda each: each.conversations, default=None)
@@ -63,7 +63,7 @@ def compared(record: Record, report: Report, wanted: Requirements) -> Row:
     memory = costs.memory_a_replica if costs is not None else None
     pool = costs.pool if costs is not None else None
     a_year = None if growth is None else growth.bytes_a_turn * growth.turns_a_day * 365 / 1e9
-    row = Row(
+    row = ComparedRow(
         target=report.title,
         p50_ms=None if level is None else level.p50,
         p95_ms=None if level is None else level.p95,
@@ -95,7 +95,7 @@ def _worst(verdicts: Sequence[str]) -> str:
     return max(verdicts, key=ORDER.index)
 
 
-def _held_against(row: Row, wanted: Requirements) -> Row:
+def _held_against(row: ComparedRow, wanted: Requirements) -> ComparedRow:
     lacks = []
     for name, what, unit in (
         ("p95_ms", "p95", " ms"),
@@ -112,11 +112,11 @@ def _held_against(row: Row, wanted: Requirements) -> Row:
         enough, found = getattr(wanted, name), getattr(row, name)
         if enough != "any" and ORDER.index(found) > ORDER.index(enough):
             lacks.append(f"{name}: {found}")
-    values: dict[str, Any] = {field: getattr(row, field) for field in Row.__struct_fields__}
-    return Row(**(values | {"lacks": tuple(lacks)}))
+    values: dict[str, Any] = {field: getattr(row, field) for field in ComparedRow.__struct_fields__}
+    return ComparedRow(**(values | {"lacks": tuple(lacks)}))
 
 
-def table(rows: Sequence[Row], wanted: Requirements, agents: int, currency: str) -> Table:
+def table(rows: Sequence[ComparedRow], wanted: Requirements, agents: int, currency: str) -> Table:
     """All of them, with the one that suits best."""
     best = _best(rows, wanted)
     said = _recommendation(rows, best, wanted, currency)
@@ -124,14 +124,14 @@ def table(rows: Sequence[Row], wanted: Requirements, agents: int, currency: str)
     return Table(FORMAT, agents, currency, wanted, tuple(rows), name, said)
 
 
-def _best(rows: Sequence[Row], wanted: Requirements) -> Row | None:
+def _best(rows: Sequence[ComparedRow], wanted: Requirements) -> ComparedRow | None:
     field = {"latency": "p95_ms", "money": "money_a_month", "memory": "mb_a_replica"}[wanted.prefer]
     good = [row for row in rows if row.suits and getattr(row, field) is not None]
     return min(good, key=lambda row: getattr(row, field), default=None)
 
 
 def _recommendation(
-    rows: Sequence[Row], best: Row | None, wanted: Requirements, currency: str
+    rows: Sequence[ComparedRow], best: ComparedRow | None, wanted: Requirements, currency: str
 ) -> str:
     """In a few sentences, by the user's own requirements."""
     wrong = [f"{row.target} ({'; '.join(_reasons(row))})" for row in rows if not row.suits]
@@ -154,6 +154,6 @@ def _recommendation(
     return " ".join([*said, *tail])
 
 
-def _reasons(row: Row) -> list[str]:
+def _reasons(row: ComparedRow) -> list[str]:
     failing = f"{plural(len(row.failing), 'question')} fail{'s' * (len(row.failing) == 1)}"
     return [*([f"{failing}: {', '.join(row.failing)}"] if row.failing else []), *row.lacks]

@@ -29,7 +29,7 @@ from stateward.audit.safety import isolation
 from stateward.audit.safety.probe import Probe, Stop
 from stateward.audit.servers.server import OwnServer, own_server
 from stateward.audit.stage import Sizes, Stage
-from stateward.audit.targets import Place, frameworks
+from stateward.audit.targets import TargetAddress, frameworks
 from stateward.audit.targets.choosing import choose, create, title, uses_server
 from stateward.audit.targets.frameworks import sandbox
 from stateward.audit.workloads import (
@@ -416,7 +416,7 @@ def _named(options: Options, server: OwnServer | None) -> tuple[str | None, str 
     return (server.url, None) if options.target is None else (options.target, server.url)
 
 
-def _said(options: Options, place: Place) -> tuple[str, str]:
+def _said(options: Options, place: TargetAddress) -> tuple[str, str]:
     """The target for a report, and in words."""
     if options.with_server is not None:
         started = f"{options.with_server} (started by the audit)"
@@ -427,7 +427,7 @@ def _said(options: Options, place: Place) -> tuple[str, str]:
     return _safe(place), title(place)
 
 
-def _safe(place: Place) -> str:
+def _safe(place: TargetAddress) -> str:
     """The target without user, password and options."""
     if place.kind == "store":
         return parse(place.name).safe

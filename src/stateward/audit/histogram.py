@@ -11,7 +11,7 @@ STEP = math.log(1.02)
 SMALLEST = 1e-6  # seconds
 
 
-class Histogram:
+class LogHistogram:
     """Counts of durations. Those of several processes add up to one."""
 
     def __init__(self, counts: dict[str, int] | None = None) -> None:
@@ -22,7 +22,7 @@ class Histogram:
     def add(self, seconds: float) -> None:
         self.counts[max(0, math.ceil(math.log(max(seconds, SMALLEST) / SMALLEST) / STEP))] += 1
 
-    def merge(self, other: Histogram) -> None:
+    def merge(self, other: LogHistogram) -> None:
         self.counts.update(other.counts)
 
     @property
@@ -52,7 +52,7 @@ class Heartbeat:
     """
 
     def __init__(self, every: float = 0.01) -> None:
-        self.late = Histogram()
+        self.late = LogHistogram()
         self._every = every
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)

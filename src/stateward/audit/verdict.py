@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 
-from stateward.audit.histogram import Histogram
+from stateward.audit.histogram import LogHistogram
 from stateward.audit.prices import Prices
 from stateward.audit.questions import QUESTIONS
 from stateward.audit.questions.growth import projection
@@ -174,7 +174,7 @@ def _reads(outages: list[Outage]) -> tuple[Moment, ...]:
     reads = [each for outage in outages for each in outage.tried if each.what == "read"]
     for half in sorted({int(each.at * 2) for each in reads}):
         these = [each for each in reads if int(each.at * 2) == half]
-        took = Histogram()
+        took = LogHistogram()
         for each in these:
             took.add(each.seconds)
         failed = sum(each.outcome == "error" for each in these)

@@ -17,14 +17,14 @@ from msgspec import Struct
 
 import stateward
 from stateward.audit.safety import isolation
-from stateward.benchmark.calls import KEPT, Call, Calls, threads_of
+from stateward.benchmark.calls import KEPT, BenchCalls, Call, threads_of
 from stateward.benchmark.figures import (
     BY_HISTORY,
     FORMAT,
     OPERATIONS,
-    Cell,
+    BenchResult,
+    FigureCell,
     Figures,
-    Result,
     Slot,
     figures,
 )
@@ -40,7 +40,7 @@ PATIENCE = stateward.Policy(threads="raise", read_timeout=10.0, write_timeout=10
 Show = Callable[[str, int, int], None]  # what is done now, how much is, of how much
 
 
-class Plan(Struct, frozen=True):
+class BenchPlan(Struct, frozen=True):
     """What the user asked for."""
 
     url: str | None = None  # None: an embedded store in a temporary folder
@@ -56,12 +56,15 @@ class Plan(Struct, frozen=True):
     def base(self) -> int:
         return BASE if BASE in self.history else self.history[0]
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[FigureCell]:
         """Reads first: appends make histories longer."""
         names = self.operations
-        found = [Cell(name, many, self.base) for name in names for many in self.conversations]
+        found = [FigureCell(name, many, self.base) for name in names for many in self.conversations]
         found += [
-            Cell(name, 1, length) for name in names if name in BY_HISTORY for length in self.history
+            FigureCell(name, 1, length)
+            for name in names
+            if name in BY_HISTORY
+            for length in self.history
         ]
         return sorted(dict.fromkeys(found), key=lambda cell: cell.operation == "append")
 
@@ -76,18 +79,18 @@ class Plan(Struct, frozen=True):
 class Benchmark:
     """Works in a namespace of its own. What it wrote is removed, whatever happens."""
 
-    def __init__(self, plan: Plan, show: Show) -> None:
+    def __init__(self, plan: BenchPlan, show: Show) -> None:
         self.plan = plan
         self._show = show
         self._folder = None if plan.url else tempfile.mkdtemp(prefix="stateward-bench-")
         self._url = plan.url or f"sqlite:///{self._folder}/bench.db"
         self._namespace = plan.namespace or f"{isolation.PREFIX}bench-{uuid4().hex[:12]}"
-        self._slots: dict[Cell, list[Slot]] = {cell: [] for cell in plan.cells()}
+        self._slots: dict[FigureCell, list[Slot]] = {cell: [] for cell in plan.cells()}
         self._done = 0
         self._noted = False
         self._said = Description("", "", 0, "")
 
-    async def run(self) -> Result:
+    async def run(self) -> BenchResult:
         """Cancelled, it clears away and returns what it has."""
         began, started = time.monotonic(), datetime.now(UTC)
         interrupted = False
@@ -103,7 +106,7 @@ class Benchmark:
             if self._folder is not None:
                 shutil.rmtree(self._folder)
         measured = [figures(cell, slots) for cell, slots in self._slots.items() if slots]
-        return Result(
+        return BenchResult(
             FORMAT,
             parse(self._url).safe if self.plan.url else "sqlite (embedded)",
             self._said.engine,
@@ -132,13 +135,13 @@ class Benchmark:
         ) as store:
             self._said = await store.describe()
             isolation.refuse_full({"settings": dict(self._said.settings)})
-            calls = Calls(store, self.plan.lengths())
+            calls = BenchCalls(store, self.plan.lengths())
             await self._fill(calls)
             await self._measure(calls)
 
     # --- what is written before ---------------------------------------------------------
 
-    async def _fill(self, calls: Calls) -> None:
+    async def _fill(self, calls: BenchCalls) -> None:
         wanted = [(length, n) for length, many in self.plan.lengths().items() for n in range(many)]
         users = max(self.plan.lengths().values())
         left, done = iter(wanted), 0
@@ -161,7 +164,7 @@ class Benchmark:
 
     # --- measuring ----------------------------------------------------------------------
 
-    async def _measure(self, calls: Calls) -> None:
+    async def _measure(self, calls: BenchCalls) -> None:
         """Cells take turns, so that a slow moment of the machine does not hit one of them alone."""
         rounds, seconds = self.plan.rounds, self.plan.seconds / self.plan.rounds
         total = rounds * len(self._slots)

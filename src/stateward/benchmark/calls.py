@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 from typing import Any
 
-from stateward.benchmark.figures import Cell
+from stateward.benchmark.figures import FigureCell
 from stateward.store import Store
 
 MESSAGE_BYTES = 500  # of JSON text
@@ -44,7 +44,7 @@ def threads_of(history: int, callers: int) -> int:
     return max(FEWEST, callers, SPREAD // history)
 
 
-class Calls:
+class BenchCalls:
     """The calls of every cell, on one store."""
 
     def __init__(self, store: Store, lengths: dict[int, int]) -> None:
@@ -66,14 +66,14 @@ class Calls:
         await self._store.user(_user(number)).put(profile(number))
         await self._store.user(_user(number)).put({"language": "en"}, "settings")
 
-    def of(self, cell: Cell) -> Call:
+    def of(self, cell: FigureCell) -> Call:
         """Called again and again by each of the callers. Each has conversations of its own."""
         places = self._places(cell)
         make = getattr(self, f"_{cell.operation}")
         call: Call = lambda caller: make(cell.history, next(places[caller]))  # noqa: E731
         return call
 
-    def most(self, cell: Cell) -> int | None:
+    def most(self, cell: FigureCell) -> int | None:
         """How many calls there may be in all: appends must not make a history half as long again.
 
         None: as many as there is time for.
@@ -82,7 +82,7 @@ class Calls:
             return None
         return max(1, cell.history // 4) * self._lengths[cell.history]
 
-    def _places(self, cell: Cell) -> list[Iterator[int]]:
+    def _places(self, cell: FigureCell) -> list[Iterator[int]]:
         """For each caller, which of the conversations it takes next."""
         many, callers = self._lengths[cell.history], cell.conversations
 

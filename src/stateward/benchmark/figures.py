@@ -22,7 +22,7 @@ OPERATIONS = {
 BY_HISTORY = ("append", "last", "context")  # what a longer history could make slower
 
 
-class Cell(Struct, frozen=True, order=True):
+class FigureCell(Struct, frozen=True, order=True):
     """One thing that is measured: what is asked, by how many at once, on how long a history."""
 
     operation: str
@@ -59,7 +59,7 @@ class Figures(Struct, frozen=True):
     cpu_us: float | None  # processor time of this process for each call
 
 
-class Result(Struct, frozen=True):
+class BenchResult(Struct, frozen=True):
     """All of a run."""
 
     format: int
@@ -76,7 +76,7 @@ class Result(Struct, frozen=True):
     cells: tuple[Figures, ...]
 
 
-def figures(cell: Cell, slots: Sequence[Slot]) -> Figures:
+def figures(cell: FigureCell, slots: Sequence[Slot]) -> Figures:
     took = sorted(seconds for slot in slots for seconds in slot.took)
     errors: dict[str, int] = {}
     for slot in slots:

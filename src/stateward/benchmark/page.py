@@ -12,10 +12,10 @@ from stateward.audit.forms.html.markup import Markup, tag
 from stateward.audit.forms.html.parts import heads, pair, section
 from stateward.audit.report import Curve, Point
 from stateward.benchmark import text
-from stateward.benchmark.figures import OPERATIONS, Figures, Result
+from stateward.benchmark.figures import OPERATIONS, BenchResult, Figures
 
 
-def html(result: Result) -> str:
+def html(result: BenchResult) -> str:
     """The page. Whatever a field holds stays text."""
     return document(
         f"{words.line(result.url)} · Stateward bench",
@@ -35,7 +35,7 @@ def html(result: Result) -> str:
     )
 
 
-def _hero(result: Result) -> Markup:
+def _hero(result: BenchResult) -> Markup:
     facts = [
         ("Store", tag("code", result.url)),
         ("Engine", f"{result.engine} {result.version}"),
@@ -57,7 +57,7 @@ def _hero(result: Result) -> Markup:
 # --- plots ------------------------------------------------------------------------------
 
 
-def _by_conversations(result: Result) -> Markup | None:
+def _by_conversations(result: BenchResult) -> Markup | None:
     """For each operation: latency, and beside it calls a second."""
     drawn: list[Markup] = []
     for name, title in OPERATIONS.items():
@@ -72,7 +72,7 @@ def _by_conversations(result: Result) -> Markup | None:
     return section("at-once", "Many conversations at once", tag("div", *drawn, class_="pairs"))
 
 
-def _by_history(result: Result) -> Markup | None:
+def _by_history(result: BenchResult) -> Markup | None:
     drawn: list[Markup] = []
     for name, title in OPERATIONS.items():
         cells = [cell for cell in _timed(result, name) if cell.conversations == 1]
@@ -86,11 +86,11 @@ def _by_history(result: Result) -> Markup | None:
     return section("by-history", "Long histories, one caller", tag("div", *parts, class_="pairs"))
 
 
-def _timed(result: Result, operation: str) -> list[Figures]:
+def _timed(result: BenchResult, operation: str) -> list[Figures]:
     return [c for c in result.cells if c.operation == operation and c.p50_ms is not None]
 
 
-def _base(result: Result, operation: str) -> int:
+def _base(result: BenchResult, operation: str) -> int:
     """The history on which many conversations were measured."""
     cells = [cell for cell in result.cells if cell.operation == operation]
     return max(cells, key=lambda cell: cell.conversations).history
@@ -128,7 +128,7 @@ def _capital(title: str) -> str:
 # --- figures ----------------------------------------------------------------------------
 
 
-def _all_figures(result: Result) -> Markup:
+def _all_figures(result: BenchResult) -> Markup:
     names = text.columns()
     lines = [
         tag("tr", *(tag("td", _said(row[name])) for name in names)) for row in text.rows(result)
@@ -145,7 +145,7 @@ def _said(value: object) -> str:
     return "–" if value is None else str(value)
 
 
-def _conditions(result: Result) -> Markup:
+def _conditions(result: BenchResult) -> Markup:
     said = (
         "A turn is two messages of 500 bytes. Each caller asks again as soon as it has its answer. "
         "p50, p95 and p99 are over all rounds, calls a second the median of the rounds, CPU the "

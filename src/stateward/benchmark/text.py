@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from stateward.benchmark.figures import BY_HISTORY, OPERATIONS, Figures, Result
+from stateward.benchmark.figures import BY_HISTORY, OPERATIONS, BenchResult, Figures
 
 
-def to_json(result: Result) -> bytes:
+def to_json(result: BenchResult) -> bytes:
     return msgspec.json.encode(result)
 
 
@@ -21,7 +21,7 @@ def columns() -> tuple[str, ...]:
 NUMBERS = ("calls", "p50 ms", "p95 ms", "p99 ms", "calls/s", "CPU µs")
 
 
-def rows(result: Result) -> Iterator[dict[str, Any]]:
+def rows(result: BenchResult) -> Iterator[dict[str, Any]]:
     """One for each cell, with values as they are shown."""
     for cell in result.cells:
         yield {
@@ -49,7 +49,7 @@ def errors(cell: Figures) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in cell.errors.items())
 
 
-def head(result: Result) -> list[str]:
+def head(result: BenchResult) -> list[str]:
     """What was measured, and how to read it."""
     said = [
         f"{result.url}: {result.engine} {result.version}; {result.durability}",

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from stateward.transfer.backup import Report
+from stateward.transfer.backup import BackupReport
 
 
-def as_json(report: Report, **more: Any) -> str:
+def as_json(report: BackupReport, **more: Any) -> str:
     return json.dumps({**more, **msgspec.to_builtins(report)})
 
 
-def in_words(report: Report) -> list[str]:
+def in_words(report: BackupReport) -> list[str]:
     """Counts, and what must be said besides."""
     lines = [
         f"  {report.entities:,} entities, {report.messages:,} messages, "

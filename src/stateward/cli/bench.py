@@ -11,8 +11,8 @@ import signal
 from pathlib import Path
 
 from stateward.benchmark import page, text
-from stateward.benchmark.benchmark import Benchmark, Plan, Show
-from stateward.benchmark.figures import OPERATIONS, Result
+from stateward.benchmark.benchmark import Benchmark, BenchPlan, Show
+from stateward.benchmark.figures import OPERATIONS, BenchResult
 from stateward.cli import FAILED, INTERRUPTED, OK, complain
 from stateward.cli.progress import Bar
 from stateward.cli.tables import table
@@ -84,11 +84,11 @@ def _cleaning(options: argparse.Namespace) -> str:
     return f"stateward audit clean {parse(options.url).safe}"
 
 
-def _plan(options: argparse.Namespace) -> Plan:
+def _plan(options: argparse.Namespace) -> BenchPlan:
     if options.url is not None:
         parse(options.url)
-    defaults = Plan()
-    plan = Plan(
+    defaults = BenchPlan()
+    plan = BenchPlan(
         url=options.url,
         conversations=_numbers("--conversations", options.conversations, 1, 10_000)
         or defaults.conversations,
@@ -137,7 +137,7 @@ def _command(options: argparse.Namespace) -> str:
     )
 
 
-async def _benchmark(plan: Plan, show: Show) -> Result:
+async def _benchmark(plan: BenchPlan, show: Show) -> BenchResult:
     task = asyncio.create_task(Benchmark(plan, show).run())
     loop = asyncio.get_running_loop()
 
@@ -151,7 +151,7 @@ async def _benchmark(plan: Plan, show: Show) -> Result:
     return await task
 
 
-def _say(options: argparse.Namespace, result: Result) -> None:
+def _say(options: argparse.Namespace, result: BenchResult) -> None:
     print("\n".join(text.head(result)))
     print(f"\n{table(text.columns(), list(text.rows(result)))}")
     if options.html is not None:

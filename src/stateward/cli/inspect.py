@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stateward.cli import OK, inspect_repeats
-from stateward.cli.inspect_sections import LISTS, SINGLES, Asked, Page, one, plain
+from stateward.cli.inspect_sections import LISTS, SINGLES, SectionPage, SectionRequest, one, plain
 from stateward.cli.inspect_watch import watch
 from stateward.cli.tables import cell, printable, table
 from stateward.engines.registry import EngineURL, create_sync_engine, parse
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     if words == ["repeats"]:
         return inspect_repeats.show_repeats(url, options)
     engine = create_sync_engine(url, World())
-    asked = Asked(
+    asked = SectionRequest(
         engine, options.namespace, options.limit, options.after, options.user, options.status
     )
     try:
@@ -96,7 +96,7 @@ def _split(url: str | None, section: Sequence[str]) -> tuple[EngineURL, list[str
     return parse(None), words
 
 
-def _read(asked: Asked, words: Sequence[str]) -> Page:
+def _read(asked: SectionRequest, words: Sequence[str]) -> SectionPage:
     what = words[0] if words else "storage"
     if what in LISTS and len(words) <= 1:
         return LISTS[what](asked)
@@ -108,7 +108,7 @@ def _read(asked: Asked, words: Sequence[str]) -> Page:
     raise InvalidInput(f"there is no section {' '.join(words)!r}; there are: {known}")
 
 
-def _print(words: Sequence[str], page: Page) -> None:
+def _print(words: Sequence[str], page: SectionPage) -> None:
     for name, value in page.about.items():
         if name == "documents":
             for document, kept in value.items():
@@ -129,7 +129,7 @@ def _print(words: Sequence[str], page: Page) -> None:
         print(f"there is more: --after {shlex.quote(printable(page.next))}")
 
 
-def _print_json(url: EngineURL, words: Sequence[str], page: Page) -> None:
+def _print_json(url: EngineURL, words: Sequence[str], page: SectionPage) -> None:
     report: dict[str, Any] = {"url": url.safe, "section": " ".join(words) or "storage"}
     report |= {"about": plain([page.about])[0], "rows": plain(page.rows), "next": page.next}
     print(json.dumps(report))

@@ -21,7 +21,7 @@ COUNTED = 100_000  # entities of a kind that are counted
 Row = dict[str, Any]
 
 
-class Asked(Struct, frozen=True):
+class SectionRequest(Struct, frozen=True):
     """Where to look, and how much to show."""
 
     engine: SyncEngine
@@ -49,7 +49,7 @@ class Asked(Struct, frozen=True):
         return listed
 
 
-class Page(Struct, frozen=True):
+class SectionPage(Struct, frozen=True):
     """Rows of one section; `next` goes into `--after` for the following ones."""
 
     columns: tuple[str, ...]
@@ -58,7 +58,7 @@ class Page(Struct, frozen=True):
     about: Row = {}
 
 
-def threads(asked: Asked) -> Page:
+def threads(asked: SectionRequest) -> SectionPage:
     listed = asked.page("thread")
     rows = [
         _row(found)
@@ -71,10 +71,10 @@ def threads(asked: Asked) -> Page:
         for found in listed.entities
     ]
     columns = ("id", "user", "messages", "version", "created", "updated", "expires", "leader")
-    return Page(columns, rows, listed.next)
+    return SectionPage(columns, rows, listed.next)
 
 
-def users(asked: Asked) -> Page:
+def users(asked: SectionRequest) -> SectionPage:
     listed = asked.page("user")
     within = [
         List(asked.namespace, within=found.entity, values=False, limit=100)
@@ -86,10 +86,10 @@ def users(asked: Asked) -> Page:
         for found, names in zip(listed.entities, kept, strict=True)
         if isinstance(names, Listed)
     ]
-    return Page(("id", "documents", "created", "updated"), rows, listed.next)
+    return SectionPage(("id", "documents", "created", "updated"), rows, listed.next)
 
 
-def workflows(asked: Asked) -> Page:
+def workflows(asked: SectionRequest) -> SectionPage:
     listed = asked.page("workflow", "step", "error")
     rows = []
     for found in listed.entities:
@@ -108,10 +108,10 @@ def workflows(asked: Asked) -> Page:
             }
         )
     columns = ("id", "kind", "user", "status", "step", "steps", "driver", "due", "updated", "error")
-    return Page(columns, rows, listed.next)
+    return SectionPage(columns, rows, listed.next)
 
 
-def tasks(asked: Asked) -> Page:
+def tasks(asked: SectionRequest) -> SectionPage:
     listed = asked.page("task", "error")
     rows = []
     for found in listed.entities:
@@ -128,10 +128,10 @@ def tasks(asked: Asked) -> Page:
             }
         )
     columns = ("id", "function", "user", "status", "failures", "runner", "due", "updated", "error")
-    return Page(columns, rows, listed.next)
+    return SectionPage(columns, rows, listed.next)
 
 
-def locks(asked: Asked) -> Page:
+def locks(asked: SectionRequest) -> SectionPage:
     """Locks first, then leaders; a page holds one or the other."""
     kind, _, after = (asked.after or "lock/").partition("/")
     if kind not in ("lock", "leader"):
@@ -144,10 +144,10 @@ def locks(asked: Asked) -> Page:
     if following is None and kind == "lock":
         following = "leader/"
         if len(rows) < asked.limit:
-            rest = Asked(asked.engine, asked.namespace, asked.limit - len(rows), following)
+            rest = SectionRequest(asked.engine, asked.namespace, asked.limit - len(rows), following)
             more = locks(rest)
             rows, following = rows + more.rows, more.next
-    return Page(("id", "what", "holder", "token", "granted", "until"), rows, following)
+    return SectionPage(("id", "what", "holder", "token", "granted", "until"), rows, following)
 
 
 def _lock(found: Found) -> Row:
@@ -163,7 +163,7 @@ def _lock(found: Found) -> Row:
     }
 
 
-def storage(asked: Asked) -> Page:
+def storage(asked: SectionRequest) -> SectionPage:
     """By kind: how many entities and entries, and their bytes as estimated from some of them."""
     rows = [row for kind in KINDS if (row := _stored(asked, kind))["entities"]]
     said = asked.engine.describe()
@@ -173,10 +173,10 @@ def storage(asked: Asked) -> Page:
         "capacity": said.capacity,
         "durability": said.durability,
     }
-    return Page(("kind", "entities", "entries", "bytes_estimated"), rows, about=about)
+    return SectionPage(("kind", "entities", "entries", "bytes_estimated"), rows, about=about)
 
 
-def _stored(asked: Asked, kind: str) -> Row:
+def _stored(asked: SectionRequest, kind: str) -> Row:
     entities = entries = 0
     sampled: list[Entity] = []
     after: str | None = None
@@ -216,7 +216,7 @@ def _bytes(fetched: Fetched) -> int:
 # --- one thing in full ------------------------------------------------------------------
 
 
-def one(asked: Asked, kind: str, id: str) -> Page:
+def one(asked: SectionRequest, kind: str, id: str) -> SectionPage:
     """Its entries with versions and times, a page of them, and its documents."""
     after = _number(asked.after)
     log = Log(after=after, first=asked.limit, details=True)
@@ -248,7 +248,7 @@ def one(asked: Asked, kind: str, id: str) -> Page:
     rows = [_entry(entry) for entry in fetched.entries]
     more = bool(fetched.entries) and fetched.entries[-1].seq < head.version
     following = str(fetched.entries[-1].seq) if more else None
-    return Page(("version", "at", "stamp", "key", "entry"), rows, following, about)
+    return SectionPage(("version", "at", "stamp", "key", "entry"), rows, following, about)
 
 
 def _entry(entry: Entry) -> Row:
@@ -269,7 +269,7 @@ def _number(after: str | None) -> int:
     return int(after)
 
 
-LISTS: dict[str, Callable[[Asked], Page]] = {
+LISTS: dict[str, Callable[[SectionRequest], SectionPage]] = {
     "threads": threads,
     "users": users,
     "workflows": workflows,

@@ -1,7 +1,7 @@
 """Work on a store written once for both colours: a plan yields operations and gets outcomes.
 
 A framework asks the same object now with `await` and now without. A `Plan` is a generator that
-yields batches of operations and is sent their outcomes; `Backing` carries them out, on the event
+yields batches of operations and is sent their outcomes; `Bridge` carries them out, on the event
 loop through the store it was given, and for blocking callers through a blocking twin of it.
 """
 
@@ -29,7 +29,7 @@ Plan = Generator[Sequence[Op], list[Outcome], T]
 AnyStore = stateward.Store | sync.Store
 
 
-class Backing:
+class Bridge:
     """A store in both colours. Does no I/O before its first plan.
 
     Blocking callers get a store that `blocking` makes or, without it, a sibling of this one.
@@ -124,10 +124,10 @@ class Backing:
             await self._store.close()
 
 
-class Backed:
-    """Something of a framework that stands on a `Backing`, and is closed or used as a context."""
+class Bridged:
+    """Something of a framework that stands on a `Bridge`, and is closed or used as a context."""
 
-    _backing: Backing
+    _backing: Bridge
     _owned: bool  # the store was opened here
 
     def close(self) -> None:

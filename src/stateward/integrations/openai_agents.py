@@ -19,7 +19,7 @@ from stateward.context.compaction import SUMMARY, Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds
 from stateward.errors import InvalidInput, StoreUnavailable
-from stateward.layers.leases.held import Holding
+from stateward.layers.leases.held import HeldLease
 from stateward.ops import Append, CommitsAt, Conflict, Delete, Fetch, Fetched, Log, Replace, Write
 from stateward.records import Cursor
 from stateward.state.scope import stored
@@ -86,7 +86,7 @@ class StatewardSession:
         }
         self._conflict = conflict
         self._read: Cursor | None = None  # how far the history went that the run has seen
-        self._lease: Holding | None = None
+        self._lease: HeldLease | None = None
         self._own = False
 
     @classmethod

@@ -96,7 +96,7 @@ class Tail(Struct, frozen=True):
     lines: str = ""  # the bodies joined, where they came so
 
 
-class Known(Struct, frozen=True):
+class CachedEntity(Struct, frozen=True):
     """What is remembered of one entity."""
 
     tail: Tail | None = None
@@ -108,40 +108,40 @@ class Known(Struct, frozen=True):
     skip: int = 0  # questions to be asked in full before the next try
 
 
-class Plan(Struct, frozen=True):
+class CacheLookup(Struct, frozen=True):
     """One operation as it is asked, and what is known already."""
 
     asked: Any
-    known: Known | None = None
+    known: CachedEntity | None = None
 
 
-class Remembered:
+class CacheMemory:
     """The memory of one cache over one engine. Any thread may call."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._counters = cache.counters
-        self._entries: OrderedDict[Entity, Known] = OrderedDict()
+        self._entries: OrderedDict[Entity, CachedEntity] = OrderedDict()
         self._size = 0
         self._lock = cache.lock
 
     # --- before a round trip --------------------------------------------------------
 
-    def plan(self, ops: Sequence[Op], now: float) -> list[Plan]:
+    def plan(self, ops: Sequence[Op], now: float) -> list[CacheLookup]:
         """What to ask instead of `ops`."""
         with self._lock:
             return [self._plan(op, now) for op in ops]
 
-    def _plan(self, op: Op, now: float) -> Plan:
+    def _plan(self, op: Op, now: float) -> CacheLookup:
         if not _is_cacheable(op):
-            return Plan(op)
+            return CacheLookup(op)
         assert isinstance(op, Fetch)
         known = self._entries.get(op.entity)
         if known is None or known.at <= now - self._cache.seconds:
-            return Plan(op)
+            return CacheLookup(op)
         if known.skip:
             self._entries[op.entity] = msgspec.structs.replace(known, skip=known.skip - 1)
-            return Plan(op)
+            return CacheLookup(op)
         log = op.log
         tail = known.tail
         if log is not None and tail is not None and _reaches(tail, log):
@@ -149,18 +149,22 @@ class Remembered:
         names = known.documents if op.all_documents else set(op.documents) & set(known.documents)
         versions = {n: (known.documents[n].version, known.documents[n].stamp) for n in names}
         if log is op.log and not versions:
-            return Plan(op)
+            return CacheLookup(op)
         asked = msgspec.structs.replace(op, log=log, known=versions or None)
-        return Plan(asked, known)
+        return CacheLookup(asked, known)
 
-    def plain(self, ops: Sequence[Op]) -> list[Plan]:
+    def plain(self, ops: Sequence[Op]) -> list[CacheLookup]:
         """The ops as they are, whatever is known."""
-        return [Plan(op) for op in ops]
+        return [CacheLookup(op) for op in ops]
 
     # --- after it -------------------------------------------------------------------
 
     def settle(
-        self, ops: Sequence[Op], plans: Sequence[Plan], outcomes: Sequence[Outcome], now: float
+        self,
+        ops: Sequence[Op],
+        plans: Sequence[CacheLookup],
+        outcomes: Sequence[Outcome],
+        now: float,
     ) -> tuple[list[Outcome], list[int]]:
         """Outcomes as for `ops`, and the places of those that must be asked again, in full."""
         results: list[Outcome] = []
@@ -212,7 +216,9 @@ class Remembered:
             tail = Tail((bodies + appended)[-most:] if appended else bodies, head)
             self._keep(commit.entity, _sized(msgspec.structs.replace(known, tail=tail)))
 
-    def _answered(self, op: Fetch, plan: Plan, outcome: Outcome, now: float) -> Outcome | None:
+    def _answered(
+        self, op: Fetch, plan: CacheLookup, outcome: Outcome, now: float
+    ) -> Outcome | None:
         counters = self._counters
         if not isinstance(outcome, Fetched) or not outcome.head.exists:
             self._evict(op.entity)
@@ -224,7 +230,7 @@ class Remembered:
         if known is None:
             counters.misses += 1
             tail = None if op.log is None else _tail_of(outcome)
-            before = msgspec.structs.replace(self._entries.get(op.entity) or Known(), at=now)
+            before = msgspec.structs.replace(self._entries.get(op.entity) or CachedEntity(), at=now)
             self._remember(op, outcome, tail, before)
             return outcome
         if not plan.asked.documents and not plan.asked.all_documents and plan.asked.log is None:
@@ -245,7 +251,7 @@ class Remembered:
         self._remember(op, fetched, tail, msgspec.structs.replace(known, doubt=0, news=news))
         return fetched
 
-    def _remember(self, op: Fetch, full: Fetched, tail: Tail | None, before: Known) -> None:
+    def _remember(self, op: Fetch, full: Fetched, tail: Tail | None, before: CachedEntity) -> None:
         """Keep what was read, and of what was known before all that this did not ask for."""
         if op.log is None:
             tail = before.tail
@@ -257,7 +263,7 @@ class Remembered:
         known = msgspec.structs.replace(before, tail=tail, documents=documents)
         self._keep(op.entity, _sized(known))
 
-    def _keep(self, entity: Entity, known: Known) -> None:
+    def _keep(self, entity: Entity, known: CachedEntity) -> None:
         self._forget(entity)
         self._entries[entity] = known
         self._size += known.size
@@ -308,14 +314,14 @@ def _reaches(tail: Tail, log: Log) -> bool:
     return len(tail.bodies) >= log.last or len(tail.bodies) == tail.head.live
 
 
-def _sized(known: Known) -> Known:
+def _sized(known: CachedEntity) -> CachedEntity:
     size = OVERHEAD + sum(len(value.json) for value in known.documents.values())
     if known.tail is not None:
         size += sum(map(len, known.tail.bodies))
     return msgspec.structs.replace(known, size=size)
 
 
-def _unchanged(op: Fetch, known: Known, now: Head) -> Fetched | None:
+def _unchanged(op: Fetch, known: CachedEntity, now: Head) -> Fetched | None:
     """The everyday answer: nothing has happened since."""
     tail = known.tail
     if tail is None or op.log is None or op.log.last is None:
@@ -332,7 +338,7 @@ def _news(tail: Tail, log: Log) -> Log:
     return Log(tail.head.version, last=log.last, stamp=tail.head.stamp, details=True)
 
 
-def _after_vain(plan: Plan, known: Known, head: Head) -> Known:
+def _after_vain(plan: CacheLookup, known: CachedEntity, head: Head) -> CachedEntity:
     """How to ask again: for the news if there are some, otherwise in full."""
     if plan.asked.log is None and known.tail is not None:
         before = known.tail.head
@@ -343,7 +349,7 @@ def _after_vain(plan: Plan, known: Known, head: Head) -> Known:
 
 
 def _merged(
-    op: Fetch, plan: Plan, known: Known, fetched: Fetched
+    op: Fetch, plan: CacheLookup, known: CachedEntity, fetched: Fetched
 ) -> tuple[Fetched, Tail | None] | None:
     """What `op` would have been answered, and what to remember; None if that cannot be told."""
     documents = dict(fetched.documents)

@@ -20,16 +20,16 @@ from typing import Any
 
 from stateward.engine import Engine
 from stateward.errors import StoreUnavailable
-from stateward.layers.queue import Patience, next_batch, own, too_late, touched_by
+from stateward.layers.queue import Halving, next_batch, own, too_late, touched_by
 from stateward.observe.metrics import Histogram
-from stateward.observe.recorder import Meter
+from stateward.observe.recorder import Recorder
 from stateward.ops import WRITES, Entity, Op, Outcome
 
 
 class Coalescer:
     """The engine's `execute`, shared by all tasks of one event loop."""
 
-    def __init__(self, engine: Engine, meter: Meter | None = None) -> None:
+    def __init__(self, engine: Engine, meter: Recorder | None = None) -> None:
         self._engine = engine
         self._reads = Lane(engine, None if meter is None else meter.read_batches)
         self._writes = Lane(engine, None if meter is None else meter.write_batches)
@@ -102,7 +102,7 @@ class Alone:
         self.task.cancel()
 
 
-class Watch:
+class DeadlineWatch:
     """Ends the waits whose time is up, with one timer for all of them.
 
     Hardly any deadline is ever met, but a timer for each costs 3 µs, and asyncio.timeout 4.5.
@@ -138,19 +138,19 @@ class Watch:
 
 
 class Lane:
-    """Batches of one direction, at most `capabilities.flights` under way."""
+    """Batches of one direction, at most `capabilities.parallel_batches` under way."""
 
     def __init__(self, engine: Engine, sizes: Histogram | None = None) -> None:
         self._engine = engine
         self._sizes = sizes
-        self._flights = engine.capabilities.flights
+        self._flights = engine.capabilities.parallel_batches
         self._most = engine.capabilities.batch
         self._flying = 0
         self._busy: set[Entity] = set()  # under way; kept only where several flights may be
         self._queue: deque[Waiting] = deque()
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
         self._landed: asyncio.Event | None = None
-        self._watch = Watch()
+        self._watch = DeadlineWatch()
 
     async def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
         touched = touched_by(ops) if self._flights > 1 else ()
@@ -218,11 +218,11 @@ class Lane:
 
     async def _fly(self, batch: list[Waiting], touched: Sequence[Entity]) -> None:
         try:
-            await self._send(batch, Patience(len(batch)))
+            await self._send(batch, Halving(len(batch)))
         finally:
             self._land(touched)
 
-    async def _send(self, batch: list[Waiting], patience: Patience) -> None:
+    async def _send(self, batch: list[Waiting], patience: Halving) -> None:
         ops = [op for waiting in batch for op in waiting.ops]
         if self._sizes is not None:
             self._sizes.add(len(ops))

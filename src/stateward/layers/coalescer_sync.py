@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from time import monotonic
 
 from stateward.engine import SyncEngine
-from stateward.layers.queue import Patience, next_batch, own, too_late
+from stateward.layers.queue import Halving, next_batch, own, too_late
 from stateward.observe.metrics import Histogram
-from stateward.observe.recorder import Meter
+from stateward.observe.recorder import Recorder
 from stateward.ops import WRITES, Op, Outcome
 from stateward.patience import wait_until
 
@@ -23,7 +23,7 @@ from stateward.patience import wait_until
 class Coalescer:
     """The engine's `execute`, shared by all threads of a process."""
 
-    def __init__(self, engine: SyncEngine, meter: Meter | None = None) -> None:
+    def __init__(self, engine: SyncEngine, meter: Recorder | None = None) -> None:
         self._engine = engine
         self._reads = Lane(engine, None if meter is None else meter.read_batches)
         self._writes = Lane(engine, None if meter is None else meter.write_batches)
@@ -139,14 +139,14 @@ class Lane:
     def _lead(self, batch: list[Waiting]) -> None:
         wait_until(batch[0].until)
         try:
-            self._send(batch, Patience(len(batch)))
+            self._send(batch, Halving(len(batch)))
         finally:
             wait_until(None)
             self._hand_over()  # before waking the others: the next batch is already on its way
             for waiting in batch[1:]:
                 waiting.wake.release()
 
-    def _send(self, batch: list[Waiting], patience: Patience) -> None:
+    def _send(self, batch: list[Waiting], patience: Halving) -> None:
         ops = [op for waiting in batch for op in waiting.ops]
         if self._sizes is not None:
             self._sizes.add(len(ops))

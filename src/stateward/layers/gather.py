@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def together(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
+async def gather(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
     """The results in the order of `calls`, which run concurrently.
 
     Every call has ended when this returns or raises; of several errors the first is raised.

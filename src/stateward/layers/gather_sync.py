@@ -1,4 +1,4 @@
-"""The blocking twin of `together.py`: all calls but the last on threads of their own."""
+"""The blocking twin of `gather.py`: all calls but the last on threads of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def together(calls: Sequence[Callable[[], T]]) -> list[T]:
+def gather(calls: Sequence[Callable[[], T]]) -> list[T]:
     """The results in the order of `calls`, which run concurrently.
 
     Every call has ended when this returns or raises; of several errors the first is raised.

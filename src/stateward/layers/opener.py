@@ -12,13 +12,13 @@ from stateward.engine import Engine
 from stateward.errors import StoreMisused, StoreUnavailable
 from stateward.layers.coalescer import Coalescer
 from stateward.layers.queue import closed
-from stateward.observe.recorder import Meter
+from stateward.observe.recorder import Recorder
 from stateward.ops import Op, Outcome
 
 OPENING_SECONDS = 10.0  # opening may migrate, so it is given more time than a call
 
 
-class Guard:
+class Opener:
     """Opens the engine lazily, for the process and the event loop that use it.
 
     Opening happens at the first call, so a store made at module level is legal before a
@@ -30,7 +30,7 @@ class Guard:
         self,
         engine: Engine,
         opened: Callable[[], Coroutine[Any, Any, None]] | None = None,
-        meter: Meter | None = None,
+        meter: Recorder | None = None,
     ) -> None:
         self.engine = engine
         self._opened = opened  # is told of every opening, before the first call goes on

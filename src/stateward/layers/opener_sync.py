@@ -10,18 +10,18 @@ from stateward.errors import StoreMisused
 from stateward.layers import opener
 from stateward.layers.coalescer_sync import Coalescer
 from stateward.layers.queue import closed
-from stateward.observe.recorder import Meter
+from stateward.observe.recorder import Recorder
 from stateward.ops import Op, Outcome
 
 
-class Guard:
+class Opener:
     """Opens the engine lazily, for the process that uses it."""
 
     def __init__(
         self,
         engine: SyncEngine,
         opened: Callable[[], None] | None = None,
-        meter: Meter | None = None,
+        meter: Recorder | None = None,
     ) -> None:
         self.engine = engine
         self._opened = opened  # is told of the opening, before the first call goes on

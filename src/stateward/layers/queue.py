@@ -62,7 +62,7 @@ def next_batch(
     return batch
 
 
-class Patience:
+class Halving:
     """How long to look for the one operation that fails a batch.
 
     A batch that failed without effect is sent again in halves until the offender stands

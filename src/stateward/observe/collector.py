@@ -1,6 +1,6 @@
 """Everything that one store counts, put together when somebody asks.
 
-Layers keep plain numbers of their own; `Measures` is told once where they are, and reads them when
+Layers keep plain numbers of their own; `Collector` is told once where they are, and reads them when
 a snapshot is made. So counting costs an addition, and nobody waits for an exporter.
 """
 
@@ -14,8 +14,8 @@ from typing import Protocol
 from stateward.observe import catalogue as names
 from stateward.observe.catalogue import CATALOGUE
 from stateward.observe.metrics import Family, Metrics, Sample, add_up
-from stateward.observe.recorder import OK, PROBLEMS, READS, Meter, Reading, Tracing
-from stateward.observe.sizes import Growth, Storage
+from stateward.observe.recorder import OK, PROBLEMS, READS, Recorder, SeriesReading, Tracing
+from stateward.observe.sizes import SizeGrowth, Sizes
 from stateward.world import World
 
 Numbers = Callable[[], Mapping[str, float]]
@@ -48,13 +48,13 @@ class Leases(Protocol):
     renewals_failed: int
 
 
-class Measures:
+class Collector:
     """The meters of a store's engines, and where its other numbers are."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._meters: dict[str, Meter] = {}
-        self._storages: dict[str, list[Storage]] = {}
+        self._meters: dict[str, Recorder] = {}
+        self._storages: dict[str, list[Sizes]] = {}
         self._numbers: list[tuple[object, Numbers]] = []
         self._leases: dict[str, list[Leases]] = {}
         self._breaks: Counter[str] = Counter()
@@ -62,9 +62,9 @@ class Measures:
 
     # --- told by the layers ---------------------------------------------------------
 
-    def meter(self, engine: str) -> Meter:
+    def meter(self, engine: str) -> Recorder:
         """The meter of all engines with this name."""
-        return self._meters.setdefault(engine, Meter(engine))
+        return self._meters.setdefault(engine, Recorder(engine))
 
     def absorb(self, whose: object, numbers: Numbers) -> None:
         """Read these numbers at every snapshot; names not in `ABSORBED` are left out.
@@ -78,7 +78,7 @@ class Measures:
         """Where the renewals of an engine's leases keep their numbers."""
         self._leases.setdefault(engine, []).append(leases)
 
-    def sample(self, engine: str, storage: Storage) -> None:
+    def sample(self, engine: str, storage: Sizes) -> None:
         """Where the size of an engine's store is read."""
         self._storages.setdefault(engine, []).append(storage)
 
@@ -136,8 +136,8 @@ class Measures:
             families[names.RENEWALS_FAILED].samples.append(Sample({"engine": engine}, failed))
 
 
-def _operations(families: dict[str, Family], meter: Meter) -> None:
-    reads: list[Reading] = []
+def _operations(families: dict[str, Family], meter: Recorder) -> None:
+    reads: list[SeriesReading] = []
     for series in meter.series:
         labels = {"engine": meter.engine, "kind": series.kind, "operation": series.operation}
         reading = series.read(labels)
@@ -156,7 +156,7 @@ def _operations(families: dict[str, Family], meter: Meter) -> None:
         families[names.BATCH].distributions.append(read)
 
 
-def _lookups(families: dict[str, Family], engine: str, reads: list[Reading]) -> None:
+def _lookups(families: dict[str, Family], engine: str, reads: list[SeriesReading]) -> None:
     """All reads together, by the names that dashboards of agents use."""
     labels = {"engine": engine}
     errors: Counter[str] = Counter({FIRST_ERROR: 0})  # a rate needs a 0 to start from
@@ -170,7 +170,7 @@ def _lookups(families: dict[str, Family], engine: str, reads: list[Reading]) -> 
         families[names.LOOKUP_ERROR].samples.append(Sample({**labels, "error": error}, count))
 
 
-def _consistency(families: dict[str, Family], meter: Meter) -> None:
+def _consistency(families: dict[str, Family], meter: Recorder) -> None:
     for problem in PROBLEMS:
         sample = Sample({"engine": meter.engine, "problem": problem}, meter.consistency[problem])
         families[names.CONSISTENCY].samples.append(sample)
@@ -179,7 +179,7 @@ def _consistency(families: dict[str, Family], meter: Meter) -> None:
         families[names.TAKEOVERS].samples.append(sample)
 
 
-def _storage(families: dict[str, Family], engine: str, growths: list[Growth]) -> None:
+def _storage(families: dict[str, Family], engine: str, growths: list[SizeGrowth]) -> None:
     """Several stores of one engine as one, except that the one that is full first counts."""
     found: dict[str, list[float]] = {}
     for growth in growths:

@@ -114,16 +114,16 @@ class Series:
             self.duration.add_locked(seconds)
             self._errors[error] += 1
 
-    def read(self, labels: Labels) -> Reading:
+    def read(self, labels: Labels) -> SeriesReading:
         with self.duration.lock:
             counts, total = list(self.duration.counts), self.duration.total
             refused, errors = dict(self._refused), dict(self._errors)
         answered = sum(counts) - sum(errors.values())
         took = distribution(labels, DURATIONS, counts, total)
-        return Reading(took, answered, refused, errors)
+        return SeriesReading(took, answered, refused, errors)
 
 
-class Reading(NamedTuple):
+class SeriesReading(NamedTuple):
     """A series at one moment: how long it took, and what became of it."""
 
     took: Distribution
@@ -132,7 +132,7 @@ class Reading(NamedTuple):
     errors: dict[str, int]
 
 
-class Meter:
+class Recorder:
     """The operations of one engine, counted and timed, and what they say about its consistency."""
 
     def __init__(self, engine: str) -> None:

@@ -21,14 +21,14 @@ SOONEST = 60.0  # seconds after which growth says anything
 DAY = 86_400.0
 
 
-class Look(Struct, frozen=True):
+class SizeSample(Struct, frozen=True):
     """The size of a store at one moment of the monotonic clock."""
 
     at: float
     bytes: int
 
 
-class Growth(Struct, frozen=True):
+class SizeGrowth(Struct, frozen=True):
     """What the looks so far say. Whatever is not known yet is None."""
 
     bytes: int | None
@@ -38,7 +38,7 @@ class Growth(Struct, frozen=True):
     days_to_full: float | None
 
 
-class Storage:
+class Sizes:
     """Looks at a store now and then, through connections of its own, when an exporter asks.
 
     Nothing is opened, and no thread begun, in a process that exports nothing.
@@ -48,7 +48,7 @@ class Storage:
         self._engine = engine
         self._world = world
         self._lock = threading.Lock()
-        self._looks: deque[Look] = deque(maxlen=KEPT)
+        self._looks: deque[SizeSample] = deque(maxlen=KEPT)
         self._latest: Description | None = None
         self._at: float | None = None
 
@@ -79,9 +79,9 @@ class Storage:
                 return
             if len(self._looks) > 1 and now - self._looks[-2].at < APART:
                 self._looks.pop()  # the newest one is always kept, the others stand apart
-            self._looks.append(Look(now, said.bytes))
+            self._looks.append(SizeSample(now, said.bytes))
 
-    def growth(self) -> Growth | None:
+    def growth(self) -> SizeGrowth | None:
         """None: the store has not been looked at yet."""
         with self._lock:
             said, looks = self._latest, list(self._looks)
@@ -93,4 +93,4 @@ class Storage:
         days = None
         if a_day is not None and a_day > 0 and said.capacity is not None and said.bytes is not None:
             days = max(0.0, said.capacity - said.bytes) / a_day
-        return Growth(said.bytes, said.rows, said.capacity, a_day, days)
+        return SizeGrowth(said.bytes, said.rows, said.capacity, a_day, days)

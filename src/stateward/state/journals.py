@@ -30,7 +30,7 @@ from stateward.state.scope import Scope, stored
 
 Event = dict[str, Any]
 Reducer = Callable[[Any, Event], Any]
-Place = int | str | Cursor
+Position = int | str | Cursor
 
 
 class Journal:
@@ -47,7 +47,7 @@ class Journal:
         return self._entity.id
 
     async def append(
-        self, *events: Event, key: str | None = None, expect: Place | None = None
+        self, *events: Event, key: str | None = None, expect: Position | None = None
     ) -> Appended:
         """Publish events, adjacent and in this order, all or none.
 
@@ -152,7 +152,7 @@ class Journal:
             if not isinstance(outcome, Conflict):
                 stored(outcome, self._entity)
 
-    async def trim(self, upto: Place) -> None:
+    async def trim(self, upto: Position) -> None:
         """Remove the events up to a version. Make a snapshot first; a slower reader is told."""
         outcome = await self._scope.commit(
             self._entity, (Trim(Cursor.of(upto).version),), owner=self._user, retain=self._retain
@@ -164,7 +164,7 @@ class Journal:
         stored(await self._scope.commit(self._entity, (Drop(),), owner=self._user), self._entity)
 
     async def changes(
-        self, after: Place = 0, *, follow: bool = True
+        self, after: Position = 0, *, follow: bool = True
     ) -> AsyncGenerator[Change, None]:
         """Every event after a place, in order, once, and then what comes; see `Thread.changes`."""
         place = Cursor.of(after)

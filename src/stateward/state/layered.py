@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from stateward.engine import Description
 from stateward.errors import StatewardError
-from stateward.layers.gather import together
+from stateward.layers.gather import gather
 from stateward.layers.stack import Stack
 from stateward.ops import Fetch, Op, Outcome, Sweep, Swept
 from stateward.records import Health
 from stateward.state.scope import Scope
 
 
-class Places:
+class Layered:
     """The scopes of a store by layer (threads, users, workflows); equal ones share a stack."""
 
     def __init__(self, scopes: Mapping[str, Scope]) -> None:
@@ -54,14 +54,14 @@ class Places:
         if len(shares) == 1:
             return await asked[0][0].execute([op for _, op in asked])
         scopes = list(shares)
-        answers = await together([_asking(scope, shares[scope]) for scope in scopes])
+        answers = await gather([_asking(scope, shares[scope]) for scope in scopes])
         ahead = {scope: iter(answer) for scope, answer in zip(scopes, answers, strict=True)}
         return [next(ahead[scope]) for scope, _ in asked]
 
     async def ready(self) -> None:
         """Open every engine; if one cannot be opened, none is left open."""
         try:
-            await together([stack.ready for stack in self.stacks])
+            await gather([stack.ready for stack in self.stacks])
         except BaseException:
             if len(self._names) > 1:
                 await self.close()
@@ -69,11 +69,11 @@ class Places:
 
     async def close(self) -> None:
         """Give back every lease, then let go of every engine, whatever one of them says."""
-        await together([scope.close for scope in self._names])
+        await gather([scope.close for scope in self._names])
 
     async def health(self) -> Health:
         """Of all engines: well only if all are."""
-        answers = await together([_health_of(scope) for scope in self._names])
+        answers = await gather([_health_of(scope) for scope in self._names])
         if len(answers) == 1:
             return answers[0]
         parts = {self.name(scope): of for scope, of in zip(self._names, answers, strict=True)}
@@ -104,7 +104,7 @@ class Places:
 
     async def describe(self) -> Description:
         """What every engine says of itself, and their sum."""
-        said = await together([stack.describe for stack in self.stacks])
+        said = await gather([stack.describe for stack in self.stacks])
         if len(said) == 1:
             return said[0]
         parts = {self.name(scope): one for scope, one in zip(self._names, said, strict=True)}

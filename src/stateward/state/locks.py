@@ -12,7 +12,7 @@ import logging
 from types import TracebackType
 
 from stateward.errors import InvalidInput, LeaseLost, StatewardError, StoreUnavailable
-from stateward.layers.leases.held import Holding
+from stateward.layers.leases.held import HeldLease
 from stateward.ops import (
     Acquire,
     Applied,
@@ -55,9 +55,9 @@ class Lock:
         self._wait = wait
         self._owner = owner
         self._retain = retain if retain is None else max(retain, 2 * ttl)
-        self._holding: Holding | None = None
+        self._holding: HeldLease | None = None
 
-    async def __aenter__(self) -> Holding:
+    async def __aenter__(self) -> HeldLease:
         if self._holding is not None:
             raise InvalidInput("this lock is already entered; call store.lock(...) for each block")
         lease, asked = await acquire(
@@ -165,7 +165,7 @@ async def _undo(
 # async only: end
 
 
-async def release(scope: Scope, holding: Holding, *more: Write) -> None:
+async def release(scope: Scope, holding: HeldLease, *more: Write) -> None:
     """Give the lease back. If the store cannot be told, the ttl does it: said in the log."""
     if not scope.let_go(holding):
         return  # given back when the store was closed

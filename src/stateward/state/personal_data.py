@@ -11,7 +11,7 @@ from stateward.engine import GRACE
 from stateward.erasure import MARK, mark_of
 from stateward.errors import StateConflictError
 from stateward.files import WholeFile
-from stateward.layers.gather import together
+from stateward.layers.gather import gather
 from stateward.ops import (
     Commit,
     Drop,
@@ -64,7 +64,7 @@ async def erased_at(scope: Scope, user: str) -> float | None:
 
 async def erase(scopes: Sequence[Scope], user: str) -> Receipt:
     """From every engine at once, each with a mark of its own: it may be restored on its own."""
-    receipts = await together([_erasing(scope, user) for scope in scopes])
+    receipts = await gather([_erasing(scope, user) for scope in scopes])
     removed: Counter[str] = Counter()
     for receipt in receipts:
         removed.update(receipt.removed)

@@ -20,7 +20,7 @@ from stateward.errors import (
     StatewardError,
     StoreUnavailable,
 )
-from stateward.layers.leases.held import Holding
+from stateward.layers.leases.held import HeldLease
 from stateward.layers.stack import Stack
 from stateward.ops import (
     Applied,
@@ -80,7 +80,7 @@ class Scope:
         self.stack = stack
         self.residence = residence
         self._execute = stack.execute
-        self._execute_though_open = stack.execute_though_open
+        self._execute_past_breaker = stack.execute_past_breaker
         self.suppress = stack.suppress  # None: a failed append raises like everything else
         self.wait = stack.wait
         self.capabilities = stack.capabilities
@@ -90,7 +90,7 @@ class Scope:
         self.counters = stack.counters
         self.context_break = stack.context_break
         self._renewals = stack.renewals
-        self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
+        self._holdings: dict[HeldLease, None] = {}  # in the order in which they were granted
         self.on_append = on_append
         self._behind: set[asyncio.Task[Any]] = set()  # async only
         self._aside: dict[Any, Any] = {}
@@ -116,15 +116,15 @@ class Scope:
 
     def hold(
         self, entity: Entity, lease: Lease, ttl: float, asked: float, keeps_due: bool = False
-    ) -> Holding:
+    ) -> HeldLease:
         """A lease that was granted, in the hands of this process."""
-        holding = Holding(
+        holding = HeldLease(
             entity, lease, ttl, asked, self._renewals, self.world, keeps_due=keeps_due
         )
         self._holdings[holding] = None
         return holding
 
-    def let_go(self, holding: Holding) -> bool:
+    def let_go(self, holding: HeldLease) -> bool:
         """This process does not hold it any more; False if it did not before."""
         self._renewals.remove(holding)
         held = holding in self._holdings
@@ -140,14 +140,14 @@ class Scope:
         """
         commit = Commit(entity, self.world.new_op(), writes, checks)
         # async only: begin
-        giving = self.behind(self._execute_though_open((commit,)))
+        giving = self.behind(self._execute_past_breaker((commit,)))
         try:
             return (await asyncio.shield(giving))[0]
         except asyncio.CancelledError:  # nobody else will hear how it ended
             giving.add_done_callback(lambda done: _say_if_lost(entity, done))
             raise
         # async only: end
-        # sync only: return self._execute_though_open((commit,))[0]
+        # sync only: return self._execute_past_breaker((commit,))[0]
 
     # async only: begin
     def behind(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -215,7 +215,7 @@ class Scope:
         if not commits:
             return
         try:
-            await self._execute_though_open(list(commits.values()))
+            await self._execute_past_breaker(list(commits.values()))
         except StoreUnavailable as error:  # the ttl does it
             logger.warning(
                 "leases_not_released",

@@ -22,7 +22,7 @@ from stateward.errors import (
     TaskFailed,
 )
 from stateward.keys import working_on
-from stateward.layers.leases.held import Holding
+from stateward.layers.leases.held import HeldLease
 from stateward.ops import (
     Absent,
     Acquire,
@@ -249,7 +249,7 @@ class Task:
         await holding.leave(None, None, None)
         return await self._record(holding, value, text)
 
-    async def _record(self, holding: Holding, value: Any, text: str) -> Any:
+    async def _record(self, holding: HeldLease, value: Any, text: str) -> Any:
         end = SetHead(status=COMPLETED, due=0, retain=self._options.retain or 0)
         outcome = await self._finish(holding, Put(RESULT, text), end)
         if isinstance(outcome, Fenced):
@@ -262,7 +262,7 @@ class Task:
         stored(outcome, self._entity)
         return value
 
-    async def _failed(self, holding: Holding, claim: Claim, error: BaseException) -> None:
+    async def _failed(self, holding: HeldLease, claim: Claim, error: BaseException) -> None:
         """Record a failure of the task itself; a failure around it leaves the task to others."""
         try:
             await holding.leave(type(error), error, error.__traceback__)
@@ -283,7 +283,7 @@ class Task:
         if not isinstance(outcome, Fenced):
             stored(outcome, self._entity)
 
-    async def _finish(self, holding: Holding, *writes: Write) -> Outcome:
+    async def _finish(self, holding: HeldLease, *writes: Write) -> Outcome:
         """Record how it ended and give it back, if it is still ours."""
         release = Release(holding.token, holding.nonce)
         try:

@@ -11,7 +11,7 @@ from stateward.context.compaction import SUMMARY, Compaction, check_compaction, 
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
 from stateward.errors import InvalidInput, NotLaidOut, StoreUnavailable
-from stateward.layers.leases.held import Holding
+from stateward.layers.leases.held import HeldLease
 from stateward.layers.outage.replay import LATE
 from stateward.ops import (
     Absent,
@@ -41,7 +41,7 @@ from stateward.state.feeds import entries_after
 from stateward.state.locks import Lock
 from stateward.state.scope import OnAppend, Scope, stored
 from stateward.state.summaries import compact, stored_summary
-from stateward.state.windows import Wanted, read_window
+from stateward.state.windows import WindowRequest, read_window
 
 logger = logging.getLogger("stateward.threads")
 
@@ -49,7 +49,7 @@ VARS = "vars"
 FORKED_FROM = "forked_from"
 
 Message = dict[str, Any]
-Place = int | str | Cursor | Window
+Position = int | str | Cursor | Window
 
 
 class Thread:
@@ -85,8 +85,8 @@ class Thread:
         self,
         *messages: Message,
         key: str | None = None,
-        expect: Place | None = None,
-        fence: Holding | Lease | None = None,
+        expect: Position | None = None,
+        fence: HeldLease | Lease | None = None,
     ) -> Appended:
         """Add messages to the end, adjacent and in this order, all or none.
 
@@ -147,7 +147,9 @@ class Thread:
                 "on_append failed", extra={"thread_id": self.id, "error": type(error).__name__}
             )
 
-    def _checks(self, expect: Place | None, fence: Holding | Lease | None) -> tuple[Check, ...]:
+    def _checks(
+        self, expect: Position | None, fence: HeldLease | Lease | None
+    ) -> tuple[Check, ...]:
         checks: list[Check] = []
         if fence is not None:
             checks.append(self._fence(fence))
@@ -219,7 +221,7 @@ class Thread:
             stored(outcome, self._entity)
         return Thread(self._scope, self.id, user, self._retain)
 
-    async def fork(self, *, to: str, at: Place | None = None) -> Thread:
+    async def fork(self, *, to: str, at: Position | None = None) -> Thread:
         """Begin a new conversation `to` with what this one held at `at` (default: now).
 
         The whole beginning appears at once. Raises `StateConflictError` if `to` exists.
@@ -280,8 +282,8 @@ class Thread:
         count: Count | None = None,
         oversized: Oversized = "raise",
         summarize: Compaction | None = None,
-        after: Place | None = None,
-        upto: Place | None = None,
+        after: Position | None = None,
+        upto: Position | None = None,
     ) -> Window:
         """The conversation, or the part of it that a prompt needs.
 
@@ -296,7 +298,7 @@ class Thread:
         does not exist is an empty window with `exists=False`; a store that does not answer
         raises `StoreUnavailable`, never an empty window.
         """
-        wanted = Wanted(
+        wanted = WindowRequest(
             self._entity,
             self._user,
             Bounds.of(last, turns, max_tokens, count, oversized),
@@ -320,7 +322,7 @@ class Thread:
         return await compact(self._scope, self._entity, self._user, compaction)
 
     async def changes(
-        self, after: Place = 0, *, follow: bool = True
+        self, after: Position = 0, *, follow: bool = True
     ) -> AsyncGenerator[Change, None]:
         """Every message after a place, in order, each exactly once, and then what comes.
 
@@ -338,5 +340,5 @@ def _document_at(name: str, value: Value | None) -> DocumentAt:
     return DocumentAt(name, 0) if value is None else DocumentAt(name, value.version, value.stamp)
 
 
-def _cursor(place: Place) -> Cursor:
+def _cursor(place: Position) -> Cursor:
     return place.cursor if isinstance(place, Window) else Cursor.of(place)

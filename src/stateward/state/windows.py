@@ -30,7 +30,7 @@ class Changed(Exception):
     """The conversation was deleted and begun anew while it was read."""
 
 
-class Wanted(Struct, frozen=True):
+class WindowRequest(Struct, frozen=True):
     """Which part of which thread."""
 
     entity: Entity
@@ -41,7 +41,7 @@ class Wanted(Struct, frozen=True):
     compaction: Compaction | None = None
 
 
-def questions(scope: Scope, wanted: Wanted, *, at_once: bool = False) -> list[Fetch]:
+def questions(scope: Scope, wanted: WindowRequest, *, at_once: bool = False) -> list[Fetch]:
     """What to ask for first, in one round trip: the newest messages, and those at the beginning.
 
     `at_once`: as many messages as `last` says, however many that is.
@@ -59,18 +59,18 @@ def questions(scope: Scope, wanted: Wanted, *, at_once: bool = False) -> list[Fe
     return asked
 
 
-def _pins(wanted: Wanted) -> bool:
+def _pins(wanted: WindowRequest) -> bool:
     """Whether the system messages at the thread's beginning are to come first."""
     whole = wanted.bounds.unbounded and wanted.compaction is None
     return not whole and wanted.since.version == 0
 
 
-def _beginning(wanted: Wanted, after: int) -> Fetch:
+def _beginning(wanted: WindowRequest, after: int) -> Fetch:
     log = Log(after, wanted.limit, first=FIRST_ENTRIES, details=True)
     return Fetch(wanted.entity, wanted.owner, log)
 
 
-async def read_window(scope: Scope, wanted: Wanted) -> Window:
+async def read_window(scope: Scope, wanted: WindowRequest) -> Window:
     """The window, as of one moment; one deleted and begun anew meanwhile is read again."""
     while True:
         outcomes = await scope.execute(questions(scope, wanted))
@@ -80,7 +80,7 @@ async def read_window(scope: Scope, wanted: Wanted) -> Window:
             continue
 
 
-async def answer(scope: Scope, wanted: Wanted, outcomes: Sequence[Outcome]) -> Window:
+async def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome]) -> Window:
     """The window that begins with what `questions` brought, and goes on from there."""
     newest = outcomes[0]
     if type(newest) is not Fetched:
@@ -157,7 +157,7 @@ def _window(
 class Pages:
     """A thread read backwards, page by page; others run between two pages."""
 
-    def __init__(self, scope: Scope, wanted: Wanted, newest: Fetched) -> None:
+    def __init__(self, scope: Scope, wanted: WindowRequest, newest: Fetched) -> None:
         self._scope = scope
         self._wanted = wanted
         self._page = newest
@@ -214,7 +214,7 @@ class Pages:
 
 
 async def _system_entries(
-    scope: Scope, wanted: Wanted, head: Head, outcomes: Sequence[Outcome]
+    scope: Scope, wanted: WindowRequest, head: Head, outcomes: Sequence[Outcome]
 ) -> list[Entry]:
     """The system messages that the thread begins with.
 

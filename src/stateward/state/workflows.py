@@ -22,7 +22,7 @@ from stateward.errors import (
     StoreUnavailable,
     WorkflowFinished,
 )
-from stateward.layers.leases.held import Holding
+from stateward.layers.leases.held import HeldLease
 from stateward.ops import (
     Absent,
     Acquire,
@@ -53,7 +53,7 @@ from stateward.ops import (
 from stateward.records import WorkflowInfo, moment
 from stateward.state.calls import said
 from stateward.state.locks import ask, check_ttl, release
-from stateward.state.run import Journal, Parked, Run
+from stateward.state.run import Parked, Run, RunRecord
 from stateward.state.scope import Scope, refuse, stored
 
 logger = logging.getLogger("stateward.workflows")
@@ -92,7 +92,7 @@ class Workflow:
         self._ttl = check_ttl(ttl)
         self._wait = wait
         self._run: Run | None = None
-        self._holding: Holding | None = None
+        self._holding: HeldLease | None = None
 
     @property
     def id(self) -> str:
@@ -224,7 +224,7 @@ class Workflow:
     ) -> Run:
         self._check_same(values)
         meta = decode(values[META].json) if META in values else self._meta()
-        journal = Journal()
+        journal = RunRecord()
         if not fresh:
             async for entry in read_journal(self._scope, self._entity):
                 journal.add(entry)
@@ -265,7 +265,7 @@ class Workflow:
                 f"the workflow {self.id!r} was begun with another input; use a new id for new work"
             )
 
-    async def _end(self, holding: Holding, *writes: Write) -> None:
+    async def _end(self, holding: HeldLease, *writes: Write) -> None:
         release = Release(holding.token, holding.nonce)
         try:
             end = (*writes, release)

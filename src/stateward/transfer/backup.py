@@ -32,17 +32,17 @@ from stateward.transfer.erasures import Erasures
 from stateward.transfer.format import BackupFile, BackupWriter, Counts, checked_path
 from stateward.transfer.lines import FORMAT, Content, End, EntityLine, EntryLine, Header, Moment
 from stateward.transfer.source import Source
-from stateward.transfer.target import OWN_KINDS, Target
+from stateward.transfer.target import OWN_KINDS, RestoreTarget
 from stateward.world import World
 
-__all__ = ["Report", "backup", "copy", "restore", "verify"]
+__all__ = ["BackupReport", "backup", "copy", "restore", "verify"]
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
 
 MANY = 100  # entities asked for in one round trip
 
 
-class Report(Struct, frozen=True):
+class BackupReport(Struct, frozen=True):
     """What a backup, restore, copy or verification found and did."""
 
     namespace: str
@@ -60,7 +60,7 @@ class Report(Struct, frozen=True):
 
 def backup(
     url: str | None, path: str, *, namespace: str = "default", progress: Progress | None = None
-) -> Report:
+) -> BackupReport:
     """Write all of a namespace into a new file, which appears complete or not at all."""
     check_id(namespace, "a namespace")
     if os.path.exists(checked_path(path)):
@@ -77,7 +77,7 @@ def backup(
     return _report(header, writer.counts, bytes=writer.bytes, sha256=total)
 
 
-def verify(path: str, *, progress: Progress | None = None) -> Report:
+def verify(path: str, *, progress: Progress | None = None) -> BackupReport:
     """Read a backup from its first byte to its last; `BackupDamaged` if anything is wrong."""
     with BackupFile(path) as file:
         return _verified(file, progress)
@@ -90,7 +90,7 @@ def restore(
     namespace: str | None = None,
     erasures: Sequence[str] = (),
     progress: Progress | None = None,
-) -> Report:
+) -> BackupReport:
     """Put a backup into an empty namespace, that of the backup unless another is named.
 
     Nothing is written before the whole file was verified. What belonged to users who were erased
@@ -107,7 +107,7 @@ def restore(
         with _opened(parse(url)) as engine:
             marks.add_all(Source(engine, place, one_moment=False).marks(), there=True)
             what = f"the backup {os.path.basename(path)}"
-            target = Target(engine, place, found.sha256, what)
+            target = RestoreTarget(engine, place, found.sha256, what)
             target.begin()
             target.put_marks(marks)
             advance = None if progress is None else _advance(progress, "restoring", file.size)
@@ -123,7 +123,7 @@ def copy(
     namespace: str = "default",
     to: str | None = None,
     progress: Progress | None = None,
-) -> Report:
+) -> BackupReport:
     """Put all of a namespace into an empty one of another store, without a file in between."""
     place = to or namespace
     check_id(namespace, "a namespace")
@@ -136,7 +136,7 @@ def copy(
         marks.add_all(Source(engine, place, one_moment=False).marks(), there=True)
         marks.add_all(source.marks())
         what = f"a copy of the namespace {namespace!r} of {known.safe}"
-        target = Target(engine, place, what, what)
+        target = RestoreTarget(engine, place, what, what)
         target.begin()
         target.put_marks(marks)
         counts = Counts()
@@ -215,7 +215,9 @@ def _gone(target: Source, source: Source, namespace: str) -> Iterator[Entity]:
 # --- lines ------------------------------------------------------------------------------
 
 
-def _verified(file: BackupFile, progress: Progress | None, marks: Erasures | None = None) -> Report:
+def _verified(
+    file: BackupFile, progress: Progress | None, marks: Erasures | None = None
+) -> BackupReport:
     counts = Counts()
     advance = None if progress is None else _advance(progress, "verifying", file.size)
     end: End | None = None
@@ -263,10 +265,10 @@ def _advance(progress: Progress, what: str, total: int) -> Callable[[int], None]
     return lambda done: progress(what, done, total)
 
 
-def _report(header: Header, counts: Counts, *, bytes: int = 0, sha256: str = "") -> Report:
+def _report(header: Header, counts: Counts, *, bytes: int = 0, sha256: str = "") -> BackupReport:
     kept = (header.moment, header.engine, header.taken_at)
-    return Report(header.namespace, *counts.all(), *kept, bytes=bytes, sha256=sha256)
+    return BackupReport(header.namespace, *counts.all(), *kept, bytes=bytes, sha256=sha256)
 
 
-def _changed(report: Report, namespace: str, target: Target) -> Report:
+def _changed(report: BackupReport, namespace: str, target: RestoreTarget) -> BackupReport:
     return replace(report, namespace=namespace, erased=target.erased, resumed=target.resumed)

@@ -90,7 +90,7 @@ class Part:
         return replace(head, version=version, stamp=stamp)
 
 
-class Target:
+class RestoreTarget:
     """An empty namespace that a backup is put into.
 
     A marker in the namespace holds until the end which `source` is being restored (`what` says it

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 
 from stateward.audit.checkers.anomalies import Anomaly
-from stateward.audit.checkers.histories import Append, Lists, Value
+from stateward.audit.checkers.histories import ListAppend, Lists, Value
 
 WW, WR, RW, PROCESS, REALTIME = 1, 2, 4, 8, 16
 ORDERS = ((0, ""), (PROCESS, "-process"), (PROCESS | REALTIME, "-realtime"))
@@ -169,7 +169,7 @@ def _why(lists: Lists, start: int, end: int, kind: int) -> str:
         return f"it had completed at {one.completed:g}, the other was invoked at {other.invoked:g}"
     for op in (other if kind == WR else one).ops:
         order = lists.order.get(op.key, ())
-        if isinstance(op, Append):
+        if isinstance(op, ListAppend):
             place = order.index(op.value) + 1 if kind == WW and op.value in order else len(order)
             if place < len(order) and lists.writer(op.key, order[place]) == end:
                 return f"in {op.key!r}, {op.value!r} stands right before {order[place]!r}"

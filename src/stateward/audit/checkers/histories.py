@@ -11,14 +11,14 @@ Value = str | int
 Status = Literal["ok", "fail", "unknown"]
 
 
-class Append(NamedTuple):
+class ListAppend(NamedTuple):
     """A value was added to the end of a list. No two appends to one list share a value."""
 
     key: str
     value: Value
 
 
-class Read(NamedTuple):
+class ListRead(NamedTuple):
     """A list was read, whole."""
 
     key: str
@@ -36,7 +36,7 @@ class Transaction(NamedTuple):
     invoked: float
     completed: float
     status: Status
-    ops: tuple[Append | Read, ...]
+    ops: tuple[ListAppend | ListRead, ...]
 
 
 class Lists:
@@ -48,7 +48,7 @@ class Lists:
         self.reads: dict[str, list[tuple[int, tuple[Value, ...]]]] = {}  # who read what
         for number, transaction in enumerate(history):
             for op in transaction.ops:
-                if isinstance(op, Append):
+                if isinstance(op, ListAppend):
                     self._appended(op, number)
                 elif transaction.status == "ok":
                     self.reads.setdefault(op.key, []).append((number, op.values))
@@ -56,7 +56,7 @@ class Lists:
             key: max((values for _, values in reads), key=len) for key, reads in self.reads.items()
         }
 
-    def _appended(self, op: Append, number: int) -> None:
+    def _appended(self, op: ListAppend, number: int) -> None:
         writers = self.appends.setdefault(op.key, {})
         if op.value in writers:
             raise ValueError(
@@ -89,7 +89,7 @@ class Lists:
         transaction = self.history[number]
         parts = []
         for op in transaction.ops:
-            if isinstance(op, Append):
+            if isinstance(op, ListAppend):
                 parts.append(f"append {op.value!r} to {op.key!r}")
             elif transaction.status == "ok":
                 parts.append(f"read {op.key!r} as {_short(op.values)}")

@@ -24,9 +24,9 @@ from math import inf
 
 from stateward.audit.checkers.anomalies import Anomaly
 from stateward.audit.checkers.cycles import cycles
-from stateward.audit.checkers.histories import Append, Lists, Read, Transaction, Value
+from stateward.audit.checkers.histories import ListAppend, ListRead, Lists, Transaction, Value
 
-__all__ = ["Append", "Read", "Transaction", "check"]
+__all__ = ["ListAppend", "ListRead", "Transaction", "check"]
 
 
 def check(history: Sequence[Transaction], most: int = 20) -> list[Anomaly]:

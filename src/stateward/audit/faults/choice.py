@@ -12,7 +12,7 @@ from stateward.audit.faults.route import way_to
 from stateward.audit.safety import isolation
 from stateward.audit.safety.command import shell
 from stateward.audit.servers.server import OwnServer
-from stateward.audit.targets import Place
+from stateward.audit.targets import TargetAddress
 from stateward.audit.targets.frameworks import sandbox
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
@@ -34,7 +34,7 @@ class Faults:
 
     def __init__(
         self,
-        place: Place,
+        place: TargetAddress,
         server: OwnServer | None = None,
         restart_command: str | None = None,
         only: tuple[str, ...] = (),

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from stateward.audit.targets import Place
+from stateward.audit.targets import TargetAddress
 from stateward.engine import Reached
 from stateward.engines.registry import create_engine, parse
 from stateward.errors import StoreUnavailable
@@ -31,7 +31,7 @@ class Way(Struct, frozen=True):
     change: Callable[[list[int]], dict[str, Any]]
 
 
-async def way_to(place: Place) -> Way | str:
+async def way_to(place: TargetAddress) -> Way | str:
     """How to put a proxy before this target; or why that cannot be done."""
     if place.kind != "store":
         return _plainly(place.url)

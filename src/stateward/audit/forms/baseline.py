@@ -23,7 +23,7 @@ _LESS_IS_BETTER: Final = {*_LEAST, "bytes", "B", "KB", "MB", "GB", "connections"
 _MORE_IS_BETTER: Final = {"calls/s", "turns/s", "days"}
 
 
-class Change(Struct, frozen=True):
+class Difference(Struct, frozen=True):
     """One thing that is not as it was."""
 
     kind: Literal["verdict", "figure", "setting"]
@@ -39,7 +39,7 @@ class Comparison(Struct, frozen=True):
 
     before: str  # when the old audit was started
     after: str
-    changes: tuple[Change, ...]
+    changes: tuple[Difference, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -97,14 +97,14 @@ def _notes(old: Report, new: Report) -> Iterator[str]:
             yield f"the {which} was interrupted"
 
 
-def _verdicts(old: Report, new: Report) -> Iterator[Change]:
+def _verdicts(old: Report, new: Report) -> Iterator[Difference]:
     before = {answer.id: answer for answer in old.answers}
     after = {answer.id: answer for answer in new.answers}
     for name in [*before, *(name for name in after if name not in before)]:
         was, now = _verdict(before.get(name)), _verdict(after.get(name))
         if was != now:
             question = (after.get(name) or before[name]).question
-            yield Change("verdict", name, question, was, now, _moved(was, now))
+            yield Difference("verdict", name, question, was, now, _moved(was, now))
 
 
 def _verdict(answer: Answer | None) -> str:
@@ -122,16 +122,16 @@ def _moved(was: str, now: str) -> Direction:
     return "better" if second <= _RANK["warn"] else "different"  # from broken to not known: no gain
 
 
-def _settings(old: Report, new: Report) -> Iterator[Change]:
+def _settings(old: Report, new: Report) -> Iterator[Difference]:
     before = {setting.name: setting for setting in old.settings}
     for now in new.settings:
         was = before.get(now.name)
         if was is not None and (was.value, was.verdict) != (now.value, now.verdict):
             moved = _moved(was.verdict, now.verdict)
-            yield Change("setting", "settings", now.name, was.value, now.value, moved)
+            yield Difference("setting", "settings", now.name, was.value, now.value, moved)
 
 
-def _figures(old: Report, new: Report) -> Iterator[Change]:
+def _figures(old: Report, new: Report) -> Iterator[Difference]:
     before = {answer.id: answer for answer in old.answers}
     for answer in new.answers:
         if answer.id in before:
@@ -151,17 +151,17 @@ def _figures(old: Report, new: Report) -> Iterator[Change]:
         yield from _figure("growth", was_a_turn, now_a_turn)
 
 
-def _evidence(before: Answer, after: Answer) -> Iterator[Change]:
+def _evidence(before: Answer, after: Answer) -> Iterator[Difference]:
     known = {(fact.what, fact.unit): fact for fact in before.evidence}
     for fact in after.evidence:
         if (fact.what, fact.unit) in known:
             yield from _figure(after.id, known[fact.what, fact.unit], fact)
 
 
-def _figure(where: str, was: Evidence, now: Evidence) -> Iterator[Change]:
+def _figure(where: str, was: Evidence, now: Evidence) -> Iterator[Difference]:
     if _same(was, now):
         return
-    yield Change(
+    yield Difference(
         "figure", where, now.what, words.measured(was), words.measured(now), _direction(was, now)
     )
 

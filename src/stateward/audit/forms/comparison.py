@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from stateward.audit.compare import Row, Table
+from stateward.audit.compare import ComparedRow, Table
 from stateward.audit.forms import words
 from stateward.audit.forms.html.document import document
 from stateward.audit.forms.html.markup import Markup, tag
@@ -46,7 +46,7 @@ def _folded(said: str, width: int) -> list[str]:
     return [f"    {said[:14]}{first}", *(f"{' ' * 18}{part}" for part in rest)]
 
 
-def _facts(found: Table, row: Row) -> list[tuple[str, str]]:
+def _facts(found: Table, row: ComparedRow) -> list[tuple[str, str]]:
     """What is said of one target, below its name."""
     took = " / ".join(_figure(ms) for ms in (row.p50_ms, row.p95_ms, row.p99_ms))
     facts = [
@@ -63,7 +63,7 @@ def _facts(found: Table, row: Row) -> list[tuple[str, str]]:
     return facts
 
 
-def _costs(found: Table, row: Row) -> str:
+def _costs(found: Table, row: ComparedRow) -> str:
     said = [f"{_figure(row.mb_a_replica)} MB a replica"]
     if row.connections is not None:
         said.append(f"{words.number(row.connections)} connections")
@@ -94,7 +94,7 @@ def markdown(found: Table) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: ComparedRow) -> list[str]:
     return [
         row.target,
         _figure(row.p50_ms),
@@ -108,7 +108,7 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _last(found: Table, row: Row) -> list[str]:
+def _last(found: Table, row: ComparedRow) -> list[str]:
     money = row.money_a_month
     return [
         _figure(row.connections),
@@ -199,7 +199,7 @@ def _page_table(found: Table) -> Markup:
     return tag("div", table, class_="panel scroll", tabindex="0")
 
 
-def _column(found: Table, row: Row) -> list[Markup | str]:
+def _column(found: Table, row: ComparedRow) -> list[Markup | str]:
     _, p50, p95, p99, durability, races, *rest = _cells(row)
     chips = (chip(_verdict(durability)), chip(_verdict(races)))
     return [p50, p95, p99, *chips, *rest, *_last(found, row)]
@@ -230,7 +230,7 @@ def _bars(found: Table) -> Markup:
     return tag("figure", tag("figcaption", "p95 of lookups under load"), table)
 
 
-def _card(found: Table, row: Row, link: str) -> Markup:
+def _card(found: Table, row: ComparedRow, link: str) -> Markup:
     verdict: Verdict = "pass" if row.suits else "fail"
     facts = [
         tag("tr", tag("th", name, scope="row"), tag("td", value))

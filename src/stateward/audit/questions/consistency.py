@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from stateward.audit.checkers.histories import Status
-from stateward.audit.checkers.list_append import Append, Read, Transaction, check
+from stateward.audit.checkers.list_append import ListAppend, ListRead, Transaction, check
 from stateward.audit.questions.question import Finding, Limits, Question, plural, power, zero
 from stateward.audit.record import Record, Step
 from stateward.audit.report import Evidence
@@ -50,11 +50,11 @@ def _tells_something(step: Step) -> bool:
 def _transaction(step: Step) -> Transaction:
     known: dict[str, Status] = {"ok": "ok", "fail": "fail"}
     status = known.get(step.status, "unknown")
-    op: Append | Read
+    op: ListAppend | ListRead
     if step.what == "append":
-        op = Append(step.key, step.values[0])
+        op = ListAppend(step.key, step.values[0])
     else:
-        op = Read(step.key, tuple(step.values))
+        op = ListRead(step.key, tuple(step.values))
     return Transaction(step.process, step.invoked, step.completed, status, (op,))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from stateward.audit.targets import Place
+from stateward.audit.targets import TargetAddress
 from stateward.errors import StatewardError
 
 LIMIT = 64 << 20
@@ -93,7 +93,7 @@ class Replica:
             said = f"replica {self.number} did not finish {do} within {patience:g} s"
             raise Failed(said, kind="TimeoutError") from None
 
-    async def begin(self, place: Place) -> None:
+    async def begin(self, place: TargetAddress) -> None:
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked[0] = waiting
         self._write(msgspec.to_builtins(place))
@@ -134,7 +134,7 @@ class Replica:
 class Fleet:
     """All replicas of one audit."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TargetAddress) -> None:
         self.place = place
         self.replicas: list[Replica] = []
         self._idle: list[Replica] = []

@@ -19,14 +19,14 @@ from typing import Any, TextIO
 import msgspec
 
 from stateward.audit.faults import reroute
-from stateward.audit.targets import Place, Target
+from stateward.audit.targets import Target, TargetAddress
 from stateward.audit.targets.choosing import create
 
 LIMIT = 64 << 20
 PR_SET_PDEATHSIG = 1
 
 
-class Replica:
+class ReplicaProcess:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._tasks: set[asyncio.Task[None]] = set()
@@ -36,7 +36,7 @@ class Replica:
         self._out.flush()
 
     async def run(self, lines: asyncio.StreamReader) -> None:
-        place = msgspec.json.decode(await lines.readline(), type=Place)
+        place = msgspec.json.decode(await lines.readline(), type=TargetAddress)
         if place.routes:
             reroute.take(place.routes)
         target: Target | None = None
@@ -90,7 +90,7 @@ async def main() -> None:
     lines = asyncio.StreamReader(limit=LIMIT)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    await Replica(out).run(lines)
+    await ReplicaProcess(out).run(lines)
     out.flush()
     os._exit(0)  # calls that hang must not keep it
 

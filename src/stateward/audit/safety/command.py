@@ -6,12 +6,12 @@ import os
 import subprocess
 
 from stateward.audit.safety import isolation
-from stateward.audit.targets import Place
+from stateward.audit.targets import TargetAddress
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 
 
-def shell(command: str, place: Place) -> None:
+def shell(command: str, place: TargetAddress) -> None:
     """Run it to its end; `InvalidInput` if it fails."""
     told = {"STATEWARD_AUDIT_NAMESPACE": place.namespace}
     if place.kind == "store" and isolation.is_apart(place.name):

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from stateward import Store
 from stateward.audit.safety.expiring import DAY, Expiring
 from stateward.audit.stage import Sizes
-from stateward.audit.targets import Place
+from stateward.audit.targets import TargetAddress
 from stateward.engine import Description, Engine, Purges, Schemas
 from stateward.engines.registry import EngineURL, create_engine, parse
 from stateward.errors import InvalidInput, SchemaError, StoreUnavailable
@@ -38,7 +38,7 @@ OWN = 3  # connections of the conductor: its probe, and a backup
 # --- a place of its own -----------------------------------------------------------------
 
 
-def apart(place: Place, own: bool, observing: bool) -> Place:
+def apart(place: TargetAddress, own: bool, observing: bool) -> TargetAddress:
     """A store's place with a schema of the audit's own, where the store can have several.
 
     Not for a namespace that the user named (`own` is False) and not while only looking: no
@@ -74,7 +74,7 @@ async def begin(url: str, namespace: str) -> None:
     if is_apart(url):
         schemas = cast(Schemas, create_engine(parse(url), World()))
         try:
-            await schemas.found(NOTE)
+            await schemas.create_schema(NOTE)
         except SchemaError as error:
             raise InvalidInput(
                 f"the audit works in a schema of its own and cannot make one: {error.__cause__}. "
@@ -89,7 +89,7 @@ async def begin(url: str, namespace: str) -> None:
 async def end(url: str, namespace: str) -> None:
     """Remove all of it; again is fine."""
     if is_apart(url):
-        await cast(Schemas, create_engine(parse(url), World())).demolish(NOTE)
+        await cast(Schemas, create_engine(parse(url), World())).drop_schema(NOTE)
         return
     await remove_all(url, namespace)
     await forget(url, namespace)
@@ -157,7 +157,7 @@ async def clean(url: str) -> list[str]:
     cleaned: list[str] = []
     if _capabilities(url).schemas:
         schemas = cast(Schemas, create_engine(parse(url), World()))
-        for name in await schemas.noted(NOTE):
+        for name in await schemas.marked_schemas(NOTE):
             if name.startswith(SCHEMA):
                 await end(with_options(url, schema=name), "")
                 cleaned.append(f"schema {name}: removed")

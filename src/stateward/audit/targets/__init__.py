@@ -43,7 +43,7 @@ PARTS = {
 UNAVAILABLE: tuple[type[BaseException], ...] = (OSError, TimeoutError)
 
 
-class Place(Struct, frozen=True):
+class TargetAddress(Struct, frozen=True):
     """Where a target is, as the conductor tells every replica."""
 
     kind: str  # "store", "statefulset", "naive", "framework", "factory"
@@ -55,7 +55,7 @@ class Place(Struct, frozen=True):
     routes: dict[str, int] = {}  # "host:port" → the port of this machine that leads there
 
 
-class Conflict(Exception):
+class VersionConflict(Exception):
     """What `put_user` of a target raises if the document is not at `expect` any more."""
 
     def __init__(self, message: str, expected: Any = None, current: Any = None) -> None:
@@ -68,7 +68,7 @@ class Refused(Exception):
     """What `append` raises for a token that is no longer the holder's."""
 
 
-class Kept(str):
+class KeptLocally(str):
     """What `append` returns if the messages are kept locally until the store answers."""
 
 
@@ -109,7 +109,7 @@ class Target:
     async def append(self, thread: str, messages: list[dict[str, Any]], key: str) -> str:
         """ "stored", or "kept": for later, by promise."""
         said = await self.call("append", thread, messages, key)
-        return "kept" if isinstance(said, Kept) else "stored"
+        return "kept" if isinstance(said, KeptLocally) else "stored"
 
     async def append_fenced(
         self, thread: str, messages: list[dict[str, Any]], key: str, token: Any

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from stateward.audit.targets import Place
+from stateward.audit.targets import TargetAddress
 
 Json = dict[str, Any]
 
@@ -21,7 +21,7 @@ class Naive:
     provides: tuple[str, ...] = ("threads", "users", "tasks")
     needs_url = False
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TargetAddress) -> None:
         self.place = place
 
     def read(self, kind: str, id: str) -> Any:
@@ -59,7 +59,7 @@ class Naive:
 class ProcessDict(Naive):
     """A dictionary in the process."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TargetAddress) -> None:
         super().__init__(place)
         self._kept: dict[tuple[str, str], str] = {}
 
@@ -113,10 +113,10 @@ class RedisDocument(Naive):
     needs_url = True
     seconds: ClassVar[int] = 3600  # after which a server forgets what nobody removed
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TargetAddress) -> None:
         super().__init__(place)
         self._own = threading.local()
-        self._wires: list[Wire] = []
+        self._wires: list[NaiveWire] = []
 
     def close(self) -> None:
         for wire in self._wires:
@@ -124,7 +124,7 @@ class RedisDocument(Naive):
 
     def _ask(self, *words: str) -> Any:
         if not hasattr(self._own, "wire"):
-            self._own.wire = Wire(self.place.url or "")
+            self._own.wire = NaiveWire(self.place.url or "")
             self._wires.append(self._own.wire)
         try:
             return self._own.wire.ask(*words)
@@ -154,7 +154,7 @@ class RedisDocument(Naive):
         self._ask("UNLINK", index)
 
 
-class Wire:
+class NaiveWire:
     """A few commands to a Redis server over one connection: no more than this target needs."""
 
     def __init__(self, url: str) -> None:

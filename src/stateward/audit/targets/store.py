@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from stateward import Alarm, AlarmEvent, LeaseLost, StateConflictError, Store, StoreUnavailable
 from stateward.audit.safety.expiring import DAY, Expiring
-from stateward.audit.targets import Conflict, Kept, Place, Refused
+from stateward.audit.targets import KeptLocally, Refused, TargetAddress, VersionConflict
 from stateward.engines.registry import create_engine, parse
 from stateward.observe.catalogue import LOOKUP_LATENCY
 from stateward.state.locks import acquire
@@ -39,7 +39,7 @@ class StoreTarget:
     )
     unavailable = (StoreUnavailable,)
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TargetAddress) -> None:
         self.alarmed: list[tuple[str, float]] = []
         self.kept: list[float] = []
         spill = os.path.join(place.folder, f"spill-{place.replica}")
@@ -74,7 +74,7 @@ class StoreTarget:
             raise Refused(str(error)) from error
         if said.status == "spilled":
             self.kept.append(time.monotonic())
-            return Kept(said.status)
+            return KeptLocally(said.status)
         if said.status == "dropped":
             raise StoreUnavailable("the turn was dropped: there was no room to keep it")
         return said.status
@@ -90,7 +90,7 @@ class StoreTarget:
         try:
             return (await self.store.user(user).put(value, expect=expect)).version
         except StateConflictError as error:
-            raise Conflict(str(error), error.expected, error.current) from error
+            raise VersionConflict(str(error), error.expected, error.current) from error
 
     async def update_user(self, user: str, change: Callable[[dict[str, Any]], Any]) -> None:
         await self.store.user(user).update(change, within=20.0)
@@ -146,11 +146,11 @@ class Division:
     provides = StoreTarget.provides
     unavailable = (StoreUnavailable,)
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TargetAddress) -> None:
         names = [f"agents-{number}" for number in range(int(place.name))]
         self._parts = {
             name: StoreTarget(
-                Place(
+                TargetAddress(
                     "store",
                     f"sqlite:///{quote(os.path.join(place.folder, name))}.db",
                     place.namespace,

@@ -32,7 +32,7 @@ class Memory:
         return self._users.get(user, {})
 
     def put_user(self, user: str, value: dict[str, Any]) -> None:
-        """Replace it; with versions: take expect= and raise stateward.audit.targets.Conflict."""
+        """Replace it; with versions: take expect=, raise audit.targets.VersionConflict."""
         self._users[user] = value
 
     def update_user(self, user: str, change: Callable[[dict[str, Any]], Any]) -> None:

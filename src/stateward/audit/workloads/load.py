@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from stateward.audit.histogram import Heartbeat, Histogram
+from stateward.audit.histogram import Heartbeat, LogHistogram
 from stateward.audit.record import Doubling, Length, Level
 from stateward.audit.stage import Stage, turn
 from stateward.audit.targets import Target
@@ -107,13 +107,13 @@ async def _doubled(stage: Stage, warm_ones: list[Any], threads: list[str], again
     )
     await stage.fleet.end(*joining)
     warm = _together(
-        Histogram(counts)
+        LogHistogram(counts)
         for each in said[: len(warm_ones)]
         for tenth, counts in each["lookups"].items()
         if int(tenth) >= int(half * 10)
     )
-    cold = _together(Histogram(each["first"]) for each in said[len(warm_ones) :])
-    lag = _together(Histogram(each["lag"]) for each in said)
+    cold = _together(LogHistogram(each["first"]) for each in said[len(warm_ones) :])
+    lag = _together(LogHistogram(each["lag"]) for each in said)
     return Doubling(
         before=len(warm_ones),
         after=len(warm_ones) + len(joining),
@@ -128,18 +128,18 @@ async def _doubled(stage: Stage, warm_ones: list[Any], threads: list[str], again
 
 def merged(conversations: int, seconds: float, said: list[dict[str, Any]]) -> Level:
     """The measurements of all replicas as one."""
-    by_second: dict[int, Histogram] = {}
+    by_second: dict[int, LogHistogram] = {}
     errors: Counter[str] = Counter()
     failed: Counter[int] = Counter()
     intended: Counter[int] = Counter()
-    lag = Histogram()
+    lag = LogHistogram()
     for each in said:
         for second, counts in each["lookups"].items():
-            by_second.setdefault(int(second), Histogram()).merge(Histogram(counts))
+            by_second.setdefault(int(second), LogHistogram()).merge(LogHistogram(counts))
         errors.update(each["errors"])
         failed.update({int(s): n for s, n in each["failed"].items()})
         intended.update({int(s): n for s, n in each["intended"].items()})
-        lag.merge(Histogram(each["lag"]))
+        lag.merge(LogHistogram(each["lag"]))
     whole = _together(by_second.values())
     windows = [
         _together(h for s, h in by_second.items() if int(THIRDS * s / (10 * seconds)) == third)
@@ -166,7 +166,7 @@ def merged(conversations: int, seconds: float, said: list[dict[str, Any]]) -> Le
 
 
 def _moments(
-    by_tenth: dict[int, Histogram], intended: Counter[int], failed: Counter[int]
+    by_tenth: dict[int, LogHistogram], intended: Counter[int], failed: Counter[int]
 ) -> list[tuple[float, float, float, float, float, float, int]]:
     """By second; what was measured is kept by tenths of one."""
     found = []
@@ -179,8 +179,8 @@ def _moments(
     return found
 
 
-def _together(histograms: Any) -> Histogram:
-    whole = Histogram()
+def _together(histograms: Any) -> LogHistogram:
+    whole = LogHistogram()
     for histogram in histograms:
         whole.merge(histogram)
     return whole
@@ -202,8 +202,8 @@ class _Meter:
     """What one replica measured, by tenths of a second of the intended start."""
 
     def __init__(self) -> None:
-        self.lookups: dict[int, Histogram] = {}
-        self.first = Histogram()
+        self.lookups: dict[int, LogHistogram] = {}
+        self.first = LogHistogram()
         self.errors: Counter[str] = Counter()
         self.failed: Counter[int] = Counter()
         self.intended: Counter[int] = Counter()
@@ -273,7 +273,7 @@ async def _call(
     done = time.monotonic() - begin
     meter.finished = max(meter.finished, done)
     if lookup:
-        meter.lookups.setdefault(tenth, Histogram()).add(done - at)
+        meter.lookups.setdefault(tenth, LogHistogram()).add(done - at)
         if meter.first.total < FIRST:
             meter.first.add(done - at)
 
@@ -291,7 +291,7 @@ async def lengths(stage: Stage) -> list[Length]:
             "load:lengthen", thread=thread, there=there, length=length, patience=600.0
         )
         there = length
-        took = Histogram(said)
+        took = LogHistogram(said)
         found.append(Length(length, took.ms(0.5), took.ms(0.95), took.ms(0.99)))
     await stage.fleet.end(replica)
     return found
@@ -304,7 +304,7 @@ async def lengthen(
         messages = [m for n in range(first, min(first + AT_ONCE, length), 2) for m in turn(f"{n}")]
         await target.append(thread, messages, f"long/{first}")
     await target.load(thread, LAST)
-    took = Histogram()
+    took = LogHistogram()
     for _ in range(LOOKS):
         start = time.monotonic()
         await target.load(thread, LAST)

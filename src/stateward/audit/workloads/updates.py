@@ -8,7 +8,7 @@ from typing import Any
 
 from stateward.audit.record import Conflicts, Updates
 from stateward.audit.stage import Stage
-from stateward.audit.targets import Conflict, Target
+from stateward.audit.targets import Target, VersionConflict
 
 
 async def updates(stage: Stage) -> Updates:
@@ -89,7 +89,7 @@ async def put(target: Target, tell: Any, user: str, by: str, expect: int | None)
 async def try_put(target: Target, tell: Any, user: str, by: str, expect: int) -> dict[str, Any]:
     try:
         await target.put_user(user, {"by": by}, expect)
-    except Conflict as error:
+    except VersionConflict as error:
         return {
             "conflict": True,
             "message": str(error),

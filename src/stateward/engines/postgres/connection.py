@@ -17,7 +17,7 @@ from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
 
 from stateward.engines.postgres.arrays import register
-from stateward.engines.postgres.driver import Drive, Places, driven  # async only
+from stateward.engines.postgres.driver import LoopDriver, Slots, driven  # async only
 from stateward.engines.postgres.failures import is_from_pooler, logger
 from stateward.engines.postgres.settings import Settings
 from stateward.engines.postgres.wire import PREPARE_AFTER, Rows, Wire
@@ -49,7 +49,7 @@ class Link(AsyncConnection[tuple[Any, ...]]):
         return await super().wait(gen, *args, **kwargs)
 
 
-class Cut(Exception):
+class ConnectionLost(Exception):
     """The connection was lost after something was sent: what became of it is not known."""
 
     def __init__(self, error: psycopg.Error) -> None:
@@ -62,14 +62,14 @@ class Pool:
 
     def __init__(self, settings: Settings, size: int) -> None:
         self._settings = settings
-        self._free = Places(size)  # async only
+        self._free = Slots(size)  # async only
         # sync only: self._free = threading.Semaphore(size)
         self._idle: list[Link] = []
 
     async def run(self, statements: Sequence[Statement]) -> list[Rows]:
         """The rows of each statement, in one round trip. All of them are one transaction.
 
-        Raises the driver's error, or `Cut` if the server may have acted all the same.
+        Raises the driver's error, or `ConnectionLost` if the server may have acted all the same.
         """
         await self._free.acquire()
         link = None
@@ -80,7 +80,7 @@ class Pool:
         except psycopg.Error as error:
             if link is None or _is_well(link):
                 raise
-            raise Cut(error) from error
+            raise ConnectionLost(error) from error
         finally:
             self._take_back(link)
 
@@ -101,11 +101,11 @@ class Pool:
 
         def ended(rows: Rows, error: BaseException | None) -> None:
             if isinstance(error, psycopg.Error) and not _is_well(link):
-                error = Cut(error)
+                error = ConnectionLost(error)
             self._take_back(link)
             landed(rows, error)
 
-        Drive(link.wire.ask(*statement), link.pgconn.socket, ANSWER_SECONDS, ended)
+        LoopDriver(link.wire.ask(*statement), link.pgconn.socket, ANSWER_SECONDS, ended)
         return True
 
     # async only: end

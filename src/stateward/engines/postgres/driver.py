@@ -27,7 +27,7 @@ def bounded(
         return stop.value
 
 
-class Drive:
+class LoopDriver:
     """The driver's generator, stepped by the event loop itself.
 
     A large answer arrives in many pieces. The driver's own way wakes a task and registers the
@@ -111,14 +111,14 @@ async def driven(gen: Generator[Any, Any, Any], fileno: int, seconds: float) -> 
         else:
             future.set_exception(error)
 
-    drive = Drive(gen, fileno, seconds, ended)
+    drive = LoopDriver(gen, fileno, seconds, ended)
     try:
         return await future
     finally:
         drive.stop()
 
 
-class Places:
+class Slots:
     """So many at once. Those who must wait take their turns in order."""
 
     def __init__(self, size: int) -> None:

@@ -19,7 +19,7 @@ from stateward.engine import Capabilities, Description, Reader, SyncEngine
 from stateward.engines.postgres.addresses import addresses_of, through  # async only
 from stateward.engines.postgres.batch import Batch
 from stateward.engines.postgres.connection import (
-    Cut,
+    ConnectionLost,
     Link,
     Pool,
     Snapshot,
@@ -139,7 +139,7 @@ class PostgresEngine:
                 return
             elif error is None:
                 reply.set_result([rows])
-            elif isinstance(error, Cut | psycopg.Error):
+            elif isinstance(error, ConnectionLost | psycopg.Error):
                 reply.set_exception(self._failure(error, writes))
             else:
                 reply.set_exception(error)
@@ -181,15 +181,17 @@ class PostgresEngine:
         while True:
             try:
                 return await self._pool.run(statements)
-            except (Cut, psycopg.Error) as error:
+            except (ConnectionLost, psycopg.Error) as error:
                 retries += 1
                 if not isinstance(error, RETRIED) or retries > RETRIES:
                     failure = self._failure(error, writes)
                     raise failure from failure.__cause__
 
-    def _failure(self, error: Cut | psycopg.Error, writes: bool) -> StatewardError:
+    def _failure(self, error: ConnectionLost | psycopg.Error, writes: bool) -> StatewardError:
         """One of our errors: what became of the batch, and why."""
-        cause, applied = (error.error, writes) if isinstance(error, Cut) else (error, False)
+        cause, applied = (
+            (error.error, writes) if isinstance(error, ConnectionLost) else (error, False)
+        )
         safe, schema = self._settings.safe, self._settings.schema
         failure = explain(cause, "unknown" if applied else "no", safe, schema)
         failure.__cause__ = cause
@@ -357,7 +359,7 @@ class PostgresEngine:
 
     # --- whole stores apart -------------------------------------------------------------
 
-    async def found(self, note: str) -> None:
+    async def create_schema(self, note: str) -> None:
         async with self._alone() as cursor:
             await cursor.execute(self._queries.has_schema)
             ((_, _, there, _),) = await cursor.fetchall()
@@ -368,12 +370,12 @@ class PostgresEngine:
             await cursor.execute(self._queries.create_schema)
             await cursor.execute(self._queries.put_note.replace("{note}", quoted(note)))
 
-    async def noted(self, note: str) -> list[str]:
+    async def marked_schemas(self, note: str) -> list[str]:
         async with self._alone() as cursor:
             await cursor.execute(self._queries.noted, (note,))
             return [str(name) for (name,) in await cursor.fetchall()]
 
-    async def demolish(self, note: str) -> None:
+    async def drop_schema(self, note: str) -> None:
         async with self._alone() as cursor:
             await cursor.execute(self._queries.has_schema)
             ((_, _, there, _),) = await cursor.fetchall()

@@ -59,7 +59,7 @@ _EXPIRES, _VERSION, _STAMP, _BASE, _COMMITS, _LIFE, _DROPPED, _TOKEN, _NONCE = (
 Document = tuple[str, int, str, float, int]
 
 
-class First(msgspec.Struct):
+class FirstAnswer(msgspec.Struct):
     """What a commit answered when it was applied; `commit_one` in schema.sql writes it."""
 
     version: int
@@ -70,7 +70,7 @@ class First(msgspec.Struct):
     lease: tuple[int, str, str, float, float] | None = None
 
 
-class Told(msgspec.Struct):
+class Answer(msgspec.Struct):
     """An outcome as `commit_one` in schema.sql answers it."""
 
     kind: str = msgspec.field(name="is")
@@ -86,10 +86,10 @@ class Told(msgspec.Struct):
     remaining: float = 0.0
     key: str = ""
     own: bool = False
-    first: First | None = None
+    first: FirstAnswer | None = None
 
 
-_decode_told = msgspec.json.Decoder(Told).decode
+_decode_told = msgspec.json.Decoder(Answer).decode
 _decode_documents = msgspec.json.Decoder(list[tuple[str, str | None, int, str, float, int]]).decode
 _decode_whole = msgspec.json.Decoder(
     list[tuple[int, float, str, str, str | None, int | None]]
@@ -150,7 +150,7 @@ def read_commit(commit: Commit, text: str) -> CommitOutcome:
     return NotYours()
 
 
-def _head(told: Told) -> Head:
+def _head(told: Answer) -> Head:
     exists, *columns = told.head
     for at in (3, 4, 5, 6, 7, 14, 18, 19):  # JSON writes 5.0 as 5
         if columns[at] is not None:
@@ -158,7 +158,7 @@ def _head(told: Told) -> Head:
     return head_of(columns, exists)
 
 
-def _first(first: First) -> Applied:
+def _first(first: FirstAnswer) -> Applied:
     lease = None if first.lease is None else Lease(*first.lease)
     return Applied(first.version, first.stamp, first.at, first.documents, lease, first.created)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hiredis import ReplyError
 
-from stateward.engines.redis.client.connection import Link
+from stateward.engines.redis.client.connection import Connection
 from stateward.engines.redis.commit import Command
 from stateward.engines.redis.failures import refused
 from stateward.engines.redis.settings import Address, Server
@@ -66,7 +66,7 @@ async def _watched(server: Server, sentinel: Address) -> list[Address]:
 
 
 async def _ask(server: Server, address: Address, *commands: Command) -> list[Any]:
-    link = Link(server, address)
+    link = Connection(server, address)
     await link.connect()
     try:
         replies = await link.trip(commands)

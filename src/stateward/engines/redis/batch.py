@@ -10,8 +10,8 @@ from hiredis import ReplyError
 from stateward.engines.redis.commit import Command
 from stateward.engines.redis.failures import code_of, not_replicated, refused
 from stateward.engines.redis.listing import list_documents, list_entities
-from stateward.engines.redis.plans import Course, Setting, commit, fetch
-from stateward.engines.redis.steps import Step
+from stateward.engines.redis.plans import Course, Traits, commit, fetch
+from stateward.engines.redis.steps import PlanStep
 from stateward.engines.redis.sweep import sweep
 from stateward.errors import StoreUnavailable
 from stateward.ops import Commit, Fetch, List, Op, Outcome, Sweep
@@ -21,7 +21,7 @@ ELSEWHERE = ("MOVED", "ASK", "TRYAGAIN")
 WAITING = 0.5  # of a round trip's time may pass until the replicas have it
 
 
-def course_of(op: Op, setting: Setting) -> Course:
+def course_of(op: Op, setting: Traits) -> Course:
     """What to ask for an operation."""
     if type(op) is Commit:
         return commit(op, setting)
@@ -35,13 +35,13 @@ def course_of(op: Op, setting: Setting) -> Course:
     return sweep(op, setting)
 
 
-class Flight:
+class Batch:
     """Courses side by side. `steps` is what they ask now; nothing means that all have landed."""
 
-    def __init__(self, ops: Sequence[Op], setting: Setting) -> None:
+    def __init__(self, ops: Sequence[Op], setting: Traits) -> None:
         self.outcomes: list[Any] = [None] * len(ops)
         self.wrote = False  # an earlier round has, or may have
-        self._courses: list[tuple[int, Course, Sequence[Step]]] = []
+        self._courses: list[tuple[int, Course, Sequence[PlanStep]]] = []
         for number, op in enumerate(ops):
             course = course_of(op, setting)
             self._courses.append((number, course, next(course)))
@@ -52,7 +52,7 @@ class Flight:
         """One of each step: they tell which server it is for."""
         return [step.key for step in self.steps]
 
-    def _asked(self) -> list[Step]:
+    def _asked(self) -> list[PlanStep]:
         return [step for _, _, asked in self._courses for step in asked]
 
     def land(self, answers: Sequence[list[Any]]) -> list[Outcome] | None:
@@ -74,14 +74,16 @@ class Flight:
         return None
 
 
-class Round:
+class Pipeline:
     """Steps for one server: the commands of one pipeline, and what came back for each step.
 
     Steps that need to see one moment share a transaction, as many as `block` says. Those of
     different slots must not: there `block` is 1.
     """
 
-    def __init__(self, steps: Sequence[Step], replicas: int, timeout: float, block: int) -> None:
+    def __init__(
+        self, steps: Sequence[PlanStep], replicas: int, timeout: float, block: int
+    ) -> None:
         self.steps = steps
         self.commands: list[Command] = []
         self.answers: list[list[Any]] = []
@@ -107,7 +109,7 @@ class Round:
             self.commands.append(("WAIT", self._replicas, int(timeout * WAITING * 1000)))
         self._waited: Any = None
 
-    def _add_block(self, steps: Sequence[Step]) -> None:
+    def _add_block(self, steps: Sequence[PlanStep]) -> None:
         """Reads that see one moment, with one look at the clock for all."""
         whole = any(len(step.commands) > 1 for step in steps)
         asking = steps[0].asking  # then it is alone: only a cluster asks that
@@ -164,7 +166,7 @@ class Round:
         """Whether a step that writes has run."""
         return any(step.writes for n, step in enumerate(self.steps) if n not in self.errors)
 
-    def replace(self, numbers: Sequence[int], again: Round) -> None:
+    def replace(self, numbers: Sequence[int], again: Pipeline) -> None:
         """Take over how steps fared that were sent again."""
         for own, other in zip(numbers, range(len(again.steps)), strict=True):
             self.answers[own] = again.answers[other]
@@ -217,7 +219,7 @@ class _Place(NamedTuple):
 
 
 def failure_of(
-    steps: Sequence[Step], errors: Mapping[int, ReplyError], server: str
+    steps: Sequence[PlanStep], errors: Mapping[int, ReplyError], server: str
 ) -> StoreUnavailable:
     """The first error in words, with what is known of all writes."""
     failure: StoreUnavailable | None = None

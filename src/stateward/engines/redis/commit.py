@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
-from stateward.engines.redis.keys import Places, owner_index
+from stateward.engines.redis.keys import EntityKeys, owner_index
 from stateward.engines.redis.outcomes import applied_of, seen_head, values_of
 from stateward.engines.redis.scripts import APPEND, COMMIT
 from stateward.ops import (
@@ -51,7 +51,7 @@ _RANKS: dict[type, int] = {Fence: 0, Unheld: 1}
 MOST_AT_ONCE = 1000  # bodies that one command of a script takes without being split
 
 
-def append_command(commit: Commit, places: Places, clock: str) -> Command | None:
+def append_command(commit: Commit, places: EntityKeys, clock: str) -> Command | None:
     """The short form, for a commit that only appends and checks nothing unusual."""
     if len(commit.writes) != 1 or commit.reading:
         return None
@@ -87,7 +87,7 @@ def append_command(commit: Commit, places: Places, clock: str) -> Command | None
 
 def commit_command(
     commit: Commit,
-    places: Places,
+    places: EntityKeys,
     owners: tuple[str, str],
     clock: str,
     flags: str,

@@ -14,20 +14,20 @@ from hiredis import ReplyError
 
 from stateward.engine import Capabilities, Description, SyncEngine
 from stateward.engines.redis.addresses import addresses_of  # async only
-from stateward.engines.redis.batch import Flight, Round
-from stateward.engines.redis.client.connection import Link
+from stateward.engines.redis.batch import Batch, Pipeline
+from stateward.engines.redis.client.connection import Connection
 from stateward.engines.redis.client.pool import Pool
 from stateward.engines.redis.client.topology import ClusterServers, OneServer, SentinelServer
 from stateward.engines.redis.describe import description_of, info_of
 from stateward.engines.redis.failures import refused
-from stateward.engines.redis.fast import Everyday, everyday
-from stateward.engines.redis.keys import places
-from stateward.engines.redis.notify import Watch
+from stateward.engines.redis.fast import FastWay, fast_way
+from stateward.engines.redis.keys import keys_of
+from stateward.engines.redis.notify import Notifications
 from stateward.engines.redis.outcomes import head_of
-from stateward.engines.redis.plans import Clock, Known, Listed, Setting
+from stateward.engines.redis.plans import Clock, Seen, SeenMembers, Traits
 from stateward.engines.redis.purge import purge
 from stateward.engines.redis.settings import Server
-from stateward.engines.redis.steps import Step
+from stateward.engines.redis.steps import PlanStep
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity, Op, Outcome
 
@@ -37,7 +37,7 @@ CAPABILITIES = Capabilities(
     durable=True,
     shared=True,
     native_notify=True,
-    flights=2,
+    parallel_batches=2,
     batch=50,  # so that two flights share 100 callers: one is packed while the server has the other
     networked=True,
     purges=True,
@@ -53,15 +53,15 @@ class RedisEngine:
     def __init__(self, server: Server, clock: Clock | None = None) -> None:
         """`clock` is for tests only: it tells the time instead of the server."""
         self._server = server
-        self._setting = Setting(
+        self._setting = Traits(
             inline=not server.cluster,
             replicas=server.wait_replicas,
             clock=clock,
-            known=Known(),
-            listed=Listed(),
+            known=Seen(),
+            listed=SeenMembers(),
         )
         self._servers = _servers_of(server)
-        self._watch = Watch(server, self._servers.address, self._has_moved)
+        self._watch = Notifications(server, self._servers.address, self._has_moved)
         self._tasks: set[asyncio.Task[Any]] = set()  # async only
 
     async def open(self) -> None:
@@ -86,7 +86,7 @@ class RedisEngine:
     async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
         if not ops:
             return []
-        short = everyday(ops, self._setting)
+        short = fast_way(ops, self._setting)
         ready = None if short is None else self._servers.idle(short)
         if short is None or ready is None:
             return await self._execute(ops)
@@ -119,10 +119,10 @@ class RedisEngine:
         # sync only:     return short.outcomes
         # sync only: return self._settle(short)
 
-    async def _settle(self, short: Everyday) -> list[Outcome]:
+    async def _settle(self, short: FastWay) -> list[Outcome]:
         """The ordinary way, for what the short one did not settle."""
         try:
-            return short.settle(await self._fly(Flight(short.unsettled(), self._setting)))
+            return short.settle(await self._fly(Batch(short.unsettled(), self._setting)))
         except StoreUnavailable as error:
             if short.wrote:
                 error.applied = "unknown"
@@ -130,7 +130,7 @@ class RedisEngine:
 
     async def _execute(self, ops: Sequence[Op]) -> list[Outcome]:
         """By their courses."""
-        flight = Flight(ops, self._setting)
+        flight = Batch(ops, self._setting)
         # async only: begin
         ready = self._servers.idle(flight)
         if ready is None:
@@ -177,7 +177,7 @@ class RedisEngine:
             task.exception()  # whoever waited was told; if nobody waits, nobody is to be told
 
     async def _land_later(
-        self, short: Everyday, pool: Pool, link: Link, answer: asyncio.Future[list[Any]]
+        self, short: FastWay, pool: Pool, link: Connection, answer: asyncio.Future[list[Any]]
     ) -> None:
         """The rest of a request whose caller does not wait any more."""
         try:
@@ -192,10 +192,10 @@ class RedisEngine:
 
     async def _fly_on(
         self,
-        flight: Flight,
-        trip: Round,
+        flight: Batch,
+        trip: Pipeline,
         pool: Pool,
-        link: Link,
+        link: Connection,
         answer: asyncio.Future[list[Any]],
     ) -> list[Outcome]:
         """The rest of a flight whose first request is already on its way."""
@@ -214,7 +214,7 @@ class RedisEngine:
         outcomes = flight.land(trip.answers)
         return await self._fly(flight) if outcomes is None else outcomes
 
-    async def _redirect(self, trip: Round, numbers: Sequence[int]) -> None:
+    async def _redirect(self, trip: Pipeline, numbers: Sequence[int]) -> None:
         """Some steps belong to other nodes than the one that was asked."""
         try:
             answers = await self._servers.trip([trip.steps[number] for number in numbers])
@@ -226,7 +226,7 @@ class RedisEngine:
 
     # async only: end
 
-    async def _fly(self, flight: Flight) -> list[Outcome]:
+    async def _fly(self, flight: Batch) -> list[Outcome]:
         """Round after round until every course has landed."""
         while True:
             try:
@@ -245,8 +245,8 @@ class RedisEngine:
 
     async def _has_moved(self, cursors: Mapping[Entity, int]) -> bool:
         """Whether any log has left its cursor (also backwards: a new life)."""
-        heads = [places(entity).keys[0] for entity in cursors]
-        steps = [Step(head, (("HGETALL", head),), timed=True) for head in heads]
+        heads = [keys_of(entity).keys[0] for entity in cursors]
+        steps = [PlanStep(head, (("HGETALL", head),), timed=True) for head in heads]
         answers = await self._own(self._servers.trip(steps))  # async only
         # sync only: answers = self._servers.trip(steps)
         for cursor, (time, flat) in zip(cursors.values(), answers, strict=True):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from stateward.errors import StoreUnavailable
 
-Applied = Literal["no", "unknown"]
+MaybeApplied = Literal["no", "unknown"]
 
 # What an error reply begins with when the command, or the script, did not run at all.
 NOT_RUN = {
@@ -60,7 +60,7 @@ def unreachable(error: BaseException, server: str) -> StoreUnavailable:
     return StoreUnavailable(f"{server} cannot be reached: {reason}", applied="no")
 
 
-def lost(error: BaseException, server: str, applied: Applied = "unknown") -> StoreUnavailable:
+def lost(error: BaseException, server: str, applied: MaybeApplied = "unknown") -> StoreUnavailable:
     """The connection broke, or no answer came in time: the request may have arrived."""
     what = "did not answer in time" if isinstance(error, TimeoutError) else "ended the connection"
     return StoreUnavailable(f"{server} {what} ({error})", applied=applied)

@@ -17,9 +17,9 @@ from stateward.engines.redis.batch import BLOCK
 from stateward.engines.redis.client.wire import pack
 from stateward.engines.redis.commit import MOST_AT_ONCE, append_command
 from stateward.engines.redis.failures import NOT_RUN, code_of, refused
-from stateward.engines.redis.keys import places
+from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.pages import GuessedPage, guessed_page
-from stateward.engines.redis.plans import Setting, packed_read, plain_outcome, plain_tail
+from stateward.engines.redis.plans import Traits, packed_read, plain_outcome, plain_tail
 from stateward.engines.redis.scripts import APPEND
 from stateward.ops import Append, Applied, Commit, Entity, Fetch, List, Op, Outcome
 
@@ -27,7 +27,7 @@ BEGIN = pack([("MULTI",), ("TIME",)])
 END = pack([("EXEC",)])
 
 
-def everyday(ops: Sequence[Op], setting: Setting) -> Everyday | None:
+def fast_way(ops: Sequence[Op], setting: Traits) -> FastWay | None:
     """The request for these operations, if there is nothing unusual about any of them."""
     if setting.replicas:  # which are waited for after each round
         return None
@@ -43,12 +43,12 @@ class Named(Protocol):
     def name(self) -> str: ...
 
 
-class Everyday:
+class FastWay:
     """A request, and what became of each operation: None is not settled."""
 
     writes = False
 
-    def __init__(self, ops: Sequence[Op], setting: Setting, packed: bytes, replies: int) -> None:
+    def __init__(self, ops: Sequence[Op], setting: Traits, packed: bytes, replies: int) -> None:
         self.ops = ops
         self.packed = packed
         self.replies = replies  # how many will come
@@ -58,7 +58,7 @@ class Everyday:
     @property
     def keys(self) -> list[str]:
         """One of each operation: they tell which server has it."""
-        return [places(op.entity).keys[0] for op in self.ops]  # type: ignore[union-attr]
+        return [keys_of(op.entity).keys[0] for op in self.ops]  # type: ignore[union-attr]
 
     def land(self, replies: Sequence[Any], server: Named) -> bool:
         """Whether the replies have settled everything."""
@@ -80,13 +80,13 @@ class Everyday:
         return self.writes and any(outcome is not None for outcome in self.outcomes)
 
 
-class Appends(Everyday):
+class Appends(FastWay):
     """Commits that only append."""
 
     writes = True
 
     @classmethod
-    def of(cls, ops: Sequence[Op], setting: Setting) -> Appends | None:
+    def of(cls, ops: Sequence[Op], setting: Traits) -> Appends | None:
         known, clock = setting.known, setting.at()
         parts: list[bytes] = []
         for op in ops:
@@ -141,22 +141,22 @@ def _packed_append(op: Commit, clock: str) -> bytes | None:
 
 def _pack_slowly(op: Commit, clock: str) -> bytes | None:
     """With checks or a key, whose words differ from call to call."""
-    command = append_command(op, places(op.entity), clock)
+    command = append_command(op, keys_of(op.entity), clock)
     return None if command is None else pack([command])
 
 
 @lru_cache(maxsize=4096)
 def _script_and_keys(entity: Entity) -> bytes:
     """What the command for an entity begins with, after the number of its words."""
-    keys = places(entity).keys
+    keys = keys_of(entity).keys
     packed = pack([("EVALSHA", APPEND.sha, 5, *keys[:3], *keys[5:7])])
     return packed[packed.index(b"\r\n") + 2 :]
 
 
-class Reads(Everyday):
+class Reads(FastWay):
     """Fetches of the last entries and of documents, and short listings: each sees one moment."""
 
-    def __init__(self, ops: Sequence[Op], setting: Setting, asked: Sequence[Asked]) -> None:
+    def __init__(self, ops: Sequence[Op], setting: Traits, asked: Sequence[AskedRead]) -> None:
         parts: list[bytes] = []
         self._blocks: list[tuple[int, int]] = []  # each block's last operation, and its reply
         replies = 0
@@ -174,20 +174,20 @@ class Reads(Everyday):
         self._asked = asked
 
     @classmethod
-    def of(cls, ops: Sequence[Op], setting: Setting) -> Reads | None:
-        asked: list[Asked] = []
+    def of(cls, ops: Sequence[Op], setting: Traits) -> Reads | None:
+        asked: list[AskedRead] = []
         for op in ops:
             if type(op) is Fetch:
                 tail = plain_tail(op.log)
                 if tail is None and op.log is not None:
                     return None
                 packed, count = packed_read(op.entity, tail, op.documents, op.all_documents)
-                asked.append(Asked(packed, count))
+                asked.append(AskedRead(packed, count))
             else:
                 page = guessed_page(op, setting) if type(op) is List else None
                 if page is None:
                     return None
-                asked.append(Asked(page.packed, page.replies, page))
+                asked.append(AskedRead(page.packed, page.replies, page))
         return cls(ops, setting, asked)
 
     def land(self, replies: Sequence[Any], server: Named) -> bool:
@@ -216,7 +216,7 @@ class Reads(Everyday):
         return plain_outcome(op, plain_tail(op.log), replies, self._setting.now(time))
 
 
-class Asked(NamedTuple):
+class AskedRead(NamedTuple):
     """What is asked for one operation, and how many replies that gets."""
 
     packed: bytes

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from stateward.engines.redis.commit import Command, Word
-from stateward.engines.redis.keys import Places, owner_index, sortable
+from stateward.engines.redis.keys import EntityKeys, owner_index, sortable
 from stateward.engines.redis.scripts import INDEX, UNINDEX
-from stateward.engines.redis.steps import Step
+from stateward.engines.redis.steps import PlanStep
 from stateward.ops import Entity
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """A member of an index; its score is only told where it has a meaning."""
 
     key: str
@@ -21,36 +21,36 @@ class Entry(NamedTuple):
 
 
 def entries_of(
-    entity: Entity, where: Places, which: str, owner: str, status: str, due: str, sweep: str
-) -> list[Entry]:
+    entity: Entity, where: EntityKeys, which: str, owner: str, status: str, due: str, sweep: str
+) -> list[IndexEntry]:
     """The entries that `commit.lua` names by letters."""
     id = entity.id.encode()
     theirs = owner_index(entity.namespace, owner)
     entries = {
-        "s": Entry(where.statuses, sortable(status) + id),
-        "o": Entry(theirs, where.kind + id),
-        "p": Entry(f"{theirs}:status", where.kind + sortable(status) + id),
-        "d": Entry(where.due, sortable(entity.id) + due.encode(), due),
-        "w": Entry(where.sweep, where.tag.encode(), sweep),
+        "s": IndexEntry(where.statuses, sortable(status) + id),
+        "o": IndexEntry(theirs, where.kind + id),
+        "p": IndexEntry(f"{theirs}:status", where.kind + sortable(status) + id),
+        "d": IndexEntry(where.due, sortable(entity.id) + due.encode(), due),
+        "w": IndexEntry(where.sweep, where.tag.encode(), sweep),
     }
     found = [entries[letter] for letter in which if letter in entries]
     if "k" in which:
-        found += Entry(where.kinds, where.kind), Entry(where.ids, id)
+        found += IndexEntry(where.kinds, where.kind), IndexEntry(where.ids, id)
     return found
 
 
-def write_steps(entries: Iterable[Entry], clock: str) -> list[Step]:
+def write_steps(entries: Iterable[IndexEntry], clock: str) -> list[PlanStep]:
     """Write entries: one script for each slot. Replicas are waited for as with an entity."""
     return [step._replace(writes=True) for step in _steps(INDEX.sha, entries, clock)]
 
 
-def correct_steps(entries: Iterable[Entry], clock: str) -> list[Step]:
+def correct_steps(entries: Iterable[IndexEntry], clock: str) -> list[PlanStep]:
     """Give entries their right score, or remove those that have none."""
     return _steps(UNINDEX.sha, entries, clock)
 
 
-def _steps(sha: str, entries: Iterable[Entry], clock: str) -> list[Step]:
-    by_tag: dict[str, list[Entry]] = {}
+def _steps(sha: str, entries: Iterable[IndexEntry], clock: str) -> list[PlanStep]:
+    by_tag: dict[str, list[IndexEntry]] = {}
     for entry in entries:
         by_tag.setdefault(entry.key[entry.key.index("{") : entry.key.index("}")], []).append(entry)
     steps = []
@@ -60,5 +60,5 @@ def _steps(sha: str, entries: Iterable[Entry], clock: str) -> list[Step]:
         for entry in group:
             words += entry.score, entry.member
         command: Command = ("EVALSHA", sha, len(keys), *keys, *words)
-        steps.append(Step(keys[0], (command,)))
+        steps.append(PlanStep(keys[0], (command,)))
     return steps

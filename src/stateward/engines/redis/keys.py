@@ -16,7 +16,7 @@ ROOT = "stateward:"
 SHARDS = 16  # of the sweep index, so that no single slot of a cluster holds it all
 
 
-class Places(NamedTuple):
+class EntityKeys(NamedTuple):
     """Where one entity lives."""
 
     tag: str
@@ -30,12 +30,12 @@ class Places(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def places(entity: Entity) -> Places:
+def keys_of(entity: Entity) -> EntityKeys:
     """All names that follow from an entity's address."""
     tag = ":".join(map(_quoted, entity))
     head = f"{ROOT}{{{tag}}}"
     ids = kind_index(entity.namespace, entity.kind)
-    return Places(
+    return EntityKeys(
         tag,
         (
             head,

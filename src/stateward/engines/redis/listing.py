@@ -7,24 +7,24 @@ from typing import Any, NamedTuple
 
 from stateward.codec import decode, encode
 from stateward.engines.redis.commit import Command
-from stateward.engines.redis.index import Entry, correct_steps
+from stateward.engines.redis.index import IndexEntry, correct_steps
 from stateward.engines.redis.keys import (
+    keys_of,
     kind_index,
     kinds_index,
     owner_index,
-    places,
     sortable,
     split_member,
 )
 from stateward.engines.redis.outcomes import fields_in, head_from, named_values, values_of
-from stateward.engines.redis.plans import Setting, fields_of
+from stateward.engines.redis.plans import Traits, fields_of
 from stateward.engines.redis.scripts import DOCUMENTS, UNLIST
-from stateward.engines.redis.steps import Step
+from stateward.engines.redis.steps import PlanStep
 from stateward.ops import Entity, Found, List, Listed
 
 LARGEST = 1000  # members of an index looked at in one round
 
-Rounds = Generator[Sequence[Step], Any, Any]
+Rounds = Generator[Sequence[PlanStep], Any, Any]
 
 
 class Range(NamedTuple):
@@ -48,8 +48,8 @@ class Candidate(NamedTuple):
 # --- documents --------------------------------------------------------------------------
 
 
-def list_documents(op: List, entity: Entity, setting: Setting) -> Rounds:
-    keys = places(entity).keys
+def list_documents(op: List, entity: Entity, setting: Traits) -> Rounds:
+    keys = keys_of(entity).keys
     prefix = op.prefix.encode()
     after = None if op.after is None else op.after.encode()
     low, high = _bounds(prefix, after, op.reverse)
@@ -68,7 +68,7 @@ def list_documents(op: List, entity: Entity, setting: Setting) -> Rounds:
         "1" if op.reverse else "",
         "1" if op.values else "",
     )
-    reply = (yield (Step(keys[0], (command,)),))[0][0]
+    reply = (yield (PlanStep(keys[0], (command,)),))[0][0]
     found = tuple(values_of(reply).items())
     page = found[: op.limit]
     return Listed(documents=page, next=page[-1][0] if len(found) > len(page) else None)
@@ -91,19 +91,19 @@ def _bounds(prefix: bytes, after: bytes | None, reverse: bool) -> tuple[bytes, b
 # --- entities ---------------------------------------------------------------------------
 
 
-def list_entities(op: List, setting: Setting) -> Rounds:
+def list_entities(op: List, setting: Traits) -> Rounds:
     """Entities by owner, kind, status or due time, in the order the contract states."""
     if op.due and op.kind is not None and not op.owner:
-        return (yield from Page(op, setting).soonest(op.kind))
+        return (yield from IndexPage(op, setting).soonest(op.kind))
     if op.due:
-        return (yield from Page(op, setting).sorted_by_due())
-    return (yield from Page(op, setting).in_order())
+        return (yield from IndexPage(op, setting).sorted_by_due())
+    return (yield from IndexPage(op, setting).in_order())
 
 
-class Page:
+class IndexPage:
     """One page in the making."""
 
-    def __init__(self, op: List, setting: Setting) -> None:
+    def __init__(self, op: List, setting: Traits) -> None:
         self._op = op
         self._setting = setting
         self._found: list[Found] = []
@@ -147,7 +147,7 @@ class Page:
         offset, size = 0, op.limit + 1
         while len(self._found) <= op.limit:
             asked: Command = (command, key, low, high, "WITHSCORES", "LIMIT", offset, size)
-            time, flat = (yield (Step(key, (asked,), timed=True),))[0]
+            time, flat = (yield (PlanStep(key, (asked,), timed=True),))[0]
             self._now = self._setting.now(time)
             candidates = []
             beyond = False
@@ -185,7 +185,7 @@ class Page:
         self._dues = [place[0] for place, _ in places_]
         return (yield from self._finish())
 
-    def _ranges(self) -> Generator[Sequence[Step], Any, list[Range]]:
+    def _ranges(self) -> Generator[Sequence[PlanStep], Any, list[Range]]:
         """The parts of the index that hold all that can be on any page, in order."""
         op = self._op
         prefix = op.prefix.encode()
@@ -205,9 +205,9 @@ class Page:
                 ranges.append(Range(index, prefix, kind))
         return ranges
 
-    def _kinds(self) -> Generator[Sequence[Step], Any, list[str]]:
+    def _kinds(self) -> Generator[Sequence[PlanStep], Any, list[str]]:
         key = kinds_index(self._op.namespace)
-        members = (yield (Step(key, (("ZRANGE", key, 0, -1),)),))[0][0]
+        members = (yield (PlanStep(key, (("ZRANGE", key, 0, -1),)),))[0][0]
         kinds = [split_member(member)[0] for member in members]
         return kinds[::-1] if self._op.reverse else kinds
 
@@ -218,7 +218,7 @@ class Page:
         while enough is None or len(self._found) < enough:
             asked = asked_of(part, after, size, op.reverse)
             guess = self._setting.listed.guess(asked)
-            index = Step(part.key, (asked,), together=True, timed=True)
+            index = PlanStep(part.key, (asked,), together=True, timed=True)
             # Heads are looked at after the index: what it names is there, or has gone since.
             expected = [self.candidate(part, member) for member in guess]
             replies = yield (index, *self._looks(expected))
@@ -254,17 +254,17 @@ class Page:
             for candidate, seen in zip(candidates, looks, strict=True):
                 self.judge(candidate, seen, part)
 
-    def _looks(self, candidates: Sequence[Candidate]) -> list[Step]:
+    def _looks(self, candidates: Sequence[Candidate]) -> list[PlanStep]:
         """What shows the heads of these, and the documents that are asked for."""
         op = self._op
         steps = []
         for candidate in candidates:
-            keys = places(candidate.entity).keys
+            keys = keys_of(candidate.entity).keys
             commands: list[Command] = [("HGETALL", keys[0])]
             if op.documents:
                 commands.append(("HMGET", keys[3], *fields_of(op.documents)))
             # On a cluster each node has a clock of its own.
-            steps.append(Step(keys[0], commands, together=True, timed=True))
+            steps.append(PlanStep(keys[0], commands, together=True, timed=True))
         return steps
 
     def judge(self, candidate: Candidate, seen: Sequence[Any], part: Range) -> None:
@@ -304,7 +304,7 @@ class Page:
         if self._wrong and self._setting.inline:
             yield [_unlist(part, candidate) for part, candidate in self._wrong]
         elif self._wrong:
-            wrong = [Entry(part.key, candidate.member, "") for part, candidate in self._wrong]
+            wrong = [IndexEntry(part.key, candidate.member, "") for part, candidate in self._wrong]
             yield correct_steps(wrong, self._setting.at())
         page = tuple(self._found[: op.limit])
         if len(self._found) <= op.limit:
@@ -353,8 +353,8 @@ def _belongs(part: Range, candidate: Candidate, fields: dict[bytes, bytes]) -> b
     )
 
 
-def _unlist(part: Range, candidate: Candidate) -> Step:
-    head = places(candidate.entity).keys[0]
+def _unlist(part: Range, candidate: Candidate) -> PlanStep:
+    head = keys_of(candidate.entity).keys[0]
     command: Command = (
         "EVALSHA",
         UNLIST.sha,
@@ -366,4 +366,4 @@ def _unlist(part: Range, candidate: Candidate) -> Step:
         "" if part.status is None else f"={part.status}",
         "" if candidate.due is None else f"={candidate.due}",
     )
-    return Step(head, (command,))
+    return PlanStep(head, (command,))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from stateward.engines.redis.client.connection import Link
+from stateward.engines.redis.client.connection import Connection
 from stateward.engines.redis.client.wire import MORE, pack
-from stateward.engines.redis.keys import places
+from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.settings import Address, Server
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity
@@ -19,7 +19,7 @@ IDLE_CHANNELS = 512  # channels that nobody waits for, before they are given up
 Moved = Callable[[Mapping[Entity, int]], Awaitable[bool]]
 
 
-class Watch:
+class Notifications:
     """One connection that listens, for all who wait in this event loop."""
 
     def __init__(
@@ -32,14 +32,14 @@ class Watch:
         self._address = address
         self._has_moved = has_moved
         self._world = server.world
-        self._ear: Ear | None = None
-        self._connecting: asyncio.Task[Ear] | None = None
+        self._ear: Subscription | None = None
+        self._connecting: asyncio.Task[Subscription] | None = None
         self._waiting: dict[bytes, set[asyncio.Event]] = {}
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Until a log has left its cursor, or the time is up."""
         end = self._world.monotonic() + timeout
-        channels = [places(entity).keys[0].encode() for entity in cursors]
+        channels = [keys_of(entity).keys[0].encode() for entity in cursors]
         woken = asyncio.Event()
         for channel in channels:
             self._waiting.setdefault(channel, set()).add(woken)
@@ -72,15 +72,15 @@ class Watch:
             return False
         return True
 
-    async def _connected(self) -> Ear:
+    async def _connected(self) -> Subscription:
         """All who wait share one attempt, and none of them owns it."""
         if self._connecting is None:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
         return await asyncio.shield(self._connecting)
 
-    async def _connect(self) -> Ear:
+    async def _connect(self) -> Subscription:
         try:
-            ear = Ear(self._server, await self._address(), self._wake)
+            ear = Subscription(self._server, await self._address(), self._wake)
             await ear.connect()
             self._ear = ear
             return ear
@@ -102,7 +102,7 @@ class Watch:
             await ear.close()
 
 
-class Ear(Link):
+class Subscription(Connection):
     """A connection on which the server speaks when it likes."""
 
     def __init__(

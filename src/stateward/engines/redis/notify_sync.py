@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import hiredis
 
-from stateward.engines.redis.client.connection_sync import Link
+from stateward.engines.redis.client.connection_sync import Connection
 from stateward.engines.redis.client.wire import MORE, pack
-from stateward.engines.redis.keys import places
+from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.settings import Address, Server
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity
@@ -20,7 +20,7 @@ POLLING = 0.05  # seconds between two looks while none can come
 Moved = Callable[[Mapping[Entity, int]], bool]
 
 
-class Watch:
+class Notifications:
     """Connections that listen; those that nobody uses are kept."""
 
     def __init__(self, server: Server, address: Callable[[], Address], has_moved: Moved) -> None:
@@ -28,13 +28,13 @@ class Watch:
         self._address = address
         self._has_moved = has_moved
         self._world = server.world
-        self._idle: deque[Ear] = deque()  # append and pop are atomic
+        self._idle: deque[Subscription] = deque()  # append and pop are atomic
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Until a log has left its cursor, or the time is up."""
         end = self._world.monotonic() + timeout
-        channels = [places(entity).keys[0].encode() for entity in cursors]
-        ear: Ear | None = None
+        channels = [keys_of(entity).keys[0].encode() for entity in cursors]
+        ear: Subscription | None = None
         try:
             while True:
                 ear = ear or self._listen(channels)
@@ -54,7 +54,7 @@ class Watch:
                 if not ear.broken:
                     self._idle.append(ear)
 
-    def _listen(self, channels: Sequence[bytes]) -> Ear | None:
+    def _listen(self, channels: Sequence[bytes]) -> Subscription | None:
         """An ear that hears these channels; None if that cannot be had."""
         try:
             while self._idle:
@@ -66,7 +66,7 @@ class Watch:
                     ear.listen_to(channels)
                     return ear
                 ear.drop()
-            ear = Ear(self._server, self._address())
+            ear = Subscription(self._server, self._address())
             ear.listen_to(channels)
         except StoreUnavailable:
             return None
@@ -77,7 +77,7 @@ class Watch:
             self._idle.pop().drop()
 
 
-class Ear(Link):
+class Subscription(Connection):
     """A connection on which the server speaks when it likes."""
 
     def is_stale(self) -> bool:

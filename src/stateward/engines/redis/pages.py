@@ -12,20 +12,20 @@ from typing import Any, NamedTuple
 
 from stateward.engines.redis.client.wire import pack
 from stateward.engines.redis.commit import Command
-from stateward.engines.redis.listing import LARGEST, Page, Range, asked_of, owned
-from stateward.engines.redis.plans import Setting, packed_read
+from stateward.engines.redis.listing import LARGEST, IndexPage, Range, asked_of, owned
+from stateward.engines.redis.plans import Traits, packed_read
 from stateward.ops import List, Listed
 
 
 class GuessedPage:
     """What is asked for, and how many replies that gets."""
 
-    def __init__(self, op: List, setting: Setting, index: Index) -> None:
+    def __init__(self, op: List, setting: Traits, index: IndexPart) -> None:
         self._op = op
         self._setting = setting
         self._index = index
         self._guess = setting.listed.guess(index.asked)
-        self._page = Page(op, setting)
+        self._page = IndexPage(op, setting)
         candidates = [self._page.candidate(index.part, member) for member in self._guess]
         self._candidates = candidates
         looks = [packed_read(c.entity, None, op.documents, False) for c in candidates]
@@ -45,7 +45,7 @@ class GuessedPage:
         return self._page.whole()
 
 
-class Index(NamedTuple):
+class IndexPart(NamedTuple):
     """A part of an index, and the command that shows it."""
 
     part: Range
@@ -54,7 +54,7 @@ class Index(NamedTuple):
     packed: bytes
 
 
-def guessed_page(op: List, setting: Setting) -> GuessedPage | None:
+def guessed_page(op: List, setting: Traits) -> GuessedPage | None:
     """For the first page of what an owner has of one kind, on one server; None for any other."""
     if not op.owner or op.kind is None or op.due or op.within is not None or not setting.inline:
         return None
@@ -65,8 +65,10 @@ def guessed_page(op: List, setting: Setting) -> GuessedPage | None:
 
 
 @lru_cache(maxsize=4096)
-def _index(namespace: str, kind: str, owner: str, status: str, prefix: str, limit: int) -> Index:
+def _index(
+    namespace: str, kind: str, owner: str, status: str, prefix: str, limit: int
+) -> IndexPart:
     part = owned(namespace, kind, owner, status, prefix)
     size = min(limit + 1, LARGEST)
     asked = asked_of(part, None, size, False)
-    return Index(part, asked, size, pack([asked]))
+    return IndexPart(part, asked, size, pack([asked]))

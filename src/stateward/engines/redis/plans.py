@@ -21,7 +21,7 @@ from stateward.engines.redis.commit import (
 )
 from stateward.engines.redis.index import entries_of as index_entries
 from stateward.engines.redis.index import write_steps
-from stateward.engines.redis.keys import places
+from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.outcomes import (
     all_values,
     applied_of,
@@ -32,7 +32,7 @@ from stateward.engines.redis.outcomes import (
     time_of,
 )
 from stateward.engines.redis.scripts import FETCH
-from stateward.engines.redis.steps import Step
+from stateward.engines.redis.steps import PlanStep
 from stateward.errors import SchemaError
 from stateward.ops import (
     Append,
@@ -52,11 +52,11 @@ from stateward.ops import (
 MOST = 1 << 50  # more entries than any log has; fits every number on the way
 
 
-Course = Generator[Sequence[Step], Sequence[list[Any]], Outcome]
+Course = Generator[Sequence[PlanStep], Sequence[list[Any]], Outcome]
 Clock = Callable[[], float]
 
 
-class Known:
+class Seen:
     """The last entities of many. Only a guess: what is wrong with it costs a second round."""
 
     def __init__(self, most: int = 20_000) -> None:
@@ -78,7 +78,7 @@ class Known:
                 pass
 
 
-class Listed:
+class SeenMembers:
     """What short parts of an index said last: a guess that saves a listing its second round."""
 
     def __init__(self, most: int = 5_000, longest: int = 8) -> None:
@@ -106,15 +106,15 @@ class Listed:
                 pass
 
 
-class Setting(NamedTuple):
+class Traits(NamedTuple):
     """What courses need to know about the server."""
 
     inline: bool = True  # scripts may reach the index: there is only one server
     net: bool = True  # the server may be told to remove what nobody swept
     replicas: int = 0  # how many must have a write before it is acknowledged
     clock: Clock | None = None  # for tests: tells the time instead of the server
-    known: Known = Known()  # entities that were written before, so that they probably exist
-    listed: Listed = Listed()  # what listings probably find
+    known: Seen = Seen()  # entities that were written before, so that they probably exist
+    listed: SeenMembers = SeenMembers()  # what listings probably find
 
     @property
     def flags(self) -> str:
@@ -133,15 +133,15 @@ class Setting(NamedTuple):
 # --- commit -----------------------------------------------------------------------------
 
 
-def commit(op: Commit, setting: Setting) -> Generator[Sequence[Step], Any, CommitOutcome]:
+def commit(op: Commit, setting: Traits) -> Generator[Sequence[PlanStep], Any, CommitOutcome]:
     writes = op.writes
     if len(writes) != 1 or (type(writes[0]) is Append and not writes[0].bodies):
         check_shape(op)
-    where = places(op.entity)
+    where = keys_of(op.entity)
     if op.entity in setting.known:
         short = append_command(op, where, setting.at())
         if short is not None:
-            reply = (yield (Step(where.keys[0], (short,), True),))[0][0]
+            reply = (yield (PlanStep(where.keys[0], (short,), True),))[0][0]
             if reply != 0:
                 return applied_of(reply, op.op)
     setting.known.add(op.entity)
@@ -149,7 +149,7 @@ def commit(op: Commit, setting: Setting) -> Generator[Sequence[Step], Any, Commi
     tail = commit_tail(op)
     while True:
         command = commit_command(op, where, owners, setting.at(), setting.flags, tail)
-        reply = (yield (Step(where.keys[0], (command,), True),))[0][0]
+        reply = (yield (PlanStep(where.keys[0], (command,), True),))[0][0]
         if type(reply) is list and reply[0] == b"O":
             owners = reply[1].decode(), reply[2].decode()
         elif type(reply) is list and reply[0] == b"I":
@@ -164,20 +164,20 @@ def commit(op: Commit, setting: Setting) -> Generator[Sequence[Step], Any, Commi
 # --- fetch ------------------------------------------------------------------------------
 
 
-def fetch(op: Fetch, setting: Setting) -> Generator[Sequence[Step], Any, Fetched | NotYours]:
-    where = places(op.entity)
+def fetch(op: Fetch, setting: Traits) -> Generator[Sequence[PlanStep], Any, Fetched | NotYours]:
+    where = keys_of(op.entity)
     log = op.log
     tail = plain_tail(log)
     head_key = where.keys[0]
     commands = plain_commands(op.entity, tail, op.documents, op.all_documents)
     if log is None or tail is not None:
-        replies = (yield (Step(head_key, commands, False, True, True),))[0]
+        replies = (yield (PlanStep(head_key, commands, False, True, True),))[0]
         outcome = plain_outcome(op, tail, replies[1:], setting.now(replies[0]))
         if outcome is not None:
             return outcome
     assert log is not None
     commands[: 2 if tail else 1] = [_fetch_command(log, where.keys, setting.at())]
-    replies = (yield (Step(head_key, commands, False, True, True),))[0]
+    replies = (yield (PlanStep(head_key, commands, False, True, True),))[0]
     head, exists = head_of(replies[1][0], setting.now(replies[0]))
     if not exists:
         return Fetched(head, reset=log.stamp is not None)
@@ -192,7 +192,7 @@ def plain_commands(
     entity: Entity, tail: int | None, documents: tuple[str, ...], everything: bool
 ) -> list[Command]:
     """What shows the head, the last entries (None, 0: none of them) and documents."""
-    head_key, log_key, _, docs_key = places(entity).keys[:4]
+    head_key, log_key, _, docs_key = keys_of(entity).keys[:4]
     commands: list[Command] = [("HGETALL", head_key)]
     if tail:
         commands.append(("LRANGE", log_key, -tail, -1))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from stateward.engines.redis.commit import Command
 
 
-class Step(NamedTuple):
+class PlanStep(NamedTuple):
     """Commands for the server that holds this key, to be sent one after the other."""
 
     key: str

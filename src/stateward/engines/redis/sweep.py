@@ -7,20 +7,20 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from stateward.engines.redis.commit import Command
-from stateward.engines.redis.index import Entry, correct_steps, entries_of
-from stateward.engines.redis.keys import SHARDS, entity_of, owner_index, places, sweep_index
-from stateward.engines.redis.plans import Setting
+from stateward.engines.redis.index import IndexEntry, correct_steps, entries_of
+from stateward.engines.redis.keys import SHARDS, entity_of, keys_of, owner_index, sweep_index
+from stateward.engines.redis.plans import Traits
 from stateward.engines.redis.scripts import SWEEP
-from stateward.engines.redis.steps import Step
+from stateward.engines.redis.steps import PlanStep
 from stateward.ops import Sweep, Swept
 
 TOGETHER = 16  # entities swept in one round
 
 
-def sweep(op: Sweep, setting: Setting) -> Generator[Sequence[Step], Any, Swept]:
+def sweep(op: Sweep, setting: Traits) -> Generator[Sequence[PlanStep], Any, Swept]:
     shards = [sweep_index(shard) for shard in range(SHARDS)]
     asked = [
-        Step(
+        PlanStep(
             key,
             (("ZRANGEBYSCORE", key, "-inf", "+inf", "WITHSCORES", "LIMIT", 0, op.limit),),
             timed=True,
@@ -45,7 +45,7 @@ def sweep(op: Sweep, setting: Setting) -> Generator[Sequence[Step], Any, Swept]:
         together = [waiting.popleft() for _ in range(min(TOGETHER, len(waiting), room))]
         each = max(1, room // len(together))
         steps = [_step(tag, owner, each, setting) for tag, owner in together]
-        wrong: list[Entry] = []
+        wrong: list[IndexEntry] = []
         for (tag, _), replies in zip(together, (yield steps), strict=True):
             removed, state, *said = replies[0]
             over, owner, status, due = (word.decode() for word in said)
@@ -61,9 +61,9 @@ def sweep(op: Sweep, setting: Setting) -> Generator[Sequence[Step], Any, Swept]:
     return Swept(entities, rows, more=bool(waiting) or (more and done > 0))
 
 
-def _step(tag: str, owner: str, room: int, setting: Setting) -> Step:
+def _step(tag: str, owner: str, room: int, setting: Traits) -> PlanStep:
     entity = entity_of(tag)
-    where = places(entity)
+    where = keys_of(entity)
     keys = where.keys
     if setting.inline:
         index = owner_index(entity.namespace, owner)
@@ -88,15 +88,15 @@ def _step(tag: str, owner: str, room: int, setting: Setting) -> Step:
         entity.id,
         tag,
     )
-    return Step(keys[0], (command,), True)
+    return PlanStep(keys[0], (command,), True)
 
 
-def _wrong(tag: str, gone: bool, over: str, owner: str, status: str, due: str) -> list[Entry]:
+def _wrong(tag: str, gone: bool, over: str, owner: str, status: str, due: str) -> list[IndexEntry]:
     """What the index of a cluster says of an entity though it is gone, or not yet over."""
     entity = entity_of(tag)
-    where = places(entity)
+    where = keys_of(entity)
     if not gone:
-        return [Entry(where.sweep, tag.encode(), over)]
+        return [IndexEntry(where.sweep, tag.encode(), over)]
     which = "kw" + "o" * bool(owner) + "s" * bool(status) + "d" * bool(due)
     which += "p" if owner and status else ""
     found = entries_of(entity, where, which, owner, status, due, "")

@@ -12,7 +12,7 @@ import msgspec
 
 from stateward.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
 from stateward.engines.rules import blocks, extend, grant, is_fenced, is_held, released
-from stateward.engines.sqlite.fetch import Reading, sql
+from stateward.engines.sqlite.fetch import Reads, sql
 from stateward.engines.sqlite.outcomes import Row
 from stateward.engines.sqlite.restore import restore
 from stateward.engines.sqlite.sweep import sweep
@@ -61,7 +61,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_applied = msgspec.json.Decoder(Applied).decode
 
 
-class Session(Reading):
+class Session(Reads):
     """Reads and writes on a connection. Transactions of writes are the caller's (`file.py`)."""
 
     def write(self, op: Commit | Sweep, now: float) -> Outcome:

@@ -35,7 +35,7 @@ NAMES_AT_ONCE = 50  # documents that one statement looks for
 R = TypeVar("R")
 
 
-class Reading:
+class Reads:
     """Reads on a connection, which one thread uses at a time. Keeps nothing between calls."""
 
     def __init__(self, connection: apsw.Connection) -> None:

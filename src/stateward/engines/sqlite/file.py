@@ -40,7 +40,7 @@ _TABLES = ("entities", "log", "documents")
 _OF_NAMESPACE = "SELECT id FROM entities WHERE namespace = ? LIMIT ?"
 _OF_ENTITY = (("log", "entity"), ("documents", "entity"), ("ops", "entity"), ("entities", "id"))
 
-Applied = Literal["no", "unknown"]
+MaybeApplied = Literal["no", "unknown"]
 
 logger = logging.getLogger("stateward.sqlite")
 
@@ -166,7 +166,7 @@ class File:
     # --- errors ---------------------------------------------------------------------
 
     def explain(
-        self, error: apsw.Error | UnicodeDecodeError, applied: Applied, number: int = 0
+        self, error: apsw.Error | UnicodeDecodeError, applied: MaybeApplied, number: int = 0
     ) -> StatewardError:
         """The driver's error as one of ours. `number` is the operating system's errno."""
         full = number in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)

@@ -21,7 +21,7 @@ from stateward.integrations.langgraph.serializer import KINDS, to_json
 
 REMEMBERED = 50_000  # elements of lists, over all threads of one saver
 ATOMS = frozenset((str, int, bool, float, type(None)))
-Place = tuple[str, str, str]  # thread, namespace, channel
+ChannelKey = tuple[str, str, str]  # thread, namespace, channel
 
 _fields = attrgetter("__dict__")
 _extra = attrgetter("__pydantic_extra__")
@@ -139,7 +139,7 @@ def common_as_stored(before: Sequence[Any], items: Sequence[Any], serde: Seriali
     return count
 
 
-class Remembered:
+class KnownLists:
     """The newest list of each channel that this process has stored or read lately.
 
     Any thread may ask; the least recent are forgotten first.
@@ -149,9 +149,9 @@ class Remembered:
         self._most = most
         self._size = 0
         self._lock = threading.Lock()
-        self._lists: OrderedDict[Place, tuple[str, Frozen]] = OrderedDict()
+        self._lists: OrderedDict[ChannelKey, tuple[str, Frozen]] = OrderedDict()
 
-    def get(self, place: Place, id: str) -> Frozen | None:
+    def get(self, place: ChannelKey, id: str) -> Frozen | None:
         """The list whose newest part is `id`."""
         with self._lock:
             found = self._lists.get(place)
@@ -160,7 +160,7 @@ class Remembered:
             self._lists.move_to_end(place)
             return found[1]
 
-    def put(self, place: Place, id: str, items: Frozen | None) -> None:
+    def put(self, place: ChannelKey, id: str, items: Frozen | None) -> None:
         with self._lock:
             before = self._lists.pop(place, None)
             if before is not None:

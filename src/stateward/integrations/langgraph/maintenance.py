@@ -15,10 +15,10 @@ from stateward.integrations.langgraph import names
 from stateward.integrations.langgraph.item_filter import field_at
 from stateward.integrations.langgraph.records import (
     PAGE,
-    Head,
-    Memory,
-    Place,
-    Record,
+    CheckpointHead,
+    CheckpointMemory,
+    CheckpointRecord,
+    GraphThread,
     decode_copy,
     fetched,
     find,
@@ -44,7 +44,7 @@ Keep = Callable[["Whole"], set[tuple[str, str]]]
 # --- listing ----------------------------------------------------------------------------
 
 
-class Wanted(NamedTuple):
+class CheckpointQuery(NamedTuple):
     """Which checkpoints to list."""
 
     ns: str | None
@@ -60,7 +60,7 @@ def thread_ids(namespace: str, after: str | None) -> Plan[tuple[list[str], str |
     return [found.entity.id for found in page.entities], page.next
 
 
-def found_names(place: Place, wanted: Wanted, limit: int | None) -> Plan[list[str]]:
+def found_names(place: GraphThread, wanted: CheckpointQuery, limit: int | None) -> Plan[list[str]]:
     """The names of the checkpoints to look at, newest first; `limit` if all will be shown."""
     if wanted.ns is not None and wanted.id is not None:
         return [names.checkpoint(wanted.ns, wanted.id)]
@@ -82,17 +82,17 @@ def found_names(place: Place, wanted: Wanted, limit: int | None) -> Plan[list[st
 
 
 def list_page(
-    place: Place,
-    wanted: Wanted,
+    place: GraphThread,
+    wanted: CheckpointQuery,
     page: Sequence[str],
     limit: int | None,
-    memory: Memory,
+    memory: CheckpointMemory,
     serde: SerializerProtocol,
 ) -> Plan[list[CheckpointTuple]]:
     """The checkpoints of these names that match."""
     (outcome,) = yield (place.fetch(*page),)
     documents = fetched(outcome, place).documents
-    records = [Record.of(documents[name]) for name in page if name in documents]
+    records = [CheckpointRecord.of(documents[name]) for name in page if name in documents]
     matching = [record for record in records if _matches(record, wanted.filter, serde)][:limit]
     if not matching:
         return []
@@ -100,12 +100,14 @@ def list_page(
     (outcome,) = yield (place.fetch(*spaces),)
     heads = fetched(outcome, place).documents
     for record in matching:
-        at = Place(place.entity, record.ns, place.owner)
-        memory.learn(at, record.id, record, Head.of(heads.get(at.head)))
+        at = GraphThread(place.entity, record.ns, place.owner)
+        memory.learn(at, record.id, record, CheckpointHead.of(heads.get(at.head)))
     return (yield from load(place, matching, memory, serde))
 
 
-def _matches(record: Record, filter: Mapping[str, Any], serde: SerializerProtocol) -> bool:
+def _matches(
+    record: CheckpointRecord, filter: Mapping[str, Any], serde: SerializerProtocol
+) -> bool:
     if not filter:
         return True
     metadata = from_json(decode_copy(record.metadata), serde)
@@ -119,12 +121,12 @@ class Whole(NamedTuple):
     """All that a thread consists of, as of one moment."""
 
     commits: int
-    records: dict[tuple[str, str], Record]
-    heads: dict[str, Head]
+    records: dict[tuple[str, str], CheckpointRecord]
+    heads: dict[str, CheckpointHead]
     names: frozenset[str]
     bases: dict[str, str | None]  # of the parts of lists, by name
 
-    def ancestors(self, key: tuple[str, str]) -> Iterable[Record]:
+    def ancestors(self, key: tuple[str, str]) -> Iterable[CheckpointRecord]:
         """A checkpoint and those before it, each once: somebody may have put a circle."""
         seen: set[tuple[str, str]] = set()
         while key not in seen and (record := self.records.get(key)) is not None:
@@ -133,7 +135,7 @@ class Whole(NamedTuple):
             key = (record.ns, record.parent or "")
 
 
-def whole(place: Place) -> Plan[Whole | None]:
+def whole(place: GraphThread) -> Plan[Whole | None]:
     """Read a thread; None if there is none."""
     (outcome,) = yield (Fetch(place.entity, place.owner),)
     head = fetched(outcome, place).head
@@ -142,13 +144,17 @@ def whole(place: Place) -> Plan[Whole | None]:
     values = [place.listing(prefix) for prefix in ("c/", "h/", "l/")]
     bare = [place.listing(prefix, values=False, limit=NAMES) for prefix in ("r/", "v/", "w/")]
     found = yield from gather([*values, *bare])
-    records = [Record.of(value) for _, value in found[0]]
+    records = [CheckpointRecord.of(value) for _, value in found[0]]
     spaces = {record.ns for record in records}
     heads = dict(found[1])
     return Whole(
         head.commits,
         {(record.ns, record.id): record for record in records},
-        {ns: at for ns in spaces if (at := Head.of(heads.get(names.head(ns)))) is not None},
+        {
+            ns: at
+            for ns in spaces
+            if (at := CheckpointHead.of(heads.get(names.head(ns)))) is not None
+        },
         frozenset(name for documents in found for name, _ in documents),
         {name: _base(name, value) for name, value in found[2]},
     )
@@ -187,7 +193,7 @@ def without_runs(
     }
 
 
-def thin_out(place: Place, keep: Keep, world: World) -> Plan[None]:
+def thin_out(place: GraphThread, keep: Keep, world: World) -> Plan[None]:
     """Remove all checkpoints but some, and what only the others needed.
 
     Nothing that was put meanwhile can lose what it shares: each commit is refused if anything
@@ -240,7 +246,7 @@ def _removals(all_: Whole, kept: set[tuple[str, str]]) -> list[AnyWrite]:
     return [*writes, *(Delete(name) for name in doomed)]
 
 
-def _need(record: Record, all_: Whole, found: set[str]) -> None:
+def _need(record: CheckpointRecord, all_: Whole, found: set[str]) -> None:
     """Add what a checkpoint consists of."""
     found |= {names.checkpoint(record.ns, record.id), names.head(record.ns)}
     if isinstance(record.metadata, dict) and isinstance(record.metadata.get("run_id"), str):
@@ -265,7 +271,7 @@ def threads_of_runs(
     return [found.entity for found in page.entities if found.documents], page.next
 
 
-def copy(place: Place, target: Entity, world: World) -> Plan[None]:
+def copy(place: GraphThread, target: Entity, world: World) -> Plan[None]:
     """All of a thread into another, whose checkpoints appear when the rest is there."""
     (outcome,) = yield (Fetch(place.entity, place.owner),)
     head = fetched(outcome, place).head
@@ -283,10 +289,10 @@ def copy(place: Place, target: Entity, world: World) -> Plan[None]:
 
 
 def history(
-    place: Place,
+    place: GraphThread,
     id: str | None,
     channels: Sequence[str],
-    memory: Memory,
+    memory: CheckpointMemory,
     serde: SerializerProtocol,
 ) -> Plan[dict[str, Any]]:
     """What the ancestors of a checkpoint wrote to these channels, from the last stored value on."""
@@ -308,10 +314,12 @@ def history(
     return found
 
 
-def _chain(place: Place, target: Record, missing: set[str]) -> Plan[list[Record]]:
+def _chain(
+    place: GraphThread, target: CheckpointRecord, missing: set[str]
+) -> Plan[list[CheckpointRecord]]:
     """The ancestors, newest first, until each channel has a stored value."""
     read: dict[str, Value] = {}
-    chain: list[Record] = []
+    chain: list[CheckpointRecord] = []
     seen = {target.id}  # somebody may have put a circle
     parent = target.parent
     while parent is not None and parent not in seen and missing:
@@ -325,7 +333,7 @@ def _chain(place: Place, target: Record, missing: set[str]) -> Plan[list[Record]
             read = dict(listed(page).documents)
         if name not in read:
             break
-        record = Record.of(read[name])
+        record = CheckpointRecord.of(read[name])
         chain.append(record)
         missing = missing - record.values.keys()
         parent = record.parent

@@ -15,7 +15,7 @@ from stateward.codec import decode
 from stateward.errors import SchemaError
 from stateward.integrations.bridge import Plan
 from stateward.integrations.langgraph import names
-from stateward.integrations.langgraph.list_deltas import ListRef, Remembered, frozen
+from stateward.integrations.langgraph.list_deltas import KnownLists, ListRef, frozen
 from stateward.integrations.langgraph.serializer import from_json
 from stateward.ops import Entity, Fetch, Fetched, List, Listed, Op, Outcome, Value
 from stateward.state.scope import refuse
@@ -27,7 +27,7 @@ LOOKS = 10
 Json = dict[str, Any]
 
 
-class Place(Struct, frozen=True):
+class GraphThread(Struct, frozen=True):
     """A namespace of a thread, and whom the caller takes the thread to belong to."""
 
     entity: Entity
@@ -56,7 +56,7 @@ class Place(Struct, frozen=True):
         return names.checkpoint(self.ns, id)
 
 
-class Record(Struct):
+class CheckpointRecord(Struct):
     """A checkpoint as it is stored. `values` says for each channel where its value is.
 
     A small value stands here itself (`json`); another in a document of the checkpoint that wrote
@@ -73,7 +73,7 @@ class Record(Struct):
     version: int = 0  # of the document
 
     @classmethod
-    def of(cls, value: Value) -> Record:
+    def of(cls, value: Value) -> CheckpointRecord:
         stored = decode(value.json)
         return cls(**stored, version=value.version)
 
@@ -82,34 +82,40 @@ class Record(Struct):
         return {name: getattr(self, name) for name in self.__struct_fields__ if name != "version"}
 
 
-class Known(Struct):
+class KnownCheckpoints(Struct):
     """What this process knows of a checkpoint, or (id "") of the beginning of a namespace.
 
     `guard` is the version that the head had when this was the newest. `free`: it was addressed
     since though another was newer, so continuing it is meant as a fork.
     """
 
-    record: Record | None
+    record: CheckpointRecord | None
     guard: int | None = None
     free: bool = False
 
 
-class Memory:
+class CheckpointMemory:
     """What one saver remembers between its calls; any thread may ask."""
 
     def __init__(self) -> None:
-        self.lists = Remembered()
-        self._known: OrderedDict[tuple[Entity, str, str], Known] = OrderedDict()
+        self.lists = KnownLists()
+        self._known: OrderedDict[tuple[Entity, str, str], KnownCheckpoints] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, place: Place, id: str) -> Known | None:
+    def get(self, place: GraphThread, id: str) -> KnownCheckpoints | None:
         return self._known.get((place.entity, place.ns, id))
 
-    def learn(self, place: Place, id: str, record: Record | None, head: Head | None) -> Known:
+    def learn(
+        self,
+        place: GraphThread,
+        id: str,
+        record: CheckpointRecord | None,
+        head: CheckpointHead | None,
+    ) -> KnownCheckpoints:
         """A checkpoint was read, and so was the head (None: there is none)."""
         with self._lock:
             key = (place.entity, place.ns, id)
-            known = self._known.pop(key, None) or Known(record)
+            known = self._known.pop(key, None) or KnownCheckpoints(record)
             known.record = record
             if head is None or head.id == id:
                 known.guard, known.free = (0 if head is None else head.version), False
@@ -118,43 +124,43 @@ class Memory:
             self._keep(key, known)
             return known
 
-    def begin(self, place: Place) -> None:
+    def begin(self, place: GraphThread) -> None:
         """An older time of this namespace was asked for, and there was nothing yet."""
         with self._lock:
             key = (place.entity, place.ns, "")
-            known = self._known.pop(key, None) or Known(None)
+            known = self._known.pop(key, None) or KnownCheckpoints(None)
             known.free = True
             self._keep(key, known)
 
-    def stored(self, place: Place, record: Record, guard: int) -> None:
+    def stored(self, place: GraphThread, record: CheckpointRecord, guard: int) -> None:
         """This process has put a checkpoint, which is now the newest."""
         with self._lock:
             key = (place.entity, place.ns, record.id)
             self._known.pop(key, None)
-            self._keep(key, Known(record, guard))
+            self._keep(key, KnownCheckpoints(record, guard))
 
-    def forget(self, place: Place, id: str) -> None:
+    def forget(self, place: GraphThread, id: str) -> None:
         with self._lock:
             self._known.pop((place.entity, place.ns, id), None)
 
-    def _keep(self, key: tuple[Entity, str, str], known: Known) -> None:
+    def _keep(self, key: tuple[Entity, str, str], known: KnownCheckpoints) -> None:
         self._known[key] = known
         while len(self._known) > KNOWN:
             self._known.popitem(last=False)
 
 
-class Head(Struct, frozen=True):
+class CheckpointHead(Struct, frozen=True):
     """Which checkpoint of a namespace was put last, and how many were before."""
 
     id: str
     version: int
 
     @classmethod
-    def of(cls, value: Value | None) -> Head | None:
+    def of(cls, value: Value | None) -> CheckpointHead | None:
         return None if value is None else cls(decode(value.json)["id"], value.version)
 
 
-def fetched(outcome: Outcome, place: Place) -> Fetched:
+def fetched(outcome: Outcome, place: GraphThread) -> Fetched:
     """What a fetch gave; another user's thread raises."""
     if not isinstance(outcome, Fetched):
         refuse(outcome, place.entity)
@@ -189,13 +195,15 @@ def _next(listing: List, after: str) -> List:
 # --- reading ----------------------------------------------------------------------------
 
 
-def find(place: Place, id: str | None, memory: Memory) -> Plan[Record | None]:
+def find(
+    place: GraphThread, id: str | None, memory: CheckpointMemory
+) -> Plan[CheckpointRecord | None]:
     """A checkpoint: the one of that id, or the one that was put last."""
     for _ in range(LOOKS):
         if id is None:
             newest = place.listing(names.checkpoints(place.ns), reverse=True, limit=1)
             first, page = yield (place.fetch(place.head), newest)
-            head = Head.of(fetched(first, place).documents.get(place.head))
+            head = CheckpointHead.of(fetched(first, place).documents.get(place.head))
             documents = dict(listed(page).documents)
             if head is None:
                 memory.learn(place, "", None, None)
@@ -203,7 +211,7 @@ def find(place: Place, id: str | None, memory: Memory) -> Plan[Record | None]:
         else:
             (first,) = yield (place.fetch(place.head, place.checkpoint(id)),)
             documents = dict(fetched(first, place).documents)
-            head = Head.of(documents.get(place.head))
+            head = CheckpointHead.of(documents.get(place.head))
         wanted = head.id if id is None and head is not None else id
         assert wanted is not None
         name = place.checkpoint(wanted)
@@ -211,7 +219,7 @@ def find(place: Place, id: str | None, memory: Memory) -> Plan[Record | None]:
             (again,) = yield (place.fetch(name),)
             documents = dict(fetched(again, place).documents)
         if name in documents:
-            record = Record.of(documents[name])
+            record = CheckpointRecord.of(documents[name])
             memory.learn(place, wanted, record, head)
             return record
         if id is not None:
@@ -223,7 +231,9 @@ def find(place: Place, id: str | None, memory: Memory) -> Plan[Record | None]:
     )
 
 
-def list_parts(place: Place, channel: str, ref: ListRef, texts: dict[str, str]) -> Plan[list[Any]]:
+def list_parts(
+    place: GraphThread, channel: str, ref: ListRef, texts: dict[str, str]
+) -> Plan[list[Any]]:
     """The elements of a list, as they are stored; `texts` has parts that were read before."""
     prefix = names.lists(place.ns, channel)
     pieces: list[list[Any]] = []
@@ -247,7 +257,7 @@ def list_parts(place: Place, channel: str, ref: ListRef, texts: dict[str, str]) 
     return [item for piece in reversed(pieces) for item in piece]
 
 
-def parts_from(place: Place, channel: str, id: str, count: int) -> List:
+def parts_from(place: GraphThread, channel: str, id: str, count: int) -> List:
     """A page of the parts of a list: the one of that checkpoint, and those before it."""
     prefix = names.lists(place.ns, channel)
     after = f"{prefix}{names.part(id)}!"  # sorts after that name and before any other
@@ -255,10 +265,13 @@ def parts_from(place: Place, channel: str, id: str, count: int) -> List:
 
 
 def load(
-    place: Place, records: Sequence[Record], memory: Memory, serde: SerializerProtocol
+    place: GraphThread,
+    records: Sequence[CheckpointRecord],
+    memory: CheckpointMemory,
+    serde: SerializerProtocol,
 ) -> Plan[list[CheckpointTuple]]:
     """Checkpoints with their values and pending writes."""
-    places = [Place(place.entity, record.ns, place.owner) for record in records]
+    places = [GraphThread(place.entity, record.ns, place.owner) for record in records]
     documents = {
         names.value(record.ns, channel, value["in"]): ""
         for record in records
@@ -291,11 +304,11 @@ def load(
 
 
 def read_values(
-    place: Place,
-    record: Record,
+    place: GraphThread,
+    record: CheckpointRecord,
     channels: Iterable[str],
     texts: dict[str, str],
-    memory: Memory,
+    memory: CheckpointMemory,
     serde: SerializerProtocol,
 ) -> Plan[dict[str, Any]]:
     """The values of some channels; `texts` has documents that were read before."""
@@ -347,8 +360,8 @@ def pending_writes(
 
 
 def _tuple(
-    place: Place,
-    record: Record,
+    place: GraphThread,
+    record: CheckpointRecord,
     values: Mapping[str, Any],
     writes: list[tuple[str, str, Any]],
     serde: SerializerProtocol,
@@ -368,7 +381,7 @@ def _tuple(
     )
 
 
-def config_of(place: Place, id: str) -> Any:
+def config_of(place: GraphThread, id: str) -> Any:
     """The address of a checkpoint, as LangGraph writes it."""
     return {
         "configurable": {

@@ -21,11 +21,17 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from stateward.codec import check_id
 from stateward.errors import InvalidInput
-from stateward.integrations.bridge import AnyStore, Backed, Backing, Plan
+from stateward.integrations.bridge import AnyStore, Bridge, Bridged, Plan
 from stateward.integrations.langgraph import maintenance, names
 from stateward.integrations.langgraph import writes as write_plans
-from stateward.integrations.langgraph.maintenance import Wanted
-from stateward.integrations.langgraph.records import Memory, Place, config_of, find, load
+from stateward.integrations.langgraph.maintenance import CheckpointQuery
+from stateward.integrations.langgraph.records import (
+    CheckpointMemory,
+    GraphThread,
+    config_of,
+    find,
+    load,
+)
 from stateward.integrations.langgraph.serializer import Allowed, StrictSerializer
 from stateward.ops import Commit, Drop, Entity
 from stateward.state.scope import stored
@@ -34,7 +40,7 @@ from stateward.store import Retention, seconds
 PAGE = 50  # checkpoints of one page of a listing, each with all its values
 
 
-class StatewardSaver(Backed, BaseCheckpointSaver[str]):
+class StatewardSaver(Bridged, BaseCheckpointSaver[str]):
     """Keeps the checkpoints of graphs: `graph.compile(checkpointer=StatewardSaver(store))`.
 
     A thread is one entity of the store. A list that only grew is stored by its new part. Of two
@@ -52,7 +58,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
 
     def __init__(
         self,
-        store: AnyStore | Backing,
+        store: AnyStore | Bridge,
         *,
         on_conflict: write_plans.OnConflict = "raise",
         allow: Allowed = None,
@@ -67,11 +73,11 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
                 "a serde= of your own decides itself what it allows: leave allow= out"
             )
         super().__init__(serde=StrictSerializer(allow) if serde is None else serde)
-        self._backing = store if isinstance(store, Backing) else Backing(store)
+        self._backing = store if isinstance(store, Bridge) else Bridge(store)
         self._user_key = user_key
         self._owned = False
-        self._memory = Memory()
-        self._writer = write_plans.Writer(
+        self._memory = CheckpointMemory()
+        self._writer = write_plans.CheckpointWriter(
             self._memory,
             self._backing.limits,
             self._backing.world,
@@ -97,7 +103,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
         Does no I/O. Close it, or use it as a context: `with` or `async with`.
         """
         saver = cls(
-            Backing.at(url, {"namespace": namespace, **options}),
+            Bridge.at(url, {"namespace": namespace, **options}),
             on_conflict=on_conflict,
             allow=allow,
             serde=serde,
@@ -114,11 +120,13 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
         text = str(thread) if isinstance(thread, int) else thread
         return Entity(self._backing.namespace, names.KIND, check_id(text, "a thread_id"))
 
-    def _place(self, config: RunnableConfig) -> Place:
+    def _place(self, config: RunnableConfig) -> GraphThread:
         given = config["configurable"]
         user = None if self._user_key is None else given.get(self._user_key)
         owner = None if user is None else check_id(str(user), "a user")
-        return Place(self._entity(given["thread_id"]), given.get("checkpoint_ns") or "", owner)
+        return GraphThread(
+            self._entity(given["thread_id"]), given.get("checkpoint_ns") or "", owner
+        )
 
     def _get_tuple(self, config: RunnableConfig) -> Plan[CheckpointTuple | None]:
         place = self._place(config)
@@ -169,14 +177,14 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
         stored(outcome, entity)
 
     def _copy_thread(self, source: str, target: str) -> Plan[None]:
-        place = Place(self._entity(source), "", None)
+        place = GraphThread(self._entity(source), "", None)
         yield from maintenance.copy(place, self._entity(target), self._backing.world)
 
     def _prune(self, thread_id: str, strategy: str) -> Plan[None]:
         if strategy == "delete":
             yield from self._delete_thread(thread_id)
         elif strategy == "keep_latest":
-            place = Place(self._entity(thread_id), "", None)
+            place = GraphThread(self._entity(thread_id), "", None)
             yield from maintenance.thin_out(
                 place, lambda all_: maintenance.newest_of(all_, self.serde), self._backing.world
             )
@@ -191,7 +199,7 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
             )
             for entity in entities:
                 yield from maintenance.thin_out(
-                    Place(entity, "", None),
+                    GraphThread(entity, "", None),
                     lambda all_: maintenance.without_runs(all_, run_ids, self.serde),
                     self._backing.world,
                 )
@@ -203,23 +211,25 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
         config: RunnableConfig | None,
         filter: dict[str, Any] | None,
         before: RunnableConfig | None,
-    ) -> Wanted:
+    ) -> CheckpointQuery:
         given = {} if config is None else config["configurable"]
-        return Wanted(
+        return CheckpointQuery(
             given.get("checkpoint_ns"),
             given.get("checkpoint_id") or None,
             None if before is None else get_checkpoint_id(before) or None,
             filter or {},
         )
 
-    def _found(self, place: Place, wanted: Wanted, limit: int | None) -> Plan[list[str]]:
+    def _found(
+        self, place: GraphThread, wanted: CheckpointQuery, limit: int | None
+    ) -> Plan[list[str]]:
         found = yield from maintenance.found_names(place, wanted, limit)
         if not found and wanted.before is not None and wanted.ns is not None:
-            self._memory.begin(Place(place.entity, wanted.ns, place.owner))
+            self._memory.begin(GraphThread(place.entity, wanted.ns, place.owner))
         return found
 
     def _list_page(
-        self, place: Place, wanted: Wanted, page: Sequence[str], limit: int | None
+        self, place: GraphThread, wanted: CheckpointQuery, page: Sequence[str], limit: int | None
     ) -> Plan[list[CheckpointTuple]]:
         return maintenance.list_page(place, wanted, page, limit, self._memory, self.serde)
 
@@ -265,13 +275,13 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
                     left = None if left is None else left - 1
                     yield each
 
-    def _all_places(self) -> Iterator[Place]:
+    def _all_places(self) -> Iterator[GraphThread]:
         after: str | None = None
         while True:
             page = maintenance.thread_ids(self._backing.namespace, after)
             ids, after = self._backing.run(page)
             for id in ids:
-                yield Place(self._entity(id), "", None)
+                yield GraphThread(self._entity(id), "", None)
             if after is None:
                 return
 
@@ -344,13 +354,13 @@ class StatewardSaver(Backed, BaseCheckpointSaver[str]):
                     left = None if left is None else left - 1
                     yield each
 
-    async def _aall_places(self) -> AsyncIterator[Place]:
+    async def _aall_places(self) -> AsyncIterator[GraphThread]:
         after: str | None = None
         while True:
             page = maintenance.thread_ids(self._backing.namespace, after)
             ids, after = await self._backing.arun(page)
             for id in ids:
-                yield Place(self._entity(id), "", None)
+                yield GraphThread(self._entity(id), "", None)
             if after is None:
                 return
 

@@ -22,9 +22,9 @@ from langgraph.store.base import (
 
 from stateward.codec import check_id, decode, encode_document
 from stateward.errors import InvalidInput
-from stateward.integrations.bridge import AnyStore, Backed, Backing, Plan
+from stateward.integrations.bridge import AnyStore, Bridge, Bridged, Plan
 from stateward.integrations.langgraph import item_filter
-from stateward.integrations.langgraph.vectors import VECTORS, Index, Vectors, nearest
+from stateward.integrations.langgraph.vectors import VECTORS, VectorIndex, Vectors, nearest
 from stateward.ops import (
     Commit,
     Conflict,
@@ -53,7 +53,7 @@ BATCH = 200
 User = str | Callable[[tuple[str, ...]], str | None] | None
 
 
-class StatewardStore(Backed, BaseStore):
+class StatewardStore(Bridged, BaseStore):
     """Items by namespace and key: `graph.compile(store=StatewardStore(store))`.
 
     `ttl` gives the default time an item lives, in minutes, and whether reading restarts it. `index`
@@ -67,16 +67,16 @@ class StatewardStore(Backed, BaseStore):
 
     def __init__(
         self,
-        store: AnyStore | Backing,
+        store: AnyStore | Bridge,
         *,
         ttl: TTLConfig | None = None,
         index: IndexConfig | None = None,
         user: User = None,
     ) -> None:
-        self._backing = store if isinstance(store, Backing) else Backing(store)
+        self._backing = store if isinstance(store, Bridge) else Bridge(store)
         self._owned = False
         self._user = user
-        self._index = None if index is None else Index(index)
+        self._index = None if index is None else VectorIndex(index)
         self.index_config = index
         self.ttl_config = ttl
 
@@ -95,7 +95,7 @@ class StatewardStore(Backed, BaseStore):
 
         Does no I/O. Close it, or use it as a context: `with` or `async with`.
         """
-        backing = Backing.at(url, {"namespace": namespace, **options})
+        backing = Bridge.at(url, {"namespace": namespace, **options})
         store = cls(backing, ttl=ttl, index=index, user=user)
         store._owned = True
         return store

@@ -37,7 +37,7 @@ class Vectors(Struct, frozen=True):
     texts: dict[Address, str] = field(default_factory=dict)
 
 
-class Index:
+class VectorIndex:
     """How items become vectors, as LangGraph configures it."""
 
     def __init__(self, config: IndexConfig) -> None:

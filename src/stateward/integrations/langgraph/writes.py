@@ -21,12 +21,12 @@ from stateward.integrations.langgraph.list_deltas import (
     frozen,
 )
 from stateward.integrations.langgraph.records import (
-    Head,
+    CheckpointHead,
+    CheckpointMemory,
+    CheckpointRecord,
+    GraphThread,
     Json,
-    Known,
-    Memory,
-    Place,
-    Record,
+    KnownCheckpoints,
     fetched,
     list_parts,
 )
@@ -36,16 +36,16 @@ from stateward.state.scope import stored
 from stateward.world import World
 
 INLINE = 256  # bytes of a value that stands in the checkpoint itself
-ELSEWHERE = ("id", "channel_versions", "channel_values")  # not in `Record.checkpoint`
+ELSEWHERE = ("id", "channel_versions", "channel_values")  # not in `CheckpointRecord.checkpoint`
 SLACK = 16  # elements that may be stored in vain before a list is written anew
 
 OnConflict = Literal["raise", "fork"]
 
 
-class Writer(Struct, frozen=True):
+class CheckpointWriter(Struct, frozen=True):
     """What a saver was told once, for all its writes."""
 
-    memory: Memory
+    memory: CheckpointMemory
     limits: Limits
     world: World
     on_conflict: OnConflict
@@ -62,8 +62,8 @@ class Draft:
 
 
 def put(
-    writer: Writer,
-    place: Place,
+    writer: CheckpointWriter,
+    place: GraphThread,
     parent: str | None,
     checkpoint: Mapping[str, Any],
     metadata: Mapping[str, Any],
@@ -92,7 +92,7 @@ def put(
         else:
             _draft_value(place, checkpoint["id"], channel, value, draft, serde)
     rest = {key: value for key, value in checkpoint.items() if key not in ELSEWHERE}
-    record = Record(
+    record = CheckpointRecord(
         checkpoint["id"],
         place.ns,
         parent,
@@ -104,22 +104,24 @@ def put(
     yield from _commit(writer, place, record, draft, known, metadata)
 
 
-def _learn(writer: Writer, place: Place, parent: str) -> Plan[Known | None]:
+def _learn(
+    writer: CheckpointWriter, place: GraphThread, parent: str
+) -> Plan[KnownCheckpoints | None]:
     """The parent is not one that this process remembers: ask for it."""
     name = place.checkpoint(parent)
     (outcome,) = yield (place.fetch(name, place.head),)
     documents = fetched(outcome, place).documents
     if name not in documents:
         return None
-    head = Head.of(documents.get(place.head))
-    known = Known(Record.of(documents[name]))
+    head = CheckpointHead.of(documents.get(place.head))
+    known = KnownCheckpoints(CheckpointRecord.of(documents[name]))
     if head is not None and head.id == parent:
         known.guard = head.version
     return known
 
 
 def _draft_value(
-    place: Place, id: str, channel: str, value: Any, draft: Draft, serde: SerializerProtocol
+    place: GraphThread, id: str, channel: str, value: Any, draft: Draft, serde: SerializerProtocol
 ) -> None:
     plain = to_json(value, serde)
     text = encode(plain, "the state")
@@ -131,8 +133,8 @@ def _draft_value(
 
 
 def _draft_list(
-    writer: Writer,
-    place: Place,
+    writer: CheckpointWriter,
+    place: GraphThread,
     id: str,
     channel: str,
     value: list[Any],
@@ -164,8 +166,8 @@ def _draft_list(
 
 
 def _common(
-    writer: Writer,
-    place: Place,
+    writer: CheckpointWriter,
+    place: GraphThread,
     channel: str,
     base: ListRef,
     value: list[Any],
@@ -192,11 +194,11 @@ def _extended(kept: Frozen | None, keep: int, value: list[Any]) -> Frozen | None
 
 
 def _commit(
-    writer: Writer,
-    place: Place,
-    record: Record,
+    writer: CheckpointWriter,
+    place: GraphThread,
+    record: CheckpointRecord,
     draft: Draft,
-    known: Known | None,
+    known: KnownCheckpoints | None,
     metadata: Mapping[str, Any],
 ) -> Plan[None]:
     name = place.checkpoint(record.id)
@@ -234,16 +236,16 @@ def _commit(
         writer.memory.lists.put((place.entity.id, place.ns, channel), part, items)
 
 
-def _run(known: Known) -> Any:
+def _run(known: KnownCheckpoints) -> Any:
     metadata = known.record.metadata if known.record is not None else None
     return metadata.get("run_id") if isinstance(metadata, dict) else None
 
 
 def _checks(
-    writer: Writer,
-    place: Place,
-    record: Record,
-    known: Known | None,
+    writer: CheckpointWriter,
+    place: GraphThread,
+    record: CheckpointRecord,
+    known: KnownCheckpoints | None,
     metadata: Mapping[str, Any],
 ) -> tuple[Check, ...]:
     """The parent is still there; and unless a fork is meant, nobody has continued it."""
@@ -258,11 +260,11 @@ def _checks(
     return tuple(checks)
 
 
-def _refuse(place: Place, record: Record, conflict: Conflict) -> NoReturn:
+def _refuse(place: GraphThread, record: CheckpointRecord, conflict: Conflict) -> NoReturn:
     failed = conflict.failed
     thread = place.entity.id
     if isinstance(failed, DocumentAt) and failed.name == place.head:
-        now = Head.of(conflict.values.get(place.head))
+        now = CheckpointHead.of(conflict.values.get(place.head))
         raise StateConflictError(
             f"the thread {thread!r} was continued by somebody else: its newest checkpoint is "
             f"{None if now is None else now.id!r}, and this continues {record.parent!r}; it was "
@@ -280,8 +282,8 @@ def _refuse(place: Place, record: Record, conflict: Conflict) -> NoReturn:
 
 
 def put_writes(
-    writer: Writer,
-    place: Place,
+    writer: CheckpointWriter,
+    place: GraphThread,
     id: str,
     writes: Sequence[tuple[str, Any]],
     task: str,

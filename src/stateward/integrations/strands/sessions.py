@@ -44,7 +44,7 @@ SESSION = "session"
 OPEN = StatusIn(("strands",))
 
 
-class Seen(NamedTuple):
+class SeenMessages(NamedTuple):
     """A document as this repository knows it."""
 
     version: int
@@ -66,7 +66,7 @@ class StatewardSessionRepository(OnStore, SessionRepository):
         self._user = user
         self._retain = retain
         self._read: dict[tuple[str, str], Cursor] = {}  # by session and agent
-        self._documents: dict[tuple[str, str], Seen] = {}  # by session and name
+        self._documents: dict[tuple[str, str], SeenMessages] = {}  # by session and name
 
     def _thread(self, session_id: str) -> Any:
         return self._store.thread(session_id, user=self._user, retain=self._retain)
@@ -150,18 +150,20 @@ class StatewardSessionRepository(OnStore, SessionRepository):
         value: Value | None = fetched.documents.get(name)
         if value is not None:
             created = decode(value.json).get("created_at")
-            self._documents[session_id, name] = Seen(value.version, value.stamp, created)
+            self._documents[session_id, name] = SeenMessages(value.version, value.stamp, created)
         return value
 
-    def _known(self, session_id: str, name: str) -> Seen:
+    def _known(self, session_id: str, name: str) -> SeenMessages:
         if (session_id, name) not in self._documents and self._document(session_id, name) is None:
             raise SessionException(f"There is no {name} in session {session_id}")
         return self._documents[session_id, name]
 
     def _create(self, session_id: str, name: str, state: dict[str, Any]) -> None:
-        self._replace(session_id, name, state, Seen(0, None, state.get("created_at")))
+        self._replace(session_id, name, state, SeenMessages(0, None, state.get("created_at")))
 
-    def _replace(self, session_id: str, name: str, state: dict[str, Any], seen: Seen) -> None:
+    def _replace(
+        self, session_id: str, name: str, state: dict[str, Any], seen: SeenMessages
+    ) -> None:
         at = DocumentAt(name, seen.version, seen.stamp)
         scope = self._thread(session_id)._scope
         text = plain_json(state)
@@ -173,7 +175,9 @@ class StatewardSessionRepository(OnStore, SessionRepository):
                 outcome, self._thread(session_id)._entity
             )
         applied = stored(outcome, self._thread(session_id)._entity)
-        self._documents[session_id, name] = Seen(applied.documents[name], None, seen.created_at)
+        self._documents[session_id, name] = SeenMessages(
+            applied.documents[name], None, seen.created_at
+        )
 
     # --- messages -------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ SAFE = 0.9  # the part of the ttl that the holder relies on
 HUNG = 2.0  # ttls without a sign of life of the event loop after which renewal stops
 
 
-class Holding:
+class HeldLease:
     """What `async with store.lock(…) as lease` gives."""
 
     def __init__(

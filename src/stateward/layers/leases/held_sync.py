@@ -15,7 +15,7 @@ from stateward.ops import Entity, Fence, Lease
 from stateward.world import World
 
 
-class Holding:
+class HeldLease:
     """What `with store.lock(…) as lease` gives."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Holding:
         self._deadline = asked + SAFE * ttl
         self._lost = False
         self._thread = threading.current_thread()
-        self._before: Token[tuple[Holding, ...]] | None = None
+        self._before: Token[tuple[HeldLease, ...]] | None = None
 
     @property
     def fence(self) -> Fence:
@@ -79,7 +79,7 @@ class Holding:
         self._lost = True
 
 
-_held: ContextVar[tuple[Holding, ...]] = ContextVar("stateward_held", default=())
+_held: ContextVar[tuple[HeldLease, ...]] = ContextVar("stateward_held", default=())
 
 
 def check_held() -> None:

@@ -10,9 +10,9 @@ from heapq import merge
 
 from stateward.layers.outage.spill import (
     SUFFIX,
-    Record,
     Spill,
     SpillFile,
+    SpillRecord,
     abandoned,
     digest,
     done_line,
@@ -44,11 +44,13 @@ class Backlog:
         self._lock = threading.Lock()  # over what is in memory; held for moments
         self._disk = threading.Lock()  # over the files; never taken while holding `_lock`
         self._sizes: dict[str, int] = {}  # by op, of every record that waits
-        self._unwritten: list[Record] = []
+        self._unwritten: list[SpillRecord] = []
         self._own: SpillFile | None = None
         self._file_of: dict[str, SpillFile] = {}  # by op
         self._live: Counter[SpillFile] = Counter()
-        self.waiting: dict[Entity, deque[Record]] = {}  # in the order in which they were written
+        self.waiting: dict[
+            Entity, deque[SpillRecord]
+        ] = {}  # in the order in which they were written
         self.bytes = 0
         self.problem: str | None = None  # why nothing can be written to the directory
 
@@ -75,7 +77,7 @@ class Backlog:
 
     # --- in memory ------------------------------------------------------------------
 
-    def add(self, record: Record) -> bool:
+    def add(self, record: SpillRecord) -> bool:
         """Keep it; False: there is no room. `persist` then makes it durable."""
         if not self._enabled:
             return False
@@ -91,18 +93,18 @@ class Backlog:
                 self._unwritten.append(record)
         return True
 
-    def _remember(self, record: Record, size: int) -> None:
+    def _remember(self, record: SpillRecord, size: int) -> None:
         self._sizes[record.op] = size
         self.bytes += size
         self.waiting.setdefault(record.entity, deque()).append(record)
 
-    def head(self, entity: Entity) -> Record | None:
+    def head(self, entity: Entity) -> SpillRecord | None:
         """The oldest record of this entity."""
         with self._lock:
             records = self.waiting.get(entity)
             return records[0] if records else None
 
-    def forget(self, record: Record) -> None:
+    def forget(self, record: SpillRecord) -> None:
         """It need not wait any more; `settle` says so in its file."""
         with self._lock:
             size = self._sizes.pop(record.op, None)
@@ -132,7 +134,7 @@ class Backlog:
             else:
                 self.problem = None
 
-    def _write(self, batch: list[Record]) -> None:
+    def _write(self, batch: list[SpillRecord]) -> None:
         data = b"".join(map(line_of, batch))
         file = self._own
         if file is None or file.size + len(data) > 2 * self._spill.max_bytes:
@@ -166,7 +168,7 @@ class Backlog:
         self._own = file
         return file
 
-    def _note(self, file: SpillFile, records: Iterable[Record]) -> None:
+    def _note(self, file: SpillFile, records: Iterable[SpillRecord]) -> None:
         for record in records:
             self._file_of[record.op] = file
             self._live[file] += 1

@@ -17,7 +17,7 @@ from stateward.erasure import MARK, mark_of
 from stateward.errors import StoreTooSlow
 from stateward.layers.deadlines import Deadlines
 from stateward.layers.outage.backlog import Backlog
-from stateward.layers.outage.spill import Record
+from stateward.layers.outage.spill import SpillRecord
 from stateward.observe.counters import Counters
 from stateward.ops import (
     Append,
@@ -54,7 +54,7 @@ CLOCK_SECONDS = 60.0  # how long the difference of two clocks is relied on
 Ask = Callable[[Sequence[Op]], Coroutine[Any, Any, list[Outcome]]]
 
 
-class Place(NamedTuple):
+class LogEnd(NamedTuple):
     """The end of a log as it was last seen, and whether what comes next comes late."""
 
     version: int
@@ -81,7 +81,7 @@ class Replayer:
         self._counters = counters
         self._least = self._most = 0.0  # seconds by which the engine's clock is ahead of ours
         self._measured: float | None = None
-        self._ends: dict[Entity, Place] = {}  # where our own replays ended
+        self._ends: dict[Entity, LogEnd] = {}  # where our own replays ended
         self._locks: WeakValueDictionary[Entity, asyncio.Lock] = WeakValueDictionary()
 
     async def replay(self, entity: Entity, deadline: float) -> None:
@@ -103,7 +103,7 @@ class Replayer:
 
     async def _replay_in_order(self, entity: Entity, deadline: float) -> None:
         ask = partial(self._below.execute, deadline=deadline)
-        place: Place | None = None
+        place: LogEnd | None = None
         while (record := self._backlog.head(entity)) is not None:
             if self._world.monotonic() >= deadline:
                 raise _still_going(entity)
@@ -111,7 +111,7 @@ class Replayer:
             if place is not None:
                 self._end_at(entity, place)
 
-    def _end_at(self, entity: Entity, place: Place) -> None:
+    def _end_at(self, entity: Entity, place: LogEnd) -> None:
         """What stands at the end of this log is a turn of ours, written before what comes next.
 
         It may have been stored later than the next one was written: that makes nothing late.
@@ -121,7 +121,9 @@ class Replayer:
         if len(self._ends) > ENDS_KEPT:
             del self._ends[next(iter(self._ends))]
 
-    async def _replay_one(self, ask: Ask, record: Record, place: Place | None) -> Place | None:
+    async def _replay_one(
+        self, ask: Ask, record: SpillRecord, place: LogEnd | None
+    ) -> LogEnd | None:
         """The end of the log behind it; None if that is not known."""
         if self._world.now() - record.at > self._backlog.max_age:
             self._counters.expired += 1
@@ -148,10 +150,10 @@ class Replayer:
                 return None
             case Applied():
                 await self._stored(record, outcome.version, place.late)
-                return Place(outcome.version, outcome.stamp, place.late, marks)
+                return LogEnd(outcome.version, outcome.stamp, place.late, marks)
             case Duplicate():  # this very append, or one with its key, had arrived after all
                 if outcome.head.stamp == record.op:
-                    end = Place(outcome.head.version, record.op, False, place.marks)
+                    end = LogEnd(outcome.head.version, record.op, False, place.marks)
                     self._end_at(record.entity, end)
                 await self._stored(record, outcome.first.version, False)
             case Conflict(failed=NotDroppedSince()):
@@ -164,7 +166,7 @@ class Replayer:
                 await self._done(record, f"refused: {type(outcome).__name__}")
         return None
 
-    async def _look(self, ask: Ask, record: Record, written: float) -> Place | None:
+    async def _look(self, ask: Ask, record: SpillRecord, written: float) -> LogEnd | None:
         """Where the log ends; None if the record is not to be sent any more."""
         entity = record.entity
         tail = Fetch(entity, None, Log(last=LOOK_BACK, details=True), documents=(LATE,))
@@ -178,16 +180,18 @@ class Replayer:
         marks = decode(fetched.documents[LATE].json)["turns"] if fetched.documents else []
         if await self._is_there(ask, record, fetched, written):
             if head.stamp == record.op:
-                self._end_at(entity, Place(head.version, head.stamp, False, marks))
+                self._end_at(entity, LogEnd(head.version, head.stamp, False, marks))
             await self._stored(record, head.version, False)
             return None
         known = self._ends.get(entity)
         if known is not None and (known.version, known.stamp) == (head.version, head.stamp):
             return known
         late = bool(entries) and entries[-1].at > record.at + self._most
-        return Place(head.version, head.stamp or None, late, marks)
+        return LogEnd(head.version, head.stamp or None, late, marks)
 
-    async def _is_there(self, ask: Ask, record: Record, fetched: Fetched, written: float) -> bool:
+    async def _is_there(
+        self, ask: Ask, record: SpillRecord, fetched: Fetched, written: float
+    ) -> bool:
         """Whether it had arrived after all, though the store may have forgotten the op by now."""
         while True:
             if any(entry.stamp == record.op for entry in fetched.entries):
@@ -201,7 +205,7 @@ class Replayer:
             assert isinstance(outcome, Fetched)
             fetched = outcome
 
-    async def _was_erased(self, ask: Ask, record: Record, written: float) -> bool:
+    async def _was_erased(self, ask: Ask, record: SpillRecord, written: float) -> bool:
         if record.owner is None:
             return False  # a thread that belongs to nobody is deleted, not erased
         mark = mark_of(record.entity.namespace, record.owner)
@@ -210,7 +214,7 @@ class Replayer:
         found = fetched.documents.get(MARK)
         return found is not None and found.updated >= written
 
-    async def _take_back(self, ask: Ask, record: Record, stored: Applied) -> None:
+    async def _take_back(self, ask: Ask, record: SpillRecord, stored: Applied) -> None:
         """The user was erased while we wrote, and their erasure may not have seen the thread."""
         entity, new_id = record.entity, self._world.new_id
         unchanged = (LogAt(stored.version, stored.stamp),)
@@ -247,7 +251,7 @@ class Replayer:
                 break
         self._measured = now
 
-    async def _stored(self, record: Record, version: int, late: bool) -> None:
+    async def _stored(self, record: SpillRecord, version: int, late: bool) -> None:
         self._counters.replayed += 1
         if late:
             self._counters.late += 1
@@ -262,7 +266,7 @@ class Replayer:
             )
         await self._done(record, None)
 
-    async def _done(self, record: Record, discarded: str | None) -> None:
+    async def _done(self, record: SpillRecord, discarded: str | None) -> None:
         if discarded is not None:
             logger.warning(
                 "memory_write_discarded",

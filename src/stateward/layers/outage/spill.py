@@ -86,7 +86,7 @@ def default_directory() -> str:
     return join(base, "stateward", "spill")
 
 
-class Record(Struct, frozen=True, array_like=True):
+class SpillRecord(Struct, frozen=True, array_like=True):
     """One append that the store could not take."""
 
     op: str
@@ -100,10 +100,10 @@ class Record(Struct, frozen=True, array_like=True):
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Record)
+_decoder = msgspec.json.Decoder(SpillRecord)
 
 
-def line_of(record: Record) -> bytes:
+def line_of(record: SpillRecord) -> bytes:
     return _line(_encoder.encode(record))
 
 
@@ -116,12 +116,12 @@ def _line(text: bytes) -> bytes:
     return b"%08x %s\n" % (crc32(text), text)
 
 
-def read_lines(data: bytes) -> tuple[dict[str, Record], int]:
+def read_lines(data: bytes) -> tuple[dict[str, SpillRecord], int]:
     """The records that are still needed, in order and by op; and how many lines are damaged.
 
     Half a line at the end is what a killed process leaves, and counts as damaged too.
     """
-    records: dict[str, Record] = {}
+    records: dict[str, SpillRecord] = {}
     damaged = 0
     for line in data.split(b"\n"):
         if not line:

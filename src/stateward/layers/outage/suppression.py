@@ -18,7 +18,7 @@ from stateward.errors import StatewardError, StoreUnavailable
 from stateward.layers.deadlines import Deadlines, Policy
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.replay import Replayer
-from stateward.layers.outage.spill import Record
+from stateward.layers.outage.spill import SpillRecord
 from stateward.layers.queue import closed
 from stateward.observe.alarm import Alarm, AlarmEvent, Alarms, failed, tell
 from stateward.observe.correlation import correlation_id
@@ -108,7 +108,7 @@ class Suppression:
         """
         (append,) = commit.writes
         assert isinstance(append, Append)
-        record = Record(
+        record = SpillRecord(
             commit.op,
             commit.entity,
             append.bodies,
@@ -134,7 +134,7 @@ class Suppression:
             await self._world.offload(self._backlog.persist)
         return status
 
-    def _say(self, record: Record, status: str, error: StoreUnavailable) -> None:
+    def _say(self, record: SpillRecord, status: str, error: StoreUnavailable) -> None:
         """In the log, and to the alarm; and see to it that somebody brings it to the store."""
         logger.warning(
             "memory_write_suppressed",

@@ -16,7 +16,7 @@ from typing import Any
 
 from stateward.errors import InvalidInput
 from stateward.observe.catalogue import CATALOGUE, DURATION, Described
-from stateward.observe.exporters.source import Source, look
+from stateward.observe.exporters.source import MetricsSource, look
 from stateward.observe.metrics import Distribution, Metrics
 from stateward.observe.recorder import operation_of
 from stateward.ops import Entity, Op
@@ -59,7 +59,7 @@ ATTRIBUTES = {
 
 
 def instrument(
-    store: Source,
+    store: MetricsSource,
     *,
     meter_provider: MeterProvider | None = None,
     tracer_provider: TracerProvider | None = None,
@@ -98,7 +98,7 @@ def otel_name(name: str) -> str:
 class _Snapshots:
     """One snapshot for all the instruments that are read together."""
 
-    def __init__(self, store: Source) -> None:
+    def __init__(self, store: MetricsSource) -> None:
         self._store = store
         self._at = float("-inf")
         self._latest: Metrics | None = None
@@ -193,7 +193,7 @@ class Durations(MetricExporter):
     PeriodicExportingMetricReader(Durations(OTLPMetricExporter(), store))
     """
 
-    def __init__(self, exporter: MetricExporter, store: Source) -> None:
+    def __init__(self, exporter: MetricExporter, store: MetricsSource) -> None:
         temporality = exporter._preferred_temporality
         super().__init__(temporality, exporter._preferred_aggregation)
         self._exporter = exporter

@@ -15,14 +15,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
-from stateward.observe.exporters.source import Source, look
+from stateward.observe.exporters.source import MetricsSource, look
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 logger = logging.getLogger("stateward.observe.exporters")
 
 
-def serve(store: Source, *, host: str = "127.0.0.1", port: int = 9464) -> Endpoint:
+def serve(store: MetricsSource, *, host: str = "127.0.0.1", port: int = 9464) -> Endpoint:
     """Answer `GET /metrics` at this address, on threads of its own, until closed.
 
     `port=0` takes a free one: see `Endpoint.port`. Raises `OSError` if the port is taken. Whoever
@@ -34,7 +34,7 @@ def serve(store: Source, *, host: str = "127.0.0.1", port: int = 9464) -> Endpoi
 class Endpoint:
     """What `serve` gives: `url`, `port`, and `close`, which the end of a `with` block calls."""
 
-    def __init__(self, store: Source, host: str, port: int) -> None:
+    def __init__(self, store: MetricsSource, host: str, port: int) -> None:
         class Handler(_Handler):
             source = store
 
@@ -74,7 +74,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    source: Source
+    source: MetricsSource
     timeout = 10  # seconds for a client that connects and says nothing
 
     def do_GET(self) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from stateward.observe.collector import Measures
+from stateward.observe.collector import Collector
 from stateward.observe.metrics import Metrics
 
 
-class Source(Protocol):
+class MetricsSource(Protocol):
     """A store of either colour."""
 
-    _measures: Measures
+    _measures: Collector
 
     def metrics(self) -> Metrics: ...
 
 
-def look(store: Source) -> Metrics:
+def look(store: MetricsSource) -> Metrics:
     """What the store has counted, with its size read anew if that is old. Blocks."""
     store._measures.refresh()
     return store.metrics()

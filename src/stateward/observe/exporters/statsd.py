@@ -22,7 +22,7 @@ from typing import Self
 
 from stateward.errors import InvalidInput
 from stateward.observe.catalogue import LOOKUP_ERROR, LOOKUP_LATENCY, LOOKUP_SUCCESS
-from stateward.observe.exporters.source import Source, look
+from stateward.observe.exporters.source import MetricsSource, look
 from stateward.observe.metrics import Distribution, Family, Metrics, Sample
 
 PACKET = 1432  # bytes: what fits into one frame on any network
@@ -46,7 +46,7 @@ class Statsd:
 
     def __init__(
         self,
-        store: Source,
+        store: MetricsSource,
         *,
         host: str = "127.0.0.1",
         port: int = 8125,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from stateward.layers.cache_memory import Cache, Remembered
+from stateward.layers.cache_memory import Cache, CacheMemory
 from stateward.ops import Op, Outcome
 from stateward.world import World
 
@@ -22,7 +22,7 @@ class Caching:
 
     def __init__(self, below: Layer, cache: Cache, world: World) -> None:
         self._below = below
-        self._remembered = Remembered(cache)
+        self._remembered = CacheMemory(cache)
         self._world = world
 
     def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:

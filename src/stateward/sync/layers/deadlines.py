@@ -120,7 +120,7 @@ class Deadlines:
         if self._world.monotonic() - start > self._slow:
             self._counters.slow_lookups += 1
 
-    def execute_though_open(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute_past_breaker(self, ops: Sequence[Op]) -> list[Outcome]:
         """Past an open breaker, once: for what nobody will ask again, such as releases."""
         if not self._writes.is_open:
             return self.execute(ops)

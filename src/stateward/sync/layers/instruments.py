@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stateward.observe.recorder import Meter, Tracing
+from stateward.observe.recorder import Recorder, Tracing
 from stateward.ops import Op, Outcome
 from stateward.world import World
 
@@ -15,7 +15,7 @@ Execute = Callable[[Sequence[Op]], list[Outcome]]
 class Instruments:
     """Over everything else: what is measured is what a caller waits for, retries included."""
 
-    def __init__(self, below: Execute, meter: Meter, world: World) -> None:
+    def __init__(self, below: Execute, meter: Recorder, world: World) -> None:
         self._below = below
         self._meter = meter
         self._world = world

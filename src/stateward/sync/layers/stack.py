@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from stateward.engine import Capabilities, Description, SyncEngine
 from stateward.layers.cache_memory import Cache
 from stateward.layers.leases.renewal import Renewals
-from stateward.layers.opener_sync import Guard
+from stateward.layers.opener_sync import Opener
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.spill import Spill
 from stateward.observe.alarm import Alarm
-from stateward.observe.collector import Measures
+from stateward.observe.collector import Collector
 from stateward.observe.counters import Counters
-from stateward.observe.sizes import Storage
+from stateward.observe.sizes import Sizes
 from stateward.ops import Entity
 from stateward.sync.layers.cache import Caching
 from stateward.sync.layers.deadlines import Deadlines, Policy
@@ -34,7 +34,7 @@ class Stack:
     """Instruments over suppression over deadlines over the cache over guard, coalescer and engine.
 
     `execute` goes down to the engine in one round trip, within the time a call may take;
-    `execute_though_open` also past an open breaker, for what nobody will ask again, such as
+    `execute_past_breaker` also past an open breaker, for what nobody will ask again, such as
     releases. Leases are renewed beside them.
     """
 
@@ -50,7 +50,7 @@ class Stack:
         alarm: Alarm | None = None,
         counters: Counters | None = None,
         cache: Cache | None = None,
-        measures: Measures | None = None,
+        measures: Collector | None = None,
     ) -> None:
         alarm, counters = alarm or Alarm(), counters or Counters()
         if spill is not None and (place is None or not engine.capabilities.durable):
@@ -61,9 +61,9 @@ class Stack:
         self.counters = counters
         self.backlog = Backlog(spill, place or "", namespace, world, counters)
         self._world = world
-        self._storage = Storage(engine.sibling(), world)
+        self._storage = Sizes(engine.sibling(), world)
         meter = None if measures is None else measures.meter(self.capabilities.system or "other")
-        self._guard = Guard(engine, self._opened, meter)
+        self._guard = Opener(engine, self._opened, meter)
         below = self._guard if cache is None else Caching(self._guard, cache, world)
         self._deadlines = Deadlines(below, policy, world, counters, alarm.slow)
         replayer = Replayer(self._deadlines, self.backlog, engine.capabilities, world, counters)
@@ -73,11 +73,11 @@ class Stack:
         self.alarms = self._suppression.alarms
         self.suppress = self._suppression.suppress if policy.threads == "suppress" else None
         self.execute: Execute = self._suppression.execute
-        self.execute_though_open: Execute = self._deadlines.execute_though_open
-        self.context_break = (measures or Measures(world)).context_break
+        self.execute_past_breaker: Execute = self._deadlines.execute_past_breaker
+        self.context_break = (measures or Collector(world)).context_break
         if measures is not None and meter is not None:
             self.execute = Instruments(self.execute, meter, world).execute
-            self.execute_though_open = Instruments(self.execute_though_open, meter, world).execute
+            self.execute_past_breaker = Instruments(self.execute_past_breaker, meter, world).execute
             measures.sample(meter.engine, self._storage)
             measures.absorb_leases(meter.engine, self.renewals)
             measures.absorb(counters, counters.as_dict)
@@ -90,7 +90,7 @@ class Stack:
                 )
 
     def _numbers(self) -> dict[str, float]:
-        """What the layers here have counted, for `Measures`."""
+        """What the layers here have counted, for `Collector`."""
         return {
             "spill_depth": self.backlog.depth,
             "spill_age": self.backlog.age,

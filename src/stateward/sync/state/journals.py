@@ -31,7 +31,7 @@ from stateward.sync.state.scope import Scope, stored
 
 Event = dict[str, Any]
 Reducer = Callable[[Any, Event], Any]
-Place = int | str | Cursor
+Position = int | str | Cursor
 
 
 class Journal:
@@ -48,7 +48,7 @@ class Journal:
         return self._entity.id
 
     def append(
-        self, *events: Event, key: str | None = None, expect: Place | None = None
+        self, *events: Event, key: str | None = None, expect: Position | None = None
     ) -> Appended:
         """Publish events, adjacent and in this order, all or none.
 
@@ -153,7 +153,7 @@ class Journal:
             if not isinstance(outcome, Conflict):
                 stored(outcome, self._entity)
 
-    def trim(self, upto: Place) -> None:
+    def trim(self, upto: Position) -> None:
         """Remove the events up to a version. Make a snapshot first; a slower reader is told."""
         outcome = self._scope.commit(
             self._entity, (Trim(Cursor.of(upto).version),), owner=self._user, retain=self._retain
@@ -164,7 +164,7 @@ class Journal:
         """Remove the journal with its snapshots; nothing happens if there is none."""
         stored(self._scope.commit(self._entity, (Drop(),), owner=self._user), self._entity)
 
-    def changes(self, after: Place = 0, *, follow: bool = True) -> Generator[Change, None]:
+    def changes(self, after: Position = 0, *, follow: bool = True) -> Generator[Change, None]:
         """Every event after a place, in order, once, and then what comes; see `Thread.changes`."""
         place = Cursor.of(after)
         feed = entries_after(self._scope, self._entity, self._user, place, follow=follow)

@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from stateward.engine import Description
 from stateward.errors import StatewardError
-from stateward.layers.gather_sync import together
+from stateward.layers.gather_sync import gather
 from stateward.ops import Fetch, Op, Outcome, Sweep, Swept
 from stateward.records import Health
 from stateward.sync.layers.stack import Stack
 from stateward.sync.state.scope import Scope
 
 
-class Places:
+class Layered:
     """The scopes of a store by layer (threads, users, workflows); equal ones share a stack."""
 
     def __init__(self, scopes: Mapping[str, Scope]) -> None:
@@ -55,14 +55,14 @@ class Places:
         if len(shares) == 1:
             return asked[0][0].execute([op for _, op in asked])
         scopes = list(shares)
-        answers = together([_asking(scope, shares[scope]) for scope in scopes])
+        answers = gather([_asking(scope, shares[scope]) for scope in scopes])
         ahead = {scope: iter(answer) for scope, answer in zip(scopes, answers, strict=True)}
         return [next(ahead[scope]) for scope, _ in asked]
 
     def ready(self) -> None:
         """Open every engine; if one cannot be opened, none is left open."""
         try:
-            together([stack.ready for stack in self.stacks])
+            gather([stack.ready for stack in self.stacks])
         except BaseException:
             if len(self._names) > 1:
                 self.close()
@@ -70,11 +70,11 @@ class Places:
 
     def close(self) -> None:
         """Give back every lease, then let go of every engine, whatever one of them says."""
-        together([scope.close for scope in self._names])
+        gather([scope.close for scope in self._names])
 
     def health(self) -> Health:
         """Of all engines: well only if all are."""
-        answers = together([_health_of(scope) for scope in self._names])
+        answers = gather([_health_of(scope) for scope in self._names])
         if len(answers) == 1:
             return answers[0]
         parts = {self.name(scope): of for scope, of in zip(self._names, answers, strict=True)}
@@ -105,7 +105,7 @@ class Places:
 
     def describe(self) -> Description:
         """What every engine says of itself, and their sum."""
-        said = together([stack.describe for stack in self.stacks])
+        said = gather([stack.describe for stack in self.stacks])
         if len(said) == 1:
             return said[0]
         parts = {self.name(scope): one for scope, one in zip(self._names, said, strict=True)}

@@ -12,7 +12,7 @@ import logging
 from types import TracebackType
 
 from stateward.errors import InvalidInput, LeaseLost, StatewardError, StoreUnavailable
-from stateward.layers.leases.held_sync import Holding
+from stateward.layers.leases.held_sync import HeldLease
 from stateward.ops import (
     Acquire,
     Check,
@@ -53,9 +53,9 @@ class Lock:
         self._wait = wait
         self._owner = owner
         self._retain = retain if retain is None else max(retain, 2 * ttl)
-        self._holding: Holding | None = None
+        self._holding: HeldLease | None = None
 
-    def __enter__(self) -> Holding:
+    def __enter__(self) -> HeldLease:
         if self._holding is not None:
             raise InvalidInput("this lock is already entered; call store.lock(...) for each block")
         lease, asked = acquire(
@@ -137,7 +137,7 @@ def ask(scope: Scope, commit: Commit, *more: Write) -> Outcome:
     return scope.execute((commit,))[0]
 
 
-def release(scope: Scope, holding: Holding, *more: Write) -> None:
+def release(scope: Scope, holding: HeldLease, *more: Write) -> None:
     """Give the lease back. If the store cannot be told, the ttl does it: said in the log."""
     if not scope.let_go(holding):
         return  # given back when the store was closed

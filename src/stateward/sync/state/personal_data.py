@@ -12,7 +12,7 @@ from stateward.engine import GRACE
 from stateward.erasure import MARK, mark_of
 from stateward.errors import StateConflictError
 from stateward.files import WholeFile
-from stateward.layers.gather_sync import together
+from stateward.layers.gather_sync import gather
 from stateward.ops import (
     Commit,
     Drop,
@@ -65,7 +65,7 @@ def erased_at(scope: Scope, user: str) -> float | None:
 
 def erase(scopes: Sequence[Scope], user: str) -> Receipt:
     """From every engine at once, each with a mark of its own: it may be restored on its own."""
-    receipts = together([_erasing(scope, user) for scope in scopes])
+    receipts = gather([_erasing(scope, user) for scope in scopes])
     removed: Counter[str] = Counter()
     for receipt in receipts:
         removed.update(receipt.removed)

@@ -18,7 +18,7 @@ from stateward.errors import (
     WorkflowFinished,
 )
 from stateward.keys import working_on
-from stateward.layers.leases.held_sync import Holding
+from stateward.layers.leases.held_sync import HeldLease
 from stateward.ops import (
     Append,
     Applied,
@@ -52,7 +52,7 @@ class Parked(BaseException):
     """Leaves the block of a workflow that waits; the workflow's own exit takes it in."""
 
 
-class Journal:
+class RunRecord:
     """What a workflow has recorded, by what it answers."""
 
     def __init__(self) -> None:
@@ -98,8 +98,8 @@ class Run:
         state: dict[str, Any],
         at: str | None,
         status: str,
-        journal: Journal,
-        holding: Holding | None,
+        journal: RunRecord,
+        holding: HeldLease | None,
         clock: float,
         workflow: Workflow,
     ) -> None:

@@ -19,7 +19,7 @@ from stateward.errors import (
     StatewardError,
     StoreUnavailable,
 )
-from stateward.layers.leases.held_sync import Holding, check_held
+from stateward.layers.leases.held_sync import HeldLease, check_held
 from stateward.ops import (
     Applied,
     Check,
@@ -77,7 +77,7 @@ class Scope:
         self.stack = stack
         self.residence = residence
         self._execute = stack.execute
-        self._execute_though_open = stack.execute_though_open
+        self._execute_past_breaker = stack.execute_past_breaker
         self.suppress = stack.suppress  # None: a failed append raises like everything else
         self.wait = stack.wait
         self.capabilities = stack.capabilities
@@ -87,7 +87,7 @@ class Scope:
         self.counters = stack.counters
         self.context_break = stack.context_break
         self._renewals = stack.renewals
-        self._holdings: dict[Holding, None] = {}  # in the order in which they were granted
+        self._holdings: dict[HeldLease, None] = {}  # in the order in which they were granted
         self.on_append = on_append
         self._aside: dict[Any, Any] = {}
         self.plain_beginnings: dict[Entity, int] = {}  # threads without system messages, by life
@@ -114,15 +114,15 @@ class Scope:
 
     def hold(
         self, entity: Entity, lease: Lease, ttl: float, asked: float, keeps_due: bool = False
-    ) -> Holding:
+    ) -> HeldLease:
         """A lease that was granted, in the hands of this process."""
-        holding = Holding(
+        holding = HeldLease(
             entity, lease, ttl, asked, self._renewals, self.world, keeps_due=keeps_due
         )
         self._holdings[holding] = None
         return holding
 
-    def let_go(self, holding: Holding) -> bool:
+    def let_go(self, holding: HeldLease) -> bool:
         """This process does not hold it any more; False if it did not before."""
         self._renewals.remove(holding)
         held = holding in self._holdings
@@ -137,7 +137,7 @@ class Scope:
         One that gives a lease back must not be forgotten: everybody would wait for the ttl.
         """
         commit = Commit(entity, self.world.new_op(), writes, checks)
-        return self._execute_though_open((commit,))[0]
+        return self._execute_past_breaker((commit,))[0]
 
     def aside(self, work: Callable[[], Any], name: Any) -> None:
         """Do something that nobody waits for, unless something of that name is under way here."""
@@ -182,7 +182,7 @@ class Scope:
         if not commits:
             return
         try:
-            self._execute_though_open(list(commits.values()))
+            self._execute_past_breaker(list(commits.values()))
         except StoreUnavailable as error:  # the ttl does it
             logger.warning(
                 "leases_not_released",

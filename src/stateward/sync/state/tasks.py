@@ -23,7 +23,7 @@ from stateward.errors import (
     TaskFailed,
 )
 from stateward.keys import working_on
-from stateward.layers.leases.held_sync import Holding
+from stateward.layers.leases.held_sync import HeldLease
 from stateward.ops import (
     Absent,
     Acquire,
@@ -248,7 +248,7 @@ class Task:
         holding.leave(None, None, None)
         return self._record(holding, value, text)
 
-    def _record(self, holding: Holding, value: Any, text: str) -> Any:
+    def _record(self, holding: HeldLease, value: Any, text: str) -> Any:
         end = SetHead(status=COMPLETED, due=0, retain=self._options.retain or 0)
         outcome = self._finish(holding, Put(RESULT, text), end)
         if isinstance(outcome, Fenced):
@@ -261,7 +261,7 @@ class Task:
         stored(outcome, self._entity)
         return value
 
-    def _failed(self, holding: Holding, claim: Claim, error: BaseException) -> None:
+    def _failed(self, holding: HeldLease, claim: Claim, error: BaseException) -> None:
         """Record a failure of the task itself; a failure around it leaves the task to others."""
         try:
             holding.leave(type(error), error, error.__traceback__)
@@ -282,7 +282,7 @@ class Task:
         if not isinstance(outcome, Fenced):
             stored(outcome, self._entity)
 
-    def _finish(self, holding: Holding, *writes: Write) -> Outcome:
+    def _finish(self, holding: HeldLease, *writes: Write) -> Outcome:
         """Record how it ended and give it back, if it is still ours."""
         release = Release(holding.token, holding.nonce)
         try:

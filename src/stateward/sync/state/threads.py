@@ -12,7 +12,7 @@ from stateward.context.compaction import SUMMARY, Compaction, check_compaction, 
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
 from stateward.errors import InvalidInput, NotLaidOut, StoreUnavailable
-from stateward.layers.leases.held_sync import Holding
+from stateward.layers.leases.held_sync import HeldLease
 from stateward.ops import (
     Absent,
     Append,
@@ -42,7 +42,7 @@ from stateward.sync.state.feeds import entries_after
 from stateward.sync.state.locks import Lock
 from stateward.sync.state.scope import OnAppend, Scope, stored
 from stateward.sync.state.summaries import compact, stored_summary
-from stateward.sync.state.windows import Wanted, read_window
+from stateward.sync.state.windows import WindowRequest, read_window
 
 logger = logging.getLogger("stateward.threads")
 
@@ -50,7 +50,7 @@ VARS = "vars"
 FORKED_FROM = "forked_from"
 
 Message = dict[str, Any]
-Place = int | str | Cursor | Window
+Position = int | str | Cursor | Window
 
 
 class Thread:
@@ -86,8 +86,8 @@ class Thread:
         self,
         *messages: Message,
         key: str | None = None,
-        expect: Place | None = None,
-        fence: Holding | Lease | None = None,
+        expect: Position | None = None,
+        fence: HeldLease | Lease | None = None,
     ) -> Appended:
         """Add messages to the end, adjacent and in this order, all or none.
 
@@ -148,7 +148,9 @@ class Thread:
                 "on_append failed", extra={"thread_id": self.id, "error": type(error).__name__}
             )
 
-    def _checks(self, expect: Place | None, fence: Holding | Lease | None) -> tuple[Check, ...]:
+    def _checks(
+        self, expect: Position | None, fence: HeldLease | Lease | None
+    ) -> tuple[Check, ...]:
         checks: list[Check] = []
         if fence is not None:
             checks.append(self._fence(fence))
@@ -218,7 +220,7 @@ class Thread:
             stored(outcome, self._entity)
         return Thread(self._scope, self.id, user, self._retain)
 
-    def fork(self, *, to: str, at: Place | None = None) -> Thread:
+    def fork(self, *, to: str, at: Position | None = None) -> Thread:
         """Begin a new conversation `to` with what this one held at `at` (default: now).
 
         The whole beginning appears at once. Raises `StateConflictError` if `to` exists.
@@ -279,8 +281,8 @@ class Thread:
         count: Count | None = None,
         oversized: Oversized = "raise",
         summarize: Compaction | None = None,
-        after: Place | None = None,
-        upto: Place | None = None,
+        after: Position | None = None,
+        upto: Position | None = None,
     ) -> Window:
         """The conversation, or the part of it that a prompt needs.
 
@@ -295,7 +297,7 @@ class Thread:
         does not exist is an empty window with `exists=False`; a store that does not answer
         raises `StoreUnavailable`, never an empty window.
         """
-        wanted = Wanted(
+        wanted = WindowRequest(
             self._entity,
             self._user,
             Bounds.of(last, turns, max_tokens, count, oversized),
@@ -318,7 +320,7 @@ class Thread:
         """
         return compact(self._scope, self._entity, self._user, compaction)
 
-    def changes(self, after: Place = 0, *, follow: bool = True) -> Generator[Change, None]:
+    def changes(self, after: Position = 0, *, follow: bool = True) -> Generator[Change, None]:
         """Every message after a place, in order, each exactly once, and then what comes.
 
         Resumable: keep `str(change.cursor)` and pass it as `after`. With `follow=False` it ends
@@ -335,5 +337,5 @@ def _document_at(name: str, value: Value | None) -> DocumentAt:
     return DocumentAt(name, 0) if value is None else DocumentAt(name, value.version, value.stamp)
 
 
-def _cursor(place: Place) -> Cursor:
+def _cursor(place: Position) -> Cursor:
     return place.cursor if isinstance(place, Window) else Cursor.of(place)

@@ -23,7 +23,7 @@ from stateward.errors import (
     StoreUnavailable,
     WorkflowFinished,
 )
-from stateward.layers.leases.held_sync import Holding
+from stateward.layers.leases.held_sync import HeldLease
 from stateward.ops import (
     Absent,
     Acquire,
@@ -54,7 +54,7 @@ from stateward.ops import (
 from stateward.records import WorkflowInfo, moment
 from stateward.sync.state.calls import said
 from stateward.sync.state.locks import ask, check_ttl, release
-from stateward.sync.state.run import Journal, Parked, Run
+from stateward.sync.state.run import Parked, Run, RunRecord
 from stateward.sync.state.scope import Scope, refuse, stored
 
 logger = logging.getLogger("stateward.workflows")
@@ -93,7 +93,7 @@ class Workflow:
         self._ttl = check_ttl(ttl)
         self._wait = wait
         self._run: Run | None = None
-        self._holding: Holding | None = None
+        self._holding: HeldLease | None = None
 
     @property
     def id(self) -> str:
@@ -223,7 +223,7 @@ class Workflow:
     def _begin(self, status: str, values: Values, clock: float, *, fresh: bool = False) -> Run:
         self._check_same(values)
         meta = decode(values[META].json) if META in values else self._meta()
-        journal = Journal()
+        journal = RunRecord()
         if not fresh:
             for entry in read_journal(self._scope, self._entity):
                 journal.add(entry)
@@ -264,7 +264,7 @@ class Workflow:
                 f"the workflow {self.id!r} was begun with another input; use a new id for new work"
             )
 
-    def _end(self, holding: Holding, *writes: Write) -> None:
+    def _end(self, holding: HeldLease, *writes: Write) -> None:
         release = Release(holding.token, holding.nonce)
         try:
             end = (*writes, release)

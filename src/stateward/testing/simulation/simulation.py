@@ -165,7 +165,7 @@ class Simulation:
             durable=True,
             shared=True,
             inline_reads=self.plan.random() < 0.3,
-            flights=self.plan.choice((1, 1, 2)),
+            parallel_batches=self.plan.choice((1, 1, 2)),
             batch=self.plan.choice((2, 8, 256)),
             page=self.plan.choice((2, 3, 5, 200)),
         )

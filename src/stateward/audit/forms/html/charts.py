@@ -57,7 +57,7 @@ class Readout(NamedTuple):
     text: str
 
 
-class Line(NamedTuple):
+class ChartLine(NamedTuple):
     """A series as stretches of places; between two stretches nothing was measured."""
 
     name: str
@@ -125,7 +125,9 @@ def _figures(found: Sequence[Moment | Point], limit: float | None) -> list[float
     return [*figures, limit] if limit is not None else figures
 
 
-def _over_time(series: str, moments: Sequence[Moment], step: float, across: Axis, up: Axis) -> Line:
+def _over_time(
+    series: str, moments: Sequence[Moment], step: float, across: Axis, up: Axis
+) -> ChartLine:
     stretches: list[list[tuple[float, float]]] = []
     last = None
     for moment in moments:
@@ -134,7 +136,7 @@ def _over_time(series: str, moments: Sequence[Moment], step: float, across: Axis
         at = across.place(moment.at + step / 2)
         stretches[-1].append((at, up.place(getattr(moment, series))))
         last = moment.at
-    return Line(series, stretches)
+    return ChartLine(series, stretches)
 
 
 def _windows(faults: Sequence[Span], across: Axis, canvas: Canvas) -> list[Markup]:
@@ -207,7 +209,8 @@ def _curve(found: Curve, limit: float | None, canvas: Canvas, name: str) -> Mark
     across = doubling((point.x for point in points), canvas.left + 12, canvas.end - 16)
     up = upright(_figures(points, limit), canvas.floor, canvas.top)
     lines = [
-        Line(s, [[(across.place(p.x), up.place(getattr(p, s))) for p in points]]) for s in SERIES
+        ChartLine(s, [[(across.place(p.x), up.place(getattr(p, s))) for p in points]])
+        for s in SERIES
     ]
     drawn = [
         *_grid_across(up, canvas),
@@ -381,7 +384,7 @@ def _limit(limit: float | None, up: Axis, canvas: Canvas) -> Markup | None:
     )
 
 
-def _drawn(line: Line) -> Markup:
+def _drawn(line: ChartLine) -> Markup:
     alone = [stretch[0] for stretch in line.stretches if len(stretch) == 1]
     dots = (tag("circle", class_=f"dot {line.name}", cx=x, cy=y, r=2.0) for x, y in alone)
     return join(_path(line.name, line.stretches), *dots)

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from stateward.audit.targets import Place
+from stateward.audit.targets import TargetAddress
 from stateward.errors import InvalidInput
 
 POOL = 4  # connections a replica may open: as many as a store of Stateward's does
@@ -85,7 +85,7 @@ EXAMPLES = {
 }
 
 
-def place_of(named: str, folder: str, namespace: str, url: str | None) -> Place:
+def place_of(named: str, folder: str, namespace: str, url: str | None) -> TargetAddress:
     """Where this one keeps its state; raises if it cannot be audited here."""
     framework = FRAMEWORKS[named]
     missing = [name for name in framework.packages if _version(name) is None]
@@ -101,7 +101,7 @@ def place_of(named: str, folder: str, namespace: str, url: str | None) -> Place:
     if kind_of(url) not in framework.kept_in:
         forms = " or ".join(EXAMPLES[kind] for kind in framework.kept_in)
         raise InvalidInput(f"{named} takes a --url like {forms}")
-    return Place("framework", named, namespace, folder, url=url)
+    return TargetAddress("framework", named, namespace, folder, url=url)
 
 
 def kind_of(url: str) -> str:
@@ -116,7 +116,7 @@ def versions(named: str) -> dict[str, str]:
     return {name: version for name, version in found.items() if version is not None}
 
 
-def memory(place: Place) -> Any:
+def memory(place: TargetAddress) -> Any:
     """The framework's store as a target; this imports the framework."""
     framework = FRAMEWORKS[place.name]
     try:

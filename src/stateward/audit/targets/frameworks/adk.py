@@ -13,7 +13,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai.types import Content, Part
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from stateward.audit.targets import UNAVAILABLE, Place
+from stateward.audit.targets import UNAVAILABLE, TargetAddress
 from stateward.audit.targets.frameworks import databases, sandbox
 
 Json = dict[str, Any]
@@ -33,7 +33,7 @@ class DatabaseSessions:
     provides = ("threads", "users", "sizes")
     unavailable = (DBAPIError, *UNAVAILABLE)
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TargetAddress) -> None:
         self.place = place
         self._service: Any = None
 

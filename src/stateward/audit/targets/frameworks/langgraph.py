@@ -11,14 +11,14 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from stateward.audit.targets import UNAVAILABLE, Place
+from stateward.audit.targets import UNAVAILABLE, TargetAddress
 from stateward.audit.targets.frameworks import POOL, sandbox
 
 Json = dict[str, Any]
 USERS = ("users",)
 
 
-class Graph:
+class GraphMemory:
     """A turn is one call of a graph that adds its messages to the thread (`add_messages`).
 
     A message gets its id from the turn's key, which is how LangGraph tells a repeat. LangGraph has
@@ -28,7 +28,7 @@ class Graph:
     provides: tuple[str, ...] = ("threads", "users", "workflows", "sizes")
     unavailable: tuple[type[BaseException], ...] = UNAVAILABLE
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TargetAddress) -> None:
         self.place = place
         self._stack = AsyncExitStack()
 
@@ -77,10 +77,10 @@ class Graph:
         return await sandbox.describe(self.place)
 
 
-class PostgresGraph(Graph):
+class PostgresGraph(GraphMemory):
     """AsyncPostgresSaver and AsyncPostgresStore on one pool, as their documentation sets it up."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TargetAddress) -> None:
         super().__init__(place)
         from psycopg import OperationalError
 
@@ -107,7 +107,7 @@ class PostgresGraph(Graph):
         return saver, store
 
 
-class SqliteGraph(Graph):
+class SqliteGraph(GraphMemory):
     """AsyncSqliteSaver and AsyncSqliteStore on one file."""
 
     unavailable = (sqlite3.OperationalError, *UNAVAILABLE)

@@ -12,17 +12,17 @@ from typing import Any
 
 from agents import SQLiteSession
 
-from stateward.audit.targets import UNAVAILABLE, Place
+from stateward.audit.targets import UNAVAILABLE, TargetAddress
 from stateward.audit.targets.frameworks import databases, sandbox
 
 Json = dict[str, Any]
 
 
-class Sessions:
+class SessionsMemory:
     provides: tuple[str, ...] = ("threads", "sizes")
     unavailable: tuple[type[BaseException], ...] = UNAVAILABLE
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TargetAddress) -> None:
         self.place = place
 
     def session(self, thread: str) -> Any:
@@ -42,7 +42,7 @@ class Sessions:
         return await sandbox.describe(self.place)
 
 
-class SqliteSessions(Sessions):
+class SqliteSessions(SessionsMemory):
     """SQLiteSession: one file, a connection a session."""
 
     unavailable = (sqlite3.OperationalError, *UNAVAILABLE)
@@ -56,10 +56,10 @@ class SqliteSessions(Sessions):
             session.close()
 
 
-class SqlalchemySessions(Sessions):
+class SqlalchemySessions(SessionsMemory):
     """SQLAlchemySession over one engine a replica."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TargetAddress) -> None:
         super().__init__(place)
         from agents.extensions.memory import SQLAlchemySession
         from sqlalchemy.exc import DBAPIError
@@ -81,10 +81,10 @@ class SqlalchemySessions(Sessions):
         yield self._kind(thread, engine=self._engine)
 
 
-class RedisSessions(Sessions):
+class RedisSessions(SessionsMemory):
     """RedisSession over one client a replica; everything it writes expires within an hour."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TargetAddress) -> None:
         super().__init__(place)
         from agents.extensions.memory import RedisSession
         from redis.asyncio import Redis

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from stateward.audit.safety.isolation import PREFIX, remove_file
-from stateward.audit.targets import Place
+from stateward.audit.targets import TargetAddress
 from stateward.audit.targets.frameworks import FOLDER, POSTGRES, REDIS, SQLITE, kind_of
 from stateward.errors import InvalidInput
 
@@ -28,7 +28,7 @@ SETTINGS = ("fsync", "synchronous_commit", "full_page_writes", "max_connections"
 TIDY = 30_000  # milliseconds that removing a schema may wait for somebody's transaction
 
 
-async def prepare(place: Place) -> bool:
+async def prepare(place: TargetAddress) -> bool:
     """Make the room; raises, and has made nothing, if somebody's data is there."""
     url = place.url or ""
     kind = kind_of(url)
@@ -44,7 +44,7 @@ async def prepare(place: Place) -> bool:
     return True
 
 
-async def clear(place: Place) -> None:
+async def clear(place: TargetAddress) -> None:
     """Remove the room and all that is in it. Only of one that `prepare` has made."""
     url = place.url or ""
     kind = kind_of(url)
@@ -69,7 +69,7 @@ async def clear_all(url: str) -> list[str]:
     raise InvalidInput("clean takes --url postgresql://… or redis://…; files are removed with rm")
 
 
-async def describe(place: Place) -> dict[str, Any]:
+async def describe(place: TargetAddress) -> dict[str, Any]:
     """How large the room is, and what its storage says of itself."""
     url = place.url or ""
     kind = kind_of(url)
@@ -80,14 +80,14 @@ async def describe(place: Place) -> dict[str, Any]:
     return await asyncio.to_thread(_describe_file if kind == SQLITE else _describe_folder, url)
 
 
-def file_of(place: Place) -> str | None:
+def file_of(place: TargetAddress) -> str | None:
     """The path of a framework's state, if that is one file."""
     if place.kind == "framework" and kind_of(place.url or "") == SQLITE:
         return path_of(place.url or "")
     return None
 
 
-def is_folder(place: Place) -> bool:
+def is_folder(place: TargetAddress) -> bool:
     """Whether a framework's state is a folder of small files."""
     return place.kind == "framework" and kind_of(place.url or "") == FOLDER
 
@@ -100,7 +100,7 @@ def path_of(url: str) -> str:
 # --- PostgreSQL -------------------------------------------------------------------------
 
 
-def schema_of(place: Place) -> str:
+def schema_of(place: TargetAddress) -> str:
     return re.sub(r"[^a-z0-9_]", "_", place.namespace.lower())
 
 

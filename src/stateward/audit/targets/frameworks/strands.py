@@ -11,7 +11,7 @@ from strands import Agent
 from strands.models import Model
 from strands.session.file_session_manager import FileSessionManager
 
-from stateward.audit.targets import UNAVAILABLE, Place
+from stateward.audit.targets import UNAVAILABLE, TargetAddress
 from stateward.audit.targets.frameworks import sandbox
 
 Json = dict[str, Any]
@@ -29,7 +29,7 @@ class FileSessions:
     provides = ("threads", "sizes")
     unavailable = UNAVAILABLE
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TargetAddress) -> None:
         self.place = place
         self._folder = sandbox.path_of(place.url or "")
 

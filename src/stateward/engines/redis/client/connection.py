@@ -19,7 +19,7 @@ from stateward.engines.redis.settings import Address, Server
 from stateward.errors import StoreUnavailable
 
 
-class Link(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """Lent to one round trip at a time. One that broke is never used again."""
 
     def __init__(self, server: Server, address: Address) -> None:

@@ -20,7 +20,7 @@ CHUNK = 65_536
 POLLS = hasattr(select, "poll")
 
 
-class Link:
+class Connection:
     """Lent to one caller at a time. One that was left amid a reply is never used again."""
 
     def __init__(self, server: Server, address: Address) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import Queue, QueueEmpty  # async only
 
 # sync only: from queue import Empty as QueueEmpty, SimpleQueue as Queue
-from stateward.engines.redis.client.connection import Link
+from stateward.engines.redis.client.connection import Connection
 from stateward.engines.redis.settings import Address, Server
 
 MOST = 16  # connections to one server; whoever wants another one waits
@@ -22,12 +22,12 @@ class Pool:
         self._server = server
         self.address = address
         self._closed = False
-        self._idle: list[Link] = []  # the last used on top
+        self._idle: list[Connection] = []  # the last used on top
         self._leaves: Queue[None] = Queue()
         for _ in range(MOST):
             self._leaves.put_nowait(None)
 
-    def idle(self) -> Link | None:
+    def idle(self) -> Connection | None:
         """One that waits here, if there is any."""
         try:
             self._leaves.get_nowait()
@@ -38,21 +38,21 @@ class Pool:
             self._leaves.put_nowait(None)
         return link
 
-    async def borrow(self) -> Link:
+    async def borrow(self) -> Connection:
         """One that waits here, or a new one."""
         await self._leaves.get()
         link = self._top()
         if link is not None:
             return link
         try:
-            link = Link(self._server, self.address)
+            link = Connection(self._server, self.address)
             await link.connect()
         except BaseException:
             self._leaves.put_nowait(None)
             raise
         return link
 
-    def _top(self) -> Link | None:
+    def _top(self) -> Connection | None:
         """The one that was used last, unless the server has ended it since."""
         try:
             link = self._idle.pop()
@@ -63,7 +63,7 @@ class Pool:
         link.drop()
         return None
 
-    def give_back(self, link: Link) -> None:
+    def give_back(self, link: Connection) -> None:
         """Every one that was borrowed comes back, broken or not: its leave can be used again."""
         if self._closed:
             link.drop()
@@ -71,7 +71,7 @@ class Pool:
             self._idle.append(link)
         self._leaves.put_nowait(None)
 
-    def idle_links(self) -> list[Link]:
+    def idle_links(self) -> list[Connection]:
         """Those that wait here, for whoever wants to look at them."""
         return list(self._idle)
 

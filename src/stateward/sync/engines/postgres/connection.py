@@ -43,7 +43,7 @@ class Link(Connection[tuple[Any, ...]]):
         return super().wait(gen, *args, **kwargs)
 
 
-class Cut(Exception):
+class ConnectionLost(Exception):
     """The connection was lost after something was sent: what became of it is not known."""
 
     def __init__(self, error: psycopg.Error) -> None:
@@ -62,7 +62,7 @@ class Pool:
     def run(self, statements: Sequence[Statement]) -> list[Rows]:
         """The rows of each statement, in one round trip. All of them are one transaction.
 
-        Raises the driver's error, or `Cut` if the server may have acted all the same.
+        Raises the driver's error, or `ConnectionLost` if the server may have acted all the same.
         """
         self._free.acquire()
         link = None
@@ -73,7 +73,7 @@ class Pool:
         except psycopg.Error as error:
             if link is None or _is_well(link):
                 raise
-            raise Cut(error) from error
+            raise ConnectionLost(error) from error
         finally:
             self._take_back(link)
 

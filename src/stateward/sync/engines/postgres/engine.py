@@ -27,7 +27,7 @@ from stateward.engines.postgres.wire import Rows
 from stateward.errors import SchemaError, StatewardError
 from stateward.ops import Entity, Op, Outcome
 from stateward.sync.engines.postgres.connection import (
-    Cut,
+    ConnectionLost,
     Link,
     Pool,
     Snapshot,
@@ -113,15 +113,17 @@ class PostgresEngine:
         while True:
             try:
                 return self._pool.run(statements)
-            except (Cut, psycopg.Error) as error:
+            except (ConnectionLost, psycopg.Error) as error:
                 retries += 1
                 if not isinstance(error, RETRIED) or retries > RETRIES:
                     failure = self._failure(error, writes)
                     raise failure from failure.__cause__
 
-    def _failure(self, error: Cut | psycopg.Error, writes: bool) -> StatewardError:
+    def _failure(self, error: ConnectionLost | psycopg.Error, writes: bool) -> StatewardError:
         """One of our errors: what became of the batch, and why."""
-        cause, applied = (error.error, writes) if isinstance(error, Cut) else (error, False)
+        cause, applied = (
+            (error.error, writes) if isinstance(error, ConnectionLost) else (error, False)
+        )
         safe, schema = self._settings.safe, self._settings.schema
         failure = explain(cause, "unknown" if applied else "no", safe, schema)
         failure.__cause__ = cause
@@ -280,7 +282,7 @@ class PostgresEngine:
 
     # --- whole stores apart -------------------------------------------------------------
 
-    def found(self, note: str) -> None:
+    def create_schema(self, note: str) -> None:
         with self._alone() as cursor:
             cursor.execute(self._queries.has_schema)
             ((_, _, there, _),) = cursor.fetchall()
@@ -291,12 +293,12 @@ class PostgresEngine:
             cursor.execute(self._queries.create_schema)
             cursor.execute(self._queries.put_note.replace("{note}", quoted(note)))
 
-    def noted(self, note: str) -> list[str]:
+    def marked_schemas(self, note: str) -> list[str]:
         with self._alone() as cursor:
             cursor.execute(self._queries.noted, (note,))
             return [str(name) for (name,) in cursor.fetchall()]
 
-    def demolish(self, note: str) -> None:
+    def drop_schema(self, note: str) -> None:
         with self._alone() as cursor:
             cursor.execute(self._queries.has_schema)
             ((_, _, there, _),) = cursor.fetchall()

@@ -13,17 +13,17 @@ from typing import TypeVar
 from hiredis import ReplyError
 
 from stateward.engine import Capabilities, Description, SyncEngine
-from stateward.engines.redis.batch import Flight
+from stateward.engines.redis.batch import Batch
 from stateward.engines.redis.describe import description_of, info_of
 from stateward.engines.redis.failures import refused
-from stateward.engines.redis.fast import Everyday, everyday
-from stateward.engines.redis.keys import places
-from stateward.engines.redis.notify_sync import Watch
+from stateward.engines.redis.fast import FastWay, fast_way
+from stateward.engines.redis.keys import keys_of
+from stateward.engines.redis.notify_sync import Notifications
 from stateward.engines.redis.outcomes import head_of
-from stateward.engines.redis.plans import Clock, Known, Listed, Setting
+from stateward.engines.redis.plans import Clock, Seen, SeenMembers, Traits
 from stateward.engines.redis.purge import purge
 from stateward.engines.redis.settings import Server
-from stateward.engines.redis.steps import Step
+from stateward.engines.redis.steps import PlanStep
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity, Op, Outcome
 from stateward.sync.engines.redis.client.topology import ClusterServers, OneServer, SentinelServer
@@ -34,7 +34,7 @@ CAPABILITIES = Capabilities(
     durable=True,
     shared=True,
     native_notify=True,
-    flights=2,
+    parallel_batches=2,
     batch=50,  # so that two flights share 100 callers: one is packed while the server has the other
     networked=True,
     purges=True,
@@ -50,15 +50,15 @@ class RedisEngine:
     def __init__(self, server: Server, clock: Clock | None = None) -> None:
         """`clock` is for tests only: it tells the time instead of the server."""
         self._server = server
-        self._setting = Setting(
+        self._setting = Traits(
             inline=not server.cluster,
             replicas=server.wait_replicas,
             clock=clock,
-            known=Known(),
-            listed=Listed(),
+            known=Seen(),
+            listed=SeenMembers(),
         )
         self._servers = _servers_of(server)
-        self._watch = Watch(server, self._servers.address, self._has_moved)
+        self._watch = Notifications(server, self._servers.address, self._has_moved)
 
     def open(self) -> None:
         self._servers.open()
@@ -76,7 +76,7 @@ class RedisEngine:
     def execute(self, ops: Sequence[Op]) -> list[Outcome]:
         if not ops:
             return []
-        short = everyday(ops, self._setting)
+        short = fast_way(ops, self._setting)
         ready = None if short is None else self._servers.idle(short)
         if short is None or ready is None:
             return self._execute(ops)
@@ -93,10 +93,10 @@ class RedisEngine:
             return short.outcomes
         return self._settle(short)
 
-    def _settle(self, short: Everyday) -> list[Outcome]:
+    def _settle(self, short: FastWay) -> list[Outcome]:
         """The ordinary way, for what the short one did not settle."""
         try:
-            return short.settle(self._fly(Flight(short.unsettled(), self._setting)))
+            return short.settle(self._fly(Batch(short.unsettled(), self._setting)))
         except StoreUnavailable as error:
             if short.wrote:
                 error.applied = "unknown"
@@ -104,10 +104,10 @@ class RedisEngine:
 
     def _execute(self, ops: Sequence[Op]) -> list[Outcome]:
         """By their courses."""
-        flight = Flight(ops, self._setting)
+        flight = Batch(ops, self._setting)
         return self._fly(flight)
 
-    def _fly(self, flight: Flight) -> list[Outcome]:
+    def _fly(self, flight: Batch) -> list[Outcome]:
         """Round after round until every course has landed."""
         while True:
             try:
@@ -126,8 +126,8 @@ class RedisEngine:
 
     def _has_moved(self, cursors: Mapping[Entity, int]) -> bool:
         """Whether any log has left its cursor (also backwards: a new life)."""
-        heads = [places(entity).keys[0] for entity in cursors]
-        steps = [Step(head, (("HGETALL", head),), timed=True) for head in heads]
+        heads = [keys_of(entity).keys[0] for entity in cursors]
+        steps = [PlanStep(head, (("HGETALL", head),), timed=True) for head in heads]
         answers = self._servers.trip(steps)
         for cursor, (time, flat) in zip(cursors.values(), answers, strict=True):
             head, _ = head_of(flat, self._setting.now(time))

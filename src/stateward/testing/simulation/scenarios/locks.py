@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stateward.errors import LeaseHeld, LeaseLost, StoreUnavailable
-from stateward.layers.leases.held import Holding
+from stateward.layers.leases.held import HeldLease
 from stateward.ops import Entity
 from stateward.testing.simulation.history import History
 from stateward.testing.simulation.simulation import Process, Simulation
@@ -39,7 +39,7 @@ class Contest:
                 self._not_in_calm_weather(error)
             await process.pause(2.0)
 
-    async def _write(self, process: Process, lease: Holding, mark: str) -> None:
+    async def _write(self, process: Process, lease: HeldLease, mark: str) -> None:
         thread = process.store.thread(THREAD)
         message = {"mark": mark, "token": lease.token}
         refused: LeaseLost | None = None
@@ -69,14 +69,14 @@ class Contest:
                 self._not_in_calm_weather(error)
             await process.pause(2.0)
 
-    def _entered(self, process: Process, lease: Holding) -> None:
+    def _entered(self, process: Process, lease: HeldLease) -> None:
         other = self.held_by.setdefault((lease.entity, lease.token), process.name)
         self._simulation.require(
             other == process.name, f"{other} and {process.name} have the same token {lease.token}"
         )
         self._holds(lease)
 
-    def _holds(self, lease: Holding) -> None:
+    def _holds(self, lease: HeldLease) -> None:
         """While a holder's own check passes, the store has granted the lease to nobody else."""
         try:
             lease.check()

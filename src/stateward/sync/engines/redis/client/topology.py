@@ -9,14 +9,14 @@ from typing import Any, NamedTuple, Protocol
 
 from hiredis import ReplyError
 
-from stateward.engines.redis.batch import BLOCK, Round, failure_of
+from stateward.engines.redis.batch import BLOCK, Pipeline, failure_of
 from stateward.engines.redis.client.cluster import Topology
-from stateward.engines.redis.client.connection_sync import Link
+from stateward.engines.redis.client.connection_sync import Connection
 from stateward.engines.redis.commit import Command
 from stateward.engines.redis.failures import code_of, refused
 from stateward.engines.redis.scripts import ALL
 from stateward.engines.redis.settings import Address, Server
-from stateward.engines.redis.steps import Step
+from stateward.engines.redis.steps import PlanStep
 from stateward.errors import StoreUnavailable
 from stateward.sync.engines.redis.client.pool import Pool
 
@@ -58,15 +58,15 @@ class OneServer:
         """A server that can be listened to."""
         return self._pool.address
 
-    def idle(self, request: Request) -> tuple[Pool, Link] | None:
+    def idle(self, request: Request) -> tuple[Pool, Connection] | None:
         """A connection for all that is asked, if one waits."""
         link = self._pool.idle()
         return None if link is None else (self._pool, link)
 
-    def round(self, steps: Sequence[Step]) -> Round:
-        return Round(steps, self._server.wait_replicas, self._server.timeout, self._block)
+    def round(self, steps: Sequence[PlanStep]) -> Pipeline:
+        return Pipeline(steps, self._server.wait_replicas, self._server.timeout, self._block)
 
-    def trip(self, steps: Sequence[Step]) -> list[list[Any]]:
+    def trip(self, steps: Sequence[PlanStep]) -> list[list[Any]]:
         """The replies to every step, from one pipeline on one connection."""
         pool = self._pool
         link = pool.borrow()
@@ -79,7 +79,7 @@ class OneServer:
         self.check(trip)
         return trip.answers
 
-    def repeat(self, link: Link, trip: Round) -> None:
+    def repeat(self, link: Connection, trip: Pipeline) -> None:
         """A server that was restarted, or told SCRIPT FLUSH, is given its scripts again."""
         for _ in range(TRIES):  # it may be told so again at any moment
             numbers = trip.forgotten()
@@ -90,11 +90,11 @@ class OneServer:
             again.take(replies[len(LOAD) :])
             trip.replace(numbers, again)
 
-    def elsewhere(self, trip: Round) -> Sequence[int]:
+    def elsewhere(self, trip: Pipeline) -> Sequence[int]:
         """The numbers of the steps that another server must be asked for."""
         return ()
 
-    def check(self, trip: Round) -> None:
+    def check(self, trip: Pipeline) -> None:
         """Raise if anything failed."""
         if trip.may_have_failed:
             trip.check(self.name)
@@ -136,10 +136,10 @@ class SentinelServer(OneServer):
         self._find()
         return self._pool.address
 
-    def idle(self, request: Request) -> tuple[Pool, Link] | None:
+    def idle(self, request: Request) -> tuple[Pool, Connection] | None:
         return super().idle(request) if self._sure else None
 
-    def trip(self, steps: Sequence[Step]) -> list[list[Any]]:
+    def trip(self, steps: Sequence[PlanStep]) -> list[list[Any]]:
         self._find()
         try:
             return super().trip(steps)
@@ -147,7 +147,7 @@ class SentinelServer(OneServer):
             self._sure = False  # perhaps another one is the primary now
             raise
 
-    def check(self, trip: Round) -> None:
+    def check(self, trip: Pipeline) -> None:
         if any(code_of(error) in DEMOTED for error in trip.errors.values()):
             self._sure = False
         super().check(trip)
@@ -179,7 +179,7 @@ class SentinelServer(OneServer):
             raise failure
 
     def _ask_sentinel(self, sentinel: Address) -> Address:
-        link = Link(self._server.without_login(), sentinel)
+        link = Connection(self._server.without_login(), sentinel)
         link.connect()
         try:
             service = self._server.service
@@ -193,13 +193,13 @@ class SentinelServer(OneServer):
         return Address(reply[0].decode(), int(reply[1]))
 
 
-class Parcel(NamedTuple):
+class Share(NamedTuple):
     """Steps for one node: their numbers, and the connection that carries them."""
 
     numbers: list[int]
-    trip: Round
+    trip: Pipeline
     pool: Pool
-    link: Link
+    link: Connection
 
 
 class ClusterServers(OneServer):
@@ -238,7 +238,7 @@ class ClusterServers(OneServer):
         self._find()
         return [self._ask_node(node, *commands) for node in self._topology.primaries()]
 
-    def idle(self, request: Request) -> tuple[Pool, Link] | None:
+    def idle(self, request: Request) -> tuple[Pool, Connection] | None:
         """Only if one node holds all of it: a lone caller's everyday."""
         if not self._sure:
             return None
@@ -253,12 +253,12 @@ class ClusterServers(OneServer):
         link = pool.idle()
         return None if link is None else (pool, link)
 
-    def trip(self, steps: Sequence[Step]) -> list[list[Any]]:
+    def trip(self, steps: Sequence[PlanStep]) -> list[list[Any]]:
         answers: list[list[Any]] = [[] for _ in steps]
         errors: dict[int, ReplyError] = {}
         sent_to: dict[int, Address] = {}  # where the cluster wants a step to be sent, this once
         going = list(range(len(steps)))
-        parcels: list[Parcel] = []
+        parcels: list[Share] = []
         for _ in range(REDIRECTIONS):
             self._find()
             parcels = self._parcels(going, steps, sent_to)
@@ -298,8 +298,8 @@ class ClusterServers(OneServer):
         return code == "TRYAGAIN"
 
     def _parcels(
-        self, going: Sequence[int], steps: Sequence[Step], sent_to: dict[int, Address]
-    ) -> list[Parcel]:
+        self, going: Sequence[int], steps: Sequence[PlanStep], sent_to: dict[int, Address]
+    ) -> list[Share]:
         """One for each node. Nothing is sent unless all nodes can be reached."""
         by_node: dict[Address, list[int]] = {}
         for number in going:
@@ -308,13 +308,13 @@ class ClusterServers(OneServer):
                 self._sure = False
                 raise StoreUnavailable(f"{self.name}: a slot is served by no node", applied="no")
             by_node.setdefault(address, []).append(number)
-        parcels: list[Parcel] = []
+        parcels: list[Share] = []
         try:
             for address in sorted(by_node):  # in one order: so nobody waits for each other
                 numbers = by_node[address]
                 pool = self._pool_of(address)
                 some = [steps[n]._replace(asking=n in sent_to) for n in numbers]
-                parcels.append(Parcel(numbers, self.round(some), pool, pool.borrow()))
+                parcels.append(Share(numbers, self.round(some), pool, pool.borrow()))
         except BaseException:
             self._sure = False
             for parcel in parcels:
@@ -322,7 +322,7 @@ class ClusterServers(OneServer):
             raise
         return parcels
 
-    def _deliver(self, parcels: Sequence[Parcel]) -> None:
+    def _deliver(self, parcels: Sequence[Share]) -> None:
         """Send all, then wait for all: the nodes work at the same time."""
         failure: StoreUnavailable | None = None
         sent = []
@@ -348,10 +348,10 @@ class ClusterServers(OneServer):
                 failure.applied = "unknown"
             raise failure
 
-    def elsewhere(self, trip: Round) -> Sequence[int]:
+    def elsewhere(self, trip: Pipeline) -> Sequence[int]:
         return trip.elsewhere()
 
-    def check(self, trip: Round) -> None:
+    def check(self, trip: Pipeline) -> None:
         if trip.errors:
             self._sure = False
         super().check(trip)
