@@ -122,8 +122,12 @@ class Engine(Protocol):
     async def close(self) -> None:
         """Finish what is under way, then let go of every thread, file and connection."""
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        """Execute a batch in one round trip; outcomes in the order of `ops`."""
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        """Execute a batch in one round trip; outcomes in the order of `ops`.
+
+        `deadline`, by the monotonic clock, is a hint: nobody waits for the answer any longer. An
+        engine whose blocking calls could wait for a network gives up by then; others ignore it.
+        """
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Return when a log may be past its cursor, or after `timeout` seconds.
@@ -208,7 +212,7 @@ class SyncEngine(Protocol):
 
     def open(self) -> None: ...
     def close(self) -> None: ...
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]: ...
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]: ...
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None: ...
     def migrate(self) -> Sequence[str]: ...
     def describe(self) -> Description: ...

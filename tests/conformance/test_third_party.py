@@ -22,8 +22,8 @@ class MyEngine(SqliteEngine):
         super().__init__(File(str(folder / "my.db"), relaxed=True, migrate=True, world=world))
 
 class Forgetful(MyEngine):
-    {maybe_async}def execute(self, ops):
-        return {maybe_await}super().execute([unchecked(op) for op in ops])
+    {maybe_async}def execute(self, ops, *, deadline=None):
+        return {maybe_await}super().execute([unchecked(op) for op in ops], deadline=deadline)
 
 def unchecked(op):
     if not isinstance(op, Commit):

@@ -79,8 +79,8 @@ class Wrong(Passthrough):
         super().__init__(MemoryEngine(model, world))
         self._change = change
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        return super().execute([self._changed(op) for op in ops])
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        return super().execute([self._changed(op) for op in ops], deadline=deadline)
 
     def _changed(self, op: Op) -> Op:
         if isinstance(op, Commit) and len(op.writes) == 1 and isinstance(op.writes[0], Restore):
@@ -104,9 +104,10 @@ class Half(Passthrough):
         super().__init__(MemoryEngine(model, world))
         self._what = what
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         outcomes = super().execute(
-            [replace(op, owner="u") if self._what == "list" and _is_all(op) else op for op in ops]
+            [replace(op, owner="u") if self._what == "list" and _is_all(op) else op for op in ops],
+            deadline=deadline,
         )
         if self._what != "read":
             return outcomes

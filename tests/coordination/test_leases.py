@@ -512,10 +512,10 @@ class Clogged(Passthrough):
 
     queue: asyncio.Event | None = None
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         if self.queue is not None:
             await self.queue.wait()
-        return await super().execute(ops)
+        return await super().execute(ops, deadline=deadline)
 
 
 @while_the_machine_runs
@@ -621,9 +621,9 @@ class Deaf(Passthrough):
     over: asyncio.Event | None = None
     asked = 0
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         if self.over is None:
-            return await super().execute(ops)
+            return await super().execute(ops, deadline=deadline)
         self.asked += 1
         await self.over.wait()
         raise StoreUnavailable("nobody hears")

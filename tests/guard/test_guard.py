@@ -100,9 +100,9 @@ class Asked:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         self.times += 1
-        outcomes: list[Outcome] = await self._engine.execute(ops)
+        outcomes: list[Outcome] = await self._engine.execute(ops, deadline=deadline)
         return outcomes
 
 

@@ -119,9 +119,9 @@ class Meeting(Passthrough):
         self.capabilities = replace(self.capabilities, inline_reads=False)
         self._all_here = all_here
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         await self._all_here.wait()  # for ever, if they are asked in turn
-        return await super().execute(ops)
+        return await super().execute(ops, deadline=deadline)
 
 
 class BlockingMeeting(BlockingPassthrough):
@@ -132,9 +132,9 @@ class BlockingMeeting(BlockingPassthrough):
         self.capabilities = replace(self.capabilities, inline_reads=False)
         self._all_here = all_here
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         self._all_here.wait(10)
-        return super().execute(ops)
+        return super().execute(ops, deadline=deadline)
 
 
 async def test_context_asks_all_engines_at_once() -> None:

@@ -98,7 +98,7 @@ class Plain:
         self._engine = engine
         self.asked: list[Op] = []
 
-    async def execute(self, ops: Any, timeout: float | None) -> list[Outcome]:
+    async def execute(self, ops: Any, deadline: float | None) -> list[Outcome]:
         self.asked.extend(ops)
         return await self._engine.execute(ops)
 

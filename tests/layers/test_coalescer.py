@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Sequence
 from itertools import count
+from time import monotonic
 from typing import TypeVar
 
 import pytest
@@ -37,14 +38,16 @@ class Gate(Passthrough):
             self.capabilities, inline_reads=inline_reads, parallel_batches=flights, batch=batch
         )
         self.arrived: list[list[Op]] = []
+        self.deadlines: list[float | None] = []
         self.callers: list[asyncio.Task[object] | None] = []
         self.poison: set[str] = set()  # ids of entities whose commits fail the whole batch
         self.failure: Exception | None = None  # what every batch fails with
         self.shut = shut
         self._waiting: deque[asyncio.Event] = deque()
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         self.arrived.append(list(ops))
+        self.deadlines.append(deadline)
         self.callers.append(asyncio.current_task())
         return await asyncio.shield(asyncio.ensure_future(self._at_the_gate(list(ops))))
 
@@ -264,7 +267,7 @@ async def test_a_deadline_that_passes_before_sending_says_not_applied() -> None:
     gate = Gate()
     coalescer = Coalescer(gate)
     tasks = await begin(
-        coalescer.execute([append("a")]), coalescer.execute([append("b")], timeout=0.01)
+        coalescer.execute([append("a")]), coalescer.execute([append("b")], monotonic() + 0.01)
     )
     with pytest.raises(StoreUnavailable) as caught:
         await tasks[1]
@@ -279,7 +282,7 @@ async def test_a_deadline_that_passes_after_sending_says_unknown() -> None:
     coalescer = Coalescer(gate)
     tasks = await begin(
         coalescer.execute([append("a")]),
-        coalescer.execute([append("b")], timeout=0.2),
+        coalescer.execute([append("b")], monotonic() + 0.2),
         coalescer.execute([append("c")]),
     )
     await gate.let_one_pass()
@@ -291,11 +294,28 @@ async def test_a_deadline_that_passes_after_sending_says_unknown() -> None:
     assert await gate.stored("b") == ["0"]
 
 
+async def test_the_engine_is_told_how_long_anybody_waits() -> None:
+    gate = Gate(inline_reads=True, shut=False)
+    coalescer = Coalescer(gate)
+    soon, late = monotonic() + 10, monotonic() + 20
+    await coalescer.execute([fetch("a")], soon)
+    await coalescer.execute([append("a")], soon)
+    gate.shut = True
+    tasks: list[asyncio.Task[list[Outcome]]] = []
+    for asked in ({"a": None}, {"b": late, "c": soon}, {"d": soon, "e": None}):
+        tasks += await begin(*(coalescer.execute([append(id)], asked[id]) for id in asked))
+        if "b" in asked:
+            await gate.let_one_pass()
+    await gate.open_up()
+    await asyncio.gather(*tasks)
+    assert gate.deadlines == [soon, soon, None, late, None]
+
+
 async def test_a_deadline_of_one_that_went_alone_says_unknown() -> None:
     gate = Gate()
     coalescer = Coalescer(gate)
     with pytest.raises(StoreUnavailable) as caught:
-        await coalescer.execute([append("a")], timeout=0.01)
+        await coalescer.execute([append("a")], monotonic() + 0.01)
     assert caught.value.applied == "unknown"
     await gate.open_up()
     assert await gate.stored("a") == ["0"]

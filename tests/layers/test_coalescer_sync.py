@@ -35,6 +35,7 @@ class Gate(MemoryEngine):
             MemoryEngine.capabilities, inline_reads=inline_reads, batch=batch
         )
         self.arrived: list[list[Op]] = []
+        self.deadlines: list[float | None] = []
         self.threads: list[threading.Thread] = []
         self.poison: set[str] = set()  # ids of entities whose commits fail the whole batch
         self.failure: Exception | None = None  # what every batch fails with
@@ -42,9 +43,10 @@ class Gate(MemoryEngine):
         self._shut = shut
         self._permits = 0
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         with self._passes:
             self.arrived.append(list(ops))
+            self.deadlines.append(deadline)
             self.threads.append(threading.current_thread())
             self._passes.notify_all()
             assert self._passes.wait_for(lambda: not self._shut or self._permits > 0, PATIENCE)
@@ -53,7 +55,7 @@ class Gate(MemoryEngine):
             raise self.failure
         if any(isinstance(op, Commit) and op.entity.id in self.poison for op in ops):
             raise StoreUnavailable("this operation cannot be stored", applied="no")
-        return super().execute(ops)
+        return super().execute(ops, deadline=deadline)
 
     def let_one_pass(self) -> None:
         with self._passes:
@@ -125,7 +127,8 @@ class Callers:
         for call in calls:
             lane = coalescer._writes if isinstance(call[0], Commit) else coalescer._reads
             led, waiting = lane._led, len(lane._queue)
-            futures.append(self._pool.submit(coalescer.execute, call, timeout))
+            deadline = None if timeout is None else time.monotonic() + timeout
+            futures.append(self._pool.submit(coalescer.execute, call, deadline))
             until(partial(_is_in, lane, waiting + 1 if led else 0))
         return futures
 
@@ -237,6 +240,20 @@ def test_a_deadline_that_passes_after_sending_says_unknown(callers: Callers) -> 
     assert gate.stored("c") == ["0"]
 
 
+def test_the_engine_is_told_how_long_the_thread_that_leads_can_wait(callers: Callers) -> None:
+    gate = Gate()
+    coalescer = Coalescer(gate)
+    began = time.monotonic()
+    futures = [
+        *callers.ask(coalescer, [append("a")], timeout=10),
+        *callers.ask(coalescer, [append("b")], timeout=20),  # leads the next two
+        *callers.ask(coalescer, [append("c")], timeout=30),
+    ]
+    gate.open_up()
+    answers(futures)
+    assert [(end or began) - began for end in gate.deadlines] == pytest.approx([10, 20], abs=5)
+
+
 def fifty(gate: Gate, callers: Callers) -> list[list[Outcome] | BaseException]:
     """Fifty callers in one batch, behind one that went alone."""
     futures = callers.ask(Coalescer(gate), *([append(f"t{n}")] for n in range(-1, 50)))
@@ -340,9 +357,9 @@ def test_a_hundred_threads_get_their_own_answers(callers: Callers) -> None:
         chance = random.Random(number)
         for turn in range(1, 21):
             mine = append(f"t{number}", f"{number}.{turn}")
-            assert version(coalescer.execute([mine], timeout=PATIENCE)) == turn
+            assert version(coalescer.execute([mine], time.monotonic() + PATIENCE)) == turn
             if chance.random() < 0.5:
-                coalescer.execute([append("all", f"{number}.{turn}")], timeout=PATIENCE)
+                coalescer.execute([append("all", f"{number}.{turn}")], time.monotonic() + PATIENCE)
             (fetched,) = coalescer.execute([fetch(f"t{number}")])
             assert isinstance(fetched, Fetched)
             assert fetched.lines.split("\n")[-1] == f"{number}.{turn}"

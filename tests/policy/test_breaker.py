@@ -216,10 +216,10 @@ async def test_a_full_disk_does_not_stop_reads(caplog: pytest.LogCaptureFixture)
         engine = store._places.stacks[0].engine
         answer = engine.execute
 
-        async def full(ops):  # type: ignore[no-untyped-def]
+        async def full(ops, **hints):  # type: ignore[no-untyped-def]
             if any(isinstance(op, stateward.ops.Commit) for op in ops):
                 raise stateward.DiskProblem("the disk is full")
-            return await answer(ops)
+            return await answer(ops, **hints)
 
         engine.execute = full  # type: ignore[method-assign]
         for _ in range(20):

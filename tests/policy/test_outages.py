@@ -133,10 +133,10 @@ async def test_with_the_breaker_open_a_read_does_not_touch_the_network(tmp_path:
             asked = 0
             send = store._places.stacks[0].engine.execute
 
-            async def counted(ops: Any) -> Any:
+            async def counted(ops: Any, **hints: Any) -> Any:
                 nonlocal asked
                 asked += 1
-                return await send(ops)
+                return await send(ops, **hints)
 
             store._places.stacks[0].engine.execute = counted  # type: ignore[method-assign]
             begin, end = target.faults["frozen"]

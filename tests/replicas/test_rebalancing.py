@@ -138,17 +138,17 @@ class Watched(Passthrough):
         super().__init__(engine)
         self._process = process
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         process = self._process
         if process.dead:
             raise Dead
         first = ops[0]
         if not isinstance(first, Commit) or not isinstance(first.writes[0], process.of):
-            return super().execute(ops)
+            return super().execute(ops, deadline=deadline)
         process.left -= 1
         if process.left == 0 and not process.applied:
             process.event(process)
-        outcomes = super().execute(ops)
+        outcomes = super().execute(ops, deadline=deadline)
         if process.left == 0 and process.applied:
             process.event(process)
         return outcomes

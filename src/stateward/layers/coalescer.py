@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from time import monotonic
 from typing import Any
 
 from stateward.engine import Engine
@@ -29,38 +30,44 @@ from stateward.ops import WRITES, Entity, Op, Outcome
 class Coalescer:
     """The engine's `execute`, shared by all tasks of one event loop."""
 
-    def __init__(self, engine: Engine, meter: Recorder | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        meter: Recorder | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self._engine = engine
-        self._reads = Lane(engine, None if meter is None else meter.read_batches)
-        self._writes = Lane(engine, None if meter is None else meter.write_batches)
+        self._reads = Lane(engine, clock, None if meter is None else meter.read_batches)
+        self._writes = Lane(engine, clock, None if meter is None else meter.write_batches)
         self._inline = engine.capabilities.inline_reads
 
     def execute(
-        self, ops: Sequence[Op], timeout: float | None = None
+        self, ops: Sequence[Op], deadline: float | None = None
     ) -> Coroutine[Any, Any, list[Outcome]]:
-        """Outcomes in the order of `ops`. `timeout` is in seconds.
+        """Outcomes in the order of `ops`, by the `deadline` (by the monotonic clock).
 
-        Raises `StoreUnavailable` with `applied="no"` when the time is up before the ops were
-        sent, and `applied="unknown"` when it is up after.
+        Raises `StoreUnavailable` with `applied="no"` when it passes before the ops were sent, and
+        `applied="unknown"` when it passes after.
         """
         if len(ops) == 1:
             if isinstance(ops[0], WRITES):
-                return self._writes.execute(ops, timeout)
+                return self._writes.execute(ops, deadline)
             if self._inline:
-                return self._engine.execute(ops)
-            return self._reads.execute(ops, timeout)
-        return self._execute_several(ops, timeout)
+                return self._engine.execute(ops, deadline=deadline)
+            return self._reads.execute(ops, deadline)
+        return self._execute_several(ops, deadline)
 
-    async def _execute_several(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
+    async def _execute_several(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         writes = [op for op in ops if isinstance(op, WRITES)]
         if not writes:
-            lane = self._engine if self._inline else None
-            return await (lane.execute(ops) if lane else self._reads.execute(ops, timeout))
+            if self._inline:
+                return await self._engine.execute(ops, deadline=deadline)
+            return await self._reads.execute(ops, deadline)
         if len(writes) == len(ops):
-            return await self._writes.execute(ops, timeout)
+            return await self._writes.execute(ops, deadline)
         reads = [op for op in ops if not isinstance(op, WRITES)]
-        written = iter(await self._writes.execute(writes, timeout))
-        read = iter(await self._reads.execute(reads, timeout))
+        written = iter(await self._writes.execute(writes, deadline))
+        read = iter(await self._reads.execute(reads, deadline))
         return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
 
     async def drain(self) -> None:
@@ -73,10 +80,12 @@ class Waiting:
     """What one caller asked for, and the future that answers it."""
 
     __slots__ = ("deadline", "future", "ops", "sent")
-    deadline: float
 
-    def __init__(self, ops: Sequence[Op], future: asyncio.Future[list[Outcome]]) -> None:
+    def __init__(
+        self, ops: Sequence[Op], deadline: float | None, future: asyncio.Future[list[Outcome]]
+    ) -> None:
         self.ops = ops
+        self.deadline = deadline
         self.future = future
         self.sent = False
 
@@ -87,8 +96,7 @@ class Waiting:
 class Alone:
     """A caller that waits for the engine itself."""
 
-    __slots__ = ("cancelling", "deadline", "expired", "task")
-    deadline: float
+    __slots__ = ("cancelling", "expired", "task")
 
     def __init__(self) -> None:
         task = asyncio.current_task()
@@ -108,39 +116,43 @@ class DeadlineWatch:
     Hardly any deadline is ever met, but a timer for each costs 3 µs, and asyncio.timeout 4.5.
     """
 
-    def __init__(self) -> None:
-        self._waits: set[Waiting | Alone] = set()
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._waits: dict[Waiting | Alone, float] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._rings = 0.0  # when the timer does
 
-    def add(self, wait: Waiting | Alone, timeout: float) -> None:
-        loop = asyncio.get_running_loop()
-        wait.deadline = loop.time() + timeout
-        self._waits.add(wait)
-        if self._timer is None or wait.deadline < self._timer.when():
-            self._arm(loop, wait.deadline)
+    def add(self, wait: Waiting | Alone, deadline: float) -> None:
+        self._waits[wait] = deadline
+        if self._timer is None or deadline < self._rings:
+            self._arm(deadline)
 
     def discard(self, wait: Waiting | Alone) -> None:
-        self._waits.discard(wait)
+        self._waits.pop(wait, None)
 
-    def _arm(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
+    def _arm(self, deadline: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = loop.call_at(when, self._ring, loop)
+        self._rings = deadline
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(deadline - self._clock(), self._ring)
 
-    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _ring(self) -> None:
         self._timer = None
-        now = loop.time()
-        for wait in [wait for wait in self._waits if wait.deadline <= now]:
-            self._waits.discard(wait)
+        now = self._clock()
+        for wait in [wait for wait, deadline in self._waits.items() if deadline <= now]:
+            del self._waits[wait]
             wait.expire()
         if self._waits:
-            self._arm(loop, min(wait.deadline for wait in self._waits))
+            self._arm(min(self._waits.values()))
 
 
 class Lane:
     """Batches of one direction, at most `capabilities.parallel_batches` under way."""
 
-    def __init__(self, engine: Engine, sizes: Histogram | None = None) -> None:
+    def __init__(
+        self, engine: Engine, clock: Callable[[], float], sizes: Histogram | None = None
+    ) -> None:
         self._engine = engine
         self._sizes = sizes
         self._flights = engine.capabilities.parallel_batches
@@ -150,9 +162,9 @@ class Lane:
         self._queue: deque[Waiting] = deque()
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
         self._landed: asyncio.Event | None = None
-        self._watch = DeadlineWatch()
+        self._watch = DeadlineWatch(clock)
 
-    async def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
+    async def execute(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         touched = touched_by(ops) if self._flights > 1 else ()
         free = self._flying < self._flights and not self._queue
         if free and self._busy.isdisjoint(touched):
@@ -161,29 +173,28 @@ class Lane:
             if self._sizes is not None:
                 self._sizes.add(len(ops))
             try:
-                if timeout is None:
+                if deadline is None:
                     return await self._engine.execute(ops)
-                return await self._execute_alone(ops, timeout)
+                return await self._execute_alone(ops, deadline)
             finally:
                 self._land(touched)
-        loop = asyncio.get_running_loop()
-        waiting = Waiting(ops, loop.create_future())
+        waiting = Waiting(ops, deadline, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
         self._take_off()
-        if timeout is None:
+        if deadline is None:
             return await waiting.future
-        self._watch.add(waiting, timeout)
+        self._watch.add(waiting, deadline)
         try:
             return await waiting.future
         finally:
             self._watch.discard(waiting)
 
-    async def _execute_alone(self, ops: Sequence[Op], timeout: float) -> list[Outcome]:
+    async def _execute_alone(self, ops: Sequence[Op], deadline: float) -> list[Outcome]:
         """Straight to the engine. What ends the wait is a cancellation of our own."""
         alone = Alone()
-        self._watch.add(alone, timeout)
+        self._watch.add(alone, deadline)
         try:
-            return await self._engine.execute(ops)
+            return await self._engine.execute(ops, deadline=deadline)
         except asyncio.CancelledError as error:
             if alone.expired and alone.task.uncancel() <= alone.cancelling:
                 raise too_late(sent=True) from error
@@ -222,30 +233,37 @@ class Lane:
         finally:
             self._land(touched)
 
-    async def _send(self, batch: list[Waiting], patience: Halving) -> None:
+    async def _send(self, batch: list[Waiting], halving: Halving) -> None:
         ops = [op for waiting in batch for op in waiting.ops]
         if self._sizes is not None:
             self._sizes.add(len(ops))
         try:
-            outcomes = await self._engine.execute(ops)
+            deadline = latest(waiting.deadline for waiting in batch)
+            outcomes = await self._engine.execute(ops, deadline=deadline)
         except BaseException as error:
-            if patience.worth_halving(batch, error):
+            if halving.worth_halving(batch, error):
                 middle = len(batch) // 2
-                await self._send(batch[:middle], patience)
-                await self._send(batch[middle:], patience)
+                await self._send(batch[:middle], halving)
+                await self._send(batch[middle:], halving)
                 return
             for waiting in batch:
                 _fail(waiting, own(error))
             if not isinstance(error, Exception):
                 raise
         else:
-            patience.succeeded()
+            halving.succeeded()
             share(batch, outcomes)
 
 
 def _gone(waiting: Waiting) -> bool:
     """Its caller stopped waiting before anything was sent."""
     return waiting.future.done()
+
+
+def latest(deadlines: Iterable[float | None]) -> float | None:
+    """When the last of those who wait gives up; None if somebody never does."""
+    ends = list(deadlines)
+    return None if None in ends else max(ends)  # type: ignore[type-var]
 
 
 def share(batch: list[Waiting], outcomes: list[Outcome]) -> None:

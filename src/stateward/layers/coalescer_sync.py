@@ -1,4 +1,4 @@
-"""Many threads, one round trip at a time: the blocking twin of `coalesce.py`.
+"""Many threads, one round trip at a time: the blocking twin of `coalescer.py`.
 
 There is no thread of its own. The first caller leads: it executes its own operation; whoever
 comes meanwhile waits. When the leader is done it hands all of that, with the lead, to one of
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 
 from stateward.engine import SyncEngine
@@ -17,20 +17,24 @@ from stateward.layers.queue import Halving, next_batch, own, too_late
 from stateward.observe.metrics import Histogram
 from stateward.observe.recorder import Recorder
 from stateward.ops import WRITES, Op, Outcome
-from stateward.patience import wait_until
 
 
 class Coalescer:
     """The engine's `execute`, shared by all threads of a process."""
 
-    def __init__(self, engine: SyncEngine, meter: Recorder | None = None) -> None:
+    def __init__(
+        self,
+        engine: SyncEngine,
+        meter: Recorder | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self._engine = engine
-        self._reads = Lane(engine, None if meter is None else meter.read_batches)
-        self._writes = Lane(engine, None if meter is None else meter.write_batches)
+        self._reads = Lane(engine, clock, None if meter is None else meter.read_batches)
+        self._writes = Lane(engine, clock, None if meter is None else meter.write_batches)
         self._inline = engine.capabilities.inline_reads
 
-    def execute(self, ops: Sequence[Op], timeout: float | None = None) -> list[Outcome]:
-        """Outcomes in the order of `ops`. `timeout` is in seconds.
+    def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
+        """Outcomes in the order of `ops`, by the `deadline` (by the monotonic clock).
 
         It ends the wait for others; a round trip that this thread itself leads is given up by
         the engine, where there is a network in between.
@@ -38,13 +42,13 @@ class Coalescer:
         writes = [op for op in ops if isinstance(op, WRITES)]
         if not writes:
             if self._inline:
-                return self._engine.execute(ops)
-            return self._reads.execute(ops, timeout)
+                return self._engine.execute(ops, deadline=deadline)
+            return self._reads.execute(ops, deadline)
         if len(writes) == len(ops):
-            return self._writes.execute(ops, timeout)
+            return self._writes.execute(ops, deadline)
         reads = [op for op in ops if not isinstance(op, WRITES)]
-        written = iter(self._writes.execute(writes, timeout))
-        read = iter(self._reads.execute(reads, timeout))
+        written = iter(self._writes.execute(writes, deadline))
+        read = iter(self._reads.execute(reads, deadline))
         return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
 
     def drain(self) -> None:
@@ -56,11 +60,11 @@ class Coalescer:
 class Waiting:
     """What one thread asked for; it sleeps on `wake` until it is answered or made leader."""
 
-    __slots__ = ("batch", "error", "gone", "ops", "outcomes", "sent", "until", "wake")
+    __slots__ = ("batch", "deadline", "error", "gone", "ops", "outcomes", "sent", "wake")
 
-    def __init__(self, ops: Sequence[Op], until: float | None) -> None:
+    def __init__(self, ops: Sequence[Op], deadline: float | None) -> None:
         self.ops = ops
-        self.until = until
+        self.deadline = deadline
         self.sent = False
         self.gone = False
         self.batch: list[Waiting] | None = None  # set: lead this batch, which holds this one
@@ -73,8 +77,11 @@ class Waiting:
 class Lane:
     """Batches of one direction, one under way at a time."""
 
-    def __init__(self, engine: SyncEngine, sizes: Histogram | None = None) -> None:
+    def __init__(
+        self, engine: SyncEngine, clock: Callable[[], float], sizes: Histogram | None = None
+    ) -> None:
         self._engine = engine
+        self._clock = clock
         self._sizes = sizes
         self._most = engine.capabilities.batch
         self._lock = threading.Lock()
@@ -82,24 +89,21 @@ class Lane:
         self._led = False
         self._queue: deque[Waiting] = deque()
 
-    def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
-        until = None if timeout is None else monotonic() + timeout
+    def execute(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         with self._lock:
             waiting = None
             if self._led:
-                waiting = Waiting(ops, until)
+                waiting = Waiting(ops, deadline)
                 self._queue.append(waiting)
             self._led = True
         if waiting is None:
             if self._sizes is not None:
                 self._sizes.add(len(ops))
-            wait_until(until)
             try:
-                return self._engine.execute(ops)
+                return self._engine.execute(ops, deadline=deadline)
             finally:
-                wait_until(None)
                 self._hand_over()
-        self._sleep(waiting, timeout)
+        self._sleep(waiting)
         if waiting.batch is not None:
             self._lead(waiting.batch)
         if waiting.error is not None:
@@ -112,10 +116,12 @@ class Lane:
         with self._idle:
             self._idle.wait_for(lambda: not self._led)
 
-    def _sleep(self, waiting: Waiting, timeout: float | None) -> None:
+    def _sleep(self, waiting: Waiting) -> None:
         """Until answered, made leader, or too late; what was not sent by then never will be."""
+        deadline = waiting.deadline
+        seconds = -1.0 if deadline is None else max(0.0, deadline - self._clock())
         try:
-            if waiting.wake.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+            if waiting.wake.acquire(timeout=seconds):
                 return
         except BaseException:  # e.g. KeyboardInterrupt: the lead must not be lost with us
             with self._lock:
@@ -137,33 +143,32 @@ class Lane:
         batch[0].wake.release()
 
     def _lead(self, batch: list[Waiting]) -> None:
-        wait_until(batch[0].until)
         try:
-            self._send(batch, Halving(len(batch)))
+            # This thread waits for the answer itself, and no longer than its own caller may.
+            self._send(batch, Halving(len(batch)), batch[0].deadline)
         finally:
-            wait_until(None)
             self._hand_over()  # before waking the others: the next batch is already on its way
             for waiting in batch[1:]:
                 waiting.wake.release()
 
-    def _send(self, batch: list[Waiting], patience: Halving) -> None:
+    def _send(self, batch: list[Waiting], halving: Halving, deadline: float | None) -> None:
         ops = [op for waiting in batch for op in waiting.ops]
         if self._sizes is not None:
             self._sizes.add(len(ops))
         try:
-            outcomes = self._engine.execute(ops)
+            outcomes = self._engine.execute(ops, deadline=deadline)
         except BaseException as error:
-            if patience.worth_halving(batch, error):
+            if halving.worth_halving(batch, error):
                 middle = len(batch) // 2
-                self._send(batch[:middle], patience)
-                self._send(batch[middle:], patience)
+                self._send(batch[:middle], halving, deadline)
+                self._send(batch[middle:], halving, deadline)
                 return
             for waiting in batch:
                 waiting.error = own(error)
             if not isinstance(error, Exception):
                 raise
         else:
-            patience.succeeded()
+            halving.succeeded()
             at = 0
             for waiting in batch:
                 end = at + len(waiting.ops)

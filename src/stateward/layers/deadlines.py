@@ -50,7 +50,7 @@ class Policy(Struct, frozen=True):
 class Layer(Protocol):
     """What stands below."""
 
-    async def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]: ...
+    async def execute(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]: ...
 
 
 class Deadlines:
@@ -88,22 +88,22 @@ class Deadlines:
         policy = self._policy
         writes = isinstance(ops[0], WRITES) if len(ops) == 1 else _any_writes(ops)
         breaker = self._writes if writes else self._reads
-        timeout = policy.write_timeout if writes else policy.read_timeout
         start = self._world.monotonic()
+        end = start + (policy.write_timeout if writes else policy.read_timeout)
         if deadline is not None:
-            timeout = max(0.0, min(timeout, deadline - start))
+            end = min(end, max(start, deadline))
         if breaker.is_open:
-            timeout = min(timeout, policy.read_timeout)  # of a probe others wait for the answer
-            refusal = breaker.admit(start, timeout)
+            end = min(end, start + policy.read_timeout)  # of a probe others wait for the answer
+            refusal = breaker.admit(start, end - start)
             if refusal is not None:
                 # A caller that tries again and again must not keep all others from running.
                 await self._world.pause(0)
                 raise refusal
         try:
-            outcomes = await self._below.execute(ops, timeout)
+            outcomes = await self._below.execute(ops, end)
         except StoreUnavailable as error:
             try:
-                outcomes = await self._again(ops, breaker, start, start + timeout, error)
+                outcomes = await self._again(ops, breaker, start, end, error)
             except StoreUnavailable:
                 if not writes:
                     self._looked_up(start)
@@ -123,7 +123,8 @@ class Deadlines:
         """Past an open breaker, once: for what nobody will ask again, such as releases."""
         if not self._writes.is_open:
             return await self.execute(ops)
-        return await self._below.execute(ops, self._policy.read_timeout)
+        end = self._world.monotonic() + self._policy.read_timeout
+        return await self._below.execute(ops, end)
 
     async def _again(
         self,
@@ -146,7 +147,7 @@ class Deadlines:
             begun = world.monotonic()
             self._counters.retries += 1
             try:
-                return await self._below.execute(ops, deadline - begun)
+                return await self._below.execute(ops, deadline)
             except StoreUnavailable as next_error:
                 unknown = unknown or next_error.applied == "unknown"
                 if not isinstance(next_error, StoreTooSlow):

@@ -14,6 +14,7 @@ from stateward.layers.coalescer import Coalescer
 from stateward.layers.queue import closed
 from stateward.observe.recorder import Recorder
 from stateward.ops import Op, Outcome
+from stateward.world import World
 
 OPENING_SECONDS = 10.0  # opening may migrate, so it is given more time than a call
 
@@ -29,33 +30,38 @@ class Opener:
     def __init__(
         self,
         engine: Engine,
+        world: World,
         opened: Callable[[], Coroutine[Any, Any, None]] | None = None,
         meter: Recorder | None = None,
     ) -> None:
         self.engine = engine
         self._opened = opened  # is told of every opening, before the first call goes on
         self._meter = meter
+        self._clock = world.monotonic
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = 0
         self._closed = False
         self._lock = threading.Lock()  # two loops may meet here
         self._opening: asyncio.Task[None] | None = None
-        self._coalescer = Coalescer(engine, meter)
+        self._coalescer = Coalescer(engine, meter, self._clock)
 
     def execute(
-        self, ops: Sequence[Op], timeout: float | None
+        self, ops: Sequence[Op], deadline: float | None
     ) -> Coroutine[Any, Any, list[Outcome]]:
         if asyncio.get_running_loop() is self._loop and self._process == _process:
-            return self._coalescer.execute(ops, timeout)
-        return self._execute_first(ops, timeout)
+            return self._coalescer.execute(ops, deadline)
+        return self._execute_first(ops, deadline)
 
-    async def _execute_first(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
+    async def _execute_first(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
+        began = self._clock()
         try:
             async with asyncio.timeout(OPENING_SECONDS):
                 await self.ready()
         except TimeoutError as error:
             raise StoreUnavailable("the store could not be opened in time") from error
-        return await self._coalescer.execute(ops, timeout)
+        if deadline is not None:
+            deadline += self._clock() - began  # opening is not the call's doing
+        return await self._coalescer.execute(ops, deadline)
 
     def is_open(self) -> bool:
         """Whether the engine is open here and now."""
@@ -94,7 +100,7 @@ class Opener:
         try:
             if self._loop is not None:
                 await self.engine.close()  # what belonged to the loop that has ended
-                self._coalescer = Coalescer(self.engine, self._meter)
+                self._coalescer = Coalescer(self.engine, self._meter, self._clock)
             await self.engine.open()
             if self._opened is not None:
                 await self._opened()

@@ -12,6 +12,7 @@ from stateward.layers.coalescer_sync import Coalescer
 from stateward.layers.queue import closed
 from stateward.observe.recorder import Recorder
 from stateward.ops import Op, Outcome
+from stateward.world import World
 
 
 class Opener:
@@ -20,6 +21,7 @@ class Opener:
     def __init__(
         self,
         engine: SyncEngine,
+        world: World,
         opened: Callable[[], None] | None = None,
         meter: Recorder | None = None,
     ) -> None:
@@ -28,12 +30,16 @@ class Opener:
         self._process: int | None = None
         self._closed = False
         self._lock = threading.Lock()
-        self._coalescer = Coalescer(engine, meter)
+        self._clock = world.monotonic
+        self._coalescer = Coalescer(engine, meter, self._clock)
 
-    def execute(self, ops: Sequence[Op], timeout: float | None) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         if self._process != opener._process or self._closed:
+            began = self._clock()
             self.ready()
-        return self._coalescer.execute(ops, timeout)
+            if deadline is not None:
+                deadline += self._clock() - began  # opening is not the call's doing
+        return self._coalescer.execute(ops, deadline)
 
     def is_open(self) -> bool:
         """Whether the engine is open here and now."""

@@ -62,7 +62,7 @@ class Stack:
         self._world = world
         self._storage = Sizes(engine.sibling(), world)
         meter = None if measures is None else measures.meter(self.capabilities.system or "other")
-        self._guard = Opener(engine, self._opened, meter)
+        self._guard = Opener(engine, world, self._opened, meter)
         below = self._guard if cache is None else Caching(self._guard, cache, world)
         self._deadlines = Deadlines(below, policy, world, counters, alarm.slow)
         replayer = Replayer(self._deadlines, self.backlog, engine.capabilities, world, counters)

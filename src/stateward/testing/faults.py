@@ -41,8 +41,8 @@ class Passthrough:
     async def close(self) -> None:
         await self._engine.close()
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        return await self._engine.execute(ops)
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        return await self._engine.execute(ops, deadline=deadline)
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         await self._engine.wait(cursors, timeout)
@@ -74,11 +74,11 @@ class FaultyEngine(Passthrough):
         self.faults.refuse()
         await super().open()
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         hit = self.faults.meet(ops)
         outcomes: list[Outcome] = []
         if hit.fails != "before":
-            outcomes = await super().execute(ops)
+            outcomes = await super().execute(ops, deadline=deadline)
         # The wait comes last: a batch handed over is applied, though its caller may give up.
         if hit.delay:
             await self._world.pause(hit.delay)

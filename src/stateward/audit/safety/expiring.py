@@ -23,8 +23,8 @@ class Expiring(Passthrough):
         super().__init__(engine)
         self._seconds = seconds
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        return await self._engine.execute([self._bounded(op) for op in ops])
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        return await self._engine.execute([self._bounded(op) for op in ops], deadline=deadline)
 
     def _bounded(self, op: Op) -> Op:
         if not isinstance(op, Commit):

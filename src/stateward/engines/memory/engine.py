@@ -35,7 +35,7 @@ class MemoryEngine:
     async def close(self) -> None:
         """The model stays: whoever else has it keeps its state."""
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         return self._model.execute(ops, self._world.now())
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:

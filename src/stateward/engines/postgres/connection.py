@@ -21,13 +21,13 @@ from stateward.engines.postgres.driver import LoopDriver, Slots, driven  # async
 from stateward.engines.postgres.failures import is_from_pooler, logger
 from stateward.engines.postgres.settings import Settings
 from stateward.engines.postgres.wire import PREPARE_AFTER, Rows, Wire
-from stateward.patience import at_most
 
 # sync only: from stateward.engines.postgres.driver import bounded
 
 Statement = tuple[str, Sequence[Any]]
 
 ANSWER_SECONDS = 4.5  # a round trip takes less, or its connection is given up
+SOON = 0.001  # seconds that even a round trip begun too late is given
 SNAPSHOT_SECONDS = 60.0  # the same for a page of a backup, which nobody waits for
 
 
@@ -66,16 +66,22 @@ class Pool:
         # sync only: self._free = threading.Semaphore(size)
         self._idle: list[Link] = []
 
-    async def run(self, statements: Sequence[Statement]) -> list[Rows]:
+    async def run(
+        self, statements: Sequence[Statement], deadline: float | None = None
+    ) -> list[Rows]:
         """The rows of each statement, in one round trip. All of them are one transaction.
 
+        A connection that has not answered by the `deadline` is given up then, if not before.
         Raises the driver's error, or `ConnectionLost` if the server may have acted all the same.
         """
         await self._free.acquire()
         link = None
         try:
             link = self._pop() or await connect(self._settings)
-            link.answer_by = link.clock() + at_most(ANSWER_SECONDS)
+            now = link.clock()
+            link.answer_by = now + ANSWER_SECONDS
+            if deadline is not None:
+                link.answer_by = max(now + SOON, min(link.answer_by, deadline))
             return await _ask(link, statements)
         except psycopg.Error as error:
             if link is None or _is_well(link):

@@ -104,15 +104,20 @@ class PostgresEngine:
 
     # --- operations -----------------------------------------------------------------
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         batch = Batch(ops, self._queries)
         if not batch.statements:
             return []
         statements = [(statement.query, statement.params) for statement in batch.statements]
-        return batch.outcomes(await self._ask(statements, writes=batch.writes))
+        return batch.outcomes(await self._ask(statements, batch.writes, deadline))
 
-    async def _ask(self, statements: Sequence[Statement], writes: bool = False) -> list[Rows]:
-        """One round trip, which a cancelled caller leaves to itself."""
+    async def _ask(
+        self, statements: Sequence[Statement], writes: bool = False, deadline: float | None = None
+    ) -> list[Rows]:
+        """One round trip, which a cancelled caller leaves to itself.
+
+        Only a blocking caller waits for the connection itself, and so until its `deadline` alone.
+        """
         # async only: begin
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[list[Rows]] = loop.create_future()
@@ -120,7 +125,7 @@ class PostgresEngine:
             self._send(reply, statements, writes)
         return await reply
         # async only: end
-        # sync only: return self._round_trip(statements, writes)
+        # sync only: return self._round_trip(statements, writes, deadline)
 
     # async only: begin
     def _depart(
@@ -174,13 +179,15 @@ class PostgresEngine:
                 reply.set_result(rows)
 
     # async only: end
-    async def _round_trip(self, statements: Sequence[Statement], writes: bool) -> list[Rows]:
+    async def _round_trip(
+        self, statements: Sequence[Statement], writes: bool, deadline: float | None = None
+    ) -> list[Rows]:
         """With every failure as one of our errors."""
         assert self._pool is not None, "open() comes first"
         retries = 0
         while True:
             try:
-                return await self._pool.run(statements)
+                return await self._pool.run(statements, deadline)
             except (ConnectionLost, psycopg.Error) as error:
                 retries += 1
                 if not isinstance(error, RETRIED) or retries > RETRIES:

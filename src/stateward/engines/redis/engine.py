@@ -31,6 +31,8 @@ from stateward.engines.redis.steps import PlanStep
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity, Op, Outcome
 
+# sync only: from stateward.engines.redis.client.connection_sync import until
+
 T = TypeVar("T")
 
 CAPABILITIES = Capabilities(
@@ -83,7 +85,14 @@ class RedisEngine:
         await self._watch.close()
         await self._servers.close()
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute(
+        self, ops: Sequence[Op], *, deadline: float | None = None
+    ) -> Coroutine[Any, Any, list[Outcome]]:
+        return self._execute_fast(ops)  # async only
+        # sync only: with until(deadline):
+        # sync only:     return self._execute_fast(ops)
+
+    async def _execute_fast(self, ops: Sequence[Op]) -> list[Outcome]:
         if not ops:
             return []
         short = fast_way(ops, self._setting)

@@ -70,7 +70,7 @@ class SqliteEngine:
         if reader is not None:
             reader.close(True)
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         if len(ops) == 1:
             if isinstance(ops[0], WRITES):
                 return await self._write(ops)

@@ -52,7 +52,7 @@ class SqliteEngine:
         while self._idle:
             self._idle.pop().connection.close(True)
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         writes = [op for op in ops if isinstance(op, WRITES)]
         if not writes:
             return self._read(ops)

@@ -36,7 +36,7 @@ class MemoryEngine:
     def close(self) -> None:
         """The model stays: whoever else has it keeps its state."""
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         return self._model.execute(ops, self._world.now())
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:

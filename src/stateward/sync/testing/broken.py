@@ -52,8 +52,8 @@ class Broken(Passthrough):
 class LosesUpdates(Broken):
     """Ignores the version a write was made for, so that it overwrites another's."""
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        return super().execute([self._unchecked(op) for op in ops])
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        return super().execute([self._unchecked(op) for op in ops], deadline=deadline)
 
     def _unchecked(self, op: Op) -> Op:
         if not isinstance(op, Commit) or not self._unlucky():
@@ -67,8 +67,8 @@ class LosesUpdates(Broken):
 class IgnoresFences(Broken):
     """Lets a superseded holder write."""
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        return super().execute([self._unfenced(op) for op in ops])
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        return super().execute([self._unfenced(op) for op in ops], deadline=deadline)
 
     def _unfenced(self, op: Op) -> Op:
         if not isinstance(op, Commit) or not self._unlucky():
@@ -81,9 +81,9 @@ class IgnoresFences(Broken):
 class DropsAcknowledged(Broken):
     """Answers as if it had stored a write, and has not."""
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         asked = [rehearsal(op) if droppable(op) and self._unlucky() else op for op in ops]
-        outcomes = super().execute(asked)
+        outcomes = super().execute(asked, deadline=deadline)
         for at, op in enumerate(ops):
             outcome = outcomes[at]
             if isinstance(op, Commit) and isinstance(outcome, Conflict) and outcome.failed == NEVER:
@@ -131,8 +131,8 @@ class ServesStale(Broken):
         super().__init__(engine, seed=seed, one_in=one_in)
         self._answers: dict[Fetch, Fetched] = {}
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        outcomes = super().execute(ops)
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        outcomes = super().execute(ops, deadline=deadline)
         for at, op in enumerate(ops):
             outcome = outcomes[at]
             if isinstance(op, Fetch) and op.known is None and isinstance(outcome, Fetched):
@@ -148,8 +148,8 @@ class ServesStale(Broken):
 class DeliversTwice(Broken):
     """Applies a commit a second time, as if it did not know its op and key."""
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        outcomes = super().execute(ops)
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        outcomes = super().execute(ops, deadline=deadline)
         again = [
             redelivered(op)
             for op, outcome in zip(ops, outcomes, strict=True)
@@ -157,7 +157,7 @@ class DeliversTwice(Broken):
         ]
         if again:
             self.broke += len(again)
-            super().execute(again)
+            super().execute(again, deadline=deadline)
         return outcomes
 
 

@@ -42,8 +42,8 @@ class Passthrough:
     def close(self) -> None:
         self._engine.close()
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        return self._engine.execute(ops)
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        return self._engine.execute(ops, deadline=deadline)
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         self._engine.wait(cursors, timeout)
@@ -75,11 +75,11 @@ class FaultyEngine(Passthrough):
         self.faults.refuse()
         super().open()
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         hit = self.faults.meet(ops)
         outcomes: list[Outcome] = []
         if hit.fails != "before":
-            outcomes = super().execute(ops)
+            outcomes = super().execute(ops, deadline=deadline)
         # The wait comes last: a batch handed over is applied, though its caller may give up.
         if hit.delay:
             self._world.block(hit.delay)

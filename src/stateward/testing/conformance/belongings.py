@@ -173,9 +173,9 @@ class Counted(Passthrough):
 
     trips = 0
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         self.trips += 1
-        return await super().execute(ops)
+        return await super().execute(ops, deadline=deadline)
 
 
 async def start_workflow(a: Replica, it: Entity, status: str, owner: str, state: str) -> None:

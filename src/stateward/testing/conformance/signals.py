@@ -132,12 +132,12 @@ class Interrupted(Passthrough):
 
     happens: Callable[[], Awaitable[Any]] | None = None
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         parks = any(isinstance(op, Commit) and has_version(op) for op in ops)
         if self.happens is not None and parks:
             happens, self.happens = self.happens, None
             await settle(happens())
-        return await super().execute(ops)
+        return await super().execute(ops, deadline=deadline)
 
 
 def has_version(commit: Commit) -> bool:

@@ -170,8 +170,8 @@ class Bodies(Passthrough):
 
     given = trips = 0
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        outcomes = await super().execute(ops)
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        outcomes = await super().execute(ops, deadline=deadline)
         self.trips += 1
         self.given += sum(o.count for o in outcomes if isinstance(o, Fetched))
         return outcomes

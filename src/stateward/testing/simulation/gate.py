@@ -63,7 +63,7 @@ class Gate:
         while self._under_way and not self._simulation.over:
             await self._process.world.pause(0.1)
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         simulation = self._simulation
         if simulation.over:
             raise asyncio.CancelledError
@@ -164,7 +164,7 @@ class Sibling:
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         simulation = self._simulation
         one_commit_an_entity(simulation, ops)
         kind = simulation.faults.renewal()

@@ -36,15 +36,15 @@ def is_own(outcome: Outcome) -> bool:
 
 
 class Witness(Passthrough):
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        outcomes = await super().execute(ops)
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        outcomes = await super().execute(ops, deadline=deadline)
         note(ops, outcomes)
         return outcomes
 
 
 class SyncWitness(SyncPassthrough):
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        outcomes = super().execute(ops)
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        outcomes = super().execute(ops, deadline=deadline)
         note(ops, outcomes)
         return outcomes
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import select
 import socket
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 import hiredis
@@ -14,10 +17,32 @@ from stateward.engines.redis.commit import Command
 from stateward.engines.redis.failures import lost, refused, unreachable
 from stateward.engines.redis.settings import Address, Server
 from stateward.errors import StoreUnavailable
-from stateward.patience import at_most
 
 CHUNK = 65_536
 POLLS = hasattr(select, "poll")
+
+
+class _Told(threading.local):
+    deadline: float | None = None
+
+
+_told = _Told()
+
+
+@contextmanager
+def until(deadline: float | None) -> Iterator[None]:
+    """This thread's round trips are of use until then, by the monotonic clock."""
+    _told.deadline = deadline
+    try:
+        yield
+    finally:
+        _told.deadline = None
+
+
+def at_most(seconds: float) -> float:
+    """So many seconds, or fewer if the caller cannot wait as long."""
+    deadline = _told.deadline
+    return seconds if deadline is None else max(0.001, min(seconds, deadline - monotonic()))
 
 
 class Connection:

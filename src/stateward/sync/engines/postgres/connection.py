@@ -21,11 +21,11 @@ from stateward.engines.postgres.driver import bounded
 from stateward.engines.postgres.failures import is_from_pooler, logger
 from stateward.engines.postgres.settings import Settings
 from stateward.engines.postgres.wire import PREPARE_AFTER, Rows, Wire
-from stateward.patience import at_most
 
 Statement = tuple[str, Sequence[Any]]
 
 ANSWER_SECONDS = 4.5  # a round trip takes less, or its connection is given up
+SOON = 0.001  # seconds that even a round trip begun too late is given
 SNAPSHOT_SECONDS = 60.0  # the same for a page of a backup, which nobody waits for
 
 
@@ -59,16 +59,20 @@ class Pool:
         self._free = threading.Semaphore(size)
         self._idle: list[Link] = []
 
-    def run(self, statements: Sequence[Statement]) -> list[Rows]:
+    def run(self, statements: Sequence[Statement], deadline: float | None = None) -> list[Rows]:
         """The rows of each statement, in one round trip. All of them are one transaction.
 
+        A connection that has not answered by the `deadline` is given up then, if not before.
         Raises the driver's error, or `ConnectionLost` if the server may have acted all the same.
         """
         self._free.acquire()
         link = None
         try:
             link = self._pop() or connect(self._settings)
-            link.answer_by = link.clock() + at_most(ANSWER_SECONDS)
+            now = link.clock()
+            link.answer_by = now + ANSWER_SECONDS
+            if deadline is not None:
+                link.answer_by = max(now + SOON, min(link.answer_by, deadline))
             return _ask(link, statements)
         except psycopg.Error as error:
             if link is None or _is_well(link):

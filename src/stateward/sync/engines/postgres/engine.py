@@ -95,24 +95,31 @@ class PostgresEngine:
 
     # --- operations -----------------------------------------------------------------
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         batch = Batch(ops, self._queries)
         if not batch.statements:
             return []
         statements = [(statement.query, statement.params) for statement in batch.statements]
-        return batch.outcomes(self._ask(statements, writes=batch.writes))
+        return batch.outcomes(self._ask(statements, batch.writes, deadline))
 
-    def _ask(self, statements: Sequence[Statement], writes: bool = False) -> list[Rows]:
-        """One round trip, which a cancelled caller leaves to itself."""
-        return self._round_trip(statements, writes)
+    def _ask(
+        self, statements: Sequence[Statement], writes: bool = False, deadline: float | None = None
+    ) -> list[Rows]:
+        """One round trip, which a cancelled caller leaves to itself.
 
-    def _round_trip(self, statements: Sequence[Statement], writes: bool) -> list[Rows]:
+        Only a blocking caller waits for the connection itself, and so until its `deadline` alone.
+        """
+        return self._round_trip(statements, writes, deadline)
+
+    def _round_trip(
+        self, statements: Sequence[Statement], writes: bool, deadline: float | None = None
+    ) -> list[Rows]:
         """With every failure as one of our errors."""
         assert self._pool is not None, "open() comes first"
         retries = 0
         while True:
             try:
-                return self._pool.run(statements)
+                return self._pool.run(statements, deadline)
             except (ConnectionLost, psycopg.Error) as error:
                 retries += 1
                 if not isinstance(error, RETRIED) or retries > RETRIES:

@@ -14,6 +14,7 @@ from hiredis import ReplyError
 
 from stateward.engine import Capabilities, Description, SyncEngine
 from stateward.engines.redis.batch import Batch
+from stateward.engines.redis.client.connection_sync import until
 from stateward.engines.redis.describe import description_of, info_of
 from stateward.engines.redis.failures import refused
 from stateward.engines.redis.fast import FastWay, fast_way
@@ -73,7 +74,11 @@ class RedisEngine:
         self._watch.close()
         self._servers.close()
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        with until(deadline):
+            return self._execute_fast(ops)
+
+    def _execute_fast(self, ops: Sequence[Op]) -> list[Outcome]:
         if not ops:
             return []
         short = fast_way(ops, self._setting)

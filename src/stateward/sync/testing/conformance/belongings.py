@@ -174,9 +174,9 @@ class Counted(Passthrough):
 
     trips = 0
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         self.trips += 1
-        return super().execute(ops)
+        return super().execute(ops, deadline=deadline)
 
 
 def start_workflow(a: Replica, it: Entity, status: str, owner: str, state: str) -> None:

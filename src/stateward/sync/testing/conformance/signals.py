@@ -133,12 +133,12 @@ class Interrupted(Passthrough):
 
     happens: Callable[[], Any] | None = None
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         parks = any(isinstance(op, Commit) and has_version(op) for op in ops)
         if self.happens is not None and parks:
             happens, self.happens = self.happens, None
             settle(happens())
-        return super().execute(ops)
+        return super().execute(ops, deadline=deadline)
 
 
 def has_version(commit: Commit) -> bool:

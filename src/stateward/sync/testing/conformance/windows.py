@@ -171,8 +171,8 @@ class Bodies(Passthrough):
 
     given = trips = 0
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        outcomes = super().execute(ops)
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        outcomes = super().execute(ops, deadline=deadline)
         self.trips += 1
         self.given += sum(o.count for o in outcomes if isinstance(o, Fetched))
         return outcomes
