@@ -38,10 +38,9 @@ from stateward.errors import (
     WorkflowFinished,
     WrongReplica,
 )
-from stateward.keys import idempotency_key
 from stateward.layers.cache_memory import Cache
-from stateward.layers.deadlines import Policy
 from stateward.layers.outage.spill import Spill
+from stateward.layers.policy import Policy
 from stateward.observe.alarm import Alarm, AlarmEvent
 from stateward.observe.correlation import correlate, correlation_id
 from stateward.observe.counters import Counters
@@ -69,6 +68,7 @@ from stateward.state.locks import Lock
 from stateward.state.run import Run
 from stateward.state.threads import Thread
 from stateward.state.users import Shared, User
+from stateward.state.work import idempotency_key
 from stateward.state.workflows import Workflow
 from stateward.store import Store, open
 from stateward.volumes.route import route

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -9,6 +10,11 @@ from msgspec import Struct
 
 from stateward.codec import MOST, shown
 from stateward.errors import InvalidInput
+
+Redact = Callable[[dict[str, Any]], dict[str, Any]]
+
+# Called with the thread, its user and the messages, after they were stored.
+OnAppend = Callable[[str, str | None, Sequence[Mapping[str, Any]]], object]
 
 
 class Cursor(Struct, frozen=True):

@@ -4,53 +4,52 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from datetime import datetime, timedelta
-from inspect import iscoroutinefunction
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from stateward.codec import Limits, check_count, check_id, shown
-from stateward.context.compaction import Compaction, check_compaction
+from stateward.codec import Limits, check_count, check_id
+from stateward.context.compaction import Compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
 from stateward.engine import Description, Engine
 from stateward.engines.registry import Credentials, create_engine
 from stateward.errors import InvalidInput
-from stateward.layering import Replicas, check_replicas, layer_urls
+from stateward.kinds import LEADER, LOCK
 from stateward.layers.cache_memory import Cache
-from stateward.layers.deadlines import Policy
 from stateward.layers.outage.spill import Spill, chosen_spill
+from stateward.layers.policy import Policy
 from stateward.layers.stack import Stack
 from stateward.observe.alarm import Alarm, AlarmEvent, chosen_alarm
 from stateward.observe.collector import Collector
 from stateward.observe.counters import Counters
 from stateward.observe.metrics import Metrics
-from stateward.ops import Fetch, Fetched, Found, List, Listed, Swept
+from stateward.ops import Swept
+from stateward.options import THIRTY_DAYS, Options, Retention, seconds, section_urls
 from stateward.records import (
     Context,
     Health,
+    OnAppend,
+    Redact,
     TaskInfo,
     ThreadInfo,
     WorkflowInfo,
-    moment,
 )
-from stateward.state.documents import document
+from stateward.state.context import read_context
+from stateward.state.handle import Handle
 from stateward.state.journals import Journal
 from stateward.state.layered import Layered
-from stateward.state.locks import Lock
-from stateward.state.scope import OnAppend, Redact, Scope
-from stateward.state.tasks import Task, TaskOptions, list_tasks
-from stateward.state.threads import Thread
+from stateward.state.locks import RETAIN, Lock
+from stateward.state.run_record import Machine
+from stateward.state.scope import Scope
+from stateward.state.task_record import TaskOptions
+from stateward.state.tasks import Task, list_tasks
+from stateward.state.threads import Thread, list_threads
 from stateward.state.users import Shared, User
-from stateward.state.windows import Changed, WindowRequest, answer, questions, read_window
 from stateward.state.worker import Worker
-from stateward.state.workflows import READING, Machine, Workflow, list_workflows, workflow_info
-from stateward.volumes.residence import Residence
+from stateward.state.workflows import Workflow, list_workflows
+from stateward.volumes.names import Replicas, check_replicas
 from stateward.world import World
-
-THIRTY_DAYS = timedelta(days=30)
-
-Retention = timedelta | float | None
 
 
 def open(
@@ -77,11 +76,11 @@ def open(
     """A store for agents' state. Does no I/O: the store connects at its first use.
 
     `url` is e.g. `sqlite:///agents.db`; without one, the environment's `STATEWARD_URL`. `threads`,
-    `users` and `workflows` name other stores for these layers: whatever is neither a thread nor
+    `users` and `workflows` name other stores for these sections: whatever is neither a thread nor
     a user's lives with the workflows. Stores of different namespaces do not see each other.
     `retain` is how long a conversation is kept after its last message (None: for ever).
     `credentials` is a function that is asked at each new connection for a password, or for user
-    and password (for tokens that expire), or such functions by layer. With `replica` and
+    and password (for tokens that expire), or such functions by section. With `replica` and
     `replicas` (names, or a function that gives them) what lives on this replica's own volume
     is divided among the replicas, and what another one has raises `WrongReplica`. `cache` makes
     repeated reads of the same threads and users cheaper. `policy` says what happens when the
@@ -95,17 +94,19 @@ def open(
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
     engines: dict[str, Engine] = {}
-    layers: dict[str, Engine] = {}
-    places: dict[Engine, str] = {}
-    for layer, of in layer_urls(url, named, credentials).items():
+    sections: dict[str, Engine] = {}
+    identities: dict[Engine, str] = {}
+    for section, of in section_urls(url, named, credentials).items():
         if of.text not in engines:
             engine = engines[of.text] = create_engine(of, world)
-            places[engine] = of.place
-        layers[layer] = engines[of.text]
+            identities[engine] = of.identity
+        sections[section] = engines[of.text]
     return Store(
-        layers["workflows"],
-        threads=layers["threads"],
-        users=layers["users"],
+        sections["workflows"],
+        threads=sections["threads"],
+        users=sections["users"],
+        identity=identities,
+        world=world,
         namespace=namespace,
         retain=retain,
         policy=policy,
@@ -116,10 +117,8 @@ def open(
         alarm=alarm,
         spill=spill,
         redact=redact,
-        place=places,
         on_append=on_append,
         metrics=metrics,
-        world=world,
     )
 
 
@@ -132,77 +131,67 @@ class Store:
         *,
         threads: Engine | None = None,
         users: Engine | None = None,
-        namespace: str = "default",
-        retain: Retention = THIRTY_DAYS,
-        policy: Policy | None = None,
-        limits: Limits | None = None,
-        replica: str | None = None,
-        replicas: Replicas | None = None,
-        cache: Cache | None = None,
-        alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
-        spill: Spill | str | os.PathLike[str] | bool | None = True,
-        redact: Redact | None = None,
-        metrics: bool = True,
-        place: str | Mapping[Engine, str] | None = None,
-        on_append: OnAppend | None = None,
+        identity: str | Mapping[Engine, str] | None = None,
         world: World | None = None,
+        **options: Any,
     ) -> None:
+        """Over engines of one's own. `options` are those of `open`.
+
+        `identity` names the store an engine stands for, so that what an earlier process kept
+        locally for it is found again.
+        """
+        given = Options(**options)
         world = world or World()
-        if redact is not None and not callable(redact):
-            raise InvalidInput(f"redact is a function of a message, not {redact!r}")
-        check_id(namespace, "a namespace")
-        self._retain = seconds(retain)
-        hook: object = on_append
-        if hook is not None and (not callable(hook) or iscoroutinefunction(hook)):
-            raise InvalidInput(f"on_append= is a function that is not async, not {shown(hook)}")
-        self._measures = Collector(world)
-        replicas = check_replicas(replica, replicas)
-        kept_in, told = chosen_spill(spill), chosen_alarm(alarm)
+        self._retain = seconds(given.retain)
+        self.collector = Collector(world)
         self._counters = Counters()
+        replicas = check_replicas(given.replica, given.replicas)
+        spill, alarm = chosen_spill(given.spill), chosen_alarm(given.alarm)
 
         def scope_over(each: Engine) -> Scope:
             stack = Stack(
                 each,
-                policy or Policy(),
+                given.policy or Policy(),
                 world,
-                namespace=namespace,
-                place=place.get(each) if isinstance(place, Mapping) else place,
-                spill=kept_in,
-                alarm=told,
+                namespace=given.namespace,
+                identity=identity.get(each) if isinstance(identity, Mapping) else identity,
+                replica=given.replica,
+                replicas=replicas,
+                spill=spill,
+                alarm=alarm,
                 counters=self._counters,
-                cache=cache,
-                measures=self._measures if metrics else None,
+                cache=given.cache,
+                collector=self.collector if given.metrics else None,
             )
-            home = None
-            if replica is not None and replicas is not None and not each.capabilities.networked:
-                home = Residence(stack, namespace, replica, replicas, world)
             return Scope(
-                namespace,
+                given.namespace,
                 stack,
                 world=world,
-                limits=limits or Limits(),
-                residence=home,
-                redact=redact,
-                on_append=on_append,
+                limits=given.limits or Limits(),
+                redact=given.redact,
+                on_append=given.on_append,
             )
 
-        layers = {
+        sections = {
             "threads": engine if threads is None else threads,
             "users": engine if users is None else users,
             "workflows": engine,
         }
-        scopes = {each: scope_over(each) for each in dict.fromkeys(layers.values())}
-        self._threads, self._users = scopes[layers["threads"]], scopes[layers["users"]]
+        scopes = {each: scope_over(each) for each in dict.fromkeys(sections.values())}
+        self._threads, self._users = scopes[sections["threads"]], scopes[sections["users"]]
         self._scope = scopes[engine]  # everything else
-        self._places = Layered({layer: scopes[each] for layer, each in layers.items()})
-        if replica is not None and all(scope.residence is None for scope in scopes.values()):
+        self._layered = Layered({name: scopes[each] for name, each in sections.items()})
+        if given.replica is not None and all(s.stack.replica is None for s in scopes.values()):
             raise InvalidInput(
                 "replica= divides what lies on each replica's own volume, but every URL here names "
                 "a server that all replicas reach: leave replica= and replicas= out"
             )
 
+    def __repr__(self) -> str:
+        return f"<Store {self._scope.namespace!r}: {self._layered!r}>"
+
     async def __aenter__(self) -> Self:
-        await self._places.ready()
+        await self._layered.ready()
         return self
 
     async def __aexit__(
@@ -219,7 +208,7 @@ class Store:
         What was kept locally during an outage is brought to the store for up to 5 s; what is left
         then stays in its file for the next process.
         """
-        await self._places.close()
+        await self._layered.close()
 
     # --- state ----------------------------------------------------------------------
 
@@ -236,28 +225,12 @@ class Store:
         self, user: str | None = None, *, prefix: str = "", reverse: bool = False
     ) -> AsyncIterator[ThreadInfo]:
         """The conversations of a user (or of all), ordered by id."""
-        after: str | None = None
-        while True:
-            page = List(
-                self._threads.namespace,
-                kind="thread",
-                owner=None if user is None else check_id(user, "a user"),
-                prefix=prefix,
-                reverse=reverse,
-                limit=self._threads.capabilities.page,
-                after=after,
-            )
-            listed = (await self._threads.execute((page,)))[0]
-            assert isinstance(listed, Listed)
-            for found in listed.entities:
-                yield _thread_info(found)
-            if listed.next is None:
-                return
-            after = listed.next
+        async for info in list_threads(self._threads, user, prefix, reverse):
+            yield info
 
     def user(self, id: str) -> User:
         """A user's permanent state."""
-        return User(self._users, id, self._places.scopes)
+        return User(self._users, id, self._layered.scopes)
 
     def shared(self, id: str) -> Shared:
         """Permanent state that belongs to no user."""
@@ -279,11 +252,15 @@ class Store:
         if on is not None:
             check_id(name, "the name of a lock")
             return on.lead(ttl=ttl, wait=wait)
-        return Lock(self._scope, self._scope.entity("lock", name), ttl=ttl, wait=wait)
+        return self._lock(LOCK, name, ttl, wait)
 
     def elect(self, name: str, *, ttl: float = 30.0, wait: float | None = None) -> Lock:
         """Lead a name: the block runs in one replica at a time, the others wait to succeed it."""
-        return Lock(self._scope, self._scope.entity("leader", name), ttl=ttl, wait=wait)
+        return self._lock(LEADER, name, ttl, wait)
+
+    def _lock(self, kind: str, name: str, ttl: float, wait: float | None) -> Lock:
+        handle = Handle(self._scope, self._scope.entity(kind, name), retain=RETAIN)
+        return Lock(handle, ttl=ttl, wait=wait)
 
     async def once(
         self,
@@ -397,42 +374,17 @@ class Store:
         that of `Thread.load`: by default the last 20 messages. Of the workflows it shows the first
         hundred by id; `workflows` lists all.
         """
-        check_id(user, "a user")
         if last is None and turns is None and max_tokens is None and summarize is None:
             last = 20
-        wanted = WindowRequest(
-            self._threads.entity("thread", thread),
-            user,
-            Bounds.of(last, turns, max_tokens, count, oversized),
-            compaction=check_compaction(summarize, None, None),
-        )
-        active = List(
-            self._scope.namespace, kind="workflow", owner=user, status="active", documents=READING
-        )
-        kept_for = self._users.entity("user", user)
-        asked = questions(self._threads, wanted, at_once=True)
-        outcomes = await self._places.execute(
-            (
-                *((self._threads, fetch) for fetch in asked),
-                (self._users, Fetch(kept_for, user, all_documents=True)),
-                (self._scope, active),
-            )
-        )
-        kept, work = outcomes[len(asked) :]
-        assert isinstance(work, Listed)
-        try:
-            window = await answer(self._threads, wanted, outcomes[: len(asked)])
-        except Changed:
-            window = await read_window(self._threads, wanted)
-        assert isinstance(kept, Fetched)
-        documents = {name: document(value) for name, value in kept.documents.items()}
-        return Context(window, documents, [workflow_info(found) for found in work.entities])
+        bounds = Bounds.of(last, turns, max_tokens, count, oversized)
+        scopes = (self._threads, self._users, self._scope)
+        return await read_context(self._layered, scopes, user, thread, bounds, summarize)
 
     # --- the store itself -----------------------------------------------------------
 
     async def health(self) -> Health:
         """Whether the store answers, and how it is set up. Never raises for a failing store."""
-        return await self._places.health()
+        return await self._layered.health()
 
     @property
     def breaker(self) -> str:
@@ -440,7 +392,7 @@ class Store:
 
         In a layered store: because any of its engines is.
         """
-        return self._places.breaker
+        return self._layered.breaker
 
     @property
     def counters(self) -> Counters:
@@ -449,40 +401,15 @@ class Store:
 
     async def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""
-        return await self._places.describe()
+        return await self._layered.describe()
 
     def metrics(self) -> Metrics:
         """What was counted since the store was made: plain data. Asks the store nothing."""
-        return self._measures.snapshot()
+        return self.collector.snapshot()
 
     async def sweep(self, limit: int = 1000) -> Swept:
         """Physically remove at most about `limit` rows of what has expired or was deleted.
 
         Expired state is never returned, swept or not; sweeping gives its space back.
         """
-        return await self._places.sweep(check_count(limit, "limit"))
-
-
-def seconds(retain: Retention) -> float | None:
-    """A retention in seconds; None: for ever."""
-    if retain is None:
-        return None
-    value = retain.total_seconds() if isinstance(retain, timedelta) else retain
-    if type(value) not in (int, float) or not 0 < value < 1e11:
-        raise InvalidInput(
-            f"retain is a timedelta or seconds above 0, or None for ever, not {retain!r}"
-        )
-    return float(value)
-
-
-def _thread_info(found: Found) -> ThreadInfo:
-    head = found.head
-    return ThreadInfo(
-        found.entity.id,
-        head.owner or None,
-        head.version,
-        head.live,
-        moment(head.created),
-        moment(head.updated),
-        None if head.expires is None else moment(head.expires),
-    )
+        return await self._layered.sweep(check_count(limit, "limit"))

@@ -17,8 +17,8 @@ from servers.postgres import PostgresServer
 import stateward
 from stateward import sync
 from stateward.engines.registry import create_engine, create_sync_engine, parse
-from stateward.layering import layer_urls
 from stateward.ops import Op, Outcome
+from stateward.options import section_urls
 from stateward.state.personal_data import erased_at
 from stateward.store import Store
 from stateward.sync.store import Store as BlockingStore
@@ -259,10 +259,10 @@ def test_credentials_may_be_given_by_layer() -> None:
         return "o"
 
     named = {"threads": "postgresql://a/x", "users": "postgresql://b/x", "workflows": None}
-    urls = layer_urls("postgresql://b/x", named, {"threads": token, "workflows": other})
+    urls = section_urls("postgresql://b/x", named, {"threads": token, "workflows": other})
     assert (urls["threads"].credentials, urls["users"].credentials) == (token, other)
     assert urls["users"] == urls["workflows"]
     with pytest.raises(stateward.InvalidInput, match="two functions for one URL"):
-        layer_urls("postgresql://b/x", named, {"users": token, "workflows": other})
-    for url in layer_urls("postgresql://b/x", named, token).values():
+        section_urls("postgresql://b/x", named, {"users": token, "workflows": other})
+    for url in section_urls("postgresql://b/x", named, token).values():
         assert url.credentials is token

@@ -114,7 +114,7 @@ class Late:
 
     def __init__(self, store: sync.Store, gone: threading.Event) -> None:
         self._store, self._gone = store, gone
-        self._measures = store._measures
+        self._measures = store.collector
 
     def metrics(self) -> Metrics:
         assert self._gone.wait(PATIENCE)

@@ -213,7 +213,7 @@ async def test_reads_go_on_while_writes_fail() -> None:
 async def test_a_full_disk_does_not_stop_reads(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     async with open_faulty(policy=POLICY, world=Clock()) as store:
-        engine = store._places.stacks[0].engine
+        engine = store._layered.stacks[0].engine
         answer = engine.execute
 
         async def full(ops, **hints):  # type: ignore[no-untyped-def]

@@ -131,17 +131,17 @@ async def test_with_the_breaker_open_a_read_does_not_touch_the_network(tmp_path:
             thread = store.thread("s-1")
             await thread.append({"n": 1})
             asked = 0
-            send = store._places.stacks[0].engine.execute
+            send = store._layered.stacks[0].engine.execute
 
             async def counted(ops: Any, **hints: Any) -> Any:
                 nonlocal asked
                 asked += 1
                 return await send(ops, **hints)
 
-            store._places.stacks[0].engine.execute = counted  # type: ignore[method-assign]
+            store._layered.stacks[0].engine.execute = counted  # type: ignore[method-assign]
             begin, end = target.faults["frozen"]
             await begin()
-            while not store._places.stacks[0]._deadlines._reads.is_open:
+            while not store._layered.stacks[0]._deadlines._reads.is_open:
                 with pytest.raises(stateward.StoreUnavailable):
                     await thread.load()
             before, began = asked, time.monotonic()

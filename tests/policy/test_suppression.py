@@ -35,7 +35,7 @@ def place(tmp_path: Path) -> str:
 
 def open_store(place: str, tmp_path: Path, **options: Any) -> FaultyStore:
     chosen: dict[str, Any] = {"policy": IMPATIENT, "spill": str(tmp_path / "spill")} | options
-    return open_faulty(place, place=place, **chosen)
+    return open_faulty(place, identity=place, **chosen)
 
 
 async def answers(store: FaultyStore) -> None:
@@ -317,7 +317,9 @@ async def test_a_wrong_clock_revives_nothing_and_loses_nothing(
         World(),
     )
     spill = Spill(str(tmp_path / "spill"))
-    store = FaultyStore(engine, world=WrongClock(off), policy=IMPATIENT, spill=spill, place=place)
+    store = FaultyStore(
+        engine, world=WrongClock(off), policy=IMPATIENT, spill=spill, identity=place
+    )
     async with store, stateward.open(place) as other:
         deleted, kept = store.thread("deleted"), store.thread("kept")
         await deleted.append(say("one"))

@@ -39,7 +39,7 @@ def place(tmp_path: Path) -> str:
 
 def open_store(place: str, tmp_path: Path, **options: Any) -> FaultyStore:
     chosen: dict[str, Any] = {"policy": IMPATIENT, "spill": str(tmp_path / "spill")} | options
-    return open_faulty(place, place=place, **chosen)
+    return open_faulty(place, identity=place, **chosen)
 
 
 def test_a_plain_append_is_spilled_and_replayed_before_the_next_read(

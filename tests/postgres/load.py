@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import stateward
 from stateward.errors import StoreUnavailable
-from stateward.layers.deadlines import Policy
+from stateward.layers.policy import Policy
 
 CONVERSATIONS = 12
 SLACK = 10.0  # seconds that a busy machine may add to a deadline: what hangs takes longer

@@ -17,7 +17,7 @@ from servers.proxy import Proxy
 import stateward
 from postgres.load import POLICY, Load
 from stateward.errors import DiskProblem, StoreUnavailable
-from stateward.layers.deadlines import Policy
+from stateward.layers.policy import Policy
 
 ENOUGH = 60  # acknowledged writes before and after a fault
 RECOVERY_SECONDS = 5.0

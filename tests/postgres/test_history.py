@@ -14,7 +14,7 @@ import stateward
 from stateward.audit.checkers.histories import Status
 from stateward.audit.checkers.list_append import ListAppend, ListRead, Transaction, check
 from stateward.errors import StateConflictError, StoreUnavailable
-from stateward.layers.deadlines import Policy
+from stateward.layers.policy import Policy
 
 PROCESSES = 24
 A_LIST = 150  # transactions before the next few lists are used: reads are of whole lists

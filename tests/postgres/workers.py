@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from stateward.engines.registry import create_sync_engine, parse
-from stateward.layers.deadlines import Policy
+from stateward.layers.policy import Policy
 from stateward.ops import Append, Applied, Commit, Entity
 from stateward.sync import open as open_store
 from stateward.world import World

@@ -19,7 +19,7 @@ from stateward.engines.redis.engine import RedisEngine
 from stateward.engines.redis.settings import parse_server
 from stateward.engines.registry import parse
 from stateward.errors import StoreUnavailable
-from stateward.layers.deadlines import Policy
+from stateward.layers.policy import Policy
 from stateward.ops import (
     Append,
     Applied,

@@ -313,7 +313,7 @@ async def test_a_user_with_the_documented_rights_can_do_everything(server: Redis
         await store.user("u").put({"name": "x"})
         assert [info.id async for info in store.threads("u")] == ["t"]
         assert [change.message["n"] async for change in thread.changes(follow=False)] == [0, 1, 2]
-        engine = store._places.stacks[0].engine
+        engine = store._layered.stacks[0].engine
         await engine.wait({Entity(namespace, "thread", "t"): 3}, 0.05)
         assert isinstance(engine, RedisEngine)
         assert engine._watch._ear is not None

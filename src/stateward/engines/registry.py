@@ -44,7 +44,7 @@ SYNC_ENGINES = {
     "unix": "stateward.engines.factories:redis_sync",
 }
 ENV = "STATEWARD_URL"
-PLACES = (
+IDENTITY = (
     "db",
     "host",
     "master",
@@ -70,7 +70,7 @@ class EngineURL(Struct, frozen=True):
         return f"{self.scheme}://{self.rest.rpartition('@')[2]}"
 
     @property
-    def place(self) -> str:
+    def identity(self) -> str:
         """Which store this is, for files on this machine.
 
         Without user and password, and without options that only say how to reach it: those
@@ -79,7 +79,7 @@ class EngineURL(Struct, frozen=True):
         rest = self.rest.rpartition("@")[2]
         if rest.startswith("/") and not rest.startswith("//"):
             rest = os.path.abspath(rest[1:])  # it depends on where the process was started
-        named = [f"&{name}={self.options[name]}" for name in PLACES if name in self.options]
+        named = [f"&{name}={self.options[name]}" for name in IDENTITY if name in self.options]
         return f"{self.scheme}://{rest}{''.join(named)}"
 
     def login(self) -> tuple[str | None, str] | None:

@@ -12,15 +12,12 @@ import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from msgspec.structs import asdict
-
 import stateward
 from stateward import sync
 from stateward.codec import Limits
 from stateward.errors import InvalidInput
 from stateward.ops import Op, Outcome
 from stateward.state.scope import Scope
-from stateward.sync.layers.deadlines import Policy
 from stateward.sync.state.scope import Scope as BlockingScope
 from stateward.world import World
 
@@ -96,7 +93,7 @@ class Bridge:
     def _sibling(self) -> sync.Store:
         """Over a store that was passed in. It brings no schema up to date: that one has."""
         assert self._async is not None
-        if self._async.residence is not None:
+        if self._async.stack.replica is not None:
             raise InvalidInput(
                 "blocking calls need a blocking store here, because its state is divided among "
                 "replicas: open it with stateward.sync.open(..., replica=…)"
@@ -104,7 +101,7 @@ class Bridge:
         return sync.Store(
             self._async.stack.engine.sibling(),
             namespace=self.namespace,
-            policy=Policy(**asdict(self._async.stack.policy)),
+            policy=self._async.stack.policy,
             limits=self.limits,
             spill=False,
             world=self.world,

@@ -42,9 +42,9 @@ from stateward.ops import (
     Value,
     Write,
 )
+from stateward.options import Retention
 from stateward.records import Cursor
-from stateward.state.scope import refuse, stored
-from stateward.store import Retention
+from stateward.state.refusals import refuse, stored
 
 try:
     from google.adk.errors._stale_session_error import StaleSessionError
@@ -300,7 +300,7 @@ class StatewardSessionService(BaseSessionService):
             (user._scope, Fetch(user._entity, user_id, documents=(name,))),
             (shared._scope, Fetch(shared._entity, "", documents=("default",))),
         )
-        session, of_user, of_app = await self._call(self._store._places.execute, asked)
+        session, of_user, of_app = await self._call(self._store._layered.execute, asked)
         if not isinstance(session, Fetched):
             refuse(session, thread._entity)
         return session, value_of(of_user, name), value_of(of_app, "default")

@@ -21,9 +21,9 @@ from stateward.context.window import Bounds
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.layers.leases.held import HeldLease
 from stateward.ops import Append, CommitsAt, Conflict, Delete, Fetch, Fetched, Log, Replace, Write
+from stateward.options import Retention
 from stateward.records import Cursor
-from stateward.state.scope import stored
-from stateward.store import Retention
+from stateward.state.refusals import stored
 
 try:
     from agents.memory import SessionSettings

@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from stateward.codec import check_count
 from stateward.errors import InvalidInput
+from stateward.kinds import CACHED
 from stateward.ops import (
     Append,
     Applied,
@@ -42,7 +43,6 @@ from stateward.ops import (
     Value,
 )
 
-KINDS = frozenset({"thread", "user", "shared"})
 MOST_DOUBT = 7  # questions after a vain one that are asked in full
 SHORT = 20  # a log of no more messages is remembered whole while this process appends to it
 OVERHEAD = 500  # bytes that an entry takes besides its texts, roughly
@@ -295,7 +295,7 @@ class CacheMemory:
 
 def _is_cacheable(op: Op) -> bool:
     """The newest messages of a thread, or documents, as they are."""
-    if type(op) is not Fetch or op.known is not None or op.entity.kind not in KINDS:
+    if type(op) is not Fetch or op.known is not None or op.entity.kind not in CACHED:
         return False
     log = op.log
     if log is None:

@@ -211,7 +211,8 @@ class Lane:
     def _land(self, touched: Sequence[Entity]) -> None:
         self._flying -= 1
         self._busy.difference_update(touched)
-        self._take_off()
+        if self._queue:
+            self._take_off()
         if self._landed is not None and not self._flying:
             self._landed.set()
 

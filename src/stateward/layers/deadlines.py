@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Literal
 
-from msgspec import Struct
-
-from stateward.errors import DiskProblem, InvalidInput, StoreTooSlow, StoreUnavailable
+from stateward.errors import DiskProblem, StoreTooSlow, StoreUnavailable
 from stateward.layers.breaker import Breaker
+from stateward.layers.layer import Layer
+from stateward.layers.policy import Policy
 from stateward.observe.counters import Counters
 from stateward.ops import WRITES, Op, Outcome
 from stateward.world import World
@@ -16,41 +16,6 @@ from stateward.world import World
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.25
 SLOW_SECONDS = 0.1
-
-
-class Policy(Struct, frozen=True):
-    """What happens when the store fails.
-
-    A call fails with `StoreUnavailable` after `read_timeout` or `write_timeout` seconds.
-    `threads` says what becomes of a plain append that fails so: "suppress" keeps it locally and
-    lets the caller go on, "raise" raises. After `breaker_failures` failures in a row calls fail at
-    once, and every `breaker_seconds` one of them finds out whether the store answers again.
-    """
-
-    read_timeout: float = 1.0
-    write_timeout: float = 5.0
-    threads: Literal["suppress", "raise"] = "suppress"
-    breaker_failures: int = 5
-    breaker_seconds: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("read_timeout", "write_timeout", "breaker_seconds"):
-            value: Any = getattr(self, name)
-            if type(value) not in (int, float) or not 0 < value < 1e9:
-                raise InvalidInput(f"Policy.{name} is in seconds above 0, not {value!r}")
-        if type(self.breaker_failures) is not int or self.breaker_failures < 1:
-            raise InvalidInput(
-                "Policy.breaker_failures is a whole number of at least 1, "
-                f"not {self.breaker_failures!r}"
-            )
-        if self.threads not in ("suppress", "raise"):
-            raise InvalidInput(f'Policy.threads is "suppress" or "raise", not {self.threads!r}')
-
-
-class Layer(Protocol):
-    """What stands below."""
-
-    async def execute(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]: ...
 
 
 class Deadlines:
@@ -119,12 +84,14 @@ class Deadlines:
         if self._world.monotonic() - start > self._slow:
             self._counters.slow_lookups += 1
 
-    async def execute_past_breaker(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def execute_past_breaker(
+        self, ops: Sequence[Op], deadline: float | None = None
+    ) -> list[Outcome]:
         """Past an open breaker, once: for what nobody will ask again, such as releases."""
         if not self._writes.is_open:
-            return await self.execute(ops)
+            return await self.execute(ops, deadline)
         end = self._world.monotonic() + self._policy.read_timeout
-        return await self._below.execute(ops, end)
+        return await self._below.execute(ops, end if deadline is None else min(end, deadline))
 
     async def _again(
         self,

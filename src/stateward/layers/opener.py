@@ -46,7 +46,7 @@ class Opener:
         self._coalescer = Coalescer(engine, meter, self._clock)
 
     def execute(
-        self, ops: Sequence[Op], deadline: float | None
+        self, ops: Sequence[Op], deadline: float | None = None
     ) -> Coroutine[Any, Any, list[Outcome]]:
         if asyncio.get_running_loop() is self._loop and self._process == _process:
             return self._coalescer.execute(ops, deadline)

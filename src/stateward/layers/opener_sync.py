@@ -33,7 +33,7 @@ class Opener:
         self._clock = world.monotonic
         self._coalescer = Coalescer(engine, meter, self._clock)
 
-    def execute(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
         if self._process != opener._process or self._closed:
             began = self._clock()
             self.ready()

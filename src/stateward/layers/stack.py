@@ -13,28 +13,34 @@ from msgspec.structs import replace
 from stateward.engine import Capabilities, Description, Engine
 from stateward.layers.cache import Caching
 from stateward.layers.cache_memory import Cache
-from stateward.layers.deadlines import Deadlines, Policy
-from stateward.layers.instruments import Execute, Instruments
+from stateward.layers.coalescer import Coalescer
+from stateward.layers.deadlines import Deadlines
+from stateward.layers.instruments import Instruments
+from stateward.layers.layer import Execute, Layer
 from stateward.layers.leases.renewal import Renewals
 from stateward.layers.opener import Opener
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.replay import Replayer
 from stateward.layers.outage.spill import Spill
 from stateward.layers.outage.suppression import Suppression
+from stateward.layers.policy import Policy
 from stateward.observe.alarm import Alarm
 from stateward.observe.collector import Collector
 from stateward.observe.counters import Counters
 from stateward.observe.sizes import Sizes
 from stateward.ops import Entity
+from stateward.volumes.names import Replicas
+from stateward.volumes.residence import Residence
 from stateward.world import World
 
 
 class Stack:
-    """Instruments over suppression over deadlines over the cache over guard, coalescer and engine.
+    """The layers over one engine, in order.
 
-    `execute` goes down to the engine in one round trip, within the time a call may take;
-    `execute_past_breaker` also past an open breaker, for what nobody will ask again, such as
-    releases. Leases are renewed beside them.
+    `execute` goes down to the engine in one round trip, within the time a call may take; `append`
+    does so for an append whose messages may be kept locally while the store is down.
+    `execute_here` also reaches what another replica has a right to, and `execute_past_breaker` is
+    for what nobody will ask again, such as releases. Leases are renewed beside them.
     """
 
     def __init__(
@@ -44,49 +50,80 @@ class Stack:
         world: World,
         *,
         namespace: str = "default",
-        place: str | None = None,
+        identity: str | None = None,
+        replica: str | None = None,
+        replicas: Replicas | None = None,
         spill: Spill | None = None,
         alarm: Alarm | None = None,
         counters: Counters | None = None,
         cache: Cache | None = None,
-        measures: Collector | None = None,
+        collector: Collector | None = None,
     ) -> None:
         alarm, counters = alarm or Alarm(), counters or Counters()
-        if spill is not None and (place is None or not engine.capabilities.durable):
+        if spill is not None and (identity is None or not engine.capabilities.durable):
             spill = replace(spill, path=None)  # nothing says where an earlier process left off
         self.engine = engine
         self.policy = policy
         self.renewals = Renewals(engine.sibling(), world)
         self.counters = counters
-        self.backlog = Backlog(spill, place or "", namespace, world, counters)
+        self.backlog = Backlog(spill, identity or "", namespace, world, counters)
         self._world = world
-        self._storage = Sizes(engine.sibling(), world)
-        meter = None if measures is None else measures.meter(self.capabilities.system or "other")
-        self._guard = Opener(engine, world, self._opened, meter)
-        below = self._guard if cache is None else Caching(self._guard, cache, world)
+        self._sizes = Sizes(engine.sibling(), world)
+        recorder = None
+        if collector is not None:
+            recorder = collector.meter(self.capabilities.system or "other")
+        self._opener = Opener(engine, world, self._opened, recorder)
+        below: Layer = self._opener
+        self.layers: list[object] = [engine, Coalescer, below]  # from the engine up
+        if cache is not None:
+            below = Caching(below, cache, world)
+            self.layers.append(below)
         self._deadlines = Deadlines(below, policy, world, counters, alarm.slow)
         replayer = Replayer(self._deadlines, self.backlog, engine.capabilities, world, counters)
         self._suppression = Suppression(
             self._deadlines, self.backlog, replayer, alarm, policy, world, counters
         )
+        self.layers += [self._deadlines, self._suppression]
         self.alarms = self._suppression.alarms
-        self.suppress = self._suppression.suppress if policy.threads == "suppress" else None
         self.execute: Execute = self._suppression.execute
+        self.append: Execute = self.execute
+        if policy.threads == "suppress":
+            self.append = self._suppression.append  # type: ignore[assignment]
         self.execute_past_breaker: Execute = self._deadlines.execute_past_breaker
-        self.context_break = (measures or Collector(world)).context_break
-        if measures is not None and meter is not None:
-            self.execute = Instruments(self.execute, meter, world).execute
-            self.execute_past_breaker = Instruments(self.execute_past_breaker, meter, world).execute
-            measures.sample(meter.engine, self._storage)
-            measures.absorb_leases(meter.engine, self.renewals)
-            measures.absorb(counters, counters.as_dict)
-            measures.absorb(self, self._numbers)
+        self.context_break = (collector or Collector(world)).context_break
+        if collector is not None and recorder is not None:
+            over = Instruments(self.execute, recorder, world)
+            self.layers.append(over)
+            self.execute = over.execute
+            self.append = Instruments(self.append, recorder, world).execute
+            past = self.execute_past_breaker
+            self.execute_past_breaker = Instruments(past, recorder, world).execute
+            collector.sample(recorder.engine, self._sizes)
+            collector.absorb_leases(recorder.engine, self.renewals)
+            collector.absorb(counters, counters.as_dict)
+            collector.absorb(self, self._numbers)
             if cache is not None:
                 counted = cache.counters
-                measures.absorb(
+                collector.absorb(
                     counted,
                     lambda: {"cache_hits": counted.hits, "cache_misses": counted.misses},
                 )
+        self.execute_here = self.execute
+        self._residence: Residence | None = None
+        if replica is not None and replicas is not None and not engine.capabilities.networked:
+            self._residence = Residence(
+                self.execute, self.append, self.renewals, namespace, replica, replicas, world
+            )
+            self.layers.append(self._residence)
+            self.execute, self.append = self._residence.execute, self._residence.append
+
+    def __repr__(self) -> str:
+        return " → ".join(_name(layer) for layer in reversed(self.layers))
+
+    @property
+    def replica(self) -> str | None:
+        """Whose own volume this is; None if all replicas share the store."""
+        return None if self._residence is None else self._residence.replica
 
     def _numbers(self) -> dict[str, float]:
         """What the layers here have counted, for `Collector`."""
@@ -111,27 +148,33 @@ class Stack:
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Until a log may be past its cursor, at most `timeout` seconds."""
-        await self._guard.ready()
+        await self._opener.ready()
         await self.engine.wait(cursors, timeout)
 
     async def ready(self) -> None:
         """Make sure the engine is open here; raises what keeps it from opening."""
-        await self._guard.ready()
+        await self._opener.ready()
 
     def is_open(self) -> bool:
         """Whether the engine is open here and now."""
-        return self._guard.is_open()
+        return self._opener.is_open()
 
     async def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""
-        await self._guard.ready()
+        await self._opener.ready()
         said = await self.engine.describe()
-        self._storage.note(said)
+        self._sizes.note(said)
         return said
 
     async def close(self) -> None:
         """Finish what is under way, renew nothing any more, let go of everything."""
-        self._guard.check_closing()
+        self._opener.check_closing()
+        if self._residence is not None and self.is_open():
+            await self._residence.leave()
         await self._suppression.close()
         await self._world.offload(self.renewals.close)
-        await self._guard.close()
+        await self._opener.close()
+
+
+def _name(layer: object) -> str:
+    return layer.__name__ if isinstance(layer, type) else type(layer).__name__

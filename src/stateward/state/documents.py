@@ -15,10 +15,8 @@ from stateward.ops import (
     Conflict,
     Delete,
     DocumentAt,
-    Entity,
     Fence,
     Fenced,
-    Fetch,
     Held,
     Lease,
     Outcome,
@@ -29,9 +27,10 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Document
-from stateward.state.calls import settle
-from stateward.state.locks import acquire
-from stateward.state.scope import Scope, refuse, stored
+from stateward.state.calls import awaited
+from stateward.state.handle import Handle
+from stateward.state.merge_patch import merge_patch
+from stateward.state.refusals import refuse, stored
 
 Json = dict[str, Any]
 Merge = Callable[[Json, Json, Json], Json]
@@ -52,29 +51,25 @@ class Again(Struct, frozen=True):
 
 
 class DocumentHandle:
-    """A place where one document is or will be. Making a handle asks the store nothing."""
+    """One document that is or will be there. Making a handle asks the store nothing."""
 
     def __init__(
         self,
-        scope: Scope,
-        entity: Entity,
+        handle: Handle,
         name: str,
         *,
-        owner: str | None = None,
-        retain: float | None = None,
         takes_turns: bool = False,
     ) -> None:
-        self._scope = scope
-        self._entity = entity
+        self._handle = handle
+        self._scope = handle.scope
+        self._entity = handle.entity
         self._name = check_id(name, "the name of a document")
-        self._owner = owner
-        self._retain = retain
         self._takes_turns = takes_turns  # only where the entity's lease has no other use
 
     async def get(self) -> Document:
         """The document as it is now; `{}` with version 0 if it is missing."""
-        fetch = Fetch(self._entity, self._owner, documents=(self._name,))
-        return document((await self._scope.fetch(fetch)).documents.get(self._name))
+        fetched = await self._handle.fetch(documents=(self._name,))
+        return document(fetched.documents.get(self._name))
 
     async def put(self, value: Json, *, expect: int | Document | None = None) -> Document:
         """Replace the document, whatever it was, or only if it is still at `expect`.
@@ -84,7 +79,7 @@ class DocumentHandle:
         checks = () if expect is None else (self._at(expect),)
         op = self._scope.world.new_op()
         put = Put(self._name, encode_document(value, self._scope.limits))
-        return self._written(op, await self._commit((put,), checks, op), value)
+        return self._written(op, await self._handle.commit((put,), checks, op=op), value)
 
     async def update(
         self,
@@ -146,19 +141,18 @@ class DocumentHandle:
                 longest = min(longest * 2, LONGEST_PAUSE)
         finally:
             if turn is not None:
-                await self._commit((Release(turn.token, turn.nonce),), ())
+                await self._handle.commit((Release(turn.token, turn.nonce),))
 
     async def _take_turn(self, end: float) -> Lease | None:
         """Until it is used or its time is up, updates by others wait. None: not to be had."""
         wait = max(0.0, end - self._scope.world.monotonic())
         try:
-            lease, _ = await acquire(
-                self._scope,
+            lease, _ = await self._scope.leases.acquire(
                 self._entity,
                 ttl=TURN,
                 wait=wait,
-                owner=self._owner,
-                retain=self._retain,
+                owner=self._handle.owner,
+                retain=self._handle.retain,
             )
         except LeaseHeld:
             return None
@@ -176,7 +170,7 @@ class DocumentHandle:
             checks = (Fence(turn.token, turn.nonce), *checks)
         elif self._takes_turns:
             checks = (Unheld(), *checks)
-        outcome = await self._commit(writes, checks, op)
+        outcome = await self._handle.commit(writes, checks, op=op)
         if isinstance(outcome, Conflict | Held | Fenced):
             return outcome
         return self._written(op, outcome, value)
@@ -202,14 +196,7 @@ class DocumentHandle:
     async def delete(self, *, expect: int | Document | None = None) -> None:
         """Remove the document; nothing happens if it is missing."""
         checks = () if expect is None else (self._at(expect),)
-        stored(await self._commit((Delete(self._name),), checks), self._entity)
-
-    async def _commit(
-        self, writes: tuple[Write, ...], checks: tuple[Check, ...], op: str | None = None
-    ) -> Outcome:
-        return await self._scope.commit(
-            self._entity, writes, checks, owner=self._owner, retain=self._retain, op=op
-        )
+        stored(await self._handle.commit((Delete(self._name),), checks), self._entity)
 
     def _written(self, op: str, outcome: Outcome, value: Json) -> Document:
         applied = stored(outcome, self._entity)
@@ -223,7 +210,7 @@ class DocumentHandle:
         return DocumentAt(self._name, expect)
 
     async def _changed(self, change: Callable[[Json], Any], value: Json) -> Json:
-        result = await settle(change(value))
+        result = await awaited(change(value))
         return value if result is None else result
 
 
@@ -232,16 +219,3 @@ def document(value: Value | None) -> Document:
     if value is None:
         return Document({})
     return Document(decode(value.json), value.version, value.stamp, value.updated)
-
-
-def merge_patch(value: Any, patch: Any) -> Any:
-    """RFC 7396."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(value) if isinstance(value, dict) else {}
-    for key, item in patch.items():
-        if item is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = merge_patch(merged.get(key), item)
-    return merged

@@ -11,6 +11,7 @@ from typing import Any
 
 from stateward.codec import check_id, decode, encode, encode_messages
 from stateward.errors import InvalidInput, Reset, Truncated
+from stateward.kinds import JOURNAL
 from stateward.ops import (
     Append,
     Check,
@@ -18,7 +19,6 @@ from stateward.ops import (
     DocumentAt,
     Drop,
     Duplicate,
-    Fetch,
     LogAt,
     Put,
     Trim,
@@ -26,7 +26,9 @@ from stateward.ops import (
 )
 from stateward.records import Appended, Change, Cursor, Folded, moment
 from stateward.state.feeds import entries_after
-from stateward.state.scope import Scope, stored
+from stateward.state.handle import Handle
+from stateward.state.refusals import stored
+from stateward.state.scope import Scope
 
 Event = dict[str, Any]
 Reducer = Callable[[Any, Event], Any]
@@ -37,14 +39,12 @@ class Journal:
     """One log of events. Every failed write raises."""
 
     def __init__(self, scope: Scope, id: str, user: str | None, retain: float | None) -> None:
-        self._scope = scope
-        self._entity = scope.entity("journal", id)
-        self._user = None if user is None else check_id(user, "a user")
-        self._retain = retain
+        owner = None if user is None else check_id(user, "a user")
+        self.handle = Handle(scope, scope.entity(JOURNAL, id), owner, retain)
 
     @property
     def id(self) -> str:
-        return self._entity.id
+        return self.handle.entity.id
 
     async def append(
         self, *events: Event, key: str | None = None, expect: Position | None = None
@@ -58,13 +58,11 @@ class Journal:
             check_id(key, "a key")
         checks: tuple[Check, ...] = ()
         if expect is not None:
-            place = Cursor.of(expect)
-            checks = (LogAt(place.version, place.stamp),)
-        bodies = encode_messages(events, self._scope.limits)
-        outcome = await self._scope.commit(
-            self._entity, (Append(bodies, key),), checks, owner=self._user, retain=self._retain
-        )
-        applied = stored(outcome, self._entity)
+            at = Cursor.of(expect)
+            checks = (LogAt(at.version, at.stamp),)
+        bodies = encode_messages(events, self.handle.scope.limits)
+        outcome = await self.handle.commit((Append(bodies, key),), checks)
+        applied = stored(outcome, self.handle.entity)
         again = isinstance(outcome, Duplicate) and not outcome.own
         cursor = Cursor(applied.version, applied.stamp)
         return Appended("duplicate" if again else "stored", applied.version, cursor)
@@ -79,14 +77,13 @@ class Journal:
         """
         start = await self._snapshot(name, version)
         while True:
-            place = Cursor(0) if start is None else start.cursor
+            at = Cursor(0) if start is None else start.cursor
             state = deepcopy(initial) if start is None else start.state
             events = 0
             try:
-                feed = entries_after(self._scope, self._entity, self._user, place, follow=False)
-                async for entry in feed:
+                async for entry in entries_after(self.handle, at, follow=False):
                     state = reducer(state, decode(entry.body))
-                    place = Cursor(entry.seq, entry.stamp)
+                    at = Cursor(entry.seq, entry.stamp)
                     events += 1
             except Reset:  # deleted, or restored from a backup: what was read is not true any more
                 start = None
@@ -100,7 +97,7 @@ class Journal:
                         base=error.base,
                     ) from error
             else:
-                return Folded(state, place.version, place, events)
+                return Folded(state, at.version, at, events)
 
     async def snapshot(
         self, reducer: Reducer, initial: Any = None, *, name: str = "default", version: int = 1
@@ -120,15 +117,10 @@ class Journal:
             if decode(kept.json)["version"] >= folded.version:
                 return folded  # somebody has kept as much
             record = _snapshot_json(folded.version, folded.cursor.stamp, folded.state)
-            outcome = await self._scope.commit(
-                self._entity,
-                (Put(document, record),),
-                (DocumentAt(document, kept.version, kept.stamp),),
-                owner=self._user,
-                retain=self._retain,
-            )
+            unchanged = (DocumentAt(document, kept.version, kept.stamp),)
+            outcome = await self.handle.commit((Put(document, record),), unchanged)
             if not isinstance(outcome, Conflict):
-                stored(outcome, self._entity)
+                stored(outcome, self.handle.entity)
                 return folded
 
     async def _kept(self, document: str, initial: Any) -> Value | None:
@@ -138,44 +130,34 @@ class Journal:
         bringing back what it held.
         """
         while True:
-            fetch = Fetch(self._entity, self._user, documents=(document,))
-            fetched = await self._scope.fetch(fetch)
+            fetched = await self.handle.fetch(documents=(document,))
             if not fetched.head.exists or document in fetched.documents:
                 return fetched.documents.get(document)
-            outcome = await self._scope.commit(
-                self._entity,
-                (Put(document, _snapshot_json(0, None, initial)),),
-                (DocumentAt(document, 0),),
-                owner=self._user,
-                retain=self._retain,
-            )
+            put = Put(document, _snapshot_json(0, None, initial))
+            outcome = await self.handle.commit((put,), (DocumentAt(document, 0),))
             if not isinstance(outcome, Conflict):
-                stored(outcome, self._entity)
+                stored(outcome, self.handle.entity)
 
     async def trim(self, upto: Position) -> None:
         """Remove the events up to a version. Make a snapshot first; a slower reader is told."""
-        outcome = await self._scope.commit(
-            self._entity, (Trim(Cursor.of(upto).version),), owner=self._user, retain=self._retain
-        )
-        stored(outcome, self._entity)
+        outcome = await self.handle.commit((Trim(Cursor.of(upto).version),))
+        stored(outcome, self.handle.entity)
 
     async def delete(self) -> None:
         """Remove the journal with its snapshots; nothing happens if there is none."""
-        stored(await self._scope.commit(self._entity, (Drop(),), owner=self._user), self._entity)
+        stored(await self.handle.commit((Drop(),)), self.handle.entity)
 
     async def changes(
         self, after: Position = 0, *, follow: bool = True
     ) -> AsyncGenerator[Change, None]:
         """Every event after a place, in order, once, and then what comes; see `Thread.changes`."""
-        place = Cursor.of(after)
-        feed = entries_after(self._scope, self._entity, self._user, place, follow=follow)
-        async for entry in feed:
+        async for entry in entries_after(self.handle, Cursor.of(after), follow=follow):
             cursor = Cursor(entry.seq, entry.stamp)
             yield Change(decode(entry.body), entry.seq, cursor, moment(entry.at), entry.key)
 
     async def _snapshot(self, name: str, version: int) -> Folded | None:
         document = _snapshot_name(name, version)
-        fetched = await self._scope.fetch(Fetch(self._entity, self._user, documents=(document,)))
+        fetched = await self.handle.fetch(documents=(document,))
         if document not in fetched.documents:
             return None
         record = decode(fetched.documents[document].json)

@@ -8,9 +8,9 @@ from typing import Any
 
 from stateward.codec import decode, encode
 from stateward.engine import GRACE
-from stateward.erasure import MARK, mark_of
 from stateward.errors import StateConflictError
 from stateward.files import WholeFile
+from stateward.kinds import ERASED, erasure_of
 from stateward.layers.gather import gather
 from stateward.ops import (
     Commit,
@@ -19,14 +19,15 @@ from stateward.ops import (
     Fetched,
     Found,
     List,
-    Listed,
     Log,
     Put,
     Sweep,
     Swept,
 )
 from stateward.records import Exported, Receipt, moment
-from stateward.state.scope import Scope, refuse, stored
+from stateward.state.handle import Handle
+from stateward.state.refusals import refuse, stored
+from stateward.state.scope import Scope
 
 EXPORT_FORMAT = 1
 PASSES = 100  # a user who writes faster than this erases is told so
@@ -34,32 +35,17 @@ PASSES = 100  # a user who writes faster than this erases is told so
 
 async def belongings(scope: Scope, user: str, *, expired: bool = False) -> AsyncIterator[Found]:
     """Every entity that the user owns, by kind and id; on request also what has expired."""
-    after: str | None = None
-    while True:
-        page = List(
-            scope.namespace,
-            owner=user,
-            expired=expired,
-            after=after,
-            limit=scope.capabilities.page,
-        )
-        listed = (await scope.execute_here((page,)))[0]
-        assert isinstance(listed, Listed)
-        for found in listed.entities:
+    wanted = List(scope.namespace, owner=user, expired=expired)
+    async for page in scope.pages(wanted, here=True):
+        for found in page.entities:
             yield found
-        if listed.next is None:
-            return
-        after = listed.next
 
 
 async def erased_at(scope: Scope, user: str) -> float | None:
-    """When this user was last erased, by the engine's clock; None: never.
-
-    Whoever replays or restores what was written before must leave it out.
-    """
-    fetched = await scope.fetch(Fetch(mark_of(scope.namespace, user), documents=(MARK,)))
-    mark = fetched.documents.get(MARK)
-    return None if mark is None else mark.updated
+    """When this user was last erased, by the engine's clock; None: never."""
+    mark = Handle(scope, erasure_of(scope.namespace, user))
+    erased = (await mark.fetch(documents=(ERASED,))).documents.get(ERASED)
+    return None if erased is None else erased.updated
 
 
 async def erase(scopes: Sequence[Scope], user: str) -> Receipt:
@@ -83,13 +69,14 @@ def _erasing(scope: Scope, user: str) -> Callable[[], Coroutine[Any, Any, Receip
 
 def _replica(scopes: Sequence[Scope]) -> str | None:
     """The replica whose own state is among this: others have more of it."""
-    return next((s.residence.replica for s in scopes if s.residence is not None), None)
+    return next((s.stack.replica for s in scopes if s.stack.replica is not None), None)
 
 
 async def _erase(scope: Scope, user: str) -> Receipt:
     """Mark first, then drop, then remove physically: a failure at any point can be repeated."""
-    mark = mark_of(scope.namespace, user)
-    outcome = await scope.commit(mark, (Put(MARK, encode({"erased": True}, "the mark")),))
+    mark = erasure_of(scope.namespace, user)
+    put = Put(ERASED, encode({"erased": True}, "the mark"))
+    outcome = await Handle(scope, mark).commit((put,))
     at = stored(outcome, mark).at
     removed: Counter[str] = Counter()
     for _ in range(PASSES):

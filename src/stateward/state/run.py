@@ -1,11 +1,11 @@
-"""A workflow being driven: steps, waits, sleeps, and what the journal says of them."""
+"""A workflow being driven: steps, waits, sleeps, and what is recorded of them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stateward.codec import check_id, decode, encode, encode_document
 from stateward.errors import (
@@ -16,17 +16,13 @@ from stateward.errors import (
     StoreUnavailable,
     WorkflowFinished,
 )
-from stateward.keys import working_on
 from stateward.layers.leases.held import HeldLease
 from stateward.ops import (
     Append,
     Applied,
     Check,
     Conflict,
-    Entity,
-    Entry,
     Fenced,
-    Fetch,
     KeyReused,
     Log,
     LogAt,
@@ -36,52 +32,15 @@ from stateward.ops import (
     SetHead,
     Write,
 )
-from stateward.state.calls import result_json, settle
-from stateward.state.scope import Scope, refuse, stored
+from stateward.state.calls import awaited
+from stateward.state.handle import Handle
+from stateward.state.machine import move
+from stateward.state.refusals import refuse, stored
+from stateward.state.run_record import META, STATE, STEP, Parked, RunRecord
+from stateward.state.work import result_json, working_on
 
-if TYPE_CHECKING:
-    from stateward.state.workflows import Workflow
-
-STATE = "state"
-FIRST_PAUSE = 0.5
+FIRST_PAUSE = 0.5  # before a failed step is tried again; doubles
 LONGEST_PAUSE = 60.0
-
-
-class Parked(BaseException):
-    """Leaves the block of a workflow that waits; the workflow's own exit takes it in."""
-
-
-class RunRecord:
-    """What a workflow has recorded, by what it answers."""
-
-    def __init__(self) -> None:
-        self.version = 0
-        self.steps: dict[str, Any] = {}
-        self.waits: dict[str, dict[str, Any]] = {}
-        self.begun: dict[str, float] = {}  # when a wait or sleep was first parked
-        self.signals: list[tuple[int, str, Any]] = []
-        self.taken: set[int] = set()
-
-    def add(self, entry: Entry) -> None:
-        """Take in the next entry; entries come in order, each once."""
-        self.version = entry.seq
-        record = decode(entry.body)
-        if "step" in record:
-            self.steps[record["step"]] = record["value"]
-        elif "signal" in record:
-            self.signals.append((entry.seq, record["signal"], record["value"]))
-        elif "wait" in record:
-            self.waits[record["wait"]] = record
-            self.taken.add(record.get("taken", 0))
-        elif "begun" in record:
-            self.begun[record["begun"]] = entry.at
-
-    def signal(self, name: str) -> tuple[int, Any] | None:
-        """The oldest signal of this name that nobody has taken."""
-        for seq, said, value in self.signals:
-            if said == name and seq not in self.taken:
-                return seq, value
-        return None
 
 
 class Run:
@@ -89,33 +48,29 @@ class Run:
 
     def __init__(
         self,
-        scope: Scope,
-        entity: Entity,
-        user: str | None,
-        kind: str,
-        input: Any,
-        state: dict[str, Any],
-        at: str | None,
+        handle: Handle,
         status: str,
-        journal: RunRecord,
-        holding: HeldLease | None,
+        documents: Mapping[str, str],
+        record: RunRecord,
+        held: HeldLease | None,
         clock: float,
-        workflow: Workflow,
     ) -> None:
-        self.kind = kind
-        self.input = input
-        self.user = user
-        self.state = state
-        self.at = at
+        """`documents` are those that were there when it was entered, as JSON."""
+        meta = decode(documents[META])
+        self.kind: str = meta["kind"]
+        self.input: Any = meta["input"]
+        self.user = handle.owner
+        self.state: dict[str, Any] = decode(documents[STATE]) if STATE in documents else {}
+        self.at: str | None = decode(documents[STEP])["at"] if STEP in documents else None
         self.status = status
         self.parked = False
         self.broken: StatewardError | None = None
-        self._scope = scope
-        self._entity = entity
-        self._journal = journal
-        self._holding = holding
+        self._handle = handle
+        self._scope = handle.scope
+        self._entity = handle.entity
+        self._record = record
+        self._held = held
         self._clock = clock
-        self._workflow = workflow
         self._asked: Counter[str] = Counter()
         self._answered: set[str] = set()
 
@@ -139,14 +94,14 @@ class Run:
         if type(retries) is not int or retries < 0:
             raise InvalidInput(f"retries is a number of at least 0, not {retries!r}")
         id_ = self._number(name)
-        if id_ in self._journal.steps:
-            return self._journal.steps[id_]
+        if id_ in self._record.steps:
+            return self._record.steps[id_]
         self._must_drive(f"the step {id_!r}")
         value = await self._try(id_, function, args, kwargs, retries)
         text = result_json(value, f"the step {id_!r}")
         body = f'{{"step":{encode(id_, "the step")},{text[1:]}'
-        await self._record(f"step:{id_}", body)
-        self._journal.steps[id_] = value
+        await self._append(f"step:{id_}", body)
+        self._record.steps[id_] = value
         return value
 
     async def wait(self, name: str, *, timeout: float | None = None) -> Any:
@@ -157,9 +112,9 @@ class Run:
         """
         check_id(name, "the name of a signal")
         id_ = self._number(f"wait {name}")
-        while id_ not in self._journal.waits:
+        while id_ not in self._record.waits:
             self._must_drive(f"the wait for {name!r}")
-            signal = self._journal.signal(name)
+            signal = self._record.signal(name)
             if signal is not None:
                 await self._waited(id_, {"taken": signal[0], "value": signal[1]})
                 break
@@ -167,11 +122,11 @@ class Run:
             until = None if timeout is None else begun + timeout
             if until is not None and self._now() >= until:
                 await self._catch_up()  # a signal that came in time still counts
-                if self._journal.signal(name) is None:
+                if self._record.signal(name) is None:
                     await self._waited(id_, {"over": True})
             else:
                 await self._park(until)
-        record = self._journal.waits[id_]
+        record = self._record.waits[id_]
         if "over" in record:
             raise TimeoutError(f"nothing came for {name!r} of the workflow {self.id!r} in time")
         return record["value"]
@@ -181,7 +136,7 @@ class Run:
         if (seconds is None) == (until is None):
             raise InvalidInput("sleep takes seconds or until=, one of them")
         id_ = self._number("sleep")
-        while id_ not in self._journal.waits:
+        while id_ not in self._record.waits:
             self._must_drive("a sleep")
             if until is not None:
                 end = until.timestamp()
@@ -206,24 +161,24 @@ class Run:
         See `Workflow.transition`.
         """
         id_ = self._number(f"transition {to}")
-        if id_ in self._journal.steps:
+        if id_ in self._record.steps:
             self.at = to
-            return str(self._journal.steps[id_])
+            return str(self._record.steps[id_])
         self._must_drive(f"the transition to {to!r}")
-        assert self._holding is not None
+        assert self._held is not None
         try:
-            was, _ = await self._workflow._move(to, expect, id_, (self._holding.fence,))
+            was = await move(self._handle, to, expect, id_, (self._held.fence,))
         except (StoreUnavailable, LeaseLost) as error:
             self.broken = error
             raise
-        self._journal.steps[id_] = was
+        self._record.steps[id_] = was
         self.at = to
         return was
 
     @property
     def unasked(self) -> list[str]:
         """Recorded steps that this run has not asked for (yet)."""
-        return sorted(self._journal.steps.keys() - self._answered)
+        return sorted(self._record.steps.keys() - self._answered)
 
     # --- inside ---------------------------------------------------------------------
 
@@ -238,12 +193,12 @@ class Run:
     def _must_drive(self, what: str) -> None:
         if self.broken is not None:
             raise self.broken
-        if self._holding is None:
+        if self._held is None:
             raise WorkflowFinished(
                 f"the workflow {self.id!r} has already {self.status} and did not record {what}"
             )
         try:
-            self._holding.check()
+            self._held.check()
         except LeaseLost as error:
             self.broken = error
             raise
@@ -255,7 +210,7 @@ class Run:
         for left in range(retries, -1, -1):
             try:
                 with working_on((*self._entity, id_)):
-                    return await settle(function(*args, **kwargs))
+                    return await awaited(function(*args, **kwargs))
             except (Permanent, StoreUnavailable, LeaseLost):
                 raise
             except Exception:
@@ -268,9 +223,9 @@ class Run:
 
     async def _commit(self, writes: tuple[Write, ...], *checks: Check) -> Outcome:
         """A commit with the driver's fence; if it is refused or not sure, the run is over."""
-        assert self._holding is not None
+        assert self._held is not None
         try:
-            outcome = await self._scope.commit(self._entity, writes, (self._holding.fence, *checks))
+            outcome = await self._handle.commit(writes, (self._held.fence, *checks))
             if isinstance(outcome, KeyReused):
                 raise LeaseLost(
                     f"another driver of the workflow {self.id!r} recorded {outcome.key!r}"
@@ -282,36 +237,36 @@ class Run:
             raise
         return outcome
 
-    async def _record(self, key: str, body: str) -> Applied:
-        """Append to the journal."""
+    async def _append(self, key: str, body: str) -> Applied:
+        """Add to what is recorded."""
         outcome = await self._commit((Append((body,), key),))
         applied = stored(outcome, self._entity)
         if outcome is applied:  # stored just now, not at an earlier try
             self._clock = applied.at - self._scope.world.monotonic()
-        if applied.version == self._journal.version + 1:
-            self._journal.version = applied.version  # else signals came in between: still unread
+        if applied.version == self._record.version + 1:
+            self._record.version = applied.version  # else signals came in between: still unread
         return applied
 
     async def _begun(self, id_: str) -> float:
         """When this wait began, by the engine's clock; recorded at its first try."""
-        if id_ not in self._journal.begun:
-            applied = await self._record(f"begun:{id_}", encode({"begun": id_}, "the wait"))
-            self._journal.begun[id_] = applied.at
-        return self._journal.begun[id_]
+        if id_ not in self._record.begun:
+            applied = await self._append(f"begun:{id_}", encode({"begun": id_}, "the wait"))
+            self._record.begun[id_] = applied.at
+        return self._record.begun[id_]
 
     async def _waited(self, id_: str, how: dict[str, Any]) -> None:
         """Record how a wait ended, so that it ends the same way in every replay."""
         record = {"wait": id_, **how}
-        await self._record(f"wait:{id_}", encode(record, "the signal"))
-        self._journal.waits[id_] = record
-        self._journal.taken.add(record.get("taken", 0))
+        await self._append(f"wait:{id_}", encode(record, "the signal"))
+        self._record.waits[id_] = record
+        self._record.taken.add(record.get("taken", 0))
 
     async def _park(self, until: float | None) -> None:
         """Give the lease back and leave the block, unless something arrived in between."""
-        assert self._holding is not None
-        release = Release(self._holding.token, self._holding.nonce)
+        assert self._held is not None
+        release = Release(self._held.token, self._held.nonce)
         outcome = await self._commit(
-            (SetHead(due=until or 0), release), LogAt(self._journal.version)
+            (SetHead(due=until or 0), release), LogAt(self._record.version)
         )
         if isinstance(outcome, Conflict):
             await self._catch_up()
@@ -322,10 +277,10 @@ class Run:
 
     async def _catch_up(self) -> None:
         """Read what others (signals, transitions) have appended since."""
-        page = Log(self._journal.version, details=True)
-        fetched = await self._scope.fetch(Fetch(self._entity, log=page))
+        page = Log(self._record.version, details=True)
+        fetched = await self._handle.fetch(page)
         for entry in fetched.entries:
-            self._journal.add(entry)
+            self._record.add(entry)
 
     def _now(self) -> float:
         """The engine's clock, as far as it is known here."""

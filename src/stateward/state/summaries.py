@@ -19,13 +19,12 @@ from stateward.context.compaction import (
 from stateward.context.tool_pairs import Message
 from stateward.context.window import LOOK_BACK, system_messages
 from stateward.errors import InvalidInput, LeaseHeld, StatewardError
+from stateward.kinds import SUMMARY as SUMMARY_LEASE
 from stateward.ops import (
     Applied,
     Conflict,
     DocumentAt,
     Duplicate,
-    Entity,
-    Fetch,
     Head,
     Log,
     LogAt,
@@ -33,22 +32,18 @@ from stateward.ops import (
     Value,
 )
 from stateward.records import Summary
-from stateward.state.calls import settle
+from stateward.state.calls import awaited
+from stateward.state.handle import Handle
 from stateward.state.locks import Lock
-from stateward.state.scope import Scope, refuse
+from stateward.state.refusals import refuse
 
 logger = logging.getLogger("stateward.summaries")
 
 RETAIN = 60.0  # seconds after which the lease that coordinates the making is forgotten
 
 
-async def brought_up_to_date(
-    scope: Scope,
-    entity: Entity,
-    owner: str | None,
-    compaction: Compaction,
-    head: Head,
-    summary: Kept,
+async def current_summary(
+    handle: Handle, compaction: Compaction, head: Head, summary: Kept
 ) -> Kept:
     """The summary to use: a newer one if it was due and could be made, otherwise the one given.
 
@@ -56,11 +51,11 @@ async def brought_up_to_date(
     """
     if uncovered(head, summary) <= compaction.after:
         return summary
-    making = Making(scope, entity, owner, compaction)
+    maker = SummaryMaker(handle, compaction)
     if compaction.background:
-        scope.aside(making.attempt, entity)
+        handle.scope.background.start(maker.attempt, handle.entity)
         return summary
-    return await making.attempt() or summary
+    return await maker.attempt() or summary
 
 
 def uncovered(head: Head, summary: Kept) -> int:
@@ -68,15 +63,13 @@ def uncovered(head: Head, summary: Kept) -> int:
     return head.live - summary.messages - summary.system
 
 
-class Making:
-    """One attempt at the next summary of one thread."""
+class SummaryMaker:
+    """Whoever makes the next summary of one thread."""
 
-    def __init__(
-        self, scope: Scope, entity: Entity, owner: str | None, compaction: Compaction
-    ) -> None:
-        self._scope = scope
-        self._entity = entity
-        self._owner = owner
+    def __init__(self, handle: Handle, compaction: Compaction) -> None:
+        self._handle = handle
+        self._scope = handle.scope
+        self._entity = handle.entity
         self._compaction = compaction
 
     async def attempt(self) -> Kept | None:
@@ -101,8 +94,9 @@ class Making:
         stored twice, or over an edit or a deletion made meanwhile, is the claim: a version of the
         document of its own, written before the messages are read.
         """
-        place = self._scope.entity("summary", self._entity.id)  # lives where the thread lives
-        lock = Lock(self._scope, place, ttl=self._compaction.ttl, wait=0, retain=RETAIN)
+        making = self._scope.entity(SUMMARY_LEASE, self._entity.id)  # lives where the thread lives
+        lease = Handle(self._scope, making, retain=RETAIN)
+        lock = Lock(lease, ttl=self._compaction.ttl, wait=0)
         try:
             async with lock:
                 return await self._made(more_than)
@@ -111,8 +105,7 @@ class Making:
             return None
 
     async def _made(self, more_than: int) -> Kept | None:
-        asked = Fetch(self._entity, self._owner, documents=(SUMMARY,))
-        now = await self._scope.fetch(asked)
+        now = await self._handle.fetch(documents=(SUMMARY,))
         before = now.documents.get(SUMMARY)
         summary = kept(before, now.head)
         if not now.head.exists or uncovered(now.head, summary) <= more_than:
@@ -124,7 +117,7 @@ class Making:
         if read is None:
             return None  # one long turn: it is not divided
         head, messages, upto, system = read
-        text = await settle(self._compaction.summarize(summary.text, messages))
+        text = await awaited(self._compaction.summarize(summary.text, messages))
         if type(text) is not str or not text.strip():
             raise InvalidInput(f"summarize returned {type(text).__name__}, not a text with words")
         covers = summary.messages + len(messages)
@@ -136,11 +129,9 @@ class Making:
         version, stamp = (0, None) if before is None else (before.version, before.stamp)
         claim = msgspec.structs.replace(summary, making=head.version)
         op = self._scope.world.new_op()
-        outcome = await self._scope.commit(
-            self._entity,
+        outcome = await self._handle.commit(
             (Put(SUMMARY, claim.json()),),
             (LogAt(head.version, head.stamp), DocumentAt(SUMMARY, version, stamp)),
-            owner=self._owner,
             op=op,
         )
         if isinstance(outcome, Applied | Duplicate):
@@ -160,7 +151,7 @@ class Making:
         while True:
             after = numbers[-1] if numbers else summary.upto
             log = Log(after, first=self._scope.capabilities.page, details=True)
-            page = await self._scope.fetch(Fetch(self._entity, self._owner, log))
+            page = await self._handle.fetch(log)
             for entry in page.entries:
                 numbers.append(entry.seq)
                 messages.append(decode(entry.body))
@@ -177,12 +168,8 @@ class Making:
 
     async def _put(self, made: Kept, before: Value | None, claim: str) -> bool:
         version = 1 if before is None else before.version + 1
-        outcome = await self._scope.commit(
-            self._entity,
-            (Put(SUMMARY, made.json()),),
-            (DocumentAt(SUMMARY, version, claim),),
-            owner=self._owner,
-        )
+        claimed = (DocumentAt(SUMMARY, version, claim),)
+        outcome = await self._handle.commit((Put(SUMMARY, made.json()),), claimed)
         if isinstance(outcome, Applied | Duplicate):
             self._compaction.counters.add("made")
             return True
@@ -192,28 +179,26 @@ class Making:
         refuse(outcome, self._entity)
 
 
-async def compact(
-    scope: Scope, entity: Entity, owner: str | None, compaction: Compaction
-) -> Summary | None:
+async def compact(handle: Handle, compaction: Compaction) -> Summary | None:
     """Summarise all that is due, now; what goes wrong is raised."""
-    making = Making(scope, entity, owner, compaction)
+    maker = SummaryMaker(handle, compaction)
     reached = -1
     while True:
         try:
-            made = await making.step(compaction.keep)
+            made = await maker.step(compaction.keep)
         except StatewardError:
             raise
         except Exception as error:
-            making.failed(error)
+            maker.failed(error)
             raise
         if made is None or made.upto <= reached:
             break
         reached = made.upto
-    return await stored_summary(scope, entity, owner)
+    return await stored_summary(handle)
 
 
-async def stored_summary(scope: Scope, entity: Entity, owner: str | None) -> Summary | None:
+async def stored_summary(handle: Handle) -> Summary | None:
     """The summary that is there now."""
-    fetched = await scope.fetch(Fetch(entity, owner, documents=(SUMMARY,)))
+    fetched = await handle.fetch(documents=(SUMMARY,))
     value = fetched.documents.get(SUMMARY)
     return as_summary(kept(value, fetched.head), value)

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
 from stateward.codec import check_id, decode, encode, encode_messages
 from stateward.context.compaction import SUMMARY, Compaction, check_compaction, kept
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
-from stateward.errors import InvalidInput, NotLaidOut, StoreUnavailable
+from stateward.errors import InvalidInput
+from stateward.kinds import THREAD
 from stateward.layers.leases.held import HeldLease
+from stateward.layers.outage.answers import Suppressed
 from stateward.layers.outage.replay import LATE
 from stateward.ops import (
     Absent,
     Append,
     Applied,
     Check,
-    Commit,
     Conflict,
     Delete,
     DocumentAt,
     Drop,
     Duplicate,
     Fence,
-    Fetch,
+    Found,
     Lease,
+    List,
     LogAt,
     NotYours,
     Put,
@@ -35,15 +36,24 @@ from stateward.ops import (
     Value,
     Write,
 )
-from stateward.records import Appended, Change, Cursor, Late, Summary, Window, moment
+from stateward.records import (
+    Appended,
+    Change,
+    Cursor,
+    Late,
+    Summary,
+    ThreadInfo,
+    Window,
+    moment,
+)
 from stateward.state.documents import DocumentHandle
 from stateward.state.feeds import entries_after
+from stateward.state.handle import Handle
 from stateward.state.locks import Lock
-from stateward.state.scope import OnAppend, Scope, stored
+from stateward.state.refusals import stored
+from stateward.state.scope import Scope
 from stateward.state.summaries import compact, stored_summary
 from stateward.state.windows import WindowRequest, read_window
-
-logger = logging.getLogger("stateward.threads")
 
 VARS = "vars"
 FORKED_FROM = "forked_from"
@@ -56,28 +66,24 @@ class Thread:
     """One conversation. Making a handle asks the store nothing."""
 
     def __init__(self, scope: Scope, id: str, user: str | None, retain: float | None) -> None:
-        self._scope = scope
-        self._entity = scope.entity("thread", id)
-        self._user = None if user is None else check_id(user, "a user")
-        self._retain = retain
+        owner = None if user is None else check_id(user, "a user")
+        self.handle = Handle(scope, scope.entity(THREAD, id), owner, retain)
 
     def __repr__(self) -> str:
-        return f"Thread({self.id!r}, user={self._user!r})"
+        return f"Thread({self.id!r}, user={self.user!r})"
 
     @property
     def id(self) -> str:
-        return self._entity.id
+        return self.handle.entity.id
 
     @property
     def user(self) -> str | None:
-        return self._user
+        return self.handle.owner
 
     @property
     def vars(self) -> DocumentHandle:
         """The conversation's own variables (topic, title, …): one document that expires with it."""
-        return DocumentHandle(
-            self._scope, self._entity, VARS, owner=self._user, retain=self._retain
-        )
+        return DocumentHandle(self.handle, VARS)
 
     # --- writing --------------------------------------------------------------------
 
@@ -101,51 +107,16 @@ class Thread:
         """
         if key is not None:
             check_id(key, "a key")
-        scope = self._scope
-        if scope.redact is not None:
-            messages = tuple(map(scope.redact, messages))
-        commit = Commit(
-            self._entity,
-            scope.world.new_op(),
-            (Append(encode_messages(messages, scope.limits), key),),
-            () if expect is None and fence is None else self._checks(expect, fence),
-            self._user,
-            self._retain,
-        )
-        began = scope.world.now()  # what is erased from here on must stay erased
-        try:
-            outcome = (await scope.execute((commit,)))[0]
-        except StoreUnavailable as error:
-            if commit.checks or scope.suppress is None or isinstance(error, NotLaidOut):
-                raise
-            return Appended(await scope.suppress(commit, began, error), 0, Cursor(0))
+        checks = () if expect is None and fence is None else self._checks(expect, fence)
+        outcome = await self.handle.append(messages, key, checks, keep=not checks)
         if type(outcome) is Applied:
-            if self._scope.on_append is not None:
-                self._tell(self._scope.on_append, messages)
-            cursor = Cursor(outcome.version, outcome.stamp)
-            return Appended("stored", outcome.version, cursor)
-        applied = stored(outcome, self._entity)
-        assert isinstance(outcome, Duplicate)
+            return Appended("stored", outcome.version, Cursor(outcome.version, outcome.stamp))
+        if isinstance(outcome, Suppressed):
+            return Appended(outcome.status, 0, Cursor(0))
+        applied = stored(outcome, self.handle.entity)
+        again = isinstance(outcome, Duplicate) and not outcome.own
         cursor = Cursor(applied.version, applied.stamp)
-        if not outcome.own:
-            return Appended("duplicate", applied.version, cursor)
-        if self._scope.on_append is not None:
-            self._tell(self._scope.on_append, messages)
-        return Appended("stored", applied.version, cursor)
-
-    def _tell(self, hook: OnAppend, messages: tuple[Message, ...]) -> None:
-        """Call the hook on append. What it raises is logged: the messages are stored already.
-
-        The repeats that it returns, if any, are counted as context breaks.
-        """
-        try:
-            found = hook(self.id, self._user, messages)
-            for repeat in found if isinstance(found, list) else ():
-                self._scope.context_break(str(getattr(repeat, "kind", "other")))
-        except Exception as error:
-            logger.error(
-                "on_append failed", extra={"thread_id": self.id, "error": type(error).__name__}
-            )
+        return Appended("duplicate" if again else "stored", applied.version, cursor)
 
     def _checks(
         self, expect: Position | None, fence: HeldLease | Lease | None
@@ -154,14 +125,14 @@ class Thread:
         if fence is not None:
             checks.append(self._fence(fence))
         if expect is not None:
-            place = _cursor(expect)
-            checks.append(LogAt(place.version, place.stamp))
+            at = _cursor(expect)
+            checks.append(LogAt(at.version, at.stamp))
         return tuple(checks)
 
     def _fence(self, lease: Any) -> Fence:
-        entity = getattr(lease, "entity", self._entity)
+        entity = getattr(lease, "entity", self.handle.entity)
         token, nonce = getattr(lease, "token", None), getattr(lease, "nonce", None)
-        if entity != self._entity or type(token) is not int or type(nonce) is not str:
+        if entity != self.handle.entity or type(token) is not int or type(nonce) is not str:
             raise InvalidInput(
                 f"the fence is no lease on the thread {self.id!r}: only a thread's own lease can "
                 "guard it, because only that is checked together with the write"
@@ -176,12 +147,13 @@ class Thread:
         """
         if not changes or any(type(n) is not int or n < 1 for n in changes):
             raise InvalidInput("edit needs {number: message or None}, with numbers from 1")
+        handle = self.handle
         bodies: dict[int, str | None] = {
-            number: None if new is None else encode_messages((new,), self._scope.limits)[0]
+            number: None if new is None else encode_messages((new,), handle.scope.limits)[0]
             for number, new in changes.items()
         }
         while True:
-            fetched = await self._scope.fetch(Fetch(self._entity, self._user, documents=(SUMMARY,)))
+            fetched = await handle.fetch(documents=(SUMMARY,))
             if not fetched.head.exists:
                 return
             value = fetched.documents.get(SUMMARY)
@@ -193,18 +165,14 @@ class Thread:
                 checks.append(_document_at(SUMMARY, value))
             else:
                 writes = (*writes, Delete(SUMMARY))
-            outcome = await self._scope.commit(
-                self._entity, writes, tuple(checks), owner=self._user
-            )
+            outcome = await handle.commit(writes, tuple(checks))
             if not isinstance(outcome, Conflict):
-                stored(outcome, self._entity)
-                self._scope.plain_beginnings.pop(self._entity, None)
+                stored(outcome, handle.entity)
                 return
 
     async def delete(self) -> None:
         """Remove the conversation with its variables; nothing happens if there is none."""
-        outcome = await self._scope.commit(self._entity, (Drop(),), owner=self._user)
-        stored(outcome, self._entity)
+        stored(await self.handle.commit((Drop(),)), self.handle.entity)
 
     async def claim(self, *, user: str) -> Thread:
         """Give a conversation that was begun without a user to one, and return their handle.
@@ -212,14 +180,14 @@ class Thread:
         Claiming it again for the same user is fine; for another, raises `NotYoursError`.
         """
         check_id(user, "a user")
-        outcome = await self._scope.commit(
-            self._entity, (SetHead(owner=user),), owner="", retain=self._retain
-        )
+        theirs = Thread(self.handle.scope, self.id, user, self.handle.retain)
+        nobodys = Handle(self.handle.scope, self.handle.entity, "", self.handle.retain)
+        outcome = await nobodys.commit((SetHead(owner=user),))
         if isinstance(outcome, NotYours):
-            await self._scope.fetch(Fetch(self._entity, owner=user))  # theirs already, or raises
+            await theirs.handle.fetch()  # theirs already, or raises
         else:
-            stored(outcome, self._entity)
-        return Thread(self._scope, self.id, user, self._retain)
+            stored(outcome, self.handle.entity)
+        return theirs
 
     async def fork(self, *, to: str, at: Position | None = None) -> Thread:
         """Begin a new conversation `to` with what this one held at `at` (default: now).
@@ -231,17 +199,14 @@ class Thread:
             raise InvalidInput(f"the thread {self.id!r} does not exist; there is nothing to fork")
         version = window.version if at is None else _cursor(at).version
         variables = await self.vars.get()
-        fork = Thread(self._scope, to, self._user, self._retain)
+        fork = Thread(self.handle.scope, to, self.user, self.handle.retain)
         origin = {"thread": self.id, "version": version}
         writes: list[Write] = [Put(FORKED_FROM, encode(origin, "the origin"))]
         if variables.exists:
             writes.append(Put(VARS, encode(variables.value, "the variables")))
         if window.messages:
-            writes.append(Append(encode_messages(window.messages, self._scope.limits)))
-        outcome = await self._scope.commit(
-            fork._entity, tuple(writes), (Absent(),), owner=self._user, retain=self._retain
-        )
-        stored(outcome, fork._entity)
+            writes.append(Append(encode_messages(window.messages, self.handle.scope.limits)))
+        stored(await fork.handle.commit(tuple(writes), (Absent(),)), fork.handle.entity)
         return fork
 
     def lead(self, *, ttl: float = 30.0, wait: float | None = None) -> Lock:
@@ -250,14 +215,7 @@ class Thread:
         One replica at a time has it. Append with `fence=lease`: once another leads, that is
         refused with `LeaseLost`. Waits up to `wait` seconds (None: as long as it takes).
         """
-        return Lock(
-            self._scope,
-            self._entity,
-            ttl=ttl,
-            wait=wait,
-            owner=self._user,
-            retain=self._retain,
-        )
+        return Lock(self.handle, ttl=ttl, wait=wait)
 
     # --- reading --------------------------------------------------------------------
 
@@ -266,7 +224,7 @@ class Thread:
 
         They were kept locally during an outage. Messages are never put into another order.
         """
-        fetched = await self._scope.fetch(Fetch(self._entity, self._user, documents=(LATE,)))
+        fetched = await self.handle.fetch(documents=(LATE,))
         marks = fetched.documents.get(LATE)
         if marks is None:
             return []
@@ -299,18 +257,18 @@ class Thread:
         raises `StoreUnavailable`, never an empty window.
         """
         wanted = WindowRequest(
-            self._entity,
-            self._user,
+            self.handle.entity,
+            self.handle.owner,
             Bounds.of(last, turns, max_tokens, count, oversized),
             Cursor(0) if after is None else _cursor(after),
             None if upto is None else _cursor(upto).version,
             check_compaction(summarize, after, upto),
         )
-        return await read_window(self._scope, wanted)
+        return await read_window(self.handle.scope, wanted)
 
     async def summary(self) -> Summary | None:
         """The summary of older turns, if one was made."""
-        return await stored_summary(self._scope, self._entity, self._user)
+        return await stored_summary(self.handle)
 
     async def compact(self, compaction: Compaction) -> Summary | None:
         """Summarise now all but the newest `compaction.keep` messages, and wait for it.
@@ -319,7 +277,7 @@ class Thread:
         replica is making one, it is not made twice. What `summarize` raises is raised; nothing is
         stored then, and the conversation stays as it is.
         """
-        return await compact(self._scope, self._entity, self._user, compaction)
+        return await compact(self.handle, compaction)
 
     async def changes(
         self, after: Position = 0, *, follow: bool = True
@@ -330,8 +288,7 @@ class Thread:
         when it has caught up. Raises `Truncated` if messages it has not given were trimmed,
         and `Reset` if the history is no longer the one the cursor belongs to.
         """
-        feed = entries_after(self._scope, self._entity, self._user, _cursor(after), follow=follow)
-        async for entry in feed:
+        async for entry in entries_after(self.handle, _cursor(after), follow=follow):
             cursor = Cursor(entry.seq, entry.stamp)
             yield Change(decode(entry.body), entry.seq, cursor, moment(entry.at), entry.key)
 
@@ -340,5 +297,29 @@ def _document_at(name: str, value: Value | None) -> DocumentAt:
     return DocumentAt(name, 0) if value is None else DocumentAt(name, value.version, value.stamp)
 
 
-def _cursor(place: Position) -> Cursor:
-    return place.cursor if isinstance(place, Window) else Cursor.of(place)
+def _cursor(at: Position) -> Cursor:
+    return at.cursor if isinstance(at, Window) else Cursor.of(at)
+
+
+async def list_threads(
+    scope: Scope, user: str | None, prefix: str, reverse: bool
+) -> AsyncIterator[ThreadInfo]:
+    """Conversations by id."""
+    owner = None if user is None else check_id(user, "a user")
+    wanted = List(scope.namespace, kind=THREAD, owner=owner, prefix=prefix, reverse=reverse)
+    async for page in scope.pages(wanted):
+        for found in page.entities:
+            yield _thread_info(found)
+
+
+def _thread_info(found: Found) -> ThreadInfo:
+    head = found.head
+    return ThreadInfo(
+        found.entity.id,
+        head.owner or None,
+        head.version,
+        head.live,
+        moment(head.created),
+        moment(head.updated),
+        None if head.expires is None else moment(head.expires),
+    )

@@ -20,8 +20,10 @@ from stateward.context.window import (
 from stateward.ops import Entity, Entry, Fetch, Fetched, Head, Log, Outcome
 from stateward.records import Cursor, Window
 from stateward.state.feeds import reset
-from stateward.state.scope import Scope, refuse
-from stateward.state.summaries import brought_up_to_date
+from stateward.state.handle import Handle
+from stateward.state.refusals import refuse
+from stateward.state.scope import Scope
+from stateward.state.summaries import current_summary
 
 FIRST_ENTRIES = 4  # enough to see whether a thread begins with system messages
 
@@ -54,7 +56,7 @@ def questions(scope: Scope, wanted: WindowRequest, *, at_once: bool = False) -> 
     log = Log(since.version, wanted.limit, last=size, stamp=since.stamp)
     summary = () if wanted.compaction is None else (SUMMARY,)
     asked = [Fetch(wanted.entity, wanted.owner, log, summary)]
-    if _pins(wanted) and wanted.entity not in scope.plain_beginnings:
+    if _pins(wanted) and wanted.entity not in scope.beginnings.lives:
         asked.append(_beginning(wanted, 0))
     return asked
 
@@ -101,9 +103,8 @@ async def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome
     if wanted.compaction is not None:
         found = newest.documents.get(SUMMARY)
         summary = kept(found, newest.head)
-        summary = await brought_up_to_date(
-            scope, wanted.entity, wanted.owner, wanted.compaction, newest.head, summary
-        )
+        handle = Handle(scope, wanted.entity, wanted.owner)
+        summary = await current_summary(handle, wanted.compaction, newest.head, summary)
         if bounds.unbounded:  # whatever becomes of the summary, a prompt does not overflow
             bounds = Bounds(last=max(2 * wanted.compaction.after, 1))
         await pages.begin_after(summary.upto)
@@ -220,7 +221,7 @@ async def _system_entries(
 
     That a thread has none is remembered, because most have none, and no append changes it.
     """
-    known = scope.plain_beginnings.get(wanted.entity)
+    known = scope.beginnings.lives.get(wanted.entity)
     if not head.exists or (known == head.life and not outcomes):
         return []
     found: list[Entry] = []
@@ -236,5 +237,5 @@ async def _system_entries(
             break
         page = await scope.fetch(_beginning(wanted, entries[-1].seq))
     if not found and head.live:
-        scope.remember_plain(wanted.entity, head.life)
+        scope.beginnings.remember(wanted.entity, head.life)
     return found

@@ -39,9 +39,9 @@ from stateward.errors import (
     WorkflowFinished,
     WrongReplica,
 )
-from stateward.keys import idempotency_key
 from stateward.layers.cache_memory import Cache
 from stateward.layers.outage.spill import Spill
+from stateward.layers.policy import Policy
 from stateward.observe.alarm import Alarm, AlarmEvent
 from stateward.observe.correlation import correlate, correlation_id
 from stateward.observe.counters import Counters
@@ -63,7 +63,7 @@ from stateward.records import (
     Window,
     WorkflowInfo,
 )
-from stateward.sync.layers.deadlines import Policy
+from stateward.state.work import idempotency_key
 from stateward.sync.state.documents import DocumentHandle
 from stateward.sync.state.journals import Journal
 from stateward.sync.state.locks import Lock

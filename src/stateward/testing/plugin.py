@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from stateward.layers.deadlines import Policy
+    from stateward.layers.policy import Policy
     from stateward.sync.testing.faults import FaultyStore as SyncFaultyStore
     from stateward.testing.clock import SteppableWorld
     from stateward.testing.faults import FaultyStore
@@ -51,6 +51,6 @@ def _impatient() -> Policy:
 
     The breaker stays closed, so that the store works again as soon as the fault is over.
     """
-    from stateward.layers.deadlines import Policy
+    from stateward.layers.policy import Policy
 
     return Policy(read_timeout=0.3, write_timeout=0.6, breaker_failures=1_000_000)

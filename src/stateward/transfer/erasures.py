@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
-from stateward.erasure import MARK
+from stateward.kinds import ERASED, RESTORING
 from stateward.ops import Entity, Head, Restore, Value
 from stateward.transfer.lines import Content, DocumentLine, EntityLine
-
-RESTORING = "restoring"  # the kind, id and document of the entity that says so
 
 
 def marker(namespace: str) -> Entity:
@@ -44,8 +42,8 @@ class Erasures:
         entity: EntityLine | None = None
         for line in lines:
             if isinstance(line, EntityLine):
-                entity = line if line.kind == MARK else None
-            elif entity is not None and isinstance(line, DocumentLine) and line.name == MARK:
+                entity = line if line.kind == ERASED else None
+            elif entity is not None and isinstance(line, DocumentLine) and line.name == ERASED:
                 self.add(entity.id, entity.head(), line.stored())
 
     def covers(self, line: EntityLine) -> bool:
@@ -60,4 +58,4 @@ class Erasures:
         for id, (head, value) in self._marks.items():
             if self._there.get(id) == value.updated:
                 continue
-            yield Entity(namespace, MARK, id), Restore(head, (), {MARK: value})
+            yield Entity(namespace, ERASED, id), Restore(head, (), {ERASED: value})

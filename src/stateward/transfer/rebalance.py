@@ -24,14 +24,13 @@ from msgspec.structs import replace
 
 from stateward.engine import SyncEngine
 from stateward.errors import InvalidInput, StoreUnavailable
+from stateward.kinds import ERASED, LAYOUT
 from stateward.ops import Absent, CommitsAt, Drop, Entity, Fetched, Restore
 from stateward.transfer.volume import PAGE, Volume
-from stateward.volumes.residence import LAYOUT
 from stateward.volumes.route import route
 from stateward.world import World
 
 BATCH = 50  # entities that are moved together
-MARKS = "erased"
 
 
 class Moved(Struct, frozen=True):
@@ -156,7 +155,7 @@ class Rebalancing:
     def _spread_erasures(self) -> None:
         """Whoever was erased anywhere stays erased everywhere: what is restored asks its volume."""
         for source in self._volumes.values():
-            for found in source.everything(MARKS):
+            for found in source.everything(ERASED):
                 whole = source.whole(found.entity)
                 for volume in self._volumes.values():
                     known = volume.heads([found.entity])[found.entity]

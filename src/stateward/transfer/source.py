@@ -7,10 +7,9 @@ from collections.abc import Generator, Iterator, Sequence
 from msgspec.structs import replace
 
 from stateward.engine import SyncReader
-from stateward.erasure import MARK
 from stateward.errors import StateConflictError
+from stateward.kinds import ERASED, RESTORING
 from stateward.ops import Entity, Entry, Fetch, Fetched, Found, Head, List, Listed, Log, Value
-from stateward.transfer.erasures import RESTORING
 from stateward.transfer.lines import Content, DocumentLine, EntityLine, EntryLine
 
 LISTED = 200  # entities on a page
@@ -39,9 +38,9 @@ class Source:
 
     def marks(self) -> Iterator[tuple[str, Head, Value]]:
         """Who was erased: id, head and document of each mark."""
-        for found in self.entities(MARK, (MARK,)):
-            if MARK in found.documents:
-                yield found.entity.id, found.head, found.documents[MARK]
+        for found in self.entities(ERASED, (ERASED,)):
+            if ERASED in found.documents:
+                yield found.entity.id, found.head, found.documents[ERASED]
 
     def entities(self, kind: str | None = None, documents: tuple[str, ...] = ()) -> Iterator[Found]:
         """All of them, by kind and id."""

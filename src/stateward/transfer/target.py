@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from stateward.codec import decode, encode
 from stateward.engine import SyncEngine
-from stateward.erasure import MARK
 from stateward.errors import StateConflictError
+from stateward.kinds import ERASED, RESTORING
 from stateward.ops import (
     Absent,
     Acquire,
@@ -34,7 +34,7 @@ from stateward.ops import (
     Value,
     Write,
 )
-from stateward.transfer.erasures import RESTORING, Erasures, marker
+from stateward.transfer.erasures import Erasures, marker
 from stateward.transfer.lines import Content, DocumentLine, EntityLine
 from stateward.world import World
 
@@ -44,7 +44,7 @@ BATCH = 2 * 1024 * 1024  # bytes in one round trip
 TOGETHER = 100  # commits in one round trip
 LEASE = 10.0  # seconds after which a restore that was killed can be run again
 CLOCKS_DIFFER = 60.0  # seconds
-OWN_KINDS = (MARK, RESTORING)  # what an empty namespace may hold
+OWN_KINDS = (ERASED, RESTORING)  # what an empty namespace may hold
 
 
 class Part:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from stateward.codec import decode, encode
 from stateward.engine import SyncEngine
 from stateward.errors import StoreUnavailable
+from stateward.kinds import LAYOUT, REPLICA, UNROUTED
 from stateward.ops import (
     Acquire,
     Applied,
@@ -36,7 +37,6 @@ from stateward.ops import (
     Unheld,
     Write,
 )
-from stateward.volumes.residence import LAYOUT, PRESENCE, UNROUTED
 from stateward.world import World
 
 PAGE = 100  # entries that are read at once
@@ -195,7 +195,7 @@ class Volume:
             self.keep()
 
     def _present(self) -> str | None:
-        for found in self.everything(PRESENCE):
+        for found in self.everything(REPLICA):
             outcome = self._commit(found.entity, Drop(), Unheld())
             if isinstance(outcome, Held):
                 return found.head.lease.holder if found.head.lease else "a replica"

@@ -18,8 +18,9 @@ from typing import Any
 
 from stateward.codec import decode
 from stateward.errors import NotLaidOut, StoreUnavailable, WrongReplica
-from stateward.layering import Replicas, replica_names
-from stateward.layers.stack import Stack
+from stateward.kinds import LAYOUT, REPLICA, UNROUTED
+from stateward.layers.layer import Execute
+from stateward.layers.leases.renewal import Renewals
 from stateward.ops import (
     Acquire,
     Applied,
@@ -34,14 +35,12 @@ from stateward.ops import (
     Op,
     Outcome,
 )
+from stateward.volumes.names import Replicas, replica_names
 from stateward.volumes.route import route
 from stateward.world import World
 
 logger = logging.getLogger("stateward.replicas")
 
-LAYOUT = "layout"  # kind, id and document of the record of the list
-PRESENCE = "replica"  # kind of the leases of those who use the volume
-UNROUTED = frozenset({"erased", "health", "restoring", LAYOUT, PRESENCE})  # a volume's own kinds
 TTL = 30.0
 SAFE = 0.9  # the part of the ttl that the holder relies on
 
@@ -55,27 +54,44 @@ class Residence:
     keeps_due = False
 
     def __init__(
-        self, stack: Stack, namespace: str, replica: str, replicas: Replicas, world: World
+        self,
+        below: Execute,
+        append: Execute,
+        renewals: Renewals,
+        namespace: str,
+        replica: str,
+        replicas: Replicas,
+        world: World,
     ) -> None:
         self.replica = replica
-        self.entity = Entity(namespace, PRESENCE, "")
+        self.entity = Entity(namespace, REPLICA, "")
         self.token = 0
         self.nonce = ""
         self._replicas = replicas
-        self._execute = stack.execute
-        self._renewals = stack.renewals
+        self._execute = below
+        self._append = append
+        self._renewals = renewals
         self._world = world
         self._lock = threading.Lock()
         self._under_way = 0
         self._deadline = -inf
         self._laid_out: tuple[str, ...] | None = None
 
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
         """Down to the engine; raises `WrongReplica` for what lives with another replica.
 
         Listings show what lives here. Raises `NotLaidOut` while the volume is laid out for
         another list of replicas, or is being rebalanced.
         """
+        return await self._serve(self._execute, ops, deadline)
+
+    async def append(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
+        """The same for an append that may be kept locally."""
+        return await self._serve(self._append, ops, deadline)
+
+    async def _serve(
+        self, below: Execute, ops: Sequence[Op], deadline: float | None
+    ) -> list[Outcome]:
         names = replica_names(self._replicas)
         for op in ops:
             self._check(op, names)
@@ -84,7 +100,7 @@ class Residence:
         with self._lock:
             self._under_way += 1
         try:
-            outcomes = await self._execute(ops)
+            outcomes = await below(ops, deadline)
         finally:
             with self._lock:
                 self._under_way -= 1
@@ -147,7 +163,7 @@ class Residence:
         with self._lock:  # once a process, not before a fork
             if not self.nonce:
                 self.nonce = self._world.new_id()
-                self.entity = Entity(self.entity.namespace, PRESENCE, self.nonce)
+                self.entity = Entity(self.entity.namespace, REPLICA, self.nonce)
         asked = self._world.monotonic()
         acquire = Acquire(self.nonce, TTL, f"{self.replica} ({self._world.name()})")
         commit = Commit(self.entity, self._world.new_id(), (acquire,), retain=2 * TTL)

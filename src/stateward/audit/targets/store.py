@@ -15,7 +15,6 @@ from stateward.audit.safety.expiring import DAY, Expiring
 from stateward.audit.targets import KeptLocally, Refused, TargetAddress, VersionConflict
 from stateward.engines.registry import create_engine, parse
 from stateward.observe.catalogue import LOOKUP_LATENCY
-from stateward.state.locks import acquire
 from stateward.volumes.route import route
 from stateward.world import World
 
@@ -51,7 +50,7 @@ class StoreTarget:
             retain=DAY,
             spill=spill,
             alarm=Alarm(hook=self._alarm),
-            place=url.place,
+            identity=url.identity,
             world=world,
         )
 
@@ -108,7 +107,9 @@ class StoreTarget:
         # Not `lead`: that ends the block of a holder whose time is up, and would hide whether the
         # store itself refuses what such a holder writes.
         led = self.store.thread(thread)
-        lease, _ = await acquire(led._scope, led._entity, ttl=ttl, wait=20.0, retain=DAY)
+        handle = led.handle
+        leases = handle.scope.leases
+        lease, _ = await leases.acquire(handle.entity, ttl=ttl, wait=20.0, retain=DAY)
         yield lease
 
     async def metrics(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from stateward.integrations.langgraph.records import (
 from stateward.integrations.langgraph.serializer import from_json
 from stateward.ops import Commit, CommitsAt, Conflict, Delete, Drop, Entity, Fetch, List, Put, Value
 from stateward.ops import Write as AnyWrite
-from stateward.state.scope import stored
+from stateward.state.refusals import stored
 from stateward.world import World
 
 TRIES = 20  # a thread that somebody writes to again and again is not thinned out

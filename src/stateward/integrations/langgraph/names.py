@@ -15,7 +15,9 @@ from __future__ import annotations
 from hashlib import blake2b
 from urllib.parse import quote
 
-KIND = "langgraph-thread"
+from stateward.kinds import LANGGRAPH_THREAD
+
+KIND = LANGGRAPH_THREAD
 LONGEST = 150  # bytes of one part: a name has at most four, and fits into what an engine can index
 _SHIFT = 1000  # special writes have negative numbers, and names sort by their bytes
 

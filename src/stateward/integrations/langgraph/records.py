@@ -18,7 +18,7 @@ from stateward.integrations.langgraph import names
 from stateward.integrations.langgraph.list_deltas import KnownLists, ListRef, frozen
 from stateward.integrations.langgraph.serializer import from_json
 from stateward.ops import Entity, Fetch, Fetched, List, Listed, Op, Outcome, Value
-from stateward.state.scope import refuse
+from stateward.state.refusals import refuse
 
 KNOWN = 10_000  # checkpoints that a saver remembers
 PAGE = 200

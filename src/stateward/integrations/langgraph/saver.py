@@ -34,8 +34,8 @@ from stateward.integrations.langgraph.records import (
 )
 from stateward.integrations.langgraph.serializer import Allowed, StrictSerializer
 from stateward.ops import Commit, Drop, Entity
-from stateward.state.scope import stored
-from stateward.store import Retention, seconds
+from stateward.options import Retention, seconds
+from stateward.state.refusals import stored
 
 PAGE = 50  # checkpoints of one page of a listing, each with all its values
 

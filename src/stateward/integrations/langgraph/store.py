@@ -25,6 +25,7 @@ from stateward.errors import InvalidInput
 from stateward.integrations.bridge import AnyStore, Bridge, Bridged, Plan
 from stateward.integrations.langgraph import item_filter
 from stateward.integrations.langgraph.vectors import VECTORS, VectorIndex, Vectors, nearest
+from stateward.kinds import LANGGRAPH_ITEM
 from stateward.ops import (
     Commit,
     Conflict,
@@ -44,9 +45,9 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import moment
-from stateward.state.scope import refuse, stored
+from stateward.state.refusals import refuse, stored
 
-KIND = "langgraph-item"
+KIND = LANGGRAPH_ITEM
 ITEM = "item"
 BATCH = 200
 

@@ -32,7 +32,7 @@ from stateward.integrations.langgraph.records import (
 )
 from stateward.integrations.langgraph.serializer import to_json
 from stateward.ops import Check, Commit, Conflict, DocumentAt, Put, SetHead, Write
-from stateward.state.scope import stored
+from stateward.state.refusals import stored
 from stateward.world import World
 
 INLINE = 256  # bytes of a value that stands in the checkpoint itself

@@ -36,9 +36,9 @@ from stateward.ops import (
     Value,
     Write,
 )
+from stateward.options import Retention
 from stateward.records import Cursor
-from stateward.state.scope import refuse, stored
-from stateward.store import Retention
+from stateward.state.refusals import refuse, stored
 
 SESSION = "session"
 OPEN = StatusIn(("strands",))

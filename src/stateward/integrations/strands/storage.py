@@ -13,10 +13,10 @@ from strands.types.exceptions import StorageError
 from stateward.codec import check_commit, decode, encode
 from stateward.errors import InvalidInput, StatewardError
 from stateward.integrations.strands.stores import OnStore
+from stateward.kinds import BLOB
 from stateward.ops import DocumentAt, Drop, Entity, Fetch, List, Listed, Put
-from stateward.state.scope import stored
+from stateward.state.refusals import stored
 
-BLOB = "blob"
 DATA = "data"
 
 

@@ -12,13 +12,15 @@ import logging
 import os
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from stateward.errors import StatewardError, StoreUnavailable
-from stateward.layers.deadlines import Deadlines, Policy
+from stateward.layers.deadlines import Deadlines
+from stateward.layers.outage.answers import Dropped, Spilled, Suppressed
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.replay import Replayer
 from stateward.layers.outage.spill import SpillRecord
+from stateward.layers.policy import Policy
 from stateward.layers.queue import closed
 from stateward.observe.alarm import Alarm, AlarmEvent, Alarms, failed, tell
 from stateward.observe.correlation import correlation_id
@@ -69,12 +71,33 @@ class Suppression:
         # async only: end
         self._ticker: Ticker | None = None
 
-    def execute(self, ops: Sequence[Op]) -> Coroutine[Any, Any, list[Outcome]]:
+    def execute(
+        self, ops: Sequence[Op], deadline: float | None = None
+    ) -> Coroutine[Any, Any, list[Outcome]]:
         if self._waiting:
-            return self._execute_after_replay(ops)
-        return self._below.execute(ops)
+            return self._execute_after_replay(ops, deadline)
+        return self._below.execute(ops, deadline)
 
-    async def _execute_after_replay(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def append(
+        self, ops: Sequence[Op], deadline: float | None = None
+    ) -> list[Outcome | Suppressed]:
+        """One commit that appends. If the store cannot take it, its messages are kept for later.
+
+        Then the answer says so; nothing is raised for the store's failure.
+        """
+        began = self._world.now()  # what is erased from here on must stay erased
+        try:
+            if self._waiting:
+                return await self._execute_after_replay(ops, deadline)  # type: ignore[return-value]
+            return await self._below.execute(ops, deadline)  # type: ignore[return-value]
+        except StoreUnavailable as error:
+            (commit,) = ops
+            assert isinstance(commit, Commit)
+            return [await self._suppress(commit, began, error)]
+
+    async def _execute_after_replay(
+        self, ops: Sequence[Op], deadline: float | None
+    ) -> list[Outcome]:
         """What this process knows of a thread must be in the store before anything else is."""
         if self._is_over:
             raise closed()
@@ -88,8 +111,9 @@ class Suppression:
             if isinstance(op, WRITES):
                 timeout = policy.write_timeout
         if not touched:
-            return await self._below.execute(ops)
-        deadline = self._world.monotonic() + timeout
+            return await self._below.execute(ops, deadline)
+        end = self._world.monotonic() + timeout
+        deadline = end if deadline is None else min(end, deadline)
         for entity in touched:
             await self._replayer.replay(entity, deadline)
         return await self._below.execute(ops, deadline)
@@ -99,14 +123,8 @@ class Suppression:
         """Whether what is left was left to whoever comes next."""
         return self._waiting is not self._backlog.waiting
 
-    async def suppress(
-        self, commit: Commit, began: float, error: StoreUnavailable
-    ) -> Literal["spilled", "dropped"]:
-        """Keep a plain append for later, and say so; never raises for the store's failure.
-
-        `began` is when it was called, by this machine's clock.
-        """
-        (append,) = commit.writes
+    async def _suppress(self, commit: Commit, began: float, error: StoreUnavailable) -> Suppressed:
+        append = commit.writes[0]
         assert isinstance(append, Append)
         record = SpillRecord(
             commit.op,
@@ -124,15 +142,15 @@ class Suppression:
             self._counters.spilled += 1
         else:
             self._counters.drop(commit.entity.id)
-        status: Literal["spilled", "dropped"] = "spilled" if kept else "dropped"
-        self._say(record, status, error)
+        answer = Spilled(error) if kept else Dropped(error)
+        self._say(record, answer.status, error)
         if self._is_over:
             # It was under way when the store was closed: its file is left to whoever comes next.
             lost = await self._world.offload(self._backlog.close)
-            return "dropped" if lost else status
+            return Dropped(error) if lost else answer
         if kept and self._backlog.has_files:
             await self._world.offload(self._backlog.persist)
-        return status
+        return answer
 
     def _say(self, record: SpillRecord, status: str, error: StoreUnavailable) -> None:
         """In the log, and to the alarm; and see to it that somebody brings it to the store."""

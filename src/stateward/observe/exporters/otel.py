@@ -86,7 +86,7 @@ def instrument(
                 f"{name}.quantile", [read], description=f"{described.help}, by percentile"
             )
     if spans:
-        store._measures.trace(_tracing(otel_trace.get_tracer(SCOPE, None, tracer_provider)))
+        store.collector.trace(_tracing(otel_trace.get_tracer(SCOPE, None, tracer_provider)))
 
 
 def otel_name(name: str) -> str:

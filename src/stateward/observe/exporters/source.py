@@ -11,12 +11,12 @@ from stateward.observe.metrics import Metrics
 class MetricsSource(Protocol):
     """A store of either colour."""
 
-    _measures: Collector
+    collector: Collector
 
     def metrics(self) -> Metrics: ...
 
 
 def look(store: MetricsSource) -> Metrics:
     """What the store has counted, with its size read anew if that is old. Blocks."""
-    store._measures.refresh()
+    store.collector.refresh()
     return store.metrics()

@@ -4,17 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from stateward.layers.cache_memory import Cache, CacheMemory
 from stateward.ops import Op, Outcome
+from stateward.sync.layers.layer import Layer
 from stateward.world import World
-
-
-class Layer(Protocol):
-    """What stands below."""
-
-    def execute(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]: ...
 
 
 class Caching:
@@ -22,20 +16,20 @@ class Caching:
 
     def __init__(self, below: Layer, cache: Cache, world: World) -> None:
         self._below = below
-        self._remembered = CacheMemory(cache)
+        self._memory = CacheMemory(cache)
         self._world = world
 
-    def execute(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
         """As below. What turns out to have changed in another way is asked for again, in full."""
         start = self._world.monotonic()
-        plans = self._remembered.plan(ops, start)
+        plans = self._memory.plan(ops, start)
         outcomes = self._below.execute([plan.asked for plan in plans], deadline)
-        results, again = self._remembered.settle(ops, plans, outcomes, start)
+        results, again = self._memory.settle(ops, plans, outcomes, start)
         while again:  # once for what was appended elsewhere, twice if that was not all
             full = [ops[at] for at in again]
-            plans = self._remembered.plan(full, start)
+            plans = self._memory.plan(full, start)
             outcomes = self._below.execute([plan.asked for plan in plans], deadline)
-            answers, open_ = self._remembered.settle(full, plans, outcomes, start)
+            answers, open_ = self._memory.settle(full, plans, outcomes, start)
             for at, outcome in zip(again, answers, strict=True):
                 results[at] = outcome
             again = [again[at] for at in open_]

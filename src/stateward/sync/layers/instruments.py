@@ -3,41 +3,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from stateward.observe.recorder import Recorder, Tracing
 from stateward.ops import Op, Outcome
+from stateward.sync.layers.layer import Execute
 from stateward.world import World
-
-Execute = Callable[[Sequence[Op]], list[Outcome]]
 
 
 class Instruments:
     """Over everything else: what is measured is what a caller waits for, retries included."""
 
-    def __init__(self, below: Execute, meter: Recorder, world: World) -> None:
+    def __init__(self, below: Execute, recorder: Recorder, world: World) -> None:
         self._below = below
-        self._meter = meter
+        self._recorder = recorder
         self._world = world
 
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        tracing = self._meter.tracing
-        return self._measured(ops) if tracing is None else self._traced(ops, tracing)
+    def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
+        tracing = self._recorder.tracing
+        measured = self._measured if tracing is None else partial(self._traced, tracing)
+        return measured(ops, deadline)
 
-    def _traced(self, ops: Sequence[Op], tracing: Tracing) -> list[Outcome]:
-        with tracing(self._meter.engine, ops):
-            return self._measured(ops)
+    def _traced(self, tracing: Tracing, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
+        with tracing(self._recorder.engine, ops):
+            return self._measured(ops, deadline)
 
-    def _measured(self, ops: Sequence[Op]) -> list[Outcome]:
-        meter, monotonic = self._meter, self._world.monotonic
-        known = meter.known(ops)
+    def _measured(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
+        recorder, monotonic = self._recorder, self._world.monotonic
+        known = recorder.known(ops)
         start = monotonic()
         try:
-            outcomes = self._below(ops)
+            outcomes = self._below(ops, deadline)
         except BaseException as error:
             now = monotonic()
-            meter.failed(ops, error, now - start, now)
+            recorder.failed(ops, error, now - start, now)
             raise
         now = monotonic()
-        meter.answered(ops, outcomes, known, now - start, now)
+        recorder.answered(ops, outcomes, known, now - start, now)
         return outcomes

@@ -16,10 +16,8 @@ from stateward.ops import (
     Conflict,
     Delete,
     DocumentAt,
-    Entity,
     Fence,
     Fenced,
-    Fetch,
     Held,
     Lease,
     Outcome,
@@ -30,9 +28,10 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Document
-from stateward.sync.state.calls import settle
-from stateward.sync.state.locks import acquire
-from stateward.sync.state.scope import Scope, refuse, stored
+from stateward.state.merge_patch import merge_patch
+from stateward.state.refusals import refuse, stored
+from stateward.sync.state.calls import awaited
+from stateward.sync.state.handle import Handle
 
 Json = dict[str, Any]
 Merge = Callable[[Json, Json, Json], Json]
@@ -53,29 +52,25 @@ class Again(Struct, frozen=True):
 
 
 class DocumentHandle:
-    """A place where one document is or will be. Making a handle asks the store nothing."""
+    """One document that is or will be there. Making a handle asks the store nothing."""
 
     def __init__(
         self,
-        scope: Scope,
-        entity: Entity,
+        handle: Handle,
         name: str,
         *,
-        owner: str | None = None,
-        retain: float | None = None,
         takes_turns: bool = False,
     ) -> None:
-        self._scope = scope
-        self._entity = entity
+        self._handle = handle
+        self._scope = handle.scope
+        self._entity = handle.entity
         self._name = check_id(name, "the name of a document")
-        self._owner = owner
-        self._retain = retain
         self._takes_turns = takes_turns  # only where the entity's lease has no other use
 
     def get(self) -> Document:
         """The document as it is now; `{}` with version 0 if it is missing."""
-        fetch = Fetch(self._entity, self._owner, documents=(self._name,))
-        return document(self._scope.fetch(fetch).documents.get(self._name))
+        fetched = self._handle.fetch(documents=(self._name,))
+        return document(fetched.documents.get(self._name))
 
     def put(self, value: Json, *, expect: int | Document | None = None) -> Document:
         """Replace the document, whatever it was, or only if it is still at `expect`.
@@ -85,7 +80,7 @@ class DocumentHandle:
         checks = () if expect is None else (self._at(expect),)
         op = self._scope.world.new_op()
         put = Put(self._name, encode_document(value, self._scope.limits))
-        return self._written(op, self._commit((put,), checks, op), value)
+        return self._written(op, self._handle.commit((put,), checks, op=op), value)
 
     def update(
         self,
@@ -147,19 +142,18 @@ class DocumentHandle:
                 longest = min(longest * 2, LONGEST_PAUSE)
         finally:
             if turn is not None:
-                self._commit((Release(turn.token, turn.nonce),), ())
+                self._handle.commit((Release(turn.token, turn.nonce),))
 
     def _take_turn(self, end: float) -> Lease | None:
         """Until it is used or its time is up, updates by others wait. None: not to be had."""
         wait = max(0.0, end - self._scope.world.monotonic())
         try:
-            lease, _ = acquire(
-                self._scope,
+            lease, _ = self._scope.leases.acquire(
                 self._entity,
                 ttl=TURN,
                 wait=wait,
-                owner=self._owner,
-                retain=self._retain,
+                owner=self._handle.owner,
+                retain=self._handle.retain,
             )
         except LeaseHeld:
             return None
@@ -177,7 +171,7 @@ class DocumentHandle:
             checks = (Fence(turn.token, turn.nonce), *checks)
         elif self._takes_turns:
             checks = (Unheld(), *checks)
-        outcome = self._commit(writes, checks, op)
+        outcome = self._handle.commit(writes, checks, op=op)
         if isinstance(outcome, Conflict | Held | Fenced):
             return outcome
         return self._written(op, outcome, value)
@@ -203,14 +197,7 @@ class DocumentHandle:
     def delete(self, *, expect: int | Document | None = None) -> None:
         """Remove the document; nothing happens if it is missing."""
         checks = () if expect is None else (self._at(expect),)
-        stored(self._commit((Delete(self._name),), checks), self._entity)
-
-    def _commit(
-        self, writes: tuple[Write, ...], checks: tuple[Check, ...], op: str | None = None
-    ) -> Outcome:
-        return self._scope.commit(
-            self._entity, writes, checks, owner=self._owner, retain=self._retain, op=op
-        )
+        stored(self._handle.commit((Delete(self._name),), checks), self._entity)
 
     def _written(self, op: str, outcome: Outcome, value: Json) -> Document:
         applied = stored(outcome, self._entity)
@@ -224,7 +211,7 @@ class DocumentHandle:
         return DocumentAt(self._name, expect)
 
     def _changed(self, change: Callable[[Json], Any], value: Json) -> Json:
-        result = settle(change(value))
+        result = awaited(change(value))
         return value if result is None else result
 
 
@@ -233,16 +220,3 @@ def document(value: Value | None) -> Document:
     if value is None:
         return Document({})
     return Document(decode(value.json), value.version, value.stamp, value.updated)
-
-
-def merge_patch(value: Any, patch: Any) -> Any:
-    """RFC 7396."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(value) if isinstance(value, dict) else {}
-    for key, item in patch.items():
-        if item is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = merge_patch(merged.get(key), item)
-    return merged

@@ -12,6 +12,7 @@ from typing import Any
 
 from stateward.codec import check_id, decode, encode, encode_messages
 from stateward.errors import InvalidInput, Reset, Truncated
+from stateward.kinds import JOURNAL
 from stateward.ops import (
     Append,
     Check,
@@ -19,15 +20,16 @@ from stateward.ops import (
     DocumentAt,
     Drop,
     Duplicate,
-    Fetch,
     LogAt,
     Put,
     Trim,
     Value,
 )
 from stateward.records import Appended, Change, Cursor, Folded, moment
+from stateward.state.refusals import stored
 from stateward.sync.state.feeds import entries_after
-from stateward.sync.state.scope import Scope, stored
+from stateward.sync.state.handle import Handle
+from stateward.sync.state.scope import Scope
 
 Event = dict[str, Any]
 Reducer = Callable[[Any, Event], Any]
@@ -38,14 +40,12 @@ class Journal:
     """One log of events. Every failed write raises."""
 
     def __init__(self, scope: Scope, id: str, user: str | None, retain: float | None) -> None:
-        self._scope = scope
-        self._entity = scope.entity("journal", id)
-        self._user = None if user is None else check_id(user, "a user")
-        self._retain = retain
+        owner = None if user is None else check_id(user, "a user")
+        self.handle = Handle(scope, scope.entity(JOURNAL, id), owner, retain)
 
     @property
     def id(self) -> str:
-        return self._entity.id
+        return self.handle.entity.id
 
     def append(
         self, *events: Event, key: str | None = None, expect: Position | None = None
@@ -59,13 +59,11 @@ class Journal:
             check_id(key, "a key")
         checks: tuple[Check, ...] = ()
         if expect is not None:
-            place = Cursor.of(expect)
-            checks = (LogAt(place.version, place.stamp),)
-        bodies = encode_messages(events, self._scope.limits)
-        outcome = self._scope.commit(
-            self._entity, (Append(bodies, key),), checks, owner=self._user, retain=self._retain
-        )
-        applied = stored(outcome, self._entity)
+            at = Cursor.of(expect)
+            checks = (LogAt(at.version, at.stamp),)
+        bodies = encode_messages(events, self.handle.scope.limits)
+        outcome = self.handle.commit((Append(bodies, key),), checks)
+        applied = stored(outcome, self.handle.entity)
         again = isinstance(outcome, Duplicate) and not outcome.own
         cursor = Cursor(applied.version, applied.stamp)
         return Appended("duplicate" if again else "stored", applied.version, cursor)
@@ -80,14 +78,13 @@ class Journal:
         """
         start = self._snapshot(name, version)
         while True:
-            place = Cursor(0) if start is None else start.cursor
+            at = Cursor(0) if start is None else start.cursor
             state = deepcopy(initial) if start is None else start.state
             events = 0
             try:
-                feed = entries_after(self._scope, self._entity, self._user, place, follow=False)
-                for entry in feed:
+                for entry in entries_after(self.handle, at, follow=False):
                     state = reducer(state, decode(entry.body))
-                    place = Cursor(entry.seq, entry.stamp)
+                    at = Cursor(entry.seq, entry.stamp)
                     events += 1
             except Reset:  # deleted, or restored from a backup: what was read is not true any more
                 start = None
@@ -101,7 +98,7 @@ class Journal:
                         base=error.base,
                     ) from error
             else:
-                return Folded(state, place.version, place, events)
+                return Folded(state, at.version, at, events)
 
     def snapshot(
         self, reducer: Reducer, initial: Any = None, *, name: str = "default", version: int = 1
@@ -121,15 +118,10 @@ class Journal:
             if decode(kept.json)["version"] >= folded.version:
                 return folded  # somebody has kept as much
             record = _snapshot_json(folded.version, folded.cursor.stamp, folded.state)
-            outcome = self._scope.commit(
-                self._entity,
-                (Put(document, record),),
-                (DocumentAt(document, kept.version, kept.stamp),),
-                owner=self._user,
-                retain=self._retain,
-            )
+            unchanged = (DocumentAt(document, kept.version, kept.stamp),)
+            outcome = self.handle.commit((Put(document, record),), unchanged)
             if not isinstance(outcome, Conflict):
-                stored(outcome, self._entity)
+                stored(outcome, self.handle.entity)
                 return folded
 
     def _kept(self, document: str, initial: Any) -> Value | None:
@@ -139,42 +131,32 @@ class Journal:
         bringing back what it held.
         """
         while True:
-            fetch = Fetch(self._entity, self._user, documents=(document,))
-            fetched = self._scope.fetch(fetch)
+            fetched = self.handle.fetch(documents=(document,))
             if not fetched.head.exists or document in fetched.documents:
                 return fetched.documents.get(document)
-            outcome = self._scope.commit(
-                self._entity,
-                (Put(document, _snapshot_json(0, None, initial)),),
-                (DocumentAt(document, 0),),
-                owner=self._user,
-                retain=self._retain,
-            )
+            put = Put(document, _snapshot_json(0, None, initial))
+            outcome = self.handle.commit((put,), (DocumentAt(document, 0),))
             if not isinstance(outcome, Conflict):
-                stored(outcome, self._entity)
+                stored(outcome, self.handle.entity)
 
     def trim(self, upto: Position) -> None:
         """Remove the events up to a version. Make a snapshot first; a slower reader is told."""
-        outcome = self._scope.commit(
-            self._entity, (Trim(Cursor.of(upto).version),), owner=self._user, retain=self._retain
-        )
-        stored(outcome, self._entity)
+        outcome = self.handle.commit((Trim(Cursor.of(upto).version),))
+        stored(outcome, self.handle.entity)
 
     def delete(self) -> None:
         """Remove the journal with its snapshots; nothing happens if there is none."""
-        stored(self._scope.commit(self._entity, (Drop(),), owner=self._user), self._entity)
+        stored(self.handle.commit((Drop(),)), self.handle.entity)
 
     def changes(self, after: Position = 0, *, follow: bool = True) -> Generator[Change, None]:
         """Every event after a place, in order, once, and then what comes; see `Thread.changes`."""
-        place = Cursor.of(after)
-        feed = entries_after(self._scope, self._entity, self._user, place, follow=follow)
-        for entry in feed:
+        for entry in entries_after(self.handle, Cursor.of(after), follow=follow):
             cursor = Cursor(entry.seq, entry.stamp)
             yield Change(decode(entry.body), entry.seq, cursor, moment(entry.at), entry.key)
 
     def _snapshot(self, name: str, version: int) -> Folded | None:
         document = _snapshot_name(name, version)
-        fetched = self._scope.fetch(Fetch(self._entity, self._user, documents=(document,)))
+        fetched = self.handle.fetch(documents=(document,))
         if document not in fetched.documents:
             return None
         record = decode(fetched.documents[document].json)

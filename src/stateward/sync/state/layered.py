@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from stateward.engine import Description
 from stateward.errors import StatewardError
+from stateward.kinds import HEALTH
 from stateward.layers.gather_sync import gather
 from stateward.ops import Fetch, Op, Outcome, Sweep, Swept
 from stateward.records import Health
@@ -22,12 +23,12 @@ from stateward.sync.state.scope import Scope
 
 
 class Layered:
-    """The scopes of a store by layer (threads, users, workflows); equal ones share a stack."""
+    """The scopes of a store by section (threads, users, workflows); equal ones share a stack."""
 
     def __init__(self, scopes: Mapping[str, Scope]) -> None:
         self._names: dict[Scope, list[str]] = {}
-        for layer, scope in scopes.items():
-            self._names.setdefault(scope, []).append(layer)
+        for section, scope in scopes.items():
+            self._names.setdefault(scope, []).append(section)
 
     @property
     def scopes(self) -> list[Scope]:
@@ -42,6 +43,11 @@ class Layered:
     def breaker(self) -> str:
         """ "open" while any engine's is."""
         return _worst_breaker([stack.breaker for stack in self.stacks])
+
+    def __repr__(self) -> str:
+        if len(self._names) == 1:
+            return repr(self.stacks[0])
+        return "; ".join(f"{self.name(scope)}: {scope.stack!r}" for scope in self._names)
 
     def name(self, scope: Scope) -> str:
         """What lives there, in words."""
@@ -146,7 +152,7 @@ def _health(scope: Scope) -> Health:
     start = world.monotonic()
     try:
         scope.stack.ready()
-        scope.execute((Fetch(scope.entity("health", "probe")),))
+        scope.execute((Fetch(scope.entity(HEALTH, "probe")),))
         latency = world.monotonic() - start
         said = scope.stack.describe()
     except StatewardError as error:

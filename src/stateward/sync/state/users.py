@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from stateward.ops import Entity, Listed
+from stateward.kinds import SHARED, USER
+from stateward.ops import Entity
 from stateward.ops import List as ListOp
 from stateward.records import Document, Exported, Receipt
 from stateward.sync.state.documents import DocumentHandle, Json, document
+from stateward.sync.state.handle import Handle
 from stateward.sync.state.personal_data import erase, export
 from stateward.sync.state.scope import Scope
 
@@ -20,16 +22,14 @@ class Documents:
     """Named JSON documents of one entity. Every failed write raises."""
 
     def __init__(self, scope: Scope, entity: Entity, owner: str | None) -> None:
-        self._scope = scope
-        self._entity = entity
-        self._owner = owner
+        self.handle = Handle(scope, entity, owner)
 
     @property
     def id(self) -> str:
-        return self._entity.id
+        return self.handle.entity.id
 
     def _named(self, name: str) -> DocumentHandle:
-        return DocumentHandle(self._scope, self._entity, name, owner=self._owner, takes_turns=True)
+        return DocumentHandle(self.handle, name, takes_turns=True)
 
     def get(self, name: str = DEFAULT) -> Document:
         """The document as it is now; `{}` with version 0 if it is missing."""
@@ -57,30 +57,19 @@ class Documents:
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Document]]:
         """All documents by name, those with a prefix only if one is given."""
-        after: str | None = None
-        while True:
-            op = ListOp(
-                self._scope.namespace,
-                owner=self._owner,
-                within=self._entity,
-                prefix=prefix,
-                after=after,
-                limit=self._scope.capabilities.page,
-            )
-            listed = self._scope.execute((op,))[0]
-            assert isinstance(listed, Listed)
-            for name, value in listed.documents:
+        handle = self.handle
+        namespace = handle.entity.namespace
+        op = ListOp(namespace, owner=handle.owner, within=handle.entity, prefix=prefix)
+        for page in handle.scope.pages(op):
+            for name, value in page.documents:
                 yield name, document(value)
-            if listed.next is None:
-                return
-            after = listed.next
 
 
 class User(Documents):
     """One user's permanent state, and the right to all that belongs to them."""
 
     def __init__(self, scope: Scope, id: str, everywhere: Sequence[Scope]) -> None:
-        super().__init__(scope, scope.entity("user", id), id)
+        super().__init__(scope, scope.entity(USER, id), id)
         self._everywhere = everywhere  # a user's threads and workflows may live elsewhere
 
     def export(self, path: str) -> Exported:
@@ -88,7 +77,7 @@ class User(Documents):
 
         The file appears complete or not at all.
         """
-        return export(self._everywhere, self._entity.id, path)
+        return export(self._everywhere, self.id, path)
 
     def erase(self) -> Receipt:
         """Remove all that belongs to this user, for good, and leave a mark that says so.
@@ -96,11 +85,11 @@ class User(Documents):
         Restores and late replays of what was written before obey the mark; what the user
         writes afterwards is kept. May be repeated after a failure: it goes on where it was.
         """
-        return erase(self._everywhere, self._entity.id)
+        return erase(self._everywhere, self.id)
 
 
 class Shared(Documents):
     """Documents that belong to nobody: what agents know in common."""
 
     def __init__(self, scope: Scope, id: str) -> None:
-        super().__init__(scope, scope.entity("shared", id), "")
+        super().__init__(scope, scope.entity(SHARED, id), "")

@@ -20,9 +20,11 @@ from stateward.context.window import (
 )
 from stateward.ops import Entity, Entry, Fetch, Fetched, Head, Log, Outcome
 from stateward.records import Cursor, Window
+from stateward.state.refusals import refuse
 from stateward.sync.state.feeds import reset
-from stateward.sync.state.scope import Scope, refuse
-from stateward.sync.state.summaries import brought_up_to_date
+from stateward.sync.state.handle import Handle
+from stateward.sync.state.scope import Scope
+from stateward.sync.state.summaries import current_summary
 
 FIRST_ENTRIES = 4  # enough to see whether a thread begins with system messages
 
@@ -55,7 +57,7 @@ def questions(scope: Scope, wanted: WindowRequest, *, at_once: bool = False) -> 
     log = Log(since.version, wanted.limit, last=size, stamp=since.stamp)
     summary = () if wanted.compaction is None else (SUMMARY,)
     asked = [Fetch(wanted.entity, wanted.owner, log, summary)]
-    if _pins(wanted) and wanted.entity not in scope.plain_beginnings:
+    if _pins(wanted) and wanted.entity not in scope.beginnings.lives:
         asked.append(_beginning(wanted, 0))
     return asked
 
@@ -102,9 +104,8 @@ def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome]) -> 
     if wanted.compaction is not None:
         found = newest.documents.get(SUMMARY)
         summary = kept(found, newest.head)
-        summary = brought_up_to_date(
-            scope, wanted.entity, wanted.owner, wanted.compaction, newest.head, summary
-        )
+        handle = Handle(scope, wanted.entity, wanted.owner)
+        summary = current_summary(handle, wanted.compaction, newest.head, summary)
         if bounds.unbounded:  # whatever becomes of the summary, a prompt does not overflow
             bounds = Bounds(last=max(2 * wanted.compaction.after, 1))
         pages.begin_after(summary.upto)
@@ -221,7 +222,7 @@ def _system_entries(
 
     That a thread has none is remembered, because most have none, and no append changes it.
     """
-    known = scope.plain_beginnings.get(wanted.entity)
+    known = scope.beginnings.lives.get(wanted.entity)
     if not head.exists or (known == head.life and not outcomes):
         return []
     found: list[Entry] = []
@@ -237,5 +238,5 @@ def _system_entries(
             break
         page = scope.fetch(_beginning(wanted, entries[-1].seq))
     if not found and head.live:
-        scope.remember_plain(wanted.entity, head.life)
+        scope.beginnings.remember(wanted.entity, head.life)
     return found

@@ -9,11 +9,13 @@ from typing import Any
 
 from stateward.codec import decode
 from stateward.errors import LeaseHeld, LeaseLost, StatewardError, StoreMisused, StoreUnavailable
-from stateward.ops import Found, List, Listed
-from stateward.sync.state.calls import settle
+from stateward.ops import Found, List
+from stateward.state.run_record import ACTIVE
+from stateward.state.task_record import ATTEMPTS, CALL, COMPLETED, TaskOptions
+from stateward.sync.state.calls import awaited
 from stateward.sync.state.scope import Scope
-from stateward.sync.state.tasks import ATTEMPTS, CALL, COMPLETED, Task, TaskOptions
-from stateward.sync.state.workflows import ACTIVE, Workflow
+from stateward.sync.state.tasks import Task
+from stateward.sync.state.workflows import Workflow
 
 logger = logging.getLogger("stateward.workflows")
 
@@ -53,24 +55,11 @@ class Worker:
                 world.block(0 if worked else nothing_to_do)  # others run in any case
 
     def _due(self, kind: str, label: str, *documents: str) -> Iterator[Found]:
-        after: str | None = None
-        while True:
-            page = List(
-                self._scope.namespace,
-                kind=kind,
-                label=label,
-                due=True,
-                documents=documents,
-                limit=self._scope.capabilities.page,
-                after=after,
-            )
-            listed = self._scope.execute((page,))[0]
-            assert isinstance(listed, Listed)
-            for found in listed.entities:
+        scope = self._scope
+        wanted = List(scope.namespace, kind=kind, label=label, due=True, documents=documents)
+        for page in scope.pages(wanted):
+            for found in page.entities:
                 yield found
-            if listed.next is None:
-                return
-            after = listed.next
 
     def _drive(self, found: Found, handler: Callable[..., Any]) -> bool:
         """Go on with one workflow; False if another replica drives it."""
@@ -79,7 +68,7 @@ class Worker:
         try:
             with workflow as run:
                 if run.status == ACTIVE:  # else another replica has just finished it
-                    settle(handler(run))
+                    awaited(handler(run))
         except LeaseHeld:
             return False
         except Exception as error:

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-from stateward.layers.deadlines import Policy
-from stateward.state.calls import settle
+from stateward.layers.policy import Policy
+from stateward.state.calls import awaited
 from stateward.testing.conformance.harness import Harness
 from stateward.testing.faults import FaultyEngine, FaultyStore
 
@@ -52,7 +52,7 @@ class Beside(Generic[T]):
 async def until(h: Harness, happened: Callable[[], bool | Awaitable[bool]]) -> None:
     """Wait until it has happened."""
     end = h.world.monotonic() + PATIENCE
-    while not await settle(happened()):
+    while not await awaited(happened()):
         assert h.world.monotonic() < end, "what the case waits for never happened"
         await h.world.pause(0.002)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from stateward.errors import InvalidInput, KeyReusedError, StoreUnavailable, WorkflowFinished
 from stateward.ops import Commit, LogAt, Op, Outcome
-from stateward.state.calls import settle
+from stateward.state.calls import awaited
 from stateward.store import Store
 from stateward.testing.conformance.cases import case, clock_case
 from stateward.testing.conformance.harness import Harness, raises
@@ -136,7 +136,7 @@ class Interrupted(Passthrough):
         parks = any(isinstance(op, Commit) and has_version(op) for op in ops)
         if self.happens is not None and parks:
             happens, self.happens = self.happens, None
-            await settle(happens())
+            await awaited(happens())
         return await super().execute(ops, deadline=deadline)
 
 

@@ -15,7 +15,7 @@ from stateward.errors import (
     StoreUnavailable,
     WorkflowFinished,
 )
-from stateward.keys import idempotency_key
+from stateward.state.work import idempotency_key
 from stateward.store import Store
 from stateward.testing.conformance.cases import case, clock_case
 from stateward.testing.conformance.harness import Harness, raises

@@ -16,9 +16,9 @@ from stateward.errors import (
     StoreUnavailable,
     TaskFailed,
 )
-from stateward.keys import idempotency_key
 from stateward.ops import Acquire, SetHead
 from stateward.records import TaskInfo
+from stateward.state.work import idempotency_key
 from stateward.store import Store
 from stateward.testing.conformance.cases import case, clock_case
 from stateward.testing.conformance.harness import Harness, raises

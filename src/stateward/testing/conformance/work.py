@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stateward.errors import InvalidInput, StoreUnavailable, TaskFailed
-from stateward.state.tasks import FIRST_RETRY
+from stateward.state.task_record import FIRST_RETRY
 from stateward.store import Store
 from stateward.testing.conformance.cases import case
 from stateward.testing.conformance.harness import Harness, raises

@@ -13,7 +13,7 @@ from stateward.errors import (
     WorkflowFinished,
 )
 from stateward.records import WorkflowInfo
-from stateward.state.workflows import Machine
+from stateward.state.run_record import Machine
 from stateward.store import Store
 from stateward.testing.conformance.cases import case
 from stateward.testing.conformance.harness import Harness, raises

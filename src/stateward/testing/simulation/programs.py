@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from stateward.codec import decode
 from stateward.errors import Permanent
-from stateward.keys import idempotency_key
 from stateward.ops import Entry
 from stateward.state.run import Run
+from stateward.state.work import idempotency_key
 from stateward.testing.simulation.simulation import Process, Simulation
 
 STEP, TWINS, WAIT, TIMED_WAIT, SLEEP, DOOM = "step", "twins", "wait", "timed wait", "sleep", "doom"

@@ -11,7 +11,7 @@ from typing import Any
 from stateward.engine import Capabilities
 from stateward.engines.memory.model import Model
 from stateward.errors import StoreMisused
-from stateward.layers.deadlines import Policy
+from stateward.layers.policy import Policy
 from stateward.ops import (
     Acquire,
     Applied,
@@ -114,7 +114,7 @@ class Process:
         self.alive = False
         self.main.stop()
         self.beside.stop()
-        self.store._places.stacks[0].backlog.let_go()  # the operating system closes its files
+        self.store._layered.stacks[0].backlog.let_go()  # the operating system closes its files
         self._simulation.trace(self, "dies")
         self._simulation.died(self)
 

@@ -12,8 +12,8 @@ from weakref import WeakValueDictionary
 
 from stateward.codec import decode, encode
 from stateward.engine import OPS_SECONDS, Capabilities
-from stateward.erasure import MARK, mark_of
 from stateward.errors import StoreTooSlow
+from stateward.kinds import ERASED, SPILL, erasure_of
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.spill import SpillRecord
 from stateward.observe.counters import Counters
@@ -196,10 +196,10 @@ class Replayer:
     def _was_erased(self, ask: Ask, record: SpillRecord, written: float) -> bool:
         if record.owner is None:
             return False  # a thread that belongs to nobody is deleted, not erased
-        mark = mark_of(record.entity.namespace, record.owner)
-        fetched = ask((Fetch(mark, documents=(MARK,)),))[0]
+        mark = erasure_of(record.entity.namespace, record.owner)
+        fetched = ask((Fetch(mark, documents=(ERASED,)),))[0]
         assert isinstance(fetched, Fetched)
-        found = fetched.documents.get(MARK)
+        found = fetched.documents.get(ERASED)
         return found is not None and found.updated >= written
 
     def _take_back(self, ask: Ask, record: SpillRecord, stored: Applied) -> None:
@@ -222,7 +222,7 @@ class Replayer:
         now = self._world.monotonic()
         if self._measured is not None and now - self._measured < CLOCK_SECONDS:
             return
-        clock = Entity(namespace, "spill", "clock")
+        clock = Entity(namespace, SPILL, "clock")
         writes = (SetHead(status="asked"),)
         closest = float("inf")
         for _ in range(CLOCK_TRIES):  # one that was slow, or tried again inside, says little

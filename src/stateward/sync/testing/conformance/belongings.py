@@ -10,8 +10,8 @@ from typing import Any
 
 from stateward.codec import decode
 from stateward.engine import GRACE
-from stateward.erasure import MARK
 from stateward.errors import InvalidInput, NotYoursError
+from stateward.kinds import ERASED
 from stateward.ops import Append, Commit, Duplicate, Entity, List, Op, Outcome, Put, SetHead
 from stateward.sync.state.personal_data import erased_at
 from stateward.sync.store import Store
@@ -153,7 +153,7 @@ def an_erasure_leaves_a_mark_that_does_not_name_the_user(h: Harness) -> None:
         first = erased_at(store._scope, user)
         assert first is not None
         assert abs(receipt.at.timestamp() - first) < 0.001
-        marks = a.listing(h.namespace, kind=MARK, documents=(MARK,))
+        marks = a.listing(h.namespace, kind=ERASED, documents=(ERASED,))
         assert len(marks.entities) == 1
         assert user not in repr(marks)
         assert erased_at(store._scope, "another@example.org") is None

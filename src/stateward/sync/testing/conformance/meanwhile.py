@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from stateward.sync.layers.deadlines import Policy
-from stateward.sync.state.calls import settle
+from stateward.layers.policy import Policy
+from stateward.sync.state.calls import awaited
 from stateward.sync.testing.conformance.harness import Harness
 from stateward.sync.testing.faults import FaultyEngine, FaultyStore
 
@@ -47,7 +47,7 @@ class Beside(Generic[T]):
 def until(h: Harness, happened: Callable[[], bool | bool]) -> None:
     """Wait until it has happened."""
     end = h.world.monotonic() + PATIENCE
-    while not settle(happened()):
+    while not awaited(happened()):
         assert h.world.monotonic() < end, "what the case waits for never happened"
         h.world.block(0.002)
 

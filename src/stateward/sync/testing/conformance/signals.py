@@ -9,7 +9,7 @@ from typing import Any
 
 from stateward.errors import InvalidInput, KeyReusedError, StoreUnavailable, WorkflowFinished
 from stateward.ops import Commit, LogAt, Op, Outcome
-from stateward.sync.state.calls import settle
+from stateward.sync.state.calls import awaited
 from stateward.sync.store import Store
 from stateward.sync.testing.conformance.cases import case, clock_case
 from stateward.sync.testing.conformance.harness import Harness, raises
@@ -137,7 +137,7 @@ class Interrupted(Passthrough):
         parks = any(isinstance(op, Commit) and has_version(op) for op in ops)
         if self.happens is not None and parks:
             happens, self.happens = self.happens, None
-            settle(happens())
+            awaited(happens())
         return super().execute(ops, deadline=deadline)
 
 

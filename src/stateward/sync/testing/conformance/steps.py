@@ -16,7 +16,7 @@ from stateward.errors import (
     StoreUnavailable,
     WorkflowFinished,
 )
-from stateward.keys import idempotency_key
+from stateward.state.work import idempotency_key
 from stateward.sync.store import Store
 from stateward.sync.testing.conformance.cases import case, clock_case
 from stateward.sync.testing.conformance.harness import Harness, raises

@@ -17,9 +17,9 @@ from stateward.errors import (
     StoreUnavailable,
     TaskFailed,
 )
-from stateward.keys import idempotency_key
 from stateward.ops import Acquire, SetHead
 from stateward.records import TaskInfo
+from stateward.state.work import idempotency_key
 from stateward.sync.store import Store
 from stateward.sync.testing.conformance.cases import case, clock_case
 from stateward.sync.testing.conformance.harness import Harness, raises

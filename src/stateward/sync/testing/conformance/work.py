@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stateward.errors import InvalidInput, StoreUnavailable, TaskFailed
-from stateward.sync.state.tasks import FIRST_RETRY
+from stateward.state.task_record import FIRST_RETRY
 from stateward.sync.store import Store
 from stateward.sync.testing.conformance.cases import case
 from stateward.sync.testing.conformance.harness import Harness, raises

@@ -14,7 +14,7 @@ from stateward.errors import (
     WorkflowFinished,
 )
 from stateward.records import WorkflowInfo
-from stateward.sync.state.workflows import Machine
+from stateward.state.run_record import Machine
 from stateward.sync.store import Store
 from stateward.sync.testing.conformance.cases import case
 from stateward.sync.testing.conformance.harness import Harness, raises

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 
 from stateward.errors import StoreUnavailable
-from stateward.layers.deadlines import Policy
 from stateward.layers.outage.spill import Spill
+from stateward.layers.policy import Policy
 from stateward.observe.alarm import Alarm
 from stateward.testing.simulation.history import STORED, History
 from stateward.testing.simulation.simulation import Process, Simulation
@@ -84,7 +84,7 @@ async def _spill(simulation: Simulation) -> None:
 
     def nothing_waits() -> bool:
         running = [p for p in simulation.processes if p.alive and not p.retired]
-        return not any(process.store._places.stacks[0].backlog.depth for process in running)
+        return not any(process.store._layered.stacks[0].backlog.depth for process in running)
 
     await simulation.until(nothing_waits, 60.0, "turns still wait for the store")
     for id in THREADS:

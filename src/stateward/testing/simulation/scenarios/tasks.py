@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from stateward.codec import decode
 from stateward.errors import LeaseHeld, LeaseLost, Permanent, StoreUnavailable, TaskFailed
-from stateward.keys import idempotency_key
 from stateward.ops import Fetched
+from stateward.state.work import idempotency_key
 from stateward.testing.simulation.simulation import Process, Simulation
 
 ATTEMPTS = 3

@@ -1,4 +1,4 @@
-"""A key for the outside world, the same each time a piece of work is tried."""
+"""A piece of work, as it is recorded: its result, its error, and its key for the outside world."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import blake2b
+from typing import Any
 
 from stateward.codec import encode
-from stateward.errors import StoreMisused
+from stateward.errors import InvalidInput, Permanent, StoreMisused
 
 _key: ContextVar[str | None] = ContextVar("stateward_idempotency_key", default=None)
 
@@ -34,3 +35,22 @@ def working_on(parts: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         _key.reset(token)
+
+
+def result_json(value: Any, what: str) -> str:
+    """The result as it is stored; one that is not JSON is a mistake no retry can mend."""
+    try:
+        return encode({"value": value}, f"the result of {what}")
+    except InvalidInput as error:
+        raise Permanent(
+            f"{error}; return plain JSON, so that another replica can use it"
+        ) from error
+
+
+def error_record(error: BaseException) -> dict[str, Any]:
+    """An error as it is recorded: type and message, no traceback and no arguments."""
+    return {
+        "type": type(error).__name__,
+        "message": str(error)[:2000].encode("utf-8", "replace").decode(),
+        "permanent": isinstance(error, Permanent),
+    }

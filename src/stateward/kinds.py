@@ -1,0 +1,65 @@
+"""Every kind of entity there is, and how the layers treat each."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import NamedTuple
+
+from stateward.ops import Entity
+
+THREAD = "thread"
+USER = "user"
+SHARED = "shared"
+WORKFLOW = "workflow"
+TASK = "task"
+LOCK = "lock"
+LEADER = "leader"
+JOURNAL = "journal"
+BLOB = "blob"  # what an agent framework stores as a whole
+LANGGRAPH_THREAD = "langgraph-thread"
+LANGGRAPH_ITEM = "langgraph-item"
+SUMMARY = "summary"  # the lease of whoever makes a thread's summary
+ERASED = "erased"  # remembers that a user was erased; also the name of its document
+HEALTH = "health"  # asked for to see whether a store answers
+RESTORING = "restoring"  # says that a restore is under way; also its id and document
+LAYOUT = "layout"  # which replicas a volume is laid out for; also its id and document
+REPLICA = "replica"  # the lease of a process that uses a volume
+SPILL = "spill"  # asked for to learn the engine's clock
+
+
+class Kind(NamedTuple):
+    """How the entities of one kind are treated."""
+
+    routed: bool = True  # with a volume for each replica: lives with the replica of its id
+    cached: bool = False  # worth remembering between two reads
+    internal: bool = False  # nobody's state: a store's own
+
+
+OWN = Kind(routed=False, internal=True)
+KINDS = {
+    THREAD: Kind(cached=True),
+    USER: Kind(cached=True),
+    SHARED: Kind(cached=True),
+    WORKFLOW: Kind(),
+    TASK: Kind(),
+    LOCK: Kind(),
+    LEADER: Kind(),
+    JOURNAL: Kind(),
+    BLOB: Kind(),
+    LANGGRAPH_THREAD: Kind(),
+    LANGGRAPH_ITEM: Kind(),
+    SUMMARY: Kind(internal=True),
+    ERASED: OWN,
+    HEALTH: OWN,
+    RESTORING: OWN,
+    LAYOUT: OWN,
+    REPLICA: OWN,
+    SPILL: OWN,
+}
+UNROUTED = frozenset(name for name, kind in KINDS.items() if not kind.routed)
+CACHED = frozenset(name for name, kind in KINDS.items() if kind.cached)
+
+
+def erasure_of(namespace: str, user: str) -> Entity:
+    """The entity that remembers an erasure: under a digest, so that it does not name the user."""
+    return Entity(namespace, ERASED, sha256(user.encode()).hexdigest())

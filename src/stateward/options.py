@@ -1,0 +1,110 @@
+"""What `open` takes, checked once; and one URL for each section of state."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from inspect import iscoroutinefunction
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from stateward.codec import Limits, check_id, shown
+from stateward.engines.registry import Credentials, EngineURL, parse
+from stateward.errors import InvalidInput
+from stateward.layers.cache_memory import Cache
+from stateward.layers.outage.spill import Spill
+from stateward.layers.policy import Policy
+from stateward.observe.alarm import Alarm, AlarmEvent
+from stateward.records import OnAppend, Redact
+from stateward.volumes.names import Replicas
+
+SECTIONS = ("threads", "users", "workflows")
+THIRTY_DAYS = timedelta(days=30)
+
+Retention = timedelta | float | None
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """How a store is set up; see `stateward.open`."""
+
+    namespace: str = "default"
+    retain: Retention = THIRTY_DAYS
+    policy: Policy | None = None
+    limits: Limits | None = None
+    replica: str | None = None
+    replicas: Replicas | None = None
+    cache: Cache | None = None
+    alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None
+    spill: Spill | str | os.PathLike[str] | bool | None = True
+    redact: Redact | None = None
+    on_append: OnAppend | None = None
+    metrics: bool = True
+
+    def __post_init__(self) -> None:
+        if self.redact is not None and not callable(self.redact):
+            raise InvalidInput(f"redact is a function of a message, not {self.redact!r}")
+        check_id(self.namespace, "a namespace")
+        seconds(self.retain)
+        hook: object = self.on_append
+        if hook is not None and (not callable(hook) or iscoroutinefunction(hook)):
+            raise InvalidInput(f"on_append= is a function that is not async, not {shown(hook)}")
+
+
+def seconds(retain: Retention) -> float | None:
+    """A retention in seconds; None: for ever."""
+    if retain is None:
+        return None
+    value = retain.total_seconds() if isinstance(retain, timedelta) else retain
+    if type(value) not in (int, float) or not 0 < value < 1e11:
+        raise InvalidInput(
+            f"retain is a timedelta or seconds above 0, or None for ever, not {retain!r}"
+        )
+    return float(value)
+
+
+def section_urls(
+    url: str | None,
+    named: Mapping[str, str | None],
+    credentials: Credentials | Mapping[str, Credentials] | None = None,
+) -> dict[str, EngineURL]:
+    """The URL of every section: its own, or `url` (or the environment's) for what is not named.
+
+    Equal URLs are one engine, so they are given one and the same function for credentials.
+    """
+    own = {section: text for section, text in named.items() if text is not None}
+    if url is not None and len(own) == len(SECTIONS):
+        raise InvalidInput(
+            "threads=, users= and workflows= all name a store: nothing is left for url; leave it "
+            "out, or leave out one of the others"
+        )
+    rest = parse(url) if len(own) < len(SECTIONS) else None
+    urls = {section: parse(own[section]) if section in own else rest for section in SECTIONS}
+    whole = {section: given for section, given in urls.items() if given is not None}
+    asked = _by_url(whole, credentials)
+    return {
+        section: replace(given, credentials=asked[given.text]) for section, given in whole.items()
+    }
+
+
+def _by_url(
+    urls: Mapping[str, EngineURL], credentials: Credentials | Mapping[str, Credentials] | None
+) -> dict[str, Credentials | None]:
+    if not isinstance(credentials, Mapping):
+        return {given.text: credentials for given in urls.values()}
+    found: dict[str, Credentials | None] = {given.text: None for given in urls.values()}
+    for section, asked in credentials.items():
+        if section not in urls:
+            raise InvalidInput(
+                f"credentials= names {section!r}; its keys are among: {', '.join(SECTIONS)}"
+            )
+        text = urls[section].text
+        if found[text] not in (None, asked):
+            raise InvalidInput(
+                "credentials= gives two functions for one URL: sections of the same URL share one "
+                "engine, so give them the same function"
+            )
+        found[text] = asked
+    return found

@@ -1,0 +1,62 @@
+"""Work that outlives its caller: what must be finished, and what nobody waits for."""
+
+from __future__ import annotations
+
+import asyncio
+
+# sync only: import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Background:
+    """What one scope has under way beside its callers."""
+
+    def __init__(self) -> None:
+        self._must_finish: set[asyncio.Task[Any]] = set()  # async only
+        self._unawaited: dict[Any, Any] = {}
+
+    # async only: begin
+    def must_finish(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Work that has to be done though its caller may be gone; `finish` waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._must_finish.add(task)
+        task.add_done_callback(self._must_finish.discard)
+        return task
+
+    # async only: end
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, Any]], name: Any) -> None:
+        """Work that nobody waits for, unless some of that name is under way here."""
+        if name in self._unawaited:
+            return
+        # async only: begin
+        task = asyncio.get_running_loop().create_task(work())
+        self._unawaited[name] = task
+        task.add_done_callback(lambda _: self._unawaited.pop(name, None))
+        # async only: end
+        # sync only: thread = threading.Thread(target=self._run, args=(work, name))
+        # sync only: thread.daemon = True
+        # sync only: self._unawaited[name] = thread
+        # sync only: thread.start()
+
+    # sync only: def _run(self, work: Callable[[], Any], name: Any) -> None:
+    # sync only:     try:
+    # sync only:         work()
+    # sync only:     finally:
+    # sync only:         self._unawaited.pop(name, None)
+
+    async def finish(self) -> None:
+        """Cancel what nobody waits for (or wait a little, blocking), then wait for the rest."""
+        for task in list(self._unawaited.values()):
+            # async only: begin
+            task.cancel()
+            await asyncio.wait((task,))
+            # async only: end
+            # sync only: task.join(5.0)
+        # async only: begin
+        while self._must_finish:
+            await asyncio.wait(self._must_finish)
+        # async only: end

@@ -1,0 +1,53 @@
+"""What a prompt needs of a user at once: a window of the thread, what is known, work under way."""
+
+from __future__ import annotations
+
+from stateward.codec import check_id
+from stateward.context.compaction import Compaction, check_compaction
+from stateward.context.window import Bounds
+from stateward.kinds import THREAD, USER, WORKFLOW
+from stateward.ops import Fetch, Fetched, List, Listed
+from stateward.records import Context
+from stateward.state.documents import document
+from stateward.state.layered import Layered
+from stateward.state.run_record import READING, workflow_info
+from stateward.state.scope import Scope
+from stateward.state.windows import Changed, WindowRequest, answer, questions, read_window
+
+
+async def read_context(
+    layered: Layered,
+    scopes: tuple[Scope, Scope, Scope],
+    user: str,
+    thread: str,
+    bounds: Bounds,
+    compaction: Compaction | None,
+) -> Context:
+    """All of it in one round trip to each engine, whatever the length of the history.
+
+    `scopes` are those of threads, of users and of workflows.
+    """
+    check_id(user, "a user")
+    threads, users, work = scopes
+    if compaction is not None:
+        check_compaction(compaction, None, None)
+    entity, known = threads.entity(THREAD, thread), users.entity(USER, user)
+    wanted = WindowRequest(entity, user, bounds, compaction=compaction)
+    active = List(work.namespace, kind=WORKFLOW, owner=user, status="active", documents=READING)
+    asked = questions(threads, wanted, at_once=True)
+    outcomes = await layered.execute(
+        (
+            *((threads, fetch) for fetch in asked),
+            (users, Fetch(known, user, all_documents=True)),
+            (work, active),
+        )
+    )
+    kept, listed = outcomes[len(asked) :]
+    assert isinstance(listed, Listed)
+    try:
+        window = await answer(threads, wanted, outcomes[: len(asked)])
+    except Changed:
+        window = await read_window(threads, wanted)
+    assert isinstance(kept, Fetched)
+    documents = {name: document(value) for name, value in kept.documents.items()}
+    return Context(window, documents, [workflow_info(found) for found in listed.entities])

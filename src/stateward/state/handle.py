@@ -1,0 +1,118 @@
+"""One entity, as its user addresses it: what every kind of state and every adapter goes through."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from stateward.codec import encode_messages
+from stateward.layers.outage.answers import Suppressed
+from stateward.ops import (
+    Append,
+    Applied,
+    Check,
+    Commit,
+    Duplicate,
+    Entity,
+    Fetch,
+    Fetched,
+    Log,
+    Outcome,
+    Replace,
+    Write,
+)
+from stateward.state.refusals import refuse
+from stateward.state.scope import Scope
+
+logger = logging.getLogger("stateward.threads")
+
+
+class Handle(Struct, frozen=True):
+    """An entity with its owner and how long it is kept. Making one asks the store nothing."""
+
+    scope: Scope
+    entity: Entity
+    owner: str | None = None
+    retain: float | None = None
+
+    async def commit(
+        self,
+        writes: tuple[Write, ...],
+        checks: tuple[Check, ...] = (),
+        *,
+        reading: tuple[str, ...] = (),
+        op: str | None = None,
+    ) -> Outcome:
+        """One commit, with a fresh op unless given one, as the engine answered it."""
+        scope = self.scope
+        op = op or scope.world.new_op()
+        commit = Commit(self.entity, op, writes, checks, self.owner, self.retain, reading)
+        outcome = (await scope.execute((commit,)))[0]
+        if type(writes[0]) is Replace:
+            scope.beginnings.forget(self.entity)
+        return outcome
+
+    async def fetch(
+        self,
+        log: Log | None = None,
+        documents: tuple[str, ...] = (),
+        *,
+        all_documents: bool = False,
+    ) -> Fetched:
+        """Parts of the entity as of one moment; another user's raises."""
+        fetch = Fetch(self.entity, self.owner, log, documents, all_documents)
+        outcome = (await self.scope.execute((fetch,)))[0]
+        if type(outcome) is not Fetched:
+            refuse(outcome, self.entity)
+        return outcome
+
+    async def append(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        key: str | None = None,
+        checks: tuple[Check, ...] = (),
+        writes: tuple[Write, ...] = (),
+        *,
+        keep: bool,
+    ) -> Outcome | Suppressed:
+        """Add messages to the end: redacted, encoded, committed, and then told to the hook.
+
+        With `keep`, messages that the store cannot take are kept on this machine if the policy
+        says so, whatever the checks were: then the answer is `Spilled`, or `Dropped`.
+        """
+        scope = self.scope
+        if scope.redact is not None:
+            messages = tuple(map(scope.redact, messages))  # type: ignore[arg-type]
+        commit = Commit(
+            self.entity,
+            scope.world.new_op(),
+            (Append(encode_messages(messages, scope.limits), key), *writes),
+            checks,
+            self.owner,
+            self.retain,
+        )
+        outcome = (await (scope.append if keep else scope.execute)((commit,)))[0]
+        if scope.on_append is not None and (
+            type(outcome) is Applied or (type(outcome) is Duplicate and outcome.own)
+        ):
+            self._tell(messages)
+        return outcome
+
+    def _tell(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Call the hook on append. What it raises is logged: the messages are stored already.
+
+        The repeats that it returns, if any, are counted as context breaks.
+        """
+        assert self.scope.on_append is not None
+        try:
+            found = self.scope.on_append(self.entity.id, self.owner, messages)
+            for repeat in found if isinstance(found, list) else ():
+                self.scope.context_break(str(getattr(repeat, "kind", "other")))
+        except Exception as error:
+            logger.error(
+                "on_append_failed",
+                extra={"thread_id": self.entity.id, "error": type(error).__name__},
+            )

@@ -1,0 +1,241 @@
+"""Leases: asked for, waited for, held, and given back.
+
+A lease is granted with a token that only grows. Whoever writes with it as a fence is refused once
+somebody else holds it: that, not the lock itself, is what keeps a paused process from
+overwriting its successor's work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from stateward.errors import InvalidInput, StatewardError, StoreUnavailable
+from stateward.layers.layer import Execute
+from stateward.layers.leases.held import HeldLease
+from stateward.layers.leases.renewal import Renewals
+from stateward.ops import (
+    Acquire,
+    Applied,
+    Check,
+    Commit,
+    Duplicate,
+    Entity,
+    Held,
+    Lease,
+    Outcome,
+    Release,
+    SetHead,
+    Write,
+)
+from stateward.state.background import Background
+from stateward.state.refusals import refuse, stored
+from stateward.world import World
+
+logger = logging.getLogger("stateward.leases")
+
+FIRST_PAUSE = 0.01
+LONGEST_PAUSE = 0.25
+SHORTEST_TTL = 0.05
+
+
+class Leases:
+    """The leases of one scope, and those of them that this process holds."""
+
+    def __init__(
+        self,
+        execute: Execute,
+        execute_past_breaker: Execute,
+        renewals: Renewals,
+        background: Background,
+        world: World,
+    ) -> None:
+        self._execute = execute
+        self._execute_past_breaker = execute_past_breaker
+        self._renewals = renewals
+        self._background = background
+        self._world = world
+        self._held: dict[HeldLease, None] = {}  # in the order in which they were granted
+
+    # --- asking ---------------------------------------------------------------------
+
+    async def acquire(
+        self,
+        entity: Entity,
+        *,
+        ttl: float,
+        wait: float | None,
+        owner: str | None = None,
+        retain: float | None = None,
+    ) -> tuple[Lease, float]:
+        """The lease, and the monotonic time before it was asked for.
+
+        Waits up to `wait` seconds (None: as long as it takes) while somebody else holds it, then
+        raises `LeaseHeld`.
+        """
+        world = self._world
+        acquire = Acquire(world.new_id(), ttl, world.name())
+        waiting = LeaseWait(world, wait)
+        while True:
+            asked = world.monotonic()
+            commit = Commit(entity, world.new_op(), (acquire,), (), owner, retain)
+            outcome = await self.claim(commit)
+            if not isinstance(outcome, Held):
+                lease = stored(outcome, entity).lease
+                assert lease is not None
+                return lease, asked
+            await waiting.pause(outcome, entity)
+
+    async def claim(self, commit: Commit, *undo: Write) -> Outcome:
+        """Commit what asks for a lease. Granted to a caller that was cancelled, it is given back.
+
+        Together with `undo`. Otherwise nobody would know that it was granted, and everybody would
+        wait for its ttl.
+        """
+        # async only: begin
+        asking = self._background.must_finish(self._execute((commit,)))
+        try:
+            return (await asyncio.shield(asking))[0]
+        except asyncio.CancelledError:
+            self._background.must_finish(self._undo(commit.entity, asking, undo))
+            raise
+        # async only: end
+        # sync only: return self._execute((commit,))[0]
+
+    # async only: begin
+    async def _undo(
+        self, entity: Entity, asking: asyncio.Task[list[Outcome]], undo: tuple[Write, ...]
+    ) -> None:
+        """Wait for the answer and give back what it grants; a second question could overtake it."""
+        try:
+            outcome = (await asking)[0]
+            if isinstance(outcome, Applied | Duplicate):
+                lease = stored(outcome, entity).lease
+                assert lease is not None
+                await self._give_back(entity, (Release(lease.token, lease.nonce), *undo))
+        except StatewardError as error:
+            _not_released(entity, error)
+
+    # async only: end
+
+    # --- holding --------------------------------------------------------------------
+
+    def hold(
+        self, entity: Entity, lease: Lease, ttl: float, asked: float, keeps_due: bool = False
+    ) -> HeldLease:
+        """A lease that was granted, in the hands of this process."""
+        held = HeldLease(
+            entity, lease, ttl, asked, self._renewals, self._world, keeps_due=keeps_due
+        )
+        self._held[held] = None
+        return held
+
+    def let_go(self, held: HeldLease) -> bool:
+        """This process does not hold it any more; False if it did not before."""
+        self._renewals.remove(held)
+        known = held in self._held
+        self._held.pop(held, None)
+        return known
+
+    # --- giving back ----------------------------------------------------------------
+
+    async def release(self, held: HeldLease, *more: Write) -> None:
+        """Give the lease back. If the store cannot be told, the ttl does it: said in the log."""
+        if not self.let_go(held):
+            return  # given back when the store was closed
+        try:
+            await self._give_back(held.entity, (Release(held.token, held.nonce), *more))
+        except StoreUnavailable as error:
+            _not_released(held.entity, error)
+
+    async def finish(self, held: HeldLease, *writes: Write) -> Outcome:
+        """Record how the work ended and give its lease back, if it is still ours."""
+        try:
+            writes = (*writes, Release(held.token, held.nonce))
+            return await self._give_back(held.entity, writes, (held.fence,))
+        finally:
+            self.let_go(held)  # told or not: its ttl ends it
+
+    async def _give_back(
+        self, entity: Entity, writes: tuple[Write, ...], checks: tuple[Check, ...] = ()
+    ) -> Outcome:
+        """A commit that is made though its caller is cancelled, or a lease around it is lost.
+
+        One that gives a lease back must not be forgotten: everybody would wait for the ttl.
+        """
+        commit = Commit(entity, self._world.new_op(), writes, checks)
+        # async only: begin
+        giving = self._background.must_finish(self._execute_past_breaker((commit,)))
+        try:
+            return (await asyncio.shield(giving))[0]
+        except asyncio.CancelledError:  # nobody else will hear how it ended
+            giving.add_done_callback(lambda done: _say_if_lost(entity, done))
+            raise
+        # async only: end
+        # sync only: return self._execute_past_breaker((commit,))[0]
+
+    async def release_all(self) -> None:
+        """Give every lease back at once, so that nobody waits for a ttl, be it to drive it.
+
+        Code that still holds one learns that it has lost it.
+        """
+        commits: dict[Entity, Commit] = {}  # of two leases on one entity the older one is lost
+        for held in list(self._held):
+            self.let_go(held)
+            held.lost()
+            writes: tuple[Write, ...] = (Release(held.token, held.nonce),)
+            if held.keeps_due:
+                writes = (*writes, SetHead(due_in=0))
+            commits[held.entity] = Commit(held.entity, self._world.new_op(), writes)
+        if not commits:
+            return
+        try:
+            await self._execute_past_breaker(list(commits.values()))
+        except StoreUnavailable as error:  # the ttl does it
+            logger.warning(
+                "leases_not_released",
+                extra={"leases": len(commits), "error": type(error).__name__},
+            )
+
+
+class LeaseWait:
+    """One caller that waits for somebody else's lease to end."""
+
+    def __init__(self, world: World, wait: float | None) -> None:
+        self._world = world
+        self._end = None if wait is None else world.monotonic() + wait
+        self._longest = FIRST_PAUSE
+
+    async def pause(self, held: Held, entity: Entity) -> None:
+        """Until it is worth asking again; raises `LeaseHeld` when the time is up."""
+        world, end = self._world, self._end
+        if end is not None and world.monotonic() >= end:
+            refuse(held, entity)
+        pause = min(self._longest * (0.5 + world.random() / 2), held.remaining + 0.001)
+        if end is not None:
+            pause = min(pause, max(0.0, end - world.monotonic()))
+        self._longest = min(self._longest * 2, LONGEST_PAUSE)
+        await world.pause(pause)
+
+
+# async only: begin
+def _say_if_lost(entity: Entity, giving: asyncio.Task[list[Outcome]]) -> None:
+    """The lease of a caller that is gone could not be given back either: the ttl does it."""
+    error = None if giving.cancelled() else giving.exception()
+    if error is not None:
+        _not_released(entity, error)
+
+
+# async only: end
+
+
+def _not_released(entity: Entity, error: BaseException) -> None:
+    logger.warning(
+        "lease_not_released", extra={"entity": entity.kind, "error": type(error).__name__}
+    )
+
+
+def check_ttl(ttl: float) -> float:
+    if type(ttl) not in (int, float) or not SHORTEST_TTL <= ttl <= 86_400:
+        raise InvalidInput(f"ttl is a number of seconds from {SHORTEST_TTL} to 86400, not {ttl!r}")
+    return float(ttl)

@@ -1,0 +1,88 @@
+"""What an engine refused, in words."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from stateward.errors import (
+    KeyReusedError,
+    LeaseHeld,
+    LeaseLost,
+    NotYoursError,
+    StateConflictError,
+    StatewardError,
+)
+from stateward.ops import (
+    Applied,
+    Conflict,
+    DocumentAt,
+    Duplicate,
+    Entity,
+    Fenced,
+    Held,
+    KeyReused,
+    LogAt,
+    NotYours,
+    Outcome,
+)
+
+
+def stored(outcome: Outcome, entity: Entity) -> Applied:
+    """What was stored by this call, now or at an earlier try; every refusal raises."""
+    if type(outcome) is Applied:
+        return outcome
+    if type(outcome) is Duplicate:
+        return outcome.first
+    refuse(outcome, entity)
+
+
+def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
+    """The exception that says in words what the engine refused."""
+    what = f"{entity.kind} {entity.id!r}"
+    error: StatewardError
+    match outcome:
+        case NotYours():
+            error = NotYoursError(
+                f"the {what} does not belong to the user it was addressed with; check the id and "
+                "the user, or claim() a conversation that was begun without one"
+            )
+        case KeyReused(key=key, version=version):
+            error = KeyReusedError(
+                f"the key {key!r} was already used in the {what} (at version {version}) for other "
+                "messages; use a new key for a new turn"
+            )
+        case Conflict(failed=LogAt(version=expected), head=head):
+            error = StateConflictError(
+                f"the {what} is at version {head.version}, not at {expected}: somebody else wrote "
+                "first; load it again and decide anew",
+                expected=expected,
+                current=head.version,
+            )
+        case Conflict(failed=DocumentAt(name=name, version=expected), values=values):
+            current = values[name].version if name in values else 0
+            error = StateConflictError(
+                f"the document {name!r} of the {what} is at version {current}, not at {expected}: "
+                "somebody else changed it first; get it again and decide anew",
+                expected=expected,
+                current=current,
+            )
+        case Conflict(failed=failed, head=head):
+            error = StateConflictError(
+                f"the {what} is not as expected ({failed}); its status is {head.status!r}",
+                expected=failed,
+                current=head.status,
+            )
+        case Held(remaining=remaining, head=head):
+            holder = head.lease.holder if head.lease else ""
+            error = LeaseHeld(
+                f"the {what} is held by {holder!r} for up to {remaining:.1f} s",
+                remaining=remaining,
+                holder=holder,
+            )
+        case Fenced():
+            error = LeaseLost(
+                f"the lease on the {what} was released or taken over; nothing was written"
+            )
+        case _:
+            raise AssertionError(f"no refusal: {outcome!r}")
+    raise error

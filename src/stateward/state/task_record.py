@@ -1,0 +1,115 @@
+"""What is recorded of a task: its call, its claims, its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any
+
+from msgspec import Struct
+
+from stateward.codec import decode, encode
+from stateward.errors import InvalidInput
+from stateward.ops import Absent, Check, DocumentAt, Found, Head, Lease, StatusIn, Value
+from stateward.records import TaskInfo, moment
+
+PENDING, RUNNING, COMPLETED, FAILED = "pending", "running", "completed", "failed"
+UNFINISHED = StatusIn((PENDING, RUNNING))
+CALL, RESULT, ERROR = "call", "result", "error"
+READING = (CALL, RESULT, ERROR)
+
+ATTEMPTS = 3
+FIRST_RETRY = 1.0  # seconds until a scheduled task that failed is tried again; doubles
+LONGEST_RETRY = 300.0
+
+Values = Mapping[str, Value]
+
+
+class TaskOptions(Struct, frozen=True):
+    """How a task is run; see `Store.once`."""
+
+    user: str | None = None
+    ttl: float = 30.0
+    wait: float | None = None
+    attempts: int = ATTEMPTS
+    at: datetime | float | None = None
+    fingerprint: str | None = None
+    retain: float | None = 30 * 86_400.0
+
+
+class Claim(Struct, frozen=True):
+    """The right to run a task now."""
+
+    lease: Lease
+    asked: float
+    failures: int
+    attempts: int | None  # of a scheduled task, which nobody delivers again
+
+
+class Finished(Struct, frozen=True):
+    """The recorded result."""
+
+    value: Any
+
+
+def claimable(head: Head, values: Values) -> tuple[Check, ...]:
+    """What must still hold when a task that was judged worth running is claimed.
+
+    A failed one only with the very failure that was judged: another may have ended it meanwhile.
+    """
+    if not head.exists:
+        return (Absent(),)
+    if head.status == FAILED and ERROR in values:
+        error = values[ERROR]
+        return StatusIn((FAILED,)), DocumentAt(ERROR, error.version, error.stamp)
+    return (UNFINISHED,)
+
+
+def failures(values: Values) -> int:
+    """How often the task has failed so far."""
+    return int(decode(values[ERROR].json)["failures"]) if ERROR in values else 0
+
+
+def scheduled_attempts(values: Values) -> int | None:
+    """How often a scheduled task may fail; None for one that is delivered."""
+    attempts: int | None = decode(values[CALL].json).get("attempts") if CALL in values else None
+    return attempts
+
+
+def call_json(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    fingerprint: str | None,
+) -> str:
+    """What is kept of the call. Arguments that are not JSON are not compared, nor scheduled."""
+    name = getattr(function, "__name__", type(function).__name__)
+    try:
+        text = encode([list(args), dict(kwargs)], "the arguments")
+    except InvalidInput:
+        return encode({"name": name, "fingerprint": fingerprint}, "the call")
+    digest = blake2b(text.encode(), digest_size=8).hexdigest()
+    record = {
+        "name": name,
+        "fingerprint": fingerprint or digest,
+        "args": list(args),
+        "kwargs": dict(kwargs),
+    }
+    return encode(record, "the call")
+
+
+def task_info(found: Found) -> TaskInfo:
+    """A task as listed."""
+    head, documents = found.head, found.documents
+    error = decode(documents[ERROR].json) if ERROR in documents else None
+    return TaskInfo(
+        found.entity.id,
+        head.owner or None,
+        head.status,
+        decode(documents[CALL].json)["name"] if CALL in documents else "",
+        error["failures"] if error else 0,
+        f"{error['type']}: {error['message']}" if error else None,
+        moment(head.updated),
+        None if head.due is None else moment(head.due),
+    )
