@@ -59,6 +59,7 @@ SHARED = {
     "state/refusals.py",
     "state/run_record.py",
     "state/task_record.py",
+    "state/window_request.py",
     "state/work.py",
 }
 

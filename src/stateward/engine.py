@@ -94,6 +94,18 @@ class Description(Struct, frozen=True):
     parts: Mapping[str, Description] = {}  # of a layered store, by what lives there
 
 
+def summed(parts: Mapping[str, Any]) -> Description:
+    """What descriptions, or the health of stores that are well, say together."""
+    sizes = [of.bytes for of in parts.values()]
+    return Description(
+        engine=" + ".join(of.engine for of in parts.values()),
+        version=" + ".join(of.version for of in parts.values()),
+        schema=min(of.schema for of in parts.values()),
+        durability="; ".join(f"{name}: {of.durability}" for name, of in parts.items()),
+        bytes=None if None in sizes else sum(sizes),
+    )
+
+
 class Reader(Protocol):
     """What fetches and lists, and nothing else."""
 

@@ -12,7 +12,8 @@ from stateward.state.documents import document
 from stateward.state.layered import Layered
 from stateward.state.run_record import READING, workflow_info
 from stateward.state.scope import Scope
-from stateward.state.windows import Changed, WindowRequest, answer, questions, read_window
+from stateward.state.window_request import WindowRequest
+from stateward.state.windows import Changed, answer, questions, read_window
 
 
 async def read_context(

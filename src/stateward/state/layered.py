@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stateward.engine import Description
+from stateward.engine import Description, summed
 from stateward.errors import StatewardError
 from stateward.kinds import HEALTH
 from stateward.layers.gather import gather
@@ -97,7 +97,7 @@ class Layered:
         )
         if failing:
             return outage
-        said = _sum(parts)
+        said = summed(parts)
         return replace(
             outage,
             engine=said.engine,
@@ -114,7 +114,7 @@ class Layered:
         if len(said) == 1:
             return said[0]
         parts = {self.name(scope): one for scope, one in zip(self._names, said, strict=True)}
-        return replace(_sum(parts), parts=parts)
+        return replace(summed(parts), parts=parts)
 
     async def sweep(self, limit: int) -> Swept:
         """At most about `limit` rows of each engine."""
@@ -124,18 +124,6 @@ class Layered:
             assert isinstance(swept, Swept)
             entities, rows, more = entities + swept.entities, rows + swept.rows, more or swept.more
         return Swept(entities, rows, more)
-
-
-def _sum(parts: Mapping[str, Any]) -> Description:
-    """What descriptions, or the health of stores that are well, say together."""
-    sizes = [of.bytes for of in parts.values()]
-    return Description(
-        engine=" + ".join(of.engine for of in parts.values()),
-        version=" + ".join(of.version for of in parts.values()),
-        schema=min(of.schema for of in parts.values()),
-        durability="; ".join(f"{name}: {of.durability}" for name, of in parts.items()),
-        bytes=None if None in sizes else sum(sizes),
-    )
 
 
 def _asking(scope: Scope, ops: Sequence[Op]) -> Callable[[], Coroutine[Any, Any, list[Outcome]]]:

@@ -27,6 +27,8 @@ from stateward.state.leases import Leases
 from stateward.state.refusals import refuse
 from stateward.world import World
 
+# sync only: Outcomes = list[Outcome]
+
 
 class Scope:
     """A namespace over one stack of layers."""
@@ -61,17 +63,17 @@ class Scope:
         self.beginnings = PlainBeginnings()
         self._queues: WeakValueDictionary[tuple[Entity, str], asyncio.Lock] = WeakValueDictionary()
 
-    # sync only: def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
+    # sync only: def execute(self, ops: Sequence[Op], deadline: float | None = None) -> Outcomes:
     # sync only:     """Down to the engine, unless this thread has lost a lease it works under."""
     # sync only:     check_held()
     # sync only:     return self.stack.execute(ops, deadline)
 
-    # sync only: def append(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
+    # sync only: def append(self, ops: Sequence[Op], deadline: float | None = None) -> Outcomes:
     # sync only:     """The same for an append that may be kept locally."""
     # sync only:     check_held()
     # sync only:     return self.stack.append(ops, deadline)
 
-    # sync only: def execute_here(self, ops: Sequence[Op]) -> list[Outcome]:
+    # sync only: def execute_here(self, ops: Sequence[Op]) -> Outcomes:
     # sync only:     """The same for what another replica may have a right to."""
     # sync only:     check_held()
     # sync only:     return self.stack.execute_here(ops)

@@ -25,7 +25,6 @@ from stateward.ops import (
     Drop,
     Duplicate,
     Fence,
-    Found,
     Lease,
     List,
     LogAt,
@@ -53,7 +52,8 @@ from stateward.state.locks import Lock
 from stateward.state.refusals import stored
 from stateward.state.scope import Scope
 from stateward.state.summaries import compact, stored_summary
-from stateward.state.windows import WindowRequest, read_window
+from stateward.state.window_request import WindowRequest, thread_info
+from stateward.state.windows import read_window
 
 VARS = "vars"
 FORKED_FROM = "forked_from"
@@ -309,17 +309,4 @@ async def list_threads(
     wanted = List(scope.namespace, kind=THREAD, owner=owner, prefix=prefix, reverse=reverse)
     async for page in scope.pages(wanted):
         for found in page.entities:
-            yield _thread_info(found)
-
-
-def _thread_info(found: Found) -> ThreadInfo:
-    head = found.head
-    return ThreadInfo(
-        found.entity.id,
-        head.owner or None,
-        head.version,
-        head.live,
-        moment(head.created),
-        moment(head.updated),
-        None if head.expires is None else moment(head.expires),
-    )
+            yield thread_info(found)

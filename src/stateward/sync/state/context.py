@@ -10,10 +10,11 @@ from stateward.kinds import THREAD, USER, WORKFLOW
 from stateward.ops import Fetch, Fetched, List, Listed
 from stateward.records import Context
 from stateward.state.run_record import READING, workflow_info
+from stateward.state.window_request import WindowRequest
 from stateward.sync.state.documents import document
 from stateward.sync.state.layered import Layered
 from stateward.sync.state.scope import Scope
-from stateward.sync.state.windows import Changed, WindowRequest, answer, questions, read_window
+from stateward.sync.state.windows import Changed, answer, questions, read_window
 
 
 def read_context(

@@ -20,6 +20,8 @@ from stateward.sync.state.background import Background
 from stateward.sync.state.leases import Leases
 from stateward.world import World
 
+Outcomes = list[Outcome]
+
 
 class Scope:
     """A namespace over one stack of layers."""
@@ -53,17 +55,17 @@ class Scope:
             WeakValueDictionary()
         )
 
-    def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], deadline: float | None = None) -> Outcomes:
         """Down to the engine, unless this thread has lost a lease it works under."""
         check_held()
         return self.stack.execute(ops, deadline)
 
-    def append(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
+    def append(self, ops: Sequence[Op], deadline: float | None = None) -> Outcomes:
         """The same for an append that may be kept locally."""
         check_held()
         return self.stack.append(ops, deadline)
 
-    def execute_here(self, ops: Sequence[Op]) -> list[Outcome]:
+    def execute_here(self, ops: Sequence[Op]) -> Outcomes:
         """The same for what another replica may have a right to."""
         check_held()
         return self.stack.execute_here(ops)

@@ -25,7 +25,6 @@ from stateward.ops import (
     Drop,
     Duplicate,
     Fence,
-    Found,
     Lease,
     List,
     LogAt,
@@ -47,6 +46,7 @@ from stateward.records import (
     moment,
 )
 from stateward.state.refusals import stored
+from stateward.state.window_request import WindowRequest, thread_info
 from stateward.sync.layers.outage.replay import LATE
 from stateward.sync.state.documents import DocumentHandle
 from stateward.sync.state.feeds import entries_after
@@ -54,7 +54,7 @@ from stateward.sync.state.handle import Handle
 from stateward.sync.state.locks import Lock
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.summaries import compact, stored_summary
-from stateward.sync.state.windows import WindowRequest, read_window
+from stateward.sync.state.windows import read_window
 
 VARS = "vars"
 FORKED_FROM = "forked_from"
@@ -308,17 +308,4 @@ def list_threads(
     wanted = List(scope.namespace, kind=THREAD, owner=owner, prefix=prefix, reverse=reverse)
     for page in scope.pages(wanted):
         for found in page.entities:
-            yield _thread_info(found)
-
-
-def _thread_info(found: Found) -> ThreadInfo:
-    head = found.head
-    return ThreadInfo(
-        found.entity.id,
-        head.owner or None,
-        head.version,
-        head.live,
-        moment(head.created),
-        moment(head.updated),
-        None if head.expires is None else moment(head.expires),
-    )
+            yield thread_info(found)

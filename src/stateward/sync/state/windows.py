@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from stateward.codec import decode, decode_lines
-from stateward.context.compaction import SUMMARY, Compaction, Kept, kept
+from stateward.context.compaction import SUMMARY, Kept, kept
 from stateward.context.tool_pairs import Message
 from stateward.context.window import (
     LOOK_BACK,
@@ -18,30 +16,24 @@ from stateward.context.window import (
     system_messages,
     untied_window,
 )
-from stateward.ops import Entity, Entry, Fetch, Fetched, Head, Log, Outcome
-from stateward.records import Cursor, Window
+from stateward.ops import Entry, Fetch, Fetched, Head, Log, Outcome
+from stateward.records import Window
 from stateward.state.refusals import refuse
+from stateward.state.window_request import (
+    FIRST_ENTRIES,
+    WindowRequest,
+    beginning,
+    pins,
+    window_of,
+)
 from stateward.sync.state.feeds import reset
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.summaries import current_summary
 
-FIRST_ENTRIES = 4  # enough to see whether a thread begins with system messages
-
 
 class Changed(Exception):
     """The conversation was deleted and begun anew while it was read."""
-
-
-class WindowRequest(Struct, frozen=True):
-    """Which part of which thread."""
-
-    entity: Entity
-    owner: str | None
-    bounds: Bounds
-    since: Cursor = Cursor(0)
-    limit: int | None = None
-    compaction: Compaction | None = None
 
 
 def questions(scope: Scope, wanted: WindowRequest, *, at_once: bool = False) -> list[Fetch]:
@@ -57,20 +49,9 @@ def questions(scope: Scope, wanted: WindowRequest, *, at_once: bool = False) -> 
     log = Log(since.version, wanted.limit, last=size, stamp=since.stamp)
     summary = () if wanted.compaction is None else (SUMMARY,)
     asked = [Fetch(wanted.entity, wanted.owner, log, summary)]
-    if _pins(wanted) and wanted.entity not in scope.beginnings.lives:
-        asked.append(_beginning(wanted, 0))
+    if pins(wanted) and wanted.entity not in scope.beginnings.lives:
+        asked.append(beginning(wanted, 0))
     return asked
-
-
-def _pins(wanted: WindowRequest) -> bool:
-    """Whether the system messages at the thread's beginning are to come first."""
-    whole = wanted.bounds.unbounded and wanted.compaction is None
-    return not whole and wanted.since.version == 0
-
-
-def _beginning(wanted: WindowRequest, after: int) -> Fetch:
-    log = Log(after, wanted.limit, first=FIRST_ENTRIES, details=True)
-    return Fetch(wanted.entity, wanted.owner, log)
 
 
 def read_window(scope: Scope, wanted: WindowRequest) -> Window:
@@ -92,15 +73,15 @@ def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome]) -> 
         raise reset(wanted.entity)
     pages = Pages(scope, wanted, newest)
     if wanted.bounds.unbounded and wanted.compaction is None:
-        return _window(newest.head, Picked(pages.all(), 0), Kept(), 0, None)
+        return window_of(newest.head, Picked(pages.all(), 0), Kept(), 0, None)
     system: list[Entry] = []
-    if _pins(wanted):
+    if pins(wanted):
         system = _system_entries(scope, wanted, newest.head, outcomes[1:])
     summary, bounds = Kept(), wanted.bounds
     if not system and wanted.compaction is None and not pages.beheaded:
         texts = untied_window(pages.newest, bounds, complete=pages.complete)
         if texts is not None:
-            return _window(newest.head, texts, summary, 0, None)
+            return window_of(newest.head, texts, summary, 0, None)
     if wanted.compaction is not None:
         found = newest.documents.get(SUMMARY)
         summary = kept(found, newest.head)
@@ -112,7 +93,7 @@ def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome]) -> 
     pages.begin_after(system[-1].seq if system else 0)
     pinned = [decode(entry.body) for entry in system]
     picked = _pick(pages, bounds, pinned, summary, continued=wanted.since.version > 0)
-    return _window(newest.head, picked, summary, len(pinned), bounds.max_tokens)
+    return window_of(newest.head, picked, summary, len(pinned), bounds.max_tokens)
 
 
 def _pick(
@@ -134,26 +115,6 @@ def _pick(
             if looked is None and bounds.turns is None:
                 looked = size
         conversation.add_older(pages.older(bounds.last))
-
-
-def _window(
-    head: Head, picked: Picked, summary: Kept, pinned: int, max_tokens: int | None
-) -> Window:
-    return Window(
-        picked.messages,
-        head.version,
-        head.exists,
-        head.live - len(picked.messages),
-        Cursor(head.version, head.stamp or None),
-        head.created,
-        head.updated,
-        summary.text,
-        summary.messages,
-        pinned,
-        None if max_tokens is None else picked.tokens,
-        picked.pending,
-        picked.shortened,
-    )
 
 
 class Pages:
@@ -226,7 +187,7 @@ def _system_entries(
     if not head.exists or (known == head.life and not outcomes):
         return []
     found: list[Entry] = []
-    page = outcomes[0] if outcomes else scope.fetch(_beginning(wanted, 0))
+    page = outcomes[0] if outcomes else scope.fetch(beginning(wanted, 0))
     while True:
         assert isinstance(page, Fetched)
         if page.head.life != head.life or not page.head.exists:
@@ -236,7 +197,7 @@ def _system_entries(
         found.extend(entries[: len(system)])
         if len(system) < FIRST_ENTRIES:
             break
-        page = scope.fetch(_beginning(wanted, entries[-1].seq))
+        page = scope.fetch(beginning(wanted, entries[-1].seq))
     if not found and head.live:
         scope.beginnings.remember(wanted.entity, head.life)
     return found

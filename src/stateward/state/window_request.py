@@ -1,0 +1,68 @@
+"""A window that is asked for, and one that was read."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from stateward.context.compaction import Compaction, Kept
+from stateward.context.window import Bounds, Picked
+from stateward.ops import Entity, Fetch, Found, Head, Log
+from stateward.records import Cursor, ThreadInfo, Window, moment
+
+FIRST_ENTRIES = 4  # enough to see whether a thread begins with system messages
+
+
+class WindowRequest(Struct, frozen=True):
+    """Which part of which thread."""
+
+    entity: Entity
+    owner: str | None
+    bounds: Bounds
+    since: Cursor = Cursor(0)
+    limit: int | None = None
+    compaction: Compaction | None = None
+
+
+def pins(wanted: WindowRequest) -> bool:
+    """Whether the system messages at the thread's beginning are to come first."""
+    whole = wanted.bounds.unbounded and wanted.compaction is None
+    return not whole and wanted.since.version == 0
+
+
+def beginning(wanted: WindowRequest, after: int) -> Fetch:
+    log = Log(after, wanted.limit, first=FIRST_ENTRIES, details=True)
+    return Fetch(wanted.entity, wanted.owner, log)
+
+
+def window_of(
+    head: Head, picked: Picked, summary: Kept, pinned: int, max_tokens: int | None
+) -> Window:
+    return Window(
+        picked.messages,
+        head.version,
+        head.exists,
+        head.live - len(picked.messages),
+        Cursor(head.version, head.stamp or None),
+        head.created,
+        head.updated,
+        summary.text,
+        summary.messages,
+        pinned,
+        None if max_tokens is None else picked.tokens,
+        picked.pending,
+        picked.shortened,
+    )
+
+
+def thread_info(found: Found) -> ThreadInfo:
+    """A thread as listed."""
+    head = found.head
+    return ThreadInfo(
+        found.entity.id,
+        head.owner or None,
+        head.version,
+        head.live,
+        moment(head.created),
+        moment(head.updated),
+        None if head.expires is None else moment(head.expires),
+    )

@@ -1,0 +1,266 @@
+"""The tree keeps to its own rules: rooms, floors and names. Allow-lists here only shrink."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import async_to_sync
+
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "stateward"
+
+ROOT = {
+    "__init__",
+    "__main__",
+    "codec",
+    "engine",
+    "errors",
+    "files",
+    "kinds",
+    "ops",
+    "options",
+    "records",
+    "store",
+    "world",
+}
+GROUND = ("ops", "engine", "errors", "records", "codec", "world", "kinds", "files", "version")
+FLOORS = (
+    GROUND,
+    ("engines",),
+    ("observe",),
+    ("layers", "volumes"),
+    ("context", "state"),
+    ("options", "store", "__init__"),
+    (
+        *("transfer", "integrations", "repeats", "audit", "benchmark", "cli", "testing"),
+        "__main__",
+    ),
+)
+
+# Jobs that every engine with a store behind it has: whoever knows one finds the way in the others.
+JOBS = {"engine", "settings", "commit", "fetch", "listing", "outcomes", "failures", "describe"}
+STORES = ("sqlite", "postgres", "redis")
+
+NOUNS_IN_ING = {"testing", "listing"}  # `List` is an operation: what lists is its listing
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every hand-written module by its path below the package."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).with_suffix("").as_posix()
+        if not name.startswith("sync/"):
+            found[name] = ast.parse(path.read_text("utf-8"))
+    return found
+
+
+def test_the_root_holds_what_users_import_and_the_ground_floor_and_nothing_else() -> None:
+    found = {path.stem for path in PACKAGE.glob("*.py")}
+    assert found == ROOT
+
+
+def floor_of(name: str) -> int:
+    room = name.split("/", maxsplit=1)[0]
+    for number, rooms in enumerate(FLOORS):
+        if room in rooms:
+            return number
+    raise AssertionError(f"{name} stands on no floor: add its room to FLOORS")
+
+
+def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and path of every import of our own, as if from the async half."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] != "stateward" or parts[1:] in ([], ["sync"], ["__version__"]):
+                continue
+            inner = parts[2:] if parts[1] == "sync" else parts[1:]
+            yield node.lineno, "/".join(inner)
+
+
+def test_a_module_imports_its_own_floor_and_those_below() -> None:
+    upwards = [
+        f"{name}:{line} imports {target}"
+        for name, tree in trees().items()
+        for line, target in imported(tree)
+        if (PACKAGE / target.split("/")[0]).exists()
+        or (PACKAGE / f"{target.split('/')[0]}.py").exists()
+        if floor_of(target) > floor_of(name)
+    ]
+    assert upwards == []
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    """Twins share names, and so do the parts of engines that do the same job."""
+    classes = defaultdict(set)
+    for name, tree in trees().items():
+        if name.endswith("_sync"):
+            continue
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                classes[node.name].add(name)
+    shared = {
+        name: sorted(where)
+        for name, where in classes.items()
+        if len(where) > 1 and len({engine(module) for module in where}) < len(where)
+    }
+    assert shared == {}
+
+
+def engine(module: str) -> str:
+    """Which engine it belongs to, or the one thing that is no engine."""
+    parts = module.split("/")
+    return parts[1] if parts[0] == "engines" and len(parts) > 2 else "no engine"
+
+
+def test_the_same_job_has_the_same_file_name_in_every_engine() -> None:
+    for name in STORES:
+        files = {path.stem for path in (PACKAGE / "engines" / name).glob("*.py")}
+        assert files >= JOBS, f"{name} lacks {sorted(JOBS - files)}"
+
+
+def test_no_module_is_named_by_a_gerund() -> None:
+    named = {part for name in trees() for part in name.split("/")}
+    assert {part for part in named if part.endswith("ing")} <= NOUNS_IN_ING
+
+
+# --- private is private -----------------------------------------------------------------
+
+# Private names of other packages that there is no public way around, by module and name.
+FOREIGN = {
+    # The SDK's own compaction asks a session for this method and gives it this class.
+    ("integrations/openai_agents", "_CompactionSnapshot"),
+    # ADK keeps the version that a session was read at in this attribute, for services to use.
+    ("integrations/google_adk", "_storage_update_marker"),
+}
+
+
+def room(name: str) -> str:
+    """The package whose modules may know each other's insides."""
+    parts = name.split("/")
+    return "/".join(parts[:2]) if parts[0] == "engines" and len(parts) > 2 else parts[0]
+
+
+def defined_privately(tree: ast.Module) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
+def test_no_private_attribute_is_used_across_packages() -> None:
+    own = defaultdict(set)
+    for name, tree in trees().items():
+        own[room(name)] |= defined_privately(tree)
+    reached = set()
+    for name, tree in trees().items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Attribute) or not node.attr.startswith("_"):
+                continue
+            of_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            public = node.attr.startswith("__") or node.attr in ("_replace", "_asdict", "_fields")
+            if not of_self and not public and node.attr not in own[room(name)]:
+                reached.add((name, node.attr))
+    assert reached - FOREIGN == set()
+
+
+# --- one colour or two ------------------------------------------------------------------
+
+LONGEST = 5  # lines of pure code in a file that has a twin
+
+
+def lines(node: ast.ClassDef | ast.FunctionDef) -> int:
+    """Without its docstring."""
+    body = node.body[1:] if ast.get_docstring(node) else node.body
+    return 0 if not body else (body[-1].end_lineno or 0) - body[0].lineno + 1
+
+
+def pure(source: str, marked: set[int]) -> Iterator[tuple[str, int]]:
+    """Top-level classes and functions that neither await nor differ between the colours."""
+    for node in ast.parse(source).body:
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
+            continue
+        span = range(node.lineno, (node.end_lineno or 0) + 1)
+        coloured = any(
+            isinstance(each, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith)
+            for each in ast.walk(node)
+        )
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        if not coloured and not marked & set(span) and not names & COLOURED_NAMES:
+            yield node.name, lines(node)
+
+
+COLOURED_NAMES = {name.split(".")[-1] for name in async_to_sync.NAMES} | {"Coroutine", "asyncio"}
+
+
+# Pure code that still stands in a file with a twin. Shrink it; never add to it.
+STILL_TWINNED: set[tuple[str, str]] = set()
+
+
+def test_pure_code_lives_in_files_without_a_twin() -> None:
+    found = set()
+    for name in async_to_sync.find_twins(PACKAGE):
+        source = (PACKAGE / name).read_text("utf-8")
+        marked = {n for n, line in enumerate(source.splitlines(), 1) if "sync only" in line}
+        coloured = imports_coloured(source)
+        for what, length in pure(source, marked):
+            if length > LONGEST and what not in coloured:
+                found.add((name, what))
+    assert found <= STILL_TWINNED, sorted(found - STILL_TWINNED)
+    assert found >= STILL_TWINNED, f"no longer there: {sorted(STILL_TWINNED - found)}"
+
+
+def imports_coloured(source: str) -> set[str]:
+    """Top-level names whose code uses a module that has a twin: they have one, too."""
+    twinned = {
+        "stateward." + name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+        for name in async_to_sync.find_twins(PACKAGE)
+    } | set(async_to_sync.MODULES)
+    tree = ast.parse(source)
+    names = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in twinned
+        for alias in node.names
+    }
+    return {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        for each in ast.walk(node)
+        if isinstance(each, ast.Name) and each.id in names
+    }
+
+
+def test_both_colours_share_what_does_no_io() -> None:
+    import stateward
+    import stateward.sync
+
+    for name in ("Policy", "Cache", "Compaction", "Limits", "Alarm", "Spill", "Window", "Document"):
+        assert getattr(stateward, name) is getattr(stateward.sync, name), name
+
+
+def test_a_layer_takes_operations_and_a_deadline() -> None:
+    """One signature for the whole way down."""
+    for name in ("instruments", "deadlines", "cache", "opener", "outage/suppression"):
+        tree = trees()[f"layers/{name}"]
+        found = [
+            [argument.arg for argument in node.args.args]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "execute"
+        ]
+        assert found == [["self", "ops", "deadline"]], name
