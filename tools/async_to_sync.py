@@ -40,6 +40,7 @@ FILES = dict.fromkeys(
         "layers/outage/replay.py",
         "layers/outage/suppression.py",
         "layers/stack.py",
+        "engines/passthrough.py",
         "engines/postgres/connection.py",
         "engines/postgres/engine.py",
         "engines/redis/engine.py",

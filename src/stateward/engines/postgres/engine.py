@@ -31,10 +31,12 @@ from stateward.engines.postgres.failures import RETRIED, explain
 from stateward.engines.postgres.fetch import versions
 from stateward.engines.postgres.notify import Listener, Waiter
 from stateward.engines.postgres.schema import Queries, pending, quoted, script
-from stateward.engines.postgres.settings import Settings
+from stateward.engines.postgres.settings import Settings, read_settings
 from stateward.engines.postgres.wire import Rows
+from stateward.engines.url import EngineURL
 from stateward.errors import SchemaError, StatewardError
 from stateward.ops import Entity, Op, Outcome
+from stateward.world import World
 
 PURGED_TOGETHER = 200  # entities in one transaction
 RETRIES = 5  # of a batch that the database gave up to resolve a deadlock
@@ -434,3 +436,8 @@ class _OneMoment:
             return batch.outcomes(await self._snapshot.run(statements) if statements else [])
         except psycopg.Error as error:
             raise explain(error, "no", self._settings.safe, self._settings.schema) from error
+
+
+def create(url: EngineURL, world: World) -> PostgresEngine:
+    """postgresql://user:password@host:5432/database; its options are in `settings.py`."""
+    return PostgresEngine(read_settings(url, world))

@@ -12,7 +12,7 @@ import psycopg
 from msgspec import Struct
 from psycopg.conninfo import conninfo_to_dict
 
-from stateward.engines.registry import EngineURL
+from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.world import World
 

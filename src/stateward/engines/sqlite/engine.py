@@ -19,10 +19,16 @@ import apsw
 from stateward.engine import Capabilities, Description, Reader, SyncEngine
 from stateward.engines.sqlite.checkpoint import Checkpoints
 from stateward.engines.sqlite.commit import Session
+from stateward.engines.sqlite.describe import describe
 from stateward.engines.sqlite.engine_sync import SqliteEngine as BlockingEngine
-from stateward.engines.sqlite.file import READ_BUSY_SECONDS, File, Writer
+from stateward.engines.sqlite.file import READ_BUSY_SECONDS, File
+from stateward.engines.sqlite.purge import purge
+from stateward.engines.sqlite.settings import parse_file
 from stateward.engines.sqlite.snapshot import Snapshot
+from stateward.engines.sqlite.writer import Writer
+from stateward.engines.url import EngineURL
 from stateward.ops import WRITES, Append, Commit, Entity, Op, Outcome
+from stateward.world import World
 
 POLL = 0.01  # seconds between looks at the file's change counter while waiting
 
@@ -139,14 +145,20 @@ class SqliteEngine:
         return BlockingEngine(self._file)
 
     async def purge(self, namespace: str) -> int:
-        return await asyncio.to_thread(self._file.purge, namespace)
+        return await asyncio.to_thread(purge, self._file, namespace)
 
     async def migrate(self) -> Sequence[str]:
         return await asyncio.to_thread(self._file.migrate)
 
+    def exists(self) -> bool:
+        return self._file.exists()
+
+    async def pending_sql(self) -> str:
+        return await asyncio.to_thread(self._file.pending_sql)
+
     async def describe(self) -> Description:
         assert self._reader is not None, "open() comes first"
-        return self._file.describe(self._reader)
+        return describe(self._file, self._reader)
 
 
 class _OnThreads:
@@ -250,3 +262,8 @@ def _resolve(future: asyncio.Future[list[Outcome]], outcomes: list[Outcome]) -> 
 def _fail(future: asyncio.Future[list[Outcome]], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
+
+
+def create(url: EngineURL, world: World) -> SqliteEngine:
+    """sqlite:///relative.db, sqlite:////absolute.db; durability=full|relaxed, migrate=on|off."""
+    return SqliteEngine(parse_file(url, world))

@@ -16,9 +16,15 @@ import apsw
 from stateward.engine import Capabilities, Description, SyncEngine, SyncReader
 from stateward.engines.sqlite.checkpoint import Checkpoints
 from stateward.engines.sqlite.commit import Session
-from stateward.engines.sqlite.file import READ_BUSY_SECONDS, File, Writer
+from stateward.engines.sqlite.describe import describe
+from stateward.engines.sqlite.file import READ_BUSY_SECONDS, File
+from stateward.engines.sqlite.purge import purge
+from stateward.engines.sqlite.settings import parse_file
 from stateward.engines.sqlite.snapshot import Snapshot
+from stateward.engines.sqlite.writer import Writer
+from stateward.engines.url import EngineURL
 from stateward.ops import WRITES, Entity, Op, Outcome
+from stateward.world import World
 
 POLL = 0.01  # seconds between looks at the file's change counter while waiting
 
@@ -121,15 +127,21 @@ class SqliteEngine:
         return SqliteEngine(self._file)
 
     def purge(self, namespace: str) -> int:
-        return self._file.purge(namespace)
+        return purge(self._file, namespace)
 
     def migrate(self) -> Sequence[str]:
         return self._file.migrate()
 
+    def exists(self) -> bool:
+        return self._file.exists()
+
+    def pending_sql(self) -> str:
+        return self._file.pending_sql()
+
     def describe(self) -> Description:
         reader = self._borrow()
         try:
-            return self._file.describe(reader.connection)
+            return describe(self._file, reader.connection)
         finally:
             self._idle.append(reader)
 
@@ -140,3 +152,8 @@ class _Reader:
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
         self.session = Session(connection)
+
+
+def create(url: EngineURL, world: World) -> SqliteEngine:
+    """sqlite:///relative.db, sqlite:////absolute.db; durability=full|relaxed, migrate=on|off."""
+    return SqliteEngine(parse_file(url, world))
