@@ -43,6 +43,8 @@ FILES = dict.fromkeys(
         "engines/passthrough.py",
         "engines/postgres/connection.py",
         "engines/postgres/engine.py",
+        "engines/postgres/pool.py",
+        "engines/postgres/snapshot.py",
         "engines/redis/engine.py",
         "engines/redis/client/pool.py",
         "engines/redis/client/topology.py",

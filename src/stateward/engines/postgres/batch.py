@@ -55,6 +55,11 @@ class Batch:
         if fetches or listings:
             self.statements.append(reads(fetches, listings, queries))
 
+    @property
+    def queries(self) -> list[tuple[str, Sequence[Any]]]:
+        """What is sent, statement by statement."""
+        return [(statement.query, statement.params) for statement in self.statements]
+
     def outcomes(self, answers: Sequence[Rows]) -> list[Outcome]:
         """In the order of the operations, from each statement's rows."""
         found: list[Any] = [None] * self._size

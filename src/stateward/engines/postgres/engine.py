@@ -13,25 +13,19 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
-from psycopg import errors
 
 from stateward.engine import Capabilities, Description, Reader, SyncEngine
 from stateward.engines.postgres.addresses import addresses_of, through  # async only
 from stateward.engines.postgres.batch import Batch
-from stateward.engines.postgres.connection import (
-    ConnectionLost,
-    Link,
-    Pool,
-    Snapshot,
-    Statement,
-    connect,
-)
+from stateward.engines.postgres.connection import Query, connect
 from stateward.engines.postgres.describe import describe
 from stateward.engines.postgres.failures import RETRIED, explain
 from stateward.engines.postgres.fetch import versions
 from stateward.engines.postgres.notify import Listener, Waiter
+from stateward.engines.postgres.pool import ConnectionLost, Pool
 from stateward.engines.postgres.schema import Queries, pending, quoted, script
 from stateward.engines.postgres.settings import Settings, read_settings
+from stateward.engines.postgres.snapshot import Snapshot
 from stateward.engines.postgres.wire import Rows
 from stateward.engines.url import EngineURL
 from stateward.errors import SchemaError, StatewardError
@@ -108,13 +102,13 @@ class PostgresEngine:
 
     async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         batch = Batch(ops, self._queries)
-        if not batch.statements:
+        queries = batch.queries
+        if not queries:
             return []
-        statements = [(statement.query, statement.params) for statement in batch.statements]
-        return batch.outcomes(await self._ask(statements, batch.writes, deadline))
+        return batch.outcomes(await self._ask(queries, batch.writes, deadline))
 
     async def _ask(
-        self, statements: Sequence[Statement], writes: bool = False, deadline: float | None = None
+        self, queries: Sequence[Query], writes: bool = False, deadline: float | None = None
     ) -> list[Rows]:
         """One round trip, which a cancelled caller leaves to itself.
 
@@ -123,17 +117,18 @@ class PostgresEngine:
         # async only: begin
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[list[Rows]] = loop.create_future()
-        if len(statements) > 1 or not self._depart(reply, statements, writes):
-            self._send(reply, statements, writes)
+        if len(queries) > 1 or not self._fast_ask(reply, queries[0], writes):
+            self._send(reply, queries, writes)
         return await reply
         # async only: end
-        # sync only: return self._round_trip(statements, writes, deadline)
+        # sync only: return self._round_trip(queries, writes, deadline)
 
     # async only: begin
-    def _depart(
-        self, reply: asyncio.Future[list[Rows]], statements: Sequence[Statement], writes: bool
-    ) -> bool:
-        """The everyday way, which needs no task: whether there was a connection for it."""
+    def _fast_ask(self, reply: asyncio.Future[list[Rows]], query: Query, writes: bool) -> bool:
+        """The fast path, which needs no task: whether there was a connection for it.
+
+        It never decides more than that: what was given up to resolve a deadlock goes the other way.
+        """
         assert self._pool is not None, "open() comes first"
         landing: asyncio.Future[None] = reply.get_loop().create_future()
 
@@ -141,7 +136,7 @@ class PostgresEngine:
             self._under_way.discard(landing)
             landing.set_result(None)
             if isinstance(error, RETRIED):
-                self._send(reply, statements, writes)
+                self._send(reply, [query], writes)
             elif reply.done():
                 return
             elif error is None:
@@ -152,24 +147,24 @@ class PostgresEngine:
                 reply.set_exception(error)
 
         self._under_way.add(landing)
-        if self._pool.depart(statements[0], landed):
+        if self._pool.fast_run(query, landed):
             return True
         self._under_way.discard(landing)
         return False
 
     def _send(
-        self, reply: asyncio.Future[list[Rows]], statements: Sequence[Statement], writes: bool
+        self, reply: asyncio.Future[list[Rows]], queries: Sequence[Query], writes: bool
     ) -> None:
-        task = reply.get_loop().create_task(self._deliver(reply, statements, writes))
+        task = reply.get_loop().create_task(self._deliver(reply, queries, writes))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
     async def _deliver(
-        self, reply: asyncio.Future[list[Rows]], statements: Sequence[Statement], writes: bool
+        self, reply: asyncio.Future[list[Rows]], queries: Sequence[Query], writes: bool
     ) -> None:
         """A round trip and its answer, for whoever still waits (`shield` takes a turn more)."""
         try:
-            rows = await self._round_trip(statements, writes)
+            rows = await self._round_trip(queries, writes)
         except asyncio.CancelledError:  # the loop ends
             reply.cancel()
             raise
@@ -182,14 +177,14 @@ class PostgresEngine:
 
     # async only: end
     async def _round_trip(
-        self, statements: Sequence[Statement], writes: bool, deadline: float | None = None
+        self, queries: Sequence[Query], writes: bool, deadline: float | None = None
     ) -> list[Rows]:
         """With every failure as one of our errors."""
         assert self._pool is not None, "open() comes first"
         retries = 0
         while True:
             try:
-                return await self._pool.run(statements, deadline)
+                return await self._pool.run(queries, deadline)
             except (ConnectionLost, psycopg.Error) as error:
                 retries += 1
                 if not isinstance(error, RETRIED) or retries > RETRIES:
@@ -209,17 +204,18 @@ class PostgresEngine:
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reader]:
         """One more connection than the pool has, for as long as it takes."""
-        snapshot = None
+        link = None
         try:
             try:
-                snapshot = Snapshot(await connect(self._settings))
+                link = await connect(self._settings)
+                snapshot = Snapshot(link, self._settings, self._queries)
                 await snapshot.begin()
             except psycopg.Error as error:
                 raise explain(error, "no", self._settings.safe, self._settings.schema) from error
-            yield _OneMoment(snapshot, self._settings, self._queries)
+            yield snapshot
         finally:
-            if snapshot is not None:
-                await snapshot.close()
+            if link is not None:
+                await link.close()
 
     # --- waiting --------------------------------------------------------------------
 
@@ -308,41 +304,21 @@ class PostgresEngine:
 
     async def migrate(self) -> Sequence[str]:
         """In one transaction, under a lock that other starting replicas wait for."""
-        safe, schema = self._settings.safe, self._settings.schema
-        link = None
-        try:
-            link = await connect(self._settings)
-            async with link.transaction():
-                return await self._apply_pending(link)
-        except (errors.DuplicateTable, errors.DuplicateFunction) as error:
-            raise SchemaError(
-                f"{safe}: the schema {schema!r} holds something else ({error}); give Stateward a "
-                "schema of its own with ?schema="
-            ) from error
-        except psycopg.Error as error:
-            raise explain(error, "no", safe, schema) from error
-        finally:
-            if link is not None:
-                await link.close()
-
-    async def _apply_pending(self, link: Link) -> list[str]:
         queries = self._queries
-        cursor = link.cursor()
-        await cursor.execute(queries.be_patient)
-        await cursor.execute(queries.lock_migrations)
-        await cursor.execute(queries.has_schema)
-        ((_, _, there, ours),) = await cursor.fetchall()
-        if not there:
-            await cursor.execute(queries.create_schema)
-        about: dict[str, str] = {}
-        if ours:
-            await cursor.execute(queries.about)
-            about = dict(await cursor.fetchall())
-        steps = pending(about, queries.schema)
-        for step in steps:
-            await cursor.execute(step.sql)
-            await cursor.execute(queries.note_about, ("schema", str(step.number)))
-            await cursor.execute(queries.note_about, ("oldest_release", step.oldest))
+        async with self._alone() as cursor:
+            await cursor.execute(queries.has_schema)
+            ((_, _, there, ours),) = await cursor.fetchall()
+            if not there:
+                await cursor.execute(queries.create_schema)
+            about: dict[str, str] = {}
+            if ours:
+                await cursor.execute(queries.about)
+                about = dict(await cursor.fetchall())
+            steps = pending(about, queries.schema)
+            for step in steps:
+                await cursor.execute(step.sql)
+                await cursor.execute(queries.note_about, ("schema", str(step.number)))
+                await cursor.execute(queries.note_about, ("oldest_release", step.oldest))
         return [step.name for step in steps]
 
     async def pending_sql(self) -> str:
@@ -419,23 +395,6 @@ class PostgresEngine:
     async def describe(self) -> Description:
         (rows, about) = await self._ask([(self._queries.describe, ()), (self._queries.about, ())])
         return describe(rows[0], dict(about))
-
-
-class _OneMoment:
-    """What `PostgresEngine.snapshot` gives."""
-
-    def __init__(self, snapshot: Snapshot, settings: Settings, queries: Queries) -> None:
-        self._snapshot = snapshot
-        self._settings = settings
-        self._queries = queries
-
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        batch = Batch(ops, self._queries)
-        statements = [(statement.query, statement.params) for statement in batch.statements]
-        try:
-            return batch.outcomes(await self._snapshot.run(statements) if statements else [])
-        except psycopg.Error as error:
-            raise explain(error, "no", self._settings.safe, self._settings.schema) from error
 
 
 def create(url: EngineURL, world: World) -> PostgresEngine:

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from psycopg import errors
 
 from stateward.engine import Capabilities, Description, SyncEngine, SyncReader
 from stateward.engines.postgres.batch import Batch
@@ -27,14 +26,9 @@ from stateward.engines.postgres.wire import Rows
 from stateward.engines.url import EngineURL
 from stateward.errors import SchemaError, StatewardError
 from stateward.ops import Entity, Op, Outcome
-from stateward.sync.engines.postgres.connection import (
-    ConnectionLost,
-    Link,
-    Pool,
-    Snapshot,
-    Statement,
-    connect,
-)
+from stateward.sync.engines.postgres.connection import Query, connect
+from stateward.sync.engines.postgres.pool import ConnectionLost, Pool
+from stateward.sync.engines.postgres.snapshot import Snapshot
 from stateward.world import World
 
 PURGED_TOGETHER = 200  # entities in one transaction
@@ -99,29 +93,29 @@ class PostgresEngine:
 
     def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         batch = Batch(ops, self._queries)
-        if not batch.statements:
+        queries = batch.queries
+        if not queries:
             return []
-        statements = [(statement.query, statement.params) for statement in batch.statements]
-        return batch.outcomes(self._ask(statements, batch.writes, deadline))
+        return batch.outcomes(self._ask(queries, batch.writes, deadline))
 
     def _ask(
-        self, statements: Sequence[Statement], writes: bool = False, deadline: float | None = None
+        self, queries: Sequence[Query], writes: bool = False, deadline: float | None = None
     ) -> list[Rows]:
         """One round trip, which a cancelled caller leaves to itself.
 
         Only a blocking caller waits for the connection itself, and so until its `deadline` alone.
         """
-        return self._round_trip(statements, writes, deadline)
+        return self._round_trip(queries, writes, deadline)
 
     def _round_trip(
-        self, statements: Sequence[Statement], writes: bool, deadline: float | None = None
+        self, queries: Sequence[Query], writes: bool, deadline: float | None = None
     ) -> list[Rows]:
         """With every failure as one of our errors."""
         assert self._pool is not None, "open() comes first"
         retries = 0
         while True:
             try:
-                return self._pool.run(statements, deadline)
+                return self._pool.run(queries, deadline)
             except (ConnectionLost, psycopg.Error) as error:
                 retries += 1
                 if not isinstance(error, RETRIED) or retries > RETRIES:
@@ -141,17 +135,18 @@ class PostgresEngine:
     @contextmanager
     def snapshot(self) -> Iterator[SyncReader]:
         """One more connection than the pool has, for as long as it takes."""
-        snapshot = None
+        link = None
         try:
             try:
-                snapshot = Snapshot(connect(self._settings))
+                link = connect(self._settings)
+                snapshot = Snapshot(link, self._settings, self._queries)
                 snapshot.begin()
             except psycopg.Error as error:
                 raise explain(error, "no", self._settings.safe, self._settings.schema) from error
-            yield _OneMoment(snapshot, self._settings, self._queries)
+            yield snapshot
         finally:
-            if snapshot is not None:
-                snapshot.close()
+            if link is not None:
+                link.close()
 
     # --- waiting --------------------------------------------------------------------
 
@@ -231,41 +226,21 @@ class PostgresEngine:
 
     def migrate(self) -> Sequence[str]:
         """In one transaction, under a lock that other starting replicas wait for."""
-        safe, schema = self._settings.safe, self._settings.schema
-        link = None
-        try:
-            link = connect(self._settings)
-            with link.transaction():
-                return self._apply_pending(link)
-        except (errors.DuplicateTable, errors.DuplicateFunction) as error:
-            raise SchemaError(
-                f"{safe}: the schema {schema!r} holds something else ({error}); give Stateward a "
-                "schema of its own with ?schema="
-            ) from error
-        except psycopg.Error as error:
-            raise explain(error, "no", safe, schema) from error
-        finally:
-            if link is not None:
-                link.close()
-
-    def _apply_pending(self, link: Link) -> list[str]:
         queries = self._queries
-        cursor = link.cursor()
-        cursor.execute(queries.be_patient)
-        cursor.execute(queries.lock_migrations)
-        cursor.execute(queries.has_schema)
-        ((_, _, there, ours),) = cursor.fetchall()
-        if not there:
-            cursor.execute(queries.create_schema)
-        about: dict[str, str] = {}
-        if ours:
-            cursor.execute(queries.about)
-            about = dict(cursor.fetchall())
-        steps = pending(about, queries.schema)
-        for step in steps:
-            cursor.execute(step.sql)
-            cursor.execute(queries.note_about, ("schema", str(step.number)))
-            cursor.execute(queries.note_about, ("oldest_release", step.oldest))
+        with self._alone() as cursor:
+            cursor.execute(queries.has_schema)
+            ((_, _, there, ours),) = cursor.fetchall()
+            if not there:
+                cursor.execute(queries.create_schema)
+            about: dict[str, str] = {}
+            if ours:
+                cursor.execute(queries.about)
+                about = dict(cursor.fetchall())
+            steps = pending(about, queries.schema)
+            for step in steps:
+                cursor.execute(step.sql)
+                cursor.execute(queries.note_about, ("schema", str(step.number)))
+                cursor.execute(queries.note_about, ("oldest_release", step.oldest))
         return [step.name for step in steps]
 
     def pending_sql(self) -> str:
@@ -342,23 +317,6 @@ class PostgresEngine:
     def describe(self) -> Description:
         (rows, about) = self._ask([(self._queries.describe, ()), (self._queries.about, ())])
         return describe(rows[0], dict(about))
-
-
-class _OneMoment:
-    """What `PostgresEngine.snapshot` gives."""
-
-    def __init__(self, snapshot: Snapshot, settings: Settings, queries: Queries) -> None:
-        self._snapshot = snapshot
-        self._settings = settings
-        self._queries = queries
-
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        batch = Batch(ops, self._queries)
-        statements = [(statement.query, statement.params) for statement in batch.statements]
-        try:
-            return batch.outcomes(self._snapshot.run(statements) if statements else [])
-        except psycopg.Error as error:
-            raise explain(error, "no", self._settings.safe, self._settings.schema) from error
 
 
 def create(url: EngineURL, world: World) -> PostgresEngine:
