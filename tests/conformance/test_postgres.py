@@ -107,12 +107,24 @@ def test_sync(case: blocking.Case, stores: Stores) -> None:
         case(harness)
 
 
-@pytest.mark.parametrize("case", cases(conformance.CASES))
+CONTRACT = ("checks.", "commits.", "leases.", "listing.", "reading.", "restoring.", "writes.")
+
+
+def some(suite: list[tuple[str, object]]) -> list[object]:
+    """The engine's own rules in every run, the others in the long one."""
+    return [
+        pytest.param(case, id=name, marks=() if name.startswith(CONTRACT) else pytest.mark.soak)
+        for name, case in suite
+    ]
+
+
+@pytest.mark.parametrize("case", some(conformance.CASES))
 def test_by_cursors_async(case: conformance.Case, by_cursors: Stores) -> None:
     with asyncio.Runner() as runner:
         runner.run(run_async(case, by_cursors))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("case", cases(blocking.CASES))
 def test_by_cursors_sync(case: blocking.Case, by_cursors: Stores) -> None:
     with blocking.Harness(by_cursors.blocking_engine, by_cursors.world()) as harness:
