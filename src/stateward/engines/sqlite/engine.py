@@ -16,7 +16,7 @@ from typing import TypeGuard
 
 import apsw
 
-from stateward.engine import Capabilities, Description, Reader, SyncEngine
+from stateward.engine import Description, Reader, SyncEngine
 from stateward.engines.sqlite.checkpoint import Checkpoints
 from stateward.engines.sqlite.commit import Session
 from stateward.engines.sqlite.describe import describe
@@ -46,14 +46,7 @@ Job = tuple[
 class SqliteEngine:
     """The contract over one file."""
 
-    capabilities = Capabilities(
-        durable=True,
-        shared=True,
-        inline_reads=True,
-        snapshots=True,
-        purges=True,
-        system="sqlite",
-    )
+    capabilities = BlockingEngine.capabilities
 
     def __init__(self, file: File) -> None:
         self._file = file
