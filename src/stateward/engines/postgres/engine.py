@@ -21,7 +21,7 @@ from stateward.engines.postgres.connection import Query, connect
 from stateward.engines.postgres.describe import describe
 from stateward.engines.postgres.failures import RETRIED, explain
 from stateward.engines.postgres.fetch import versions
-from stateward.engines.postgres.notify import Listener, Waiter
+from stateward.engines.postgres.notify import Listener
 from stateward.engines.postgres.pool import ConnectionLost, Pool
 from stateward.engines.postgres.schema import Queries, pending, quoted, script
 from stateward.engines.postgres.settings import Settings, read_settings
@@ -47,7 +47,7 @@ class PostgresEngine:
         self._pool: Pool | None = None
         self._listener: Listener | None = None
         self.capabilities = self._capabilities()
-        self._under_way: set[asyncio.Future[None]] = set()  # async only
+        self._under_way: set[asyncio.Future[Any]] = set()  # async only
 
     async def open(self) -> None:
         self._pool = Pool(self._settings, self._settings.queriers)
@@ -155,25 +155,23 @@ class PostgresEngine:
     def _send(
         self, reply: asyncio.Future[list[Rows]], queries: Sequence[Query], writes: bool
     ) -> None:
-        task = reply.get_loop().create_task(self._deliver(reply, queries, writes))
+        """The ordinary way: a task, whose end answers whoever still waits."""
+        task = reply.get_loop().create_task(self._round_trip(queries, writes))
         self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        task.add_done_callback(lambda task: self._delivered(task, reply))
 
-    async def _deliver(
-        self, reply: asyncio.Future[list[Rows]], queries: Sequence[Query], writes: bool
-    ) -> None:
-        """A round trip and its answer, for whoever still waits (`shield` takes a turn more)."""
-        try:
-            rows = await self._round_trip(queries, writes)
-        except asyncio.CancelledError:  # the loop ends
+    def _delivered(self, task: asyncio.Task[list[Rows]], reply: asyncio.Future[list[Rows]]) -> None:
+        self._under_way.discard(task)
+        if task.cancelled():  # the loop ends
             reply.cancel()
-            raise
-        except BaseException as error:
-            if not reply.done():
-                reply.set_exception(error)
+            return
+        error = task.exception()
+        if reply.done():
+            return
+        if error is None:
+            reply.set_result(task.result())
         else:
-            if not reply.done():
-                reply.set_result(rows)
+            reply.set_exception(error)
 
     # async only: end
     async def _round_trip(
@@ -220,47 +218,30 @@ class PostgresEngine:
     # --- waiting --------------------------------------------------------------------
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        listener = self._listener
-        if listener is None:
-            await self._poll(cursors, timeout)
-            return
-        waiter = listener.join()
-        try:
-            await self._wait(cursors, timeout, listener, waiter)
-        finally:
-            listener.leave(waiter)
-
-    async def _wait(
-        self, cursors: Mapping[Entity, int], timeout: float, listener: Listener, waiter: Waiter
-    ) -> None:
         """Look, then listen; and look again from time to time, in case nothing was heard."""
-        world = self._settings.world
-        end = world.monotonic() + timeout
-        pause = FIRST_POLL
-        while True:
-            listening = listener.ready  # before the look: what comes after it will be heard
-            waiter.ids = None
-            ids, moved = await self._look(cursors)
-            left = end - world.monotonic()
-            if moved or left <= 0:
-                return
-            waiter.ids = None if None in ids else frozenset(ids)  # type: ignore[arg-type]
-            heard = await waiter.wait(min(pause, left))
-            if heard and listening and waiter.ids is not None:
-                return
-            pause = min(pause * 2, LONGEST_LISTEN if listening else LONGEST_POLL)
-
-    async def _poll(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        world = self._settings.world
-        end = world.monotonic() + timeout
-        pause = FIRST_POLL
-        while True:
-            _, moved = await self._look(cursors)
-            left = end - world.monotonic()
-            if moved or left <= 0:
-                return
-            await world.pause(min(pause, left))
-            pause = min(pause * 1.5, LONGEST_POLL)
+        world, listener = self._settings.world, self._listener
+        waiter = None if listener is None else listener.join()
+        end, pause = world.monotonic() + timeout, FIRST_POLL
+        try:
+            while True:
+                listening = listener is not None and listener.ready  # before the look
+                if waiter is not None:
+                    waiter.ids = None
+                ids, moved = await self._look(cursors)
+                left = end - world.monotonic()
+                if moved or left <= 0:
+                    return
+                if waiter is None:
+                    await world.pause(min(pause, left))
+                else:
+                    waiter.ids = None if None in ids else frozenset(ids)  # type: ignore[arg-type]
+                    heard = await waiter.wait(min(pause, left))
+                    if heard and listening and waiter.ids is not None:
+                        return
+                pause = min(pause * 2, LONGEST_LISTEN if listening else LONGEST_POLL)
+        finally:
+            if listener is not None and waiter is not None:
+                listener.leave(waiter)
 
     async def _look(self, cursors: Mapping[Entity, int]) -> tuple[list[int | None], bool]:
         """The entities' own numbers, and whether a log has left its cursor."""

@@ -19,7 +19,7 @@ from stateward.engines.postgres.batch import Batch
 from stateward.engines.postgres.describe import describe
 from stateward.engines.postgres.failures import RETRIED, explain
 from stateward.engines.postgres.fetch import versions
-from stateward.engines.postgres.notify_sync import Listener, Waiter
+from stateward.engines.postgres.notify_sync import Listener
 from stateward.engines.postgres.schema import Queries, pending, quoted, script
 from stateward.engines.postgres.settings import Settings, read_settings
 from stateward.engines.postgres.wire import Rows
@@ -151,47 +151,30 @@ class PostgresEngine:
     # --- waiting --------------------------------------------------------------------
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        listener = self._listener
-        if listener is None:
-            self._poll(cursors, timeout)
-            return
-        waiter = listener.join()
-        try:
-            self._wait(cursors, timeout, listener, waiter)
-        finally:
-            listener.leave(waiter)
-
-    def _wait(
-        self, cursors: Mapping[Entity, int], timeout: float, listener: Listener, waiter: Waiter
-    ) -> None:
         """Look, then listen; and look again from time to time, in case nothing was heard."""
-        world = self._settings.world
-        end = world.monotonic() + timeout
-        pause = FIRST_POLL
-        while True:
-            listening = listener.ready  # before the look: what comes after it will be heard
-            waiter.ids = None
-            ids, moved = self._look(cursors)
-            left = end - world.monotonic()
-            if moved or left <= 0:
-                return
-            waiter.ids = None if None in ids else frozenset(ids)  # type: ignore[arg-type]
-            heard = waiter.wait(min(pause, left))
-            if heard and listening and waiter.ids is not None:
-                return
-            pause = min(pause * 2, LONGEST_LISTEN if listening else LONGEST_POLL)
-
-    def _poll(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        world = self._settings.world
-        end = world.monotonic() + timeout
-        pause = FIRST_POLL
-        while True:
-            _, moved = self._look(cursors)
-            left = end - world.monotonic()
-            if moved or left <= 0:
-                return
-            world.block(min(pause, left))
-            pause = min(pause * 1.5, LONGEST_POLL)
+        world, listener = self._settings.world, self._listener
+        waiter = None if listener is None else listener.join()
+        end, pause = world.monotonic() + timeout, FIRST_POLL
+        try:
+            while True:
+                listening = listener is not None and listener.ready  # before the look
+                if waiter is not None:
+                    waiter.ids = None
+                ids, moved = self._look(cursors)
+                left = end - world.monotonic()
+                if moved or left <= 0:
+                    return
+                if waiter is None:
+                    world.block(min(pause, left))
+                else:
+                    waiter.ids = None if None in ids else frozenset(ids)  # type: ignore[arg-type]
+                    heard = waiter.wait(min(pause, left))
+                    if heard and listening and waiter.ids is not None:
+                        return
+                pause = min(pause * 2, LONGEST_LISTEN if listening else LONGEST_POLL)
+        finally:
+            if listener is not None and waiter is not None:
+                listener.leave(waiter)
 
     def _look(self, cursors: Mapping[Entity, int]) -> tuple[list[int | None], bool]:
         """The entities' own numbers, and whether a log has left its cursor."""
