@@ -48,7 +48,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -171,6 +171,31 @@ class Reached(Protocol):
 
         The same URL, if its connections are made by the event loop: they can be led aside there.
         """
+
+
+@runtime_checkable
+class Creates(Protocol):
+    """What an engine can do besides whose `open` makes a store where there is none."""
+
+    def exists(self) -> bool:
+        """Whether the store is there. Makes nothing, and does not need `open`."""
+
+
+class Migrations(Protocol):
+    """What an engine can do besides whose `migrate` runs SQL."""
+
+    async def pending_sql(self) -> str:
+        """What `migrate` would run, for people who run it themselves; "" if there is nothing.
+
+        Does not need `open`.
+        """
+
+
+@runtime_checkable
+class SyncMigrations(Protocol):
+    """The same for blocking callers."""
+
+    def pending_sql(self) -> str: ...
 
 
 class Snapshots(Protocol):

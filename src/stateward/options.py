@@ -12,7 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stateward.codec import Limits, check_id, shown
-from stateward.engines.registry import Credentials, EngineURL, parse
+from stateward.engines.registry import parse
+from stateward.engines.url import Credentials, EngineURL
 from stateward.errors import InvalidInput
 from stateward.layers.cache_memory import Cache
 from stateward.layers.outage.spill import Spill

@@ -13,7 +13,8 @@ from stateward.context.compaction import Compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
 from stateward.engine import Description, Engine
-from stateward.engines.registry import Credentials, create_engine
+from stateward.engines.registry import create_engine
+from stateward.engines.url import Credentials
 from stateward.errors import InvalidInput
 from stateward.kinds import LEADER, LOCK
 from stateward.layers.cache_memory import Cache

@@ -24,8 +24,10 @@ TABLES = ("entities", "log", "documents", "ops", "listeners")
 class Stores:
     """One schema, for one case after the other."""
 
-    def __init__(self, server: PostgresServer, through: PgBouncer | None = None) -> None:
-        self._url = parse((through or server).url_of("stepped"))
+    def __init__(
+        self, server: PostgresServer, through: PgBouncer | None = None, **options: str
+    ) -> None:
+        self._url = parse((through or server).url_of("stepped", **options))
         create_sync_engine(self._url, World()).migrate()
         self._connection = server.connect()
         self._connection.execute("CREATE TABLE stepped.test_clock (now float8 NOT NULL)")

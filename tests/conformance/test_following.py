@@ -14,14 +14,14 @@ import pytest
 import stateward
 import stateward.sync
 from stateward.engine import Engine, SyncEngine
+from stateward.engines.passthrough import Passthrough
 from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.ops import Entity
 from stateward.records import Change
 from stateward.state.feeds import WAIT
 from stateward.store import Store
+from stateward.sync.engines.passthrough import Passthrough as BlockingPassthrough
 from stateward.sync.store import Store as BlockingStore
-from stateward.sync.testing.faults import Passthrough as BlockingPassthrough
-from stateward.testing.faults import Passthrough
 from stateward.world import World
 
 SOON = WAIT - 1.0  # a feed that was not woken looks for itself after WAIT

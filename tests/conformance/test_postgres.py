@@ -76,6 +76,16 @@ if system_binaries() is not None:
             case(harness)
 
 
+@pytest.fixture(scope="module")
+def by_cursors() -> Iterator[Stores]:
+    """The driver's ordinary way, for whoever has reason to distrust ours."""
+    server = PostgresServer(fsync="off").start()
+    stores = Stores(server, wire="off")
+    yield stores
+    stores.close()
+    server.remove()
+
+
 def cases(suite: list[tuple[str, object]]) -> list[object]:
     return [pytest.param(case, id=name) for name, case in suite]
 
@@ -94,6 +104,30 @@ def test_async(case: conformance.Case, stores: Stores) -> None:
 @pytest.mark.parametrize("case", cases(blocking.CASES))
 def test_sync(case: blocking.Case, stores: Stores) -> None:
     with blocking.Harness(stores.blocking_engine, stores.world()) as harness:
+        case(harness)
+
+
+CONTRACT = ("checks.", "commits.", "leases.", "listing.", "reading.", "restoring.", "writes.")
+
+
+def some(suite: list[tuple[str, object]]) -> list[object]:
+    """The engine's own rules in every run, the others in the long one."""
+    return [
+        pytest.param(case, id=name, marks=() if name.startswith(CONTRACT) else pytest.mark.soak)
+        for name, case in suite
+    ]
+
+
+@pytest.mark.parametrize("case", some(conformance.CASES))
+def test_by_cursors_async(case: conformance.Case, by_cursors: Stores) -> None:
+    with asyncio.Runner() as runner:
+        runner.run(run_async(case, by_cursors))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", cases(blocking.CASES))
+def test_by_cursors_sync(case: blocking.Case, by_cursors: Stores) -> None:
+    with blocking.Harness(by_cursors.blocking_engine, by_cursors.world()) as harness:
         case(harness)
 
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from stateward.engines.memory.model import Model
 from stateward.ops import Commit, Fetch, Fetched, List, Op, Outcome, Restore
 from stateward.sync.engines.memory import MemoryEngine
+from stateward.sync.engines.passthrough import Passthrough
 from stateward.sync.testing import conformance
-from stateward.sync.testing.faults import Passthrough
 from stateward.testing.clock import SteppableWorld
 from stateward.world import World
 

@@ -18,11 +18,12 @@ from coordination.loops import on_every_loop, while_the_machine_runs
 from stateward import LeaseHeld, LeaseLost, Policy, StoreUnavailable
 from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
+from stateward.engines.passthrough import Passthrough
 from stateward.engines.registry import create_engine, parse
 from stateward.ops import Op, Outcome
 from stateward.store import Store
 from stateward.testing.clock import SteppableWorld
-from stateward.testing.faults import FaultyStore, Passthrough, open_faulty
+from stateward.testing.faults import FaultyStore, open_faulty
 from stateward.world import World
 
 SHORT = 0.3  # a ttl that is over soon

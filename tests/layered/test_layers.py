@@ -16,16 +16,16 @@ from servers.postgres import PostgresServer
 
 import stateward
 from stateward import sync
+from stateward.engines.passthrough import Passthrough
 from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.ops import Op, Outcome
 from stateward.options import section_urls
 from stateward.state.personal_data import erased_at
 from stateward.store import Store
+from stateward.sync.engines.passthrough import Passthrough as BlockingPassthrough
 from stateward.sync.store import Store as BlockingStore
 from stateward.sync.testing.faults import FaultyEngine as BlockingFaulty
-from stateward.sync.testing.faults import Passthrough as BlockingPassthrough
 from stateward.testing.fault_plan import Faults
-from stateward.testing.faults import Passthrough
 from stateward.world import World
 
 HELLO = {"role": "user", "content": "hello"}

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from stateward import Policy, StoreUnavailable
 from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
+from stateward.engines.passthrough import Passthrough
 from stateward.layers.coalescer import Coalescer
 from stateward.ops import Append, Applied, Commit, Entity, Fetch, Fetched, Log, Op, Outcome
-from stateward.testing.faults import Passthrough, open_faulty
+from stateward.testing.faults import open_faulty
 from stateward.world import World
 
 T = TypeVar("T")

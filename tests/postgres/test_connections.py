@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,6 @@ from servers.postgres import PostgresServer
 
 import stateward
 from postgres.conftest import make_blocking, make_engine
-from stateward.engines.postgres import connection
 from stateward.engines.postgres import engine as engine_module
 from stateward.engines.registry import parse
 from stateward.errors import DiskProblem, InvalidInput, SchemaError, StoreUnavailable
@@ -211,8 +211,8 @@ async def test_a_server_that_stops_answering_is_given_up_in_time(
     blocking.open()
     await one(engine, turn("first"))
     blocking.execute([Fetch(IT)])
-    monkeypatch.setattr(connection, "ANSWER_SECONDS", 0.3)
-    monkeypatch.setattr("stateward.sync.engines.postgres.connection.ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr("stateward.engines.postgres.pool.ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr("stateward.sync.engines.postgres.pool.ANSWER_SECONDS", 0.3)
     server.pause()
     try:
         with pytest.raises(StoreUnavailable, match="did not answer in time") as caught:
@@ -227,6 +227,22 @@ async def test_a_server_that_stops_answering_is_given_up_in_time(
     assert isinstance(await one(engine, turn("second")), Duplicate)
     await engine.close()
     blocking.close()
+
+
+def test_a_blocking_caller_is_let_go_at_its_deadline(server: PostgresServer, url: str) -> None:
+    engine = make_blocking(url)
+    engine.open()
+    engine.execute([Fetch(IT)], deadline=time.monotonic() + 60)
+    server.pause()
+    try:
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="did not answer in time"):
+            engine.execute([Fetch(IT)], deadline=began + 0.3)
+        assert 0.3 <= time.monotonic() - began < 3.0
+    finally:
+        server.resume()
+    assert isinstance(engine.execute([Fetch(IT)])[0], Fetched)
+    engine.close()
 
 
 async def test_too_many_clients_is_the_stores_failure_and_ends_when_there_is_room() -> None:

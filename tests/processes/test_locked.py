@@ -18,7 +18,7 @@ import stateward
 import stateward.sync
 from processes.children import Child
 from processes.conftest import Start
-from stateward.engines.sqlite.file import CHECKPOINT_AT_ONCE
+from stateward.engines.sqlite.writer import CHECKPOINT_AT_ONCE
 
 SHORT = 0.4  # seconds: a write timeout that a test can wait for
 

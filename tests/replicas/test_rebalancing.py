@@ -12,7 +12,7 @@ from stateward.engines.memory.model import Model
 from stateward.errors import StoreUnavailable
 from stateward.ops import Append, Applied, Commit, Drop, Entity, Fetched, Op, Outcome, Put
 from stateward.sync.engines.memory import MemoryEngine
-from stateward.sync.testing.faults import Passthrough
+from stateward.sync.engines.passthrough import Passthrough
 from stateward.transfer.rebalance import BATCH, Rebalancing
 from stateward.transfer.volume import PAGE, TTL, Volume
 from stateward.volumes.route import route

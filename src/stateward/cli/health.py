@@ -9,9 +9,9 @@ import msgspec
 
 from stateward import sync
 from stateward.cli import FAILED, OK, complain
-from stateward.engines.registry import EngineURL, parse
+from stateward.engines.registry import parse, refuse_missing
+from stateward.engines.url import EngineURL
 from stateward.errors import StoreUnavailable
-from stateward.presence import refuse_missing
 from stateward.records import Health
 
 EXAMPLES = """\

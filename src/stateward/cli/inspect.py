@@ -12,9 +12,9 @@ from stateward.cli import OK, inspect_repeats
 from stateward.cli.inspect_sections import LISTS, SINGLES, SectionPage, SectionRequest, one, plain
 from stateward.cli.inspect_watch import watch
 from stateward.cli.tables import cell, printable, table
-from stateward.engines.registry import EngineURL, create_sync_engine, parse
+from stateward.engines.registry import create_sync_engine, parse, refuse_missing
+from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
-from stateward.presence import refuse_missing
 from stateward.world import World
 
 EXAMPLES = """\

@@ -12,7 +12,7 @@ import msgspec
 
 from stateward import sync
 from stateward.cli import OK
-from stateward.engines.registry import EngineURL
+from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.records import Document, ThreadInfo
 from stateward.repeats import Repeat, find_repeats, local_embed

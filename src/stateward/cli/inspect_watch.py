@@ -16,7 +16,7 @@ import msgspec
 from stateward import sync
 from stateward.cli import OK
 from stateward.cli.tables import table
-from stateward.engines.registry import EngineURL
+from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput, StatewardError
 from stateward.observe import catalogue as names
 from stateward.observe.exporters.source import look

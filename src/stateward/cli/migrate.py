@@ -7,8 +7,9 @@ import json
 import sys
 
 from stateward.cli import OK
-from stateward.cli.schemas import pending_sql
-from stateward.engines.registry import EngineURL, create_sync_engine, parse
+from stateward.engine import SyncMigrations
+from stateward.engines.registry import create_sync_engine, parse
+from stateward.engines.url import EngineURL
 from stateward.world import World
 
 EXAMPLES = """\
@@ -31,7 +32,8 @@ def run(options: argparse.Namespace) -> int:
     url = parse(options.url)
     engine = create_sync_engine(url, World())
     if options.print_sql:
-        _print_sql(url, pending_sql(url, engine), options.json)
+        sql = engine.pending_sql() if isinstance(engine, SyncMigrations) else None
+        _print_sql(url, sql, options.json)
         return OK
     try:
         applied = list(engine.migrate())

@@ -12,9 +12,9 @@ import msgspec
 from stateward.cli import FAILED, OK, complain
 from stateward.codec import check_id
 from stateward.engine import SyncEngine
-from stateward.engines.registry import EngineURL, create_sync_engine, parse
+from stateward.engines.registry import create_sync_engine, parse, refuse_missing
+from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput, StoreUnavailable
-from stateward.presence import refuse_missing
 from stateward.transfer.rebalance import Moved, Rebalancing
 from stateward.world import World
 

@@ -12,8 +12,7 @@ from typing import Self
 
 from stateward import sync
 from stateward.cli import INTERRUPTED, OK
-from stateward.engines.registry import parse
-from stateward.presence import refuse_missing
+from stateward.engines.registry import parse, refuse_missing
 
 EXAMPLES = """\
 Expired conversations are never returned, swept or not; this removes them physically, a day after

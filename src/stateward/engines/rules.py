@@ -1,4 +1,9 @@
-"""The lease rules of the contract, as pure functions, for engines that decide in Python."""
+"""The lease rules of the contract, as pure functions, for engines that decide in Python.
+
+Checks and heads are not here, though two engines decide them alike: the memory engine is what
+others are compared with, and a reference that shares code with what is compared to it finds
+nothing.
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from stateward.engine import Engine
+from stateward.engines.passthrough import Passthrough
 from stateward.ops import (
     Append,
     Applied,
@@ -30,7 +31,6 @@ from stateward.ops import (
     Put,
     StatusIn,
 )
-from stateward.testing.faults import Passthrough
 
 NEVER = StatusIn(())  # a check that nothing meets
 

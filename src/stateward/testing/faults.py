@@ -17,44 +17,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stateward.engine import Capabilities, Description, Engine
+from stateward.engine import Description, Engine
 from stateward.engine import SyncEngine as Blocking
+from stateward.engines.passthrough import Passthrough
 from stateward.engines.registry import create_engine, parse
 from stateward.ops import Entity, Op, Outcome
 from stateward.store import Store
 from stateward.testing.fault_plan import Faults, reply_lost, unreachable
 from stateward.world import World
-
-
-class Passthrough:
-    """An engine in front of an engine. It changes nothing; what is made of it changes one thing."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.capabilities: Capabilities = replace(
-            engine.capabilities, snapshots=False, purges=False, schemas=False
-        )
-
-    async def open(self) -> None:
-        await self._engine.open()
-
-    async def close(self) -> None:
-        await self._engine.close()
-
-    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
-        return await self._engine.execute(ops, deadline=deadline)
-
-    async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        await self._engine.wait(cursors, timeout)
-
-    async def migrate(self) -> Sequence[str]:
-        return await self._engine.migrate()
-
-    async def describe(self) -> Description:
-        return await self._engine.describe()
-
-    def sibling(self) -> Blocking:
-        return self._engine.sibling()
 
 
 class FaultyEngine(Passthrough):

@@ -23,10 +23,10 @@ from msgspec.structs import replace
 from stateward import __version__
 from stateward.codec import check_id
 from stateward.engine import SyncEngine, SyncSnapshots
-from stateward.engines.registry import EngineURL, create_sync_engine, parse
+from stateward.engines.registry import create_sync_engine, parse, refuse_missing
+from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.ops import Entity
-from stateward.presence import refuse_missing
 from stateward.records import moment as moment_of
 from stateward.transfer.erasures import Erasures
 from stateward.transfer.format import BackupFile, BackupWriter, Counts, checked_path

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from stateward.engine import Engine
+from stateward.engines.passthrough import Passthrough
 from stateward.ops import Commit, Op, Outcome, SetHead
-from stateward.testing.faults import Passthrough
 
 DAY = 86_400.0
 

@@ -17,7 +17,8 @@ from stateward.audit.safety.expiring import DAY, Expiring
 from stateward.audit.stage import Sizes
 from stateward.audit.targets import TargetAddress
 from stateward.engine import Description, Engine, Purges, Schemas
-from stateward.engines.registry import EngineURL, create_engine, parse
+from stateward.engines.registry import create_engine, parse
+from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput, SchemaError, StoreUnavailable
 from stateward.ops import Commit, Drop, Found, List, Listed
 from stateward.world import World

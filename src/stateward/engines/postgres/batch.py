@@ -26,24 +26,24 @@ class Batch:
         restores: list[tuple[int, Commit]] = []
         fetches: list[tuple[int, Fetch]] = []
         listings: list[tuple[int, List]] = []
-        for place, op in enumerate(ops):
+        for index, op in enumerate(ops):
             if type(op) is Commit:
                 check_shape(op)
                 if type(op.writes[0]) is Restore:
-                    restores.append((place, op))
+                    restores.append((index, op))
                 else:
-                    commits.append((place, op))
+                    commits.append((index, op))
             elif type(op) is Fetch and op.log is not None and op.log.whole:
-                self.statements.append(whole(place, op, queries))
+                self.statements.append(whole(index, op, queries))
             elif type(op) is Fetch:
-                fetches.append((place, op))
+                fetches.append((index, op))
             elif type(op) is List and op.within is None:
-                listings.append((place, op))
+                listings.append((index, op))
             elif type(op) is List:
-                self.statements.append(documents(place, op, queries))
+                self.statements.append(documents(index, op, queries))
             elif type(op) is Sweep:
                 self.writes = True
-                self.statements.append(sweep(place, op, queries))
+                self.statements.append(sweep(index, op, queries))
         if commits:
             self.writes = True
             send = commit_batch if len(commits) > 1 else commit_alone
@@ -51,9 +51,14 @@ class Batch:
         if restores:
             self.writes = True
             restores.sort(key=lambda item: item[1].entity)
-            self.statements += [restore(place, commit, queries) for place, commit in restores]
+            self.statements += [restore(index, commit, queries) for index, commit in restores]
         if fetches or listings:
             self.statements.append(reads(fetches, listings, queries))
+
+    @property
+    def queries(self) -> list[tuple[str, Sequence[Any]]]:
+        """What is sent, statement by statement."""
+        return [(statement.query, statement.params) for statement in self.statements]
 
     def outcomes(self, answers: Sequence[Rows]) -> list[Outcome]:
         """In the order of the operations, from each statement's rows."""

@@ -13,7 +13,7 @@ from stateward.engines.postgres.arrays import (
     IntegerArray,
     TextArray,
 )
-from stateward.engines.postgres.escape import all_stored, stored, stored_or_none
+from stateward.engines.postgres.escape import escape, escape_all, escape_or_none
 from stateward.engines.postgres.outcomes import read_commit
 from stateward.engines.postgres.schema import Queries
 from stateward.engines.postgres.statement import Rows, Statement, addresses
@@ -40,10 +40,10 @@ def commit_batch(commits: list[tuple[int, Commit]], queries: Queries) -> Stateme
     lines = ["\n".join(append.bodies) if append is not None else None for append in appends]
     params = (
         *addresses([commit.entity for _, commit in commits]),
-        TextArray([stored(commit.op) for _, commit in commits]),
-        TextArray([stored_or_none(commit.owner) for _, commit in commits]),
+        TextArray([escape(commit.op) for _, commit in commits]),
+        TextArray([escape_or_none(commit.owner) for _, commit in commits]),
         FloatArray([commit.retain for _, commit in commits]),
-        TextArray([stored_or_none(append.key) if append else None for append in appends]),
+        TextArray([escape_or_none(append.key) if append else None for append in appends]),
         BigintArray(
             [
                 None if append is None or append.key is None else digest_of((text or "",))
@@ -59,27 +59,27 @@ def commit_batch(commits: list[tuple[int, Commit]], queries: Queries) -> Stateme
         now, plain, versions, others, outcomes = rows[0]
         if plain:
             for at, version in zip(plain, versions, strict=True):
-                place, commit = commits[at - 1]
-                found[place] = Applied(version, commit.op, now)
+                index, commit = commits[at - 1]
+                found[index] = Applied(version, commit.op, now)
         if others:
             for at, text in zip(others, outcomes, strict=True):
-                place, commit = commits[at - 1]
-                found[place] = read_commit(commit, text)
+                index, commit = commits[at - 1]
+                found[index] = read_commit(commit, text)
 
     return Statement(queries.commit_batch, params, read)
 
 
 def commit_alone(commits: list[tuple[int, Commit]], queries: Queries) -> Statement:
-    ((place, commit),) = commits
+    ((index, commit),) = commits
     append = _append(commit)
     lines = "\n".join(append.bodies) if append is not None else None
     key = append.key if append is not None else None
     params = (
-        *[stored(part) for part in commit.entity],
-        stored(commit.op),
-        stored_or_none(commit.owner),
+        *[escape(part) for part in commit.entity],
+        escape(commit.op),
+        escape_or_none(commit.owner),
         None if commit.retain is None else float(commit.retain),
-        stored_or_none(key),
+        escape_or_none(key),
         None if key is None else Int8(digest_of((lines or "",))),
         None if append is None else Int4(len(append.bodies)),
         lines,
@@ -89,9 +89,9 @@ def commit_alone(commits: list[tuple[int, Commit]], queries: Queries) -> Stateme
     def read(rows: Rows, found: list[Any]) -> None:
         now, version, text = rows[0]
         if version is not None:
-            found[place] = Applied(version, commit.op, now)
+            found[index] = Applied(version, commit.op, now)
         else:
-            found[place] = read_commit(commit, text)
+            found[index] = read_commit(commit, text)
 
     return Statement(queries.commit_alone, params, read)
 
@@ -115,23 +115,23 @@ def _spec(commit: Commit) -> str | None:
     spec = Spec(commit.checks, writes, commit.reading)
     text = _encode(spec).decode()
     if "\\u000" in text:
-        text = _encode(all_stored(spec)).decode()
+        text = _encode(escape_all(spec)).decode()
     return text
 
 
-def restore(place: int, commit: Commit, queries: Queries) -> Statement:
-    address = [stored(part) for part in commit.entity]
+def restore(index: int, commit: Commit, queries: Queries) -> Statement:
+    address = [escape(part) for part in commit.entity]
     spec = _spec(commit)
-    params = (*address, stored(commit.op), stored_or_none(commit.owner), spec)
+    params = (*address, escape(commit.op), escape_or_none(commit.owner), spec)
 
     def read(rows: Rows, found: list[Any]) -> None:
-        found[place] = read_commit(commit, rows[0][0])
+        found[index] = read_commit(commit, rows[0][0])
 
     return Statement(queries.restore, params, read)
 
 
-def sweep(place: int, op: Sweep, queries: Queries) -> Statement:
+def sweep(index: int, op: Sweep, queries: Queries) -> Statement:
     def read(rows: Rows, found: list[Any]) -> None:
-        found[place] = Swept(*rows[0])
+        found[index] = Swept(*rows[0])
 
     return Statement(queries.sweep, (max(1, min(op.limit, MOST_SWEPT)),), read)

@@ -126,7 +126,7 @@ class Slots:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take(self) -> bool:
-        """One place, if there is one and nobody waits for it."""
+        """One of them, if one is free and nobody waits for it."""
         if self._free <= 0 or self._waiting:
             return False
         self._free -= 1
@@ -150,6 +150,6 @@ class Slots:
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
-                turn.set_result(None)  # the place passes from hand to hand
+                turn.set_result(None)  # it passes from hand to hand
                 return
         self._free += 1

@@ -13,28 +13,24 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
-from psycopg import errors
 
 from stateward.engine import Capabilities, Description, Reader, SyncEngine
 from stateward.engines.postgres.addresses import addresses_of, through  # async only
 from stateward.engines.postgres.batch import Batch
-from stateward.engines.postgres.connection import (
-    ConnectionLost,
-    Link,
-    Pool,
-    Snapshot,
-    Statement,
-    connect,
-)
+from stateward.engines.postgres.connection import Query, connect
 from stateward.engines.postgres.describe import describe
 from stateward.engines.postgres.failures import RETRIED, explain
 from stateward.engines.postgres.fetch import versions
-from stateward.engines.postgres.notify import Listener, Waiter
+from stateward.engines.postgres.notify import Listener
+from stateward.engines.postgres.pool import ConnectionLost, Pool
 from stateward.engines.postgres.schema import Queries, pending, quoted, script
-from stateward.engines.postgres.settings import Settings
+from stateward.engines.postgres.settings import Settings, read_settings
+from stateward.engines.postgres.snapshot import Snapshot
 from stateward.engines.postgres.wire import Rows
+from stateward.engines.url import EngineURL
 from stateward.errors import SchemaError, StatewardError
 from stateward.ops import Entity, Op, Outcome
+from stateward.world import World
 
 PURGED_TOGETHER = 200  # entities in one transaction
 RETRIES = 5  # of a batch that the database gave up to resolve a deadlock
@@ -51,7 +47,7 @@ class PostgresEngine:
         self._pool: Pool | None = None
         self._listener: Listener | None = None
         self.capabilities = self._capabilities()
-        self._under_way: set[asyncio.Future[None]] = set()  # async only
+        self._under_way: set[asyncio.Future[Any]] = set()  # async only
 
     async def open(self) -> None:
         self._pool = Pool(self._settings, self._settings.queriers)
@@ -106,13 +102,13 @@ class PostgresEngine:
 
     async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         batch = Batch(ops, self._queries)
-        if not batch.statements:
+        queries = batch.queries
+        if not queries:
             return []
-        statements = [(statement.query, statement.params) for statement in batch.statements]
-        return batch.outcomes(await self._ask(statements, batch.writes, deadline))
+        return batch.outcomes(await self._ask(queries, batch.writes, deadline))
 
     async def _ask(
-        self, statements: Sequence[Statement], writes: bool = False, deadline: float | None = None
+        self, queries: Sequence[Query], writes: bool = False, deadline: float | None = None
     ) -> list[Rows]:
         """One round trip, which a cancelled caller leaves to itself.
 
@@ -121,17 +117,18 @@ class PostgresEngine:
         # async only: begin
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[list[Rows]] = loop.create_future()
-        if len(statements) > 1 or not self._depart(reply, statements, writes):
-            self._send(reply, statements, writes)
+        if len(queries) > 1 or not self._fast_ask(reply, queries[0], writes):
+            self._send(reply, queries, writes)
         return await reply
         # async only: end
-        # sync only: return self._round_trip(statements, writes, deadline)
+        # sync only: return self._round_trip(queries, writes, deadline)
 
     # async only: begin
-    def _depart(
-        self, reply: asyncio.Future[list[Rows]], statements: Sequence[Statement], writes: bool
-    ) -> bool:
-        """The everyday way, which needs no task: whether there was a connection for it."""
+    def _fast_ask(self, reply: asyncio.Future[list[Rows]], query: Query, writes: bool) -> bool:
+        """The fast path, which needs no task: whether there was a connection for it.
+
+        It never decides more than that: what was given up to resolve a deadlock goes the other way.
+        """
         assert self._pool is not None, "open() comes first"
         landing: asyncio.Future[None] = reply.get_loop().create_future()
 
@@ -139,7 +136,7 @@ class PostgresEngine:
             self._under_way.discard(landing)
             landing.set_result(None)
             if isinstance(error, RETRIED):
-                self._send(reply, statements, writes)
+                self._send(reply, [query], writes)
             elif reply.done():
                 return
             elif error is None:
@@ -150,44 +147,42 @@ class PostgresEngine:
                 reply.set_exception(error)
 
         self._under_way.add(landing)
-        if self._pool.depart(statements[0], landed):
+        if self._pool.fast_run(query, landed):
             return True
         self._under_way.discard(landing)
         return False
 
     def _send(
-        self, reply: asyncio.Future[list[Rows]], statements: Sequence[Statement], writes: bool
+        self, reply: asyncio.Future[list[Rows]], queries: Sequence[Query], writes: bool
     ) -> None:
-        task = reply.get_loop().create_task(self._deliver(reply, statements, writes))
+        """The ordinary way: a task, whose end answers whoever still waits."""
+        task = reply.get_loop().create_task(self._round_trip(queries, writes))
         self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        task.add_done_callback(lambda task: self._delivered(task, reply))
 
-    async def _deliver(
-        self, reply: asyncio.Future[list[Rows]], statements: Sequence[Statement], writes: bool
-    ) -> None:
-        """A round trip and its answer, for whoever still waits (`shield` takes a turn more)."""
-        try:
-            rows = await self._round_trip(statements, writes)
-        except asyncio.CancelledError:  # the loop ends
+    def _delivered(self, task: asyncio.Task[list[Rows]], reply: asyncio.Future[list[Rows]]) -> None:
+        self._under_way.discard(task)
+        if task.cancelled():  # the loop ends
             reply.cancel()
-            raise
-        except BaseException as error:
-            if not reply.done():
-                reply.set_exception(error)
+            return
+        error = task.exception()
+        if reply.done():
+            return
+        if error is None:
+            reply.set_result(task.result())
         else:
-            if not reply.done():
-                reply.set_result(rows)
+            reply.set_exception(error)
 
     # async only: end
     async def _round_trip(
-        self, statements: Sequence[Statement], writes: bool, deadline: float | None = None
+        self, queries: Sequence[Query], writes: bool, deadline: float | None = None
     ) -> list[Rows]:
         """With every failure as one of our errors."""
         assert self._pool is not None, "open() comes first"
         retries = 0
         while True:
             try:
-                return await self._pool.run(statements, deadline)
+                return await self._pool.run(queries, deadline)
             except (ConnectionLost, psycopg.Error) as error:
                 retries += 1
                 if not isinstance(error, RETRIED) or retries > RETRIES:
@@ -207,62 +202,46 @@ class PostgresEngine:
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reader]:
         """One more connection than the pool has, for as long as it takes."""
-        snapshot = None
+        link = None
         try:
             try:
-                snapshot = Snapshot(await connect(self._settings))
+                link = await connect(self._settings)
+                snapshot = Snapshot(link, self._settings, self._queries)
                 await snapshot.begin()
             except psycopg.Error as error:
                 raise explain(error, "no", self._settings.safe, self._settings.schema) from error
-            yield _OneMoment(snapshot, self._settings, self._queries)
+            yield snapshot
         finally:
-            if snapshot is not None:
-                await snapshot.close()
+            if link is not None:
+                await link.close()
 
     # --- waiting --------------------------------------------------------------------
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        listener = self._listener
-        if listener is None:
-            await self._poll(cursors, timeout)
-            return
-        waiter = listener.join()
-        try:
-            await self._wait(cursors, timeout, listener, waiter)
-        finally:
-            listener.leave(waiter)
-
-    async def _wait(
-        self, cursors: Mapping[Entity, int], timeout: float, listener: Listener, waiter: Waiter
-    ) -> None:
         """Look, then listen; and look again from time to time, in case nothing was heard."""
-        world = self._settings.world
-        end = world.monotonic() + timeout
-        pause = FIRST_POLL
-        while True:
-            listening = listener.ready  # before the look: what comes after it will be heard
-            waiter.ids = None
-            ids, moved = await self._look(cursors)
-            left = end - world.monotonic()
-            if moved or left <= 0:
-                return
-            waiter.ids = None if None in ids else frozenset(ids)  # type: ignore[arg-type]
-            heard = await waiter.wait(min(pause, left))
-            if heard and listening and waiter.ids is not None:
-                return
-            pause = min(pause * 2, LONGEST_LISTEN if listening else LONGEST_POLL)
-
-    async def _poll(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        world = self._settings.world
-        end = world.monotonic() + timeout
-        pause = FIRST_POLL
-        while True:
-            _, moved = await self._look(cursors)
-            left = end - world.monotonic()
-            if moved or left <= 0:
-                return
-            await world.pause(min(pause, left))
-            pause = min(pause * 1.5, LONGEST_POLL)
+        world, listener = self._settings.world, self._listener
+        waiter = None if listener is None else listener.join()
+        end, pause = world.monotonic() + timeout, FIRST_POLL
+        try:
+            while True:
+                listening = listener is not None and listener.ready  # before the look
+                if waiter is not None:
+                    waiter.ids = None
+                ids, moved = await self._look(cursors)
+                left = end - world.monotonic()
+                if moved or left <= 0:
+                    return
+                if waiter is None:
+                    await world.pause(min(pause, left))
+                else:
+                    waiter.ids = None if None in ids else frozenset(ids)  # type: ignore[arg-type]
+                    heard = await waiter.wait(min(pause, left))
+                    if heard and listening and waiter.ids is not None:
+                        return
+                pause = min(pause * 2, LONGEST_LISTEN if listening else LONGEST_POLL)
+        finally:
+            if listener is not None and waiter is not None:
+                listener.leave(waiter)
 
     async def _look(self, cursors: Mapping[Entity, int]) -> tuple[list[int | None], bool]:
         """The entities' own numbers, and whether a log has left its cursor."""
@@ -306,41 +285,21 @@ class PostgresEngine:
 
     async def migrate(self) -> Sequence[str]:
         """In one transaction, under a lock that other starting replicas wait for."""
-        safe, schema = self._settings.safe, self._settings.schema
-        link = None
-        try:
-            link = await connect(self._settings)
-            async with link.transaction():
-                return await self._apply_pending(link)
-        except (errors.DuplicateTable, errors.DuplicateFunction) as error:
-            raise SchemaError(
-                f"{safe}: the schema {schema!r} holds something else ({error}); give Stateward a "
-                "schema of its own with ?schema="
-            ) from error
-        except psycopg.Error as error:
-            raise explain(error, "no", safe, schema) from error
-        finally:
-            if link is not None:
-                await link.close()
-
-    async def _apply_pending(self, link: Link) -> list[str]:
         queries = self._queries
-        cursor = link.cursor()
-        await cursor.execute(queries.be_patient)
-        await cursor.execute(queries.lock_migrations)
-        await cursor.execute(queries.has_schema)
-        ((_, _, there, ours),) = await cursor.fetchall()
-        if not there:
-            await cursor.execute(queries.create_schema)
-        about: dict[str, str] = {}
-        if ours:
-            await cursor.execute(queries.about)
-            about = dict(await cursor.fetchall())
-        steps = pending(about, queries.schema)
-        for step in steps:
-            await cursor.execute(step.sql)
-            await cursor.execute(queries.note_about, ("schema", str(step.number)))
-            await cursor.execute(queries.note_about, ("oldest_release", step.oldest))
+        async with self._alone() as cursor:
+            await cursor.execute(queries.has_schema)
+            ((_, _, there, ours),) = await cursor.fetchall()
+            if not there:
+                await cursor.execute(queries.create_schema)
+            about: dict[str, str] = {}
+            if ours:
+                await cursor.execute(queries.about)
+                about = dict(await cursor.fetchall())
+            steps = pending(about, queries.schema)
+            for step in steps:
+                await cursor.execute(step.sql)
+                await cursor.execute(queries.note_about, ("schema", str(step.number)))
+                await cursor.execute(queries.note_about, ("oldest_release", step.oldest))
         return [step.name for step in steps]
 
     async def pending_sql(self) -> str:
@@ -419,18 +378,6 @@ class PostgresEngine:
         return describe(rows[0], dict(about))
 
 
-class _OneMoment:
-    """What `PostgresEngine.snapshot` gives."""
-
-    def __init__(self, snapshot: Snapshot, settings: Settings, queries: Queries) -> None:
-        self._snapshot = snapshot
-        self._settings = settings
-        self._queries = queries
-
-    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        batch = Batch(ops, self._queries)
-        statements = [(statement.query, statement.params) for statement in batch.statements]
-        try:
-            return batch.outcomes(await self._snapshot.run(statements) if statements else [])
-        except psycopg.Error as error:
-            raise explain(error, "no", self._settings.safe, self._settings.schema) from error
+def create(url: EngineURL, world: World) -> PostgresEngine:
+    """postgresql://user:password@host:5432/database; its options are in `settings.py`."""
+    return PostgresEngine(read_settings(url, world))

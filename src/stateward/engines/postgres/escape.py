@@ -16,30 +16,30 @@ _ESCAPE = {0: "\x01\x01", 1: "\x01\x02"}
 T = TypeVar("T")
 
 
-def stored(text: str) -> str:
+def escape(text: str) -> str:
     """As the database holds it."""
     return text.translate(_ESCAPE) if "\x00" in text or "\x01" in text else text
 
 
-def stored_or_none(text: str | None) -> str | None:
-    return None if text is None else stored(text)
+def escape_or_none(text: str | None) -> str | None:
+    return None if text is None else escape(text)
 
 
-def given(text: str) -> str:
+def unescape(text: str) -> str:
     """As it was given."""
     if "\x01" not in text:
         return text
     return text.replace("\x01\x01", "\x00").replace("\x01\x02", "\x01")
 
 
-def all_stored(value: T) -> T:
+def escape_all(value: T) -> T:
     """A struct, tuple or mapping with every text in it as the database holds it."""
-    return _each(value, stored)  # type: ignore[no-any-return]
+    return _each(value, escape)  # type: ignore[no-any-return]
 
 
-def all_given(value: T) -> T:
-    """The reverse of `all_stored`."""
-    return _each(value, given)  # type: ignore[no-any-return]
+def unescape_all(value: T) -> T:
+    """The reverse of `escape_all`."""
+    return _each(value, unescape)  # type: ignore[no-any-return]
 
 
 def _each(value: Any, change: Any) -> Any:

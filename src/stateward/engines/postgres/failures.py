@@ -50,6 +50,11 @@ def explain(
             f"{safe}: the schema {schema!r} is missing or not what this release expects ({what}); "
             "run: stateward migrate URL"
         )
+    if isinstance(error, errors.DuplicateTable | errors.DuplicateFunction):
+        return SchemaError(
+            f"{safe}: the schema {schema!r} holds something else ({error}); give Stateward a "
+            "schema of its own with ?schema="
+        )
     if isinstance(error, errors.InsufficientPrivilege):
         return SchemaError(
             f"{safe}: this role may not use the schema {schema!r} ({what}); grant it USAGE on the "

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from stateward.engines.postgres.arrays import BigintArray, BooleanArray, TextArray
-from stateward.engines.postgres.escape import stored, stored_or_none
+from stateward.engines.postgres.escape import escape, escape_or_none
 from stateward.engines.postgres.listing import (
     documents_query,
     entities_query,
@@ -62,17 +62,17 @@ def _together(
 
     def read(rows: Rows, found: list[Any]) -> None:
         pages: list[list[Sequence[Any]]] = [[] for _ in listings]
-        for place, _ in fetches:
-            found[place] = Fetched(Head())  # a part gives no row for what is not there
+        for index, _ in fetches:
+            found[index] = Fetched(Head())  # a part gives no row for what is not there
         for row in rows:
             number = row[0]
             if number > 0:
-                place, op = fetches[number - 1]
-                found[place] = read_fetch(op, row, newest_first=not plain)
+                index, op = fetches[number - 1]
+                found[index] = read_fetch(op, row, newest_first=not plain)
             else:
                 pages[-number - 1].append(row)
-        for (place, listing), page in zip(listings, pages, strict=True):
-            found[place] = read_entities(listing, page)
+        for (index, listing), page in zip(listings, pages, strict=True):
+            found[index] = read_entities(listing, page)
 
     return Statement(" UNION ALL ".join(parts), params, read)
 
@@ -82,7 +82,7 @@ def _parts(ops: Sequence[Fetch], queries: Queries) -> tuple[list[str], list[Any]
     parts: list[str] = []
     params: list[Any] = []
     for number, op in enumerate(ops, 1):
-        address = [stored(part) for part in op.entity]
+        address = [escape(part) for part in op.entity]
         if op.log is not None:
             parts.append(queries.part_tail)
             params += [number, _most(op.log.last), *address]
@@ -91,7 +91,7 @@ def _parts(ops: Sequence[Fetch], queries: Queries) -> tuple[list[str], list[Any]
             params += [number, *address]
         else:
             parts.append(queries.part_named)
-            params += [number, TextArray([stored(name) for name in op.documents]), *address]
+            params += [number, TextArray([escape(name) for name in op.documents]), *address]
     return parts, params
 
 
@@ -106,7 +106,7 @@ def _fetch_params(ops: Sequence[Fetch]) -> list[Any]:
         BigintArray(upto),
         BigintArray(first),
         BigintArray(last),
-        TextArray([stored_or_none(log.stamp) if log else None for log in logs]),
+        TextArray([escape_or_none(log.stamp) if log else None for log in logs]),
         BooleanArray([log is not None and log.details for log in logs]),
         BooleanArray([op.all_documents for op in ops]),
         TextArray([_names(op.documents) if op.documents else None for op in ops]),
@@ -114,7 +114,7 @@ def _fetch_params(ops: Sequence[Fetch]) -> list[Any]:
     ]
 
 
-def whole(place: int, op: Fetch, queries: Queries) -> Statement:
+def whole(index: int, op: Fetch, queries: Queries) -> Statement:
     """For backups, which ask for one at a time."""
     log = op.log
     assert log is not None
@@ -122,15 +122,15 @@ def whole(place: int, op: Fetch, queries: Queries) -> Statement:
         min(log.after, MOST),
         _most(log.upto),
         _most(log.first),
-        stored_or_none(log.stamp),
+        escape_or_none(log.stamp),
         op.all_documents,
         _names(op.documents),
-        *[stored(part) for part in op.entity],
+        *[escape(part) for part in op.entity],
     )
 
     def read(rows: Rows, found: list[Any]) -> None:
         absent = Fetched(Head(), reset=log.stamp is not None)
-        found[place] = read_whole(op, rows[0]) if rows else absent
+        found[index] = read_whole(op, rows[0]) if rows else absent
 
     return Statement(queries.fetch_whole, params, read)
 
@@ -140,13 +140,13 @@ def _most(limit: int | None) -> int:
 
 
 def _names(names: Sequence[str]) -> str:
-    return _encode([stored(name) for name in dict.fromkeys(names)]).decode()
+    return _encode([escape(name) for name in dict.fromkeys(names)]).decode()
 
 
 def _known(fetch: Fetch) -> str:
     assert fetch.known is not None
     return _encode(
-        {stored(name): (version, stored(stamp)) for name, (version, stamp) in fetch.known.items()}
+        {escape(name): (version, escape(stamp)) for name, (version, stamp) in fetch.known.items()}
     ).decode()
 
 
@@ -174,28 +174,28 @@ def _is_head(op: Fetch) -> bool:
 
 
 def _head(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
-    ((place, op),) = fetches
-    address = [stored(part) for part in op.entity]
+    ((index, op),) = fetches
+    address = [escape(part) for part in op.entity]
 
     def read(rows: Rows, found: list[Any]) -> None:
-        found[place] = read_head(op, rows[0]) if rows else Fetched(Head())
+        found[index] = read_head(op, rows[0]) if rows else Fetched(Head())
 
     return Statement(queries.fetch_head, address, read)
 
 
 def _heads(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
     def read(rows: Rows, found: list[Any]) -> None:
-        for place, _ in fetches:
-            found[place] = Fetched(Head())
+        for index, _ in fetches:
+            found[index] = Fetched(Head())
         for row in rows:
-            place, op = fetches[row[-1] - 1]
-            found[place] = read_head(op, row)
+            index, op = fetches[row[-1] - 1]
+            found[index] = read_head(op, row)
 
     return Statement(queries.fetch_heads, addresses([op.entity for _, op in fetches]), read)
 
 
 def _is_news(op: Fetch) -> bool:
-    """What came after a known place, and nothing else."""
+    """What came after a known entry, and nothing else."""
     log = op.log
     return (
         log is not None
@@ -207,24 +207,24 @@ def _is_news(op: Fetch) -> bool:
     )
 
 
-def _news(place: int, op: Fetch, queries: Queries) -> Statement:
+def _news(index: int, op: Fetch, queries: Queries) -> Statement:
     assert op.log is not None
-    address = [stored(part) for part in op.entity]
+    address = [escape(part) for part in op.entity]
     params = (min(op.log.after, MOST), _most(op.log.last), *address)
 
     def read(rows: Rows, found: list[Any]) -> None:
-        found[place] = read_news(op, rows[0]) if rows else Fetched(Head(), reset=True)
+        found[index] = read_news(op, rows[0]) if rows else Fetched(Head(), reset=True)
 
     return Statement(queries.fetch_news, params, read)
 
 
 def _tail(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
-    ((place, op),) = fetches
+    ((index, op),) = fetches
     assert op.log is not None
-    address = [stored(part) for part in op.entity]
+    address = [escape(part) for part in op.entity]
 
     def read(rows: Rows, found: list[Any]) -> None:
-        found[place] = read_tail(op, rows[0]) if rows else Fetched(Head())
+        found[index] = read_tail(op, rows[0]) if rows else Fetched(Head())
 
     return Statement(queries.fetch_tail, (_most(op.log.last), *address), read)
 
@@ -234,21 +234,21 @@ def _tails(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
     lasts = BigintArray([_most(op.log.last) if op.log else 0 for op in ops])
 
     def read(rows: Rows, found: list[Any]) -> None:
-        for place, _ in fetches:
-            found[place] = Fetched(Head())
+        for index, _ in fetches:
+            found[index] = Fetched(Head())
         for row in rows:
-            place, op = fetches[row[-1] - 1]
-            found[place] = read_tail(op, row)
+            index, op = fetches[row[-1] - 1]
+            found[index] = read_tail(op, row)
 
     params = (*addresses([op.entity for op in ops]), lasts)
     return Statement(queries.fetch_tails, params, read)
 
 
-def documents(place: int, op: List, queries: Queries) -> Statement:
+def documents(index: int, op: List, queries: Queries) -> Statement:
     query, args = documents_query(op)
 
     def read(rows: Rows, found: list[Any]) -> None:
-        found[place] = read_documents(op, rows)
+        found[index] = read_documents(op, rows)
 
     return Statement(queries.adapted(query), args, read)
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from stateward.codec import decode, encode
-from stateward.engines.postgres.escape import given, stored
+from stateward.engines.postgres.escape import escape, unescape
 from stateward.engines.postgres.outcomes import (
     HEAD_COLUMNS,
     documents_by_name,
@@ -31,14 +31,14 @@ _DOCUMENTS = """(SELECT json_agg(
 _ALIVE = "(e.expires IS NULL OR e.expires > (SELECT stateward.clock()))"
 
 
-def entities_query(op: List, place: int) -> tuple[str, list[Any]]:
-    """Entities by owner, kind, status or due time; `place` is in each row.
+def entities_query(op: List, index: int) -> tuple[str, list[Any]]:
+    """Entities by owner, kind, status or due time; `index` is in each row.
 
     The columns are those of the query `fetch`, so that both can go into one statement, with kind
-    and name in the place of the log.
+    and name where the log has its numbers.
     """
     where = ["e.namespace = %s", f"({_ALIVE} OR e.expires <> 0)" if op.expired else _ALIVE]
-    args: list[Any] = [stored(op.namespace)]
+    args: list[Any] = [escape(op.namespace)]
     for column, value in (
         ("owner", op.owner),
         ("kind", op.kind),
@@ -47,21 +47,21 @@ def entities_query(op: List, place: int) -> tuple[str, list[Any]]:
     ):
         if value is not None:
             where.append(f"e.{column} = %s")
-            args.append(stored(value))
+            args.append(escape(value))
     if op.owner:
         where.append("e.owner <> ''")  # lets the partial index be used
     if op.status:
         where.append("e.status <> ''")
     if op.prefix:
         where.append("e.name >= %s AND e.name <= %s")
-        args += [stored(op.prefix), stored(op.prefix) + _LAST]
+        args += [escape(op.prefix), escape(op.prefix) + _LAST]
     order = ["e.kind", "e.name"]
     if op.due:
         where.append("e.due IS NOT NULL AND e.due <= (SELECT stateward.clock())")
         order = ["e.due", "e.kind", "e.name"]
     if op.after is not None:
         due, kind, name = decode(op.after)
-        mark = [due, stored(kind), stored(name)][-len(order) :]
+        mark = [due, escape(kind), escape(name)][-len(order) :]
         casts = ["%s::float8", "%s", "%s"][-len(order) :]
         sign = "<" if op.reverse else ">"
         where.append(f"({', '.join(order)}) {sign} ({', '.join(casts)})")
@@ -70,9 +70,9 @@ def entities_query(op: List, place: int) -> tuple[str, list[Any]]:
     documents = "NULL"
     if op.documents:
         documents = _DOCUMENTS
-        args.insert(0, msgspec.json.encode([stored(name) for name in op.documents]).decode())
+        args.insert(0, msgspec.json.encode([escape(name) for name in op.documents]).decode())
     query = (
-        f"SELECT {place}::bigint, stateward.clock(), e.id, {_HEAD},"
+        f"SELECT {index}::bigint, stateward.clock(), e.id, {_HEAD},"
         f" e.kind, e.name, NULL::bigint, NULL::bigint, NULL, {documents}"
         f" FROM stateward.entities e WHERE {' AND '.join(where)}"
         f" ORDER BY {', '.join(column + direction for column in order)} LIMIT %s"
@@ -87,7 +87,7 @@ def read_entities(op: List, rows: Sequence[Sequence[Any]]) -> Listed:
     if len(rows) <= op.limit:
         return Listed(entities)
     last = rows[op.limit - 1]
-    mark = [last[_DUE] or 0.0, given(last[_KIND]), given(last[_NAME])]
+    mark = [last[_DUE] or 0.0, unescape(last[_KIND]), unescape(last[_NAME])]
     return Listed(entities, next=encode(mark, "a cursor"))
 
 
@@ -105,7 +105,7 @@ def _by_due(row: Sequence[Any]) -> tuple[float, str, str]:
 def _found(op: List, row: Sequence[Any]) -> Found:
     columns = row[3 : 3 + HEAD_COLUMNS]
     head = head_of(columns, is_alive(columns, row[1]))
-    entity = Entity(op.namespace, given(row[_KIND]), given(row[_NAME]))
+    entity = Entity(op.namespace, unescape(row[_KIND]), unescape(row[_NAME]))
     return Found(entity, head, documents_by_name(row[_DOCUMENTS_AT]))
 
 
@@ -113,16 +113,16 @@ def documents_query(op: List) -> tuple[str, list[Any]]:
     """One entity's documents by name."""
     assert op.within is not None
     where = ["e.namespace = %s", "e.kind = %s", "e.name = %s", _ALIVE]
-    args: list[Any] = [stored(part) for part in op.within]
+    args: list[Any] = [escape(part) for part in op.within]
     if op.owner is not None:
         where.append("e.owner = %s")
-        args.append(stored(op.owner))
+        args.append(escape(op.owner))
     if op.prefix:
         where.append("d.name >= %s AND d.name <= %s")
-        args += [stored(op.prefix), stored(op.prefix) + _LAST]
+        args += [escape(op.prefix), escape(op.prefix) + _LAST]
     if op.after is not None:
         where.append("d.name < %s" if op.reverse else "d.name > %s")
-        args.append(stored(op.after))
+        args.append(escape(op.after))
     value = "d.value" if op.values else "''"
     direction = "DESC" if op.reverse else "ASC"
     query = (
@@ -137,7 +137,7 @@ def documents_query(op: List) -> tuple[str, list[Any]]:
 def read_documents(op: List, rows: Sequence[Sequence[Any]]) -> Listed:
     """One page from the rows of `documents_query`."""
     page = tuple(
-        (given(name), Value(json, version, given(stamp), updated, log))
+        (unescape(name), Value(json, version, unescape(stamp), updated, log))
         for name, json, version, stamp, updated, log in rows[: op.limit]
     )
     return Listed(documents=page, next=page[-1][0] if len(rows) > op.limit else None)

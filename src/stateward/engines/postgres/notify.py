@@ -2,7 +2,7 @@
 
 A notification is a hint. Whoever waits looks again from time to time all the same, so a lost
 connection, or a commit that did not know yet that somebody listens, costs a moment at most.
-`listener_sync.py` is the blocking twin.
+`notify_sync.py` is the blocking twin.
 """
 
 from __future__ import annotations

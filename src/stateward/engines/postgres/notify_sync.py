@@ -1,4 +1,4 @@
-"""The blocking twin of `listener.py`: a thread hears for all threads that wait."""
+"""The blocking twin of `notify.py`: a thread hears for all threads that wait."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stateward.engines.postgres.escape import all_given, given
+from stateward.engines.postgres.escape import unescape, unescape_all
 from stateward.ops import (
     Applied,
     Commit,
@@ -107,7 +107,7 @@ def head_of(columns: Sequence[Any], exists: bool = True) -> Head:
         lease = Lease(token, "", holder, granted, until)  # only its holder is told the nonce
     head = Head(True, *columns[:_TOKEN], lease)  # type: ignore[call-arg]  # in its order
     if "\x01" in f"{head.owner}{head.status}{head.label}{head.stamp}{columns[_NONCE + 1]}":
-        return all_given(head)
+        return unescape_all(head)
     return head
 
 
@@ -123,7 +123,7 @@ def read_commit(commit: Commit, text: str) -> CommitOutcome:
     """The outcome of one commit from its JSON."""
     told = _decode_told(text)
     if "\\u0001" in text:
-        told = all_given(told)
+        told = unescape_all(told)
     values = {name: Value(*document) for name, document in told.values.items()}
     match told.kind:
         case "Applied":
@@ -213,11 +213,11 @@ def read_whole(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
     if entries is not None:
         rows = _decode_whole(entries)
         found = tuple(
-            Entry(*entry) for entry in (all_given(rows) if "\\u0001" in entries else rows)
+            Entry(*entry) for entry in (unescape_all(rows) if "\\u0001" in entries else rows)
         )
     values, unchanged = _documents(fetch, documents)
     return Fetched(
-        msgspec.structs.replace(head, base_stamp=given(base_stamp), token=columns[_TOKEN]),
+        msgspec.structs.replace(head, base_stamp=unescape(base_stamp), token=columns[_TOKEN]),
         count=len(found),
         first=found[0].seq if found else 0,
         entries=found,
@@ -276,7 +276,7 @@ def _missing(
     if id_ is None or not is_alive(columns, now):
         head = Head() if id_ is None else head_of(columns, exists=False)
         return Fetched(head, reset=fetch.log is not None and fetch.log.stamp is not None)
-    if fetch.owner is not None and fetch.owner != given(columns[0]):
+    if fetch.owner is not None and fetch.owner != unescape(columns[0]):
         return NotYours()
     return None
 
@@ -287,7 +287,7 @@ def _is_reset(log: Log, columns: Sequence[Any], stamp: str | None) -> bool:
         return True
     if log.stamp is None or log.after < columns[_BASE]:
         return False
-    return stamp is None or given(stamp) != log.stamp
+    return stamp is None or unescape(stamp) != log.stamp
 
 
 def _documents(fetch: Fetch, text: str | None) -> tuple[dict[str, Value], tuple[str, ...]]:
@@ -295,7 +295,7 @@ def _documents(fetch: Fetch, text: str | None) -> tuple[dict[str, Value], tuple[
         return {}, ()
     rows = _decode_documents(text)
     if "\\u0001" in text:
-        rows = all_given(rows)
+        rows = unescape_all(rows)
     values = {}
     unchanged = []
     for name, value, version, stamp, updated, log in rows:
@@ -315,7 +315,7 @@ def _entries(text: str | None, log: Log) -> tuple[Entry, ...]:
         return ()
     rows = _decode_entries(text)
     if "\\u0001" in text:
-        rows = all_given(rows)
+        rows = unescape_all(rows)
     return tuple(Entry(*row) for row in (rows if log.last is None else reversed(rows)))
 
 
@@ -325,7 +325,7 @@ def documents_by_name(text: str | None) -> Mapping[str, Value]:
         return {}
     rows = _decode_documents(text)
     if "\\u0001" in text:
-        rows = all_given(rows)
+        rows = unescape_all(rows)
     return {
         name: Value(value or "", version, stamp, updated, log)
         for name, value, version, stamp, updated, log in rows

@@ -12,7 +12,7 @@ import psycopg
 from msgspec import Struct
 from psycopg.conninfo import conninfo_to_dict
 
-from stateward.engines.registry import EngineURL
+from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.world import World
 
@@ -41,7 +41,7 @@ LIBPQ = (
     "sslcrl",
     "ssl_min_protocol_version",
 )
-OURS = ("schema", "pool", "migrate", "listen", "prepare", "connect_timeout")
+OURS = ("schema", "pool", "migrate", "listen", "prepare", "wire", "connect_timeout")
 
 # What a session is told when it begins. Behind a pooler it is told nothing.
 SESSION = (
@@ -73,6 +73,7 @@ class Settings(Struct, frozen=True):
     migrate: bool
     listen: bool
     prepare: bool
+    wire: bool  # single statements without the driver's cursors: see `wire.py`
     adapts: bool  # nothing was said about preparing: a pooler that refuses it is obeyed
     world: World
     login: Callable[[], tuple[str | None, str] | None]  # asked at each new connection
@@ -127,6 +128,7 @@ def read_settings(url: EngineURL, world: World) -> Settings:
         migrate=url.option("migrate", ("on", "off"), "on") == "on",
         listen=url.option("listen", ("on", "off"), "on") == "on",
         prepare=prepare,
+        wire=url.option("wire", ("on", "off"), "on") == "on",
         adapts="prepare" not in url.options,
         world=world,
         login=url.login,

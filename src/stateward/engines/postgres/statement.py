@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stateward.engines.postgres.arrays import TextArray
-from stateward.engines.postgres.escape import stored
+from stateward.engines.postgres.escape import escape
 from stateward.ops import Entity
 
 Rows = Sequence[Sequence[Any]]
 
 
 class Statement:
-    """One statement, and the places in the batch that its rows answer."""
+    """One statement, and what makes outcomes of its rows."""
 
     __slots__ = ("params", "query", "read")
 
@@ -27,7 +27,7 @@ class Statement:
 
 def addresses(entities: Sequence[Entity]) -> tuple[TextArray, TextArray, TextArray]:
     return (
-        TextArray([stored(entity.namespace) for entity in entities]),
-        TextArray([stored(entity.kind) for entity in entities]),
-        TextArray([stored(entity.id) for entity in entities]),
+        TextArray([escape(entity.namespace) for entity in entities]),
+        TextArray([escape(entity.kind) for entity in entities]),
+        TextArray([escape(entity.id) for entity in entities]),
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from stateward.engines.redis.commit import Command
-from stateward.engines.registry import EngineURL
+from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.world import World
 

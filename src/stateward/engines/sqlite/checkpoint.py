@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 
 import apsw
 
-from stateward.engines.sqlite.file import File, checkpoint
+from stateward.engines.sqlite.file import File
 from stateward.errors import StatewardError
+
+logger = logging.getLogger("stateward.sqlite")
 
 PAGES = 1_000  # new WAL pages after which it is worth it
 
@@ -64,3 +67,16 @@ class Checkpoints:
             self._end_is_left = checkpoint(connection)
         if connection is not None:
             connection.close(True)
+
+
+def checkpoint(connection: apsw.Connection, mode: int = apsw.SQLITE_CHECKPOINT_PASSIVE) -> bool:
+    """Copy what can be copied from the WAL into the file; False if that failed.
+
+    Nothing is lost then: what was committed stays in the WAL, and the next try copies it.
+    """
+    try:
+        connection.wal_checkpoint(mode=mode)
+    except apsw.Error as error:
+        logger.info("wal_not_copied", extra={"error": type(error).__name__})
+        return False
+    return True

@@ -14,15 +14,19 @@ from contextlib import asynccontextmanager
 from queue import SimpleQueue
 from typing import TypeGuard
 
-import apsw
-
-from stateward.engine import Capabilities, Description, Reader, SyncEngine
+from stateward.engine import Description, Reader, SyncEngine
 from stateward.engines.sqlite.checkpoint import Checkpoints
-from stateward.engines.sqlite.commit import Session
+from stateward.engines.sqlite.describe import describe
 from stateward.engines.sqlite.engine_sync import SqliteEngine as BlockingEngine
-from stateward.engines.sqlite.file import READ_BUSY_SECONDS, File, Writer
+from stateward.engines.sqlite.file import File
+from stateward.engines.sqlite.purge import purge
+from stateward.engines.sqlite.reader import FileReader
+from stateward.engines.sqlite.settings import parse_file
 from stateward.engines.sqlite.snapshot import Snapshot
+from stateward.engines.sqlite.writer import Writer
+from stateward.engines.url import EngineURL
 from stateward.ops import WRITES, Append, Commit, Entity, Op, Outcome
+from stateward.world import World
 
 POLL = 0.01  # seconds between looks at the file's change counter while waiting
 
@@ -40,24 +44,16 @@ Job = tuple[
 class SqliteEngine:
     """The contract over one file."""
 
-    capabilities = Capabilities(
-        durable=True,
-        shared=True,
-        inline_reads=True,
-        snapshots=True,
-        purges=True,
-        system="sqlite",
-    )
+    capabilities = BlockingEngine.capabilities
 
     def __init__(self, file: File) -> None:
         self._file = file
         self._thread: _WriterThread | None = None
-        self._reader: apsw.Connection | None = None
+        self._reader: FileReader | None = None
 
     async def open(self) -> None:
         await asyncio.to_thread(self._file.open)
-        self._reader = self._file.connect(READ_BUSY_SECONDS)
-        self._session = Session(self._reader)
+        self._reader = FileReader(self._file)
         self._thread = _WriterThread(self._file)
         self._thread.start()
 
@@ -68,27 +64,22 @@ class SqliteEngine:
             thread.stop()
             await asyncio.to_thread(thread.join)
         if reader is not None:
-            reader.close(True)
+            reader.close()
 
     async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        assert self._reader is not None, "open() comes first"
         if len(ops) == 1:
             if isinstance(ops[0], WRITES):
                 return await self._write(ops)
-            return self._read(ops)
+            return self._reader.read(ops)
         writes = [op for op in ops if isinstance(op, WRITES)]
         if not writes:
-            return self._read(ops)
+            return self._reader.read(ops)
         if len(writes) == len(ops):
             return await self._write(ops)
         written = iter(await self._write(writes))
-        read = iter(self._read([op for op in ops if not isinstance(op, WRITES)]))
+        read = iter(self._reader.read([op for op in ops if not isinstance(op, WRITES)]))
         return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
-
-    def _read(self, ops: Sequence[Op]) -> list[Outcome]:
-        try:
-            return self._session.read_all(ops, self._file.world.now())
-        except (apsw.Error, UnicodeDecodeError) as error:
-            raise self._file.explain(error, "no") from error
 
     async def _write(self, ops: Sequence[Op]) -> list[Outcome]:
         assert self._thread is not None, "open() comes first"
@@ -98,33 +89,16 @@ class SqliteEngine:
         return await future
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
+        assert self._reader is not None, "open() comes first"
         world = self._file.world
         end = world.monotonic() + timeout
         seen = None
         while True:
-            now_at = self._change_counter()
-            if now_at != seen:
-                seen = now_at
-                if self._moved(cursors):
-                    return
+            seen, moved = self._reader.look(cursors, seen)
             left = end - world.monotonic()
-            if left <= 0:
+            if moved or left <= 0:
                 return
             await world.pause(min(POLL, left))
-
-    def _change_counter(self) -> int:
-        assert self._reader is not None, "open() comes first"
-        try:
-            return int(self._reader.pragma("data_version"))
-        except (apsw.Error, UnicodeDecodeError) as error:
-            raise self._file.explain(error, "no") from error
-
-    def _moved(self, cursors: Mapping[Entity, int]) -> bool:
-        try:
-            versions = self._session.versions(list(cursors), self._file.world.now())
-        except (apsw.Error, UnicodeDecodeError) as error:
-            raise self._file.explain(error, "no") from error
-        return versions != list(cursors.values())
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reader]:
@@ -139,14 +113,20 @@ class SqliteEngine:
         return BlockingEngine(self._file)
 
     async def purge(self, namespace: str) -> int:
-        return await asyncio.to_thread(self._file.purge, namespace)
+        return await asyncio.to_thread(purge, self._file, namespace)
 
     async def migrate(self) -> Sequence[str]:
         return await asyncio.to_thread(self._file.migrate)
 
+    def exists(self) -> bool:
+        return self._file.exists()
+
+    async def pending_sql(self) -> str:
+        return await asyncio.to_thread(self._file.pending_sql)
+
     async def describe(self) -> Description:
         assert self._reader is not None, "open() comes first"
-        return self._file.describe(self._reader)
+        return describe(self._file, self._reader.connection)
 
 
 class _OnThreads:
@@ -250,3 +230,8 @@ def _resolve(future: asyncio.Future[list[Outcome]], outcomes: list[Outcome]) -> 
 def _fail(future: asyncio.Future[list[Outcome]], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
+
+
+def create(url: EngineURL, world: World) -> SqliteEngine:
+    """sqlite:///relative.db, sqlite:////absolute.db; durability=full|relaxed, migrate=on|off."""
+    return SqliteEngine(parse_file(url, world))

@@ -11,14 +11,18 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-import apsw
-
 from stateward.engine import Capabilities, Description, SyncEngine, SyncReader
 from stateward.engines.sqlite.checkpoint import Checkpoints
-from stateward.engines.sqlite.commit import Session
-from stateward.engines.sqlite.file import READ_BUSY_SECONDS, File, Writer
+from stateward.engines.sqlite.describe import describe
+from stateward.engines.sqlite.file import File
+from stateward.engines.sqlite.purge import purge
+from stateward.engines.sqlite.reader import FileReader
+from stateward.engines.sqlite.settings import parse_file
 from stateward.engines.sqlite.snapshot import Snapshot
+from stateward.engines.sqlite.writer import Writer
+from stateward.engines.url import EngineURL
 from stateward.ops import WRITES, Entity, Op, Outcome
+from stateward.world import World
 
 POLL = 0.01  # seconds between looks at the file's change counter while waiting
 
@@ -40,7 +44,7 @@ class SqliteEngine:
         self._writing = threading.Lock()
         self._writer = Writer(file)
         self._checkpoints = Checkpoints(file)
-        self._idle: deque[_Reader] = deque()  # append and pop are atomic
+        self._idle: deque[FileReader] = deque()  # append and pop are atomic
 
     def open(self) -> None:
         self._file.open()
@@ -50,7 +54,7 @@ class SqliteEngine:
             self._writer.close()
             self._checkpoints.close()
         while self._idle:
-            self._idle.pop().connection.close(True)
+            self._idle.pop().close()
 
     def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         writes = [op for op in ops if isinstance(op, WRITES)]
@@ -75,17 +79,15 @@ class SqliteEngine:
                 self._writing.release()
         reader = self._borrow()
         try:
-            return reader.session.read_all(ops, self._file.world.now())
-        except (apsw.Error, UnicodeDecodeError) as error:
-            raise self._file.explain(error, "no") from error
+            return reader.read(ops)
         finally:
             self._idle.append(reader)
 
-    def _borrow(self) -> _Reader:
+    def _borrow(self) -> FileReader:
         try:
             return self._idle.pop()
         except IndexError:
-            return _Reader(self._file.connect(READ_BUSY_SECONDS))
+            return FileReader(self._file)
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         world = self._file.world
@@ -94,18 +96,11 @@ class SqliteEngine:
         reader = self._borrow()
         try:
             while True:
-                counter = reader.connection.pragma("data_version")
-                if counter != seen:
-                    seen = counter
-                    versions = reader.session.versions(list(cursors), world.now())
-                    if versions != list(cursors.values()):
-                        return
+                seen, moved = reader.look(cursors, seen)
                 left = end - world.monotonic()
-                if left <= 0:
+                if moved or left <= 0:
                     return
                 world.block(min(POLL, left))
-        except (apsw.Error, UnicodeDecodeError) as error:
-            raise self._file.explain(error, "no") from error
         finally:
             self._idle.append(reader)
 
@@ -121,22 +116,25 @@ class SqliteEngine:
         return SqliteEngine(self._file)
 
     def purge(self, namespace: str) -> int:
-        return self._file.purge(namespace)
+        return purge(self._file, namespace)
 
     def migrate(self) -> Sequence[str]:
         return self._file.migrate()
 
+    def exists(self) -> bool:
+        return self._file.exists()
+
+    def pending_sql(self) -> str:
+        return self._file.pending_sql()
+
     def describe(self) -> Description:
         reader = self._borrow()
         try:
-            return self._file.describe(reader.connection)
+            return describe(self._file, reader.connection)
         finally:
             self._idle.append(reader)
 
 
-class _Reader:
-    """A connection with its session, lent to one thread at a time."""
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        self.connection = connection
-        self.session = Session(connection)
+def create(url: EngineURL, world: World) -> SqliteEngine:
+    """sqlite:///relative.db, sqlite:////absolute.db; durability=full|relaxed, migrate=on|off."""
+    return SqliteEngine(parse_file(url, world))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import apsw
 
 from stateward.engines.sqlite.commit import Session
-from stateward.engines.sqlite.file import OPENING_SECONDS, File
+from stateward.engines.sqlite.file import File
 from stateward.ops import Op, Outcome
 
 
@@ -20,7 +20,7 @@ class Snapshot:
 
     def __init__(self, file: File) -> None:
         self._file = file
-        self._connection = file.connect(OPENING_SECONDS)
+        self._connection = file.connect()
         self._session = Session(self._connection)
         try:
             # A transaction sees the moment of its first look, not that of its beginning.

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 from stateward.engine import Capabilities, Description, SyncEngine, SyncReader
 from stateward.engines.memory.model import Model
+from stateward.engines.memory.settings import model_of
+from stateward.engines.url import EngineURL
 from stateward.ops import Entity, Op, Outcome
 from stateward.world import World
 
@@ -66,3 +68,8 @@ class MemoryEngine:
             bytes=self._model.size(),
             rows=self._model.rows(),
         )
+
+
+def create(url: EngineURL, world: World) -> MemoryEngine:
+    """memory:// or memory://name"""
+    return MemoryEngine(model_of(url), world)

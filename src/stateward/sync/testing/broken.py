@@ -31,7 +31,7 @@ from stateward.ops import (
     Put,
     StatusIn,
 )
-from stateward.sync.testing.faults import Passthrough
+from stateward.sync.engines.passthrough import Passthrough
 
 NEVER = StatusIn(())  # a check that nothing meets
 

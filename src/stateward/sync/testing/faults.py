@@ -18,44 +18,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stateward.engine import Capabilities, Description, SyncEngine
+from stateward.engine import Description, SyncEngine
 from stateward.engine import SyncEngine as Blocking
 from stateward.engines.registry import create_sync_engine, parse
 from stateward.ops import Entity, Op, Outcome
+from stateward.sync.engines.passthrough import Passthrough
 from stateward.sync.store import Store
 from stateward.testing.fault_plan import Faults, reply_lost, unreachable
 from stateward.world import World
-
-
-class Passthrough:
-    """An engine in front of an engine. It changes nothing; what is made of it changes one thing."""
-
-    def __init__(self, engine: SyncEngine) -> None:
-        self._engine = engine
-        self.capabilities: Capabilities = replace(
-            engine.capabilities, snapshots=False, purges=False, schemas=False
-        )
-
-    def open(self) -> None:
-        self._engine.open()
-
-    def close(self) -> None:
-        self._engine.close()
-
-    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
-        return self._engine.execute(ops, deadline=deadline)
-
-    def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        self._engine.wait(cursors, timeout)
-
-    def migrate(self) -> Sequence[str]:
-        return self._engine.migrate()
-
-    def describe(self) -> Description:
-        return self._engine.describe()
-
-    def sibling(self) -> Blocking:
-        return self._engine.sibling()
 
 
 class FaultyEngine(Passthrough):

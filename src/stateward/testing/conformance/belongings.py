@@ -9,6 +9,7 @@ from typing import Any
 
 from stateward.codec import decode
 from stateward.engine import GRACE
+from stateward.engines.passthrough import Passthrough
 from stateward.errors import InvalidInput, NotYoursError
 from stateward.kinds import ERASED
 from stateward.ops import Append, Commit, Duplicate, Entity, List, Op, Outcome, Put, SetHead
@@ -16,7 +17,6 @@ from stateward.state.personal_data import erased_at
 from stateward.store import Store
 from stateward.testing.conformance.cases import case
 from stateward.testing.conformance.harness import Harness, Replica, bodies, is_a, raises
-from stateward.testing.faults import Passthrough
 
 # --- export -----------------------------------------------------------------------------
 

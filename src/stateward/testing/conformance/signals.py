@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from stateward.engines.passthrough import Passthrough
 from stateward.errors import InvalidInput, KeyReusedError, StoreUnavailable, WorkflowFinished
 from stateward.ops import Commit, LogAt, Op, Outcome
 from stateward.state.calls import awaited
@@ -13,7 +14,6 @@ from stateward.store import Store
 from stateward.testing.conformance.cases import case, clock_case
 from stateward.testing.conformance.harness import Harness, raises
 from stateward.testing.conformance.meanwhile import Beside, rounds
-from stateward.testing.faults import Passthrough
 
 
 class Approvals:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from stateward.engines.passthrough import Passthrough
 from stateward.errors import InvalidInput, Reset, WindowTooSmall
 from stateward.ops import Fetched, Op, Outcome, Replace, Trim
 from stateward.store import Store
 from stateward.testing.conformance.cases import case
 from stateward.testing.conformance.harness import Harness, raises
 from stateward.testing.conformance.threads import numbered
-from stateward.testing.faults import Passthrough
 
 SIZES = (1, 199, 200, 201, 400, 401, 450)  # around what engines read at once
 

@@ -9,12 +9,12 @@ from talk import facts, say
 
 from stateward import Policy
 from stateward.engine import Engine
+from stateward.engines.passthrough import Passthrough
 from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.ops import Append, Commit, Duplicate, Fence, Op, Outcome, Put
 from stateward.store import Store
+from stateward.sync.engines.passthrough import Passthrough as SyncPassthrough
 from stateward.sync.store import Store as SyncStore
-from stateward.sync.testing.faults import Passthrough as SyncPassthrough
-from stateward.testing.faults import Passthrough
 from stateward.world import World
 
 

@@ -13,27 +13,23 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from psycopg import errors
 
 from stateward.engine import Capabilities, Description, SyncEngine, SyncReader
 from stateward.engines.postgres.batch import Batch
 from stateward.engines.postgres.describe import describe
 from stateward.engines.postgres.failures import RETRIED, explain
 from stateward.engines.postgres.fetch import versions
-from stateward.engines.postgres.notify_sync import Listener, Waiter
+from stateward.engines.postgres.notify_sync import Listener
 from stateward.engines.postgres.schema import Queries, pending, quoted, script
-from stateward.engines.postgres.settings import Settings
+from stateward.engines.postgres.settings import Settings, read_settings
 from stateward.engines.postgres.wire import Rows
+from stateward.engines.url import EngineURL
 from stateward.errors import SchemaError, StatewardError
 from stateward.ops import Entity, Op, Outcome
-from stateward.sync.engines.postgres.connection import (
-    ConnectionLost,
-    Link,
-    Pool,
-    Snapshot,
-    Statement,
-    connect,
-)
+from stateward.sync.engines.postgres.connection import Query, connect
+from stateward.sync.engines.postgres.pool import ConnectionLost, Pool
+from stateward.sync.engines.postgres.snapshot import Snapshot
+from stateward.world import World
 
 PURGED_TOGETHER = 200  # entities in one transaction
 RETRIES = 5  # of a batch that the database gave up to resolve a deadlock
@@ -97,29 +93,29 @@ class PostgresEngine:
 
     def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         batch = Batch(ops, self._queries)
-        if not batch.statements:
+        queries = batch.queries
+        if not queries:
             return []
-        statements = [(statement.query, statement.params) for statement in batch.statements]
-        return batch.outcomes(self._ask(statements, batch.writes, deadline))
+        return batch.outcomes(self._ask(queries, batch.writes, deadline))
 
     def _ask(
-        self, statements: Sequence[Statement], writes: bool = False, deadline: float | None = None
+        self, queries: Sequence[Query], writes: bool = False, deadline: float | None = None
     ) -> list[Rows]:
         """One round trip, which a cancelled caller leaves to itself.
 
         Only a blocking caller waits for the connection itself, and so until its `deadline` alone.
         """
-        return self._round_trip(statements, writes, deadline)
+        return self._round_trip(queries, writes, deadline)
 
     def _round_trip(
-        self, statements: Sequence[Statement], writes: bool, deadline: float | None = None
+        self, queries: Sequence[Query], writes: bool, deadline: float | None = None
     ) -> list[Rows]:
         """With every failure as one of our errors."""
         assert self._pool is not None, "open() comes first"
         retries = 0
         while True:
             try:
-                return self._pool.run(statements, deadline)
+                return self._pool.run(queries, deadline)
             except (ConnectionLost, psycopg.Error) as error:
                 retries += 1
                 if not isinstance(error, RETRIED) or retries > RETRIES:
@@ -139,62 +135,46 @@ class PostgresEngine:
     @contextmanager
     def snapshot(self) -> Iterator[SyncReader]:
         """One more connection than the pool has, for as long as it takes."""
-        snapshot = None
+        link = None
         try:
             try:
-                snapshot = Snapshot(connect(self._settings))
+                link = connect(self._settings)
+                snapshot = Snapshot(link, self._settings, self._queries)
                 snapshot.begin()
             except psycopg.Error as error:
                 raise explain(error, "no", self._settings.safe, self._settings.schema) from error
-            yield _OneMoment(snapshot, self._settings, self._queries)
+            yield snapshot
         finally:
-            if snapshot is not None:
-                snapshot.close()
+            if link is not None:
+                link.close()
 
     # --- waiting --------------------------------------------------------------------
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        listener = self._listener
-        if listener is None:
-            self._poll(cursors, timeout)
-            return
-        waiter = listener.join()
-        try:
-            self._wait(cursors, timeout, listener, waiter)
-        finally:
-            listener.leave(waiter)
-
-    def _wait(
-        self, cursors: Mapping[Entity, int], timeout: float, listener: Listener, waiter: Waiter
-    ) -> None:
         """Look, then listen; and look again from time to time, in case nothing was heard."""
-        world = self._settings.world
-        end = world.monotonic() + timeout
-        pause = FIRST_POLL
-        while True:
-            listening = listener.ready  # before the look: what comes after it will be heard
-            waiter.ids = None
-            ids, moved = self._look(cursors)
-            left = end - world.monotonic()
-            if moved or left <= 0:
-                return
-            waiter.ids = None if None in ids else frozenset(ids)  # type: ignore[arg-type]
-            heard = waiter.wait(min(pause, left))
-            if heard and listening and waiter.ids is not None:
-                return
-            pause = min(pause * 2, LONGEST_LISTEN if listening else LONGEST_POLL)
-
-    def _poll(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        world = self._settings.world
-        end = world.monotonic() + timeout
-        pause = FIRST_POLL
-        while True:
-            _, moved = self._look(cursors)
-            left = end - world.monotonic()
-            if moved or left <= 0:
-                return
-            world.block(min(pause, left))
-            pause = min(pause * 1.5, LONGEST_POLL)
+        world, listener = self._settings.world, self._listener
+        waiter = None if listener is None else listener.join()
+        end, pause = world.monotonic() + timeout, FIRST_POLL
+        try:
+            while True:
+                listening = listener is not None and listener.ready  # before the look
+                if waiter is not None:
+                    waiter.ids = None
+                ids, moved = self._look(cursors)
+                left = end - world.monotonic()
+                if moved or left <= 0:
+                    return
+                if waiter is None:
+                    world.block(min(pause, left))
+                else:
+                    waiter.ids = None if None in ids else frozenset(ids)  # type: ignore[arg-type]
+                    heard = waiter.wait(min(pause, left))
+                    if heard and listening and waiter.ids is not None:
+                        return
+                pause = min(pause * 2, LONGEST_LISTEN if listening else LONGEST_POLL)
+        finally:
+            if listener is not None and waiter is not None:
+                listener.leave(waiter)
 
     def _look(self, cursors: Mapping[Entity, int]) -> tuple[list[int | None], bool]:
         """The entities' own numbers, and whether a log has left its cursor."""
@@ -229,41 +209,21 @@ class PostgresEngine:
 
     def migrate(self) -> Sequence[str]:
         """In one transaction, under a lock that other starting replicas wait for."""
-        safe, schema = self._settings.safe, self._settings.schema
-        link = None
-        try:
-            link = connect(self._settings)
-            with link.transaction():
-                return self._apply_pending(link)
-        except (errors.DuplicateTable, errors.DuplicateFunction) as error:
-            raise SchemaError(
-                f"{safe}: the schema {schema!r} holds something else ({error}); give Stateward a "
-                "schema of its own with ?schema="
-            ) from error
-        except psycopg.Error as error:
-            raise explain(error, "no", safe, schema) from error
-        finally:
-            if link is not None:
-                link.close()
-
-    def _apply_pending(self, link: Link) -> list[str]:
         queries = self._queries
-        cursor = link.cursor()
-        cursor.execute(queries.be_patient)
-        cursor.execute(queries.lock_migrations)
-        cursor.execute(queries.has_schema)
-        ((_, _, there, ours),) = cursor.fetchall()
-        if not there:
-            cursor.execute(queries.create_schema)
-        about: dict[str, str] = {}
-        if ours:
-            cursor.execute(queries.about)
-            about = dict(cursor.fetchall())
-        steps = pending(about, queries.schema)
-        for step in steps:
-            cursor.execute(step.sql)
-            cursor.execute(queries.note_about, ("schema", str(step.number)))
-            cursor.execute(queries.note_about, ("oldest_release", step.oldest))
+        with self._alone() as cursor:
+            cursor.execute(queries.has_schema)
+            ((_, _, there, ours),) = cursor.fetchall()
+            if not there:
+                cursor.execute(queries.create_schema)
+            about: dict[str, str] = {}
+            if ours:
+                cursor.execute(queries.about)
+                about = dict(cursor.fetchall())
+            steps = pending(about, queries.schema)
+            for step in steps:
+                cursor.execute(step.sql)
+                cursor.execute(queries.note_about, ("schema", str(step.number)))
+                cursor.execute(queries.note_about, ("oldest_release", step.oldest))
         return [step.name for step in steps]
 
     def pending_sql(self) -> str:
@@ -342,18 +302,6 @@ class PostgresEngine:
         return describe(rows[0], dict(about))
 
 
-class _OneMoment:
-    """What `PostgresEngine.snapshot` gives."""
-
-    def __init__(self, snapshot: Snapshot, settings: Settings, queries: Queries) -> None:
-        self._snapshot = snapshot
-        self._settings = settings
-        self._queries = queries
-
-    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        batch = Batch(ops, self._queries)
-        statements = [(statement.query, statement.params) for statement in batch.statements]
-        try:
-            return batch.outcomes(self._snapshot.run(statements) if statements else [])
-        except psycopg.Error as error:
-            raise explain(error, "no", self._settings.safe, self._settings.schema) from error
+def create(url: EngineURL, world: World) -> PostgresEngine:
+    """postgresql://user:password@host:5432/database; its options are in `settings.py`."""
+    return PostgresEngine(read_settings(url, world))

@@ -23,11 +23,13 @@ from stateward.engines.redis.notify_sync import Notifications
 from stateward.engines.redis.outcomes import head_of
 from stateward.engines.redis.plans import Clock, Seen, SeenMembers, Traits
 from stateward.engines.redis.purge import purge
-from stateward.engines.redis.settings import Server
+from stateward.engines.redis.settings import Server, parse_server
 from stateward.engines.redis.steps import PlanStep
+from stateward.engines.url import EngineURL
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity, Op, Outcome
 from stateward.sync.engines.redis.client.topology import ClusterServers, OneServer, SentinelServer
+from stateward.world import World
 
 T = TypeVar("T")
 
@@ -183,3 +185,11 @@ def _servers_of(server: Server) -> OneServer:
     if server.cluster:
         return ClusterServers(server)
     return SentinelServer(server) if server.service else OneServer(server)
+
+
+def create(url: EngineURL, world: World) -> RedisEngine:
+    """redis://host:6379, rediss:// (TLS), unix:///path, redis+cluster:// or redis+sentinel://
+
+    Their options are in `settings.py`.
+    """
+    return RedisEngine(parse_server(url, world))

@@ -13,11 +13,11 @@ from stateward.engine import GRACE
 from stateward.errors import InvalidInput, NotYoursError
 from stateward.kinds import ERASED
 from stateward.ops import Append, Commit, Duplicate, Entity, List, Op, Outcome, Put, SetHead
+from stateward.sync.engines.passthrough import Passthrough
 from stateward.sync.state.personal_data import erased_at
 from stateward.sync.store import Store
 from stateward.sync.testing.conformance.cases import case
 from stateward.sync.testing.conformance.harness import Harness, Replica, bodies, is_a, raises
-from stateward.sync.testing.faults import Passthrough
 
 # --- export -----------------------------------------------------------------------------
 

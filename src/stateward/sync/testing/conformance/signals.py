@@ -9,12 +9,12 @@ from typing import Any
 
 from stateward.errors import InvalidInput, KeyReusedError, StoreUnavailable, WorkflowFinished
 from stateward.ops import Commit, LogAt, Op, Outcome
+from stateward.sync.engines.passthrough import Passthrough
 from stateward.sync.state.calls import awaited
 from stateward.sync.store import Store
 from stateward.sync.testing.conformance.cases import case, clock_case
 from stateward.sync.testing.conformance.harness import Harness, raises
 from stateward.sync.testing.conformance.meanwhile import Beside, rounds
-from stateward.sync.testing.faults import Passthrough
 
 
 class Approvals:

@@ -8,11 +8,11 @@ from typing import Any
 
 from stateward.errors import InvalidInput, Reset, WindowTooSmall
 from stateward.ops import Fetched, Op, Outcome, Replace, Trim
+from stateward.sync.engines.passthrough import Passthrough
 from stateward.sync.store import Store
 from stateward.sync.testing.conformance.cases import case
 from stateward.sync.testing.conformance.harness import Harness, raises
 from stateward.sync.testing.conformance.threads import numbered
-from stateward.sync.testing.faults import Passthrough
 
 SIZES = (1, 199, 200, 201, 400, 401, 450)  # around what engines read at once
 

@@ -1,0 +1,137 @@
+"""The connection that writes: a batch is one transaction, and so one fsync."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from stateward.engines.sqlite.checkpoint import checkpoint
+from stateward.engines.sqlite.commit import Session
+from stateward.engines.sqlite.file import File
+from stateward.errors import StoreUnavailable
+from stateward.ops import Commit, Op, Outcome, Sweep, Swept, check_shape
+
+BUSY_SECONDS = 0.3  # how long one try of a write waits; the call's deadline says how many tries
+RETRY = 0.0014  # seconds, jittered: the steps of busy_timeout are unfair
+CHECKPOINT_AT_ONCE = 8_000  # WAL pages at which the writer itself makes room
+EMPTY_WAL_SECONDS = 1.0  # how long emptying it after a sweep waits for readers
+
+
+class Writer:
+    """The one connection of a store that writes. Used by one thread at a time."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._connection: apsw.Connection | None = None
+        self.wal_pages = 0
+
+    def write(self, ops: Sequence[Commit | Sweep]) -> list[Outcome]:
+        """All of a batch in one transaction: one fsync. A failure undoes the whole batch."""
+        for op in ops:
+            if type(op) is Commit:
+                check_shape(op)
+        connection = self._connection or self._connect()
+        self._begin(connection)
+        return self.commit(self._stage(connection, ops))
+
+    def stage_at_once(self, ops: Sequence[Commit]) -> list[Outcome] | None:
+        """The outcomes that the batch will have once `commit` was called, without waiting.
+
+        None: it has to be written the other way, and nothing was begun.
+        """
+        connection = self._connection
+        if connection is None:
+            return None
+        for op in ops:
+            check_shape(op)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except apsw.Error:
+            return None  # another process writes, or what is wrong will show again
+        return self._stage(connection, ops)
+
+    def _stage(self, connection: apsw.Connection, ops: Sequence[Commit | Sweep]) -> list[Outcome]:
+        """Everything but the COMMIT. A failure rolls back."""
+        now = self._file.world.now()
+        try:
+            return [self._session.write(op, now) for op in ops]
+        except BaseException as error:
+            number = connection.system_errno
+            # After SQLITE_FULL the transaction may already be gone.
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if isinstance(error, apsw.Error | UnicodeDecodeError):
+                raise self._file.explain(error, "no", number) from error
+            if isinstance(error, Exception):
+                what = f"{type(error).__name__}: {error}"
+                raise StoreUnavailable(f"{self._file.path}: {what}", applied="no") from error
+            raise
+
+    def commit(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Make what was staged durable; gives the outcomes back when it is."""
+        connection = self._connection
+        assert connection is not None, "staged before"
+        try:
+            connection.execute("COMMIT")
+        except apsw.Error as error:
+            number = connection.system_errno
+            self.close()  # what became of it is unknown: start anew from the file
+            raise self._file.explain(error, "unknown", number) from error
+        if any(type(outcome) is Swept and not outcome.more for outcome in outcomes):
+            self._empty_wal(connection)
+        elif self.wal_pages > CHECKPOINT_AT_ONCE:
+            checkpoint(connection)
+        return outcomes
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None
+
+    def read(self, ops: Sequence[Op]) -> list[Outcome]:
+        """On the writing connection, between two writes."""
+        try:
+            return self._session.read_all(ops, self._file.world.now())
+        except (apsw.Error, UnicodeDecodeError) as error:
+            raise self._file.explain(error, "no") from error
+
+    def end_checkpoint(self) -> None:
+        """Copy what was written while others copied; the next write then begins the WAL anew."""
+        if self._connection is not None:
+            checkpoint(self._connection)
+
+    def _empty_wal(self, connection: apsw.Connection) -> None:
+        """What was swept must not live on in the write-ahead log; readers are given a moment."""
+        connection.set_busy_timeout(int(EMPTY_WAL_SECONDS * 1000))
+        checkpoint(connection, apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        connection.set_busy_timeout(0)
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close(True)
+
+    def _connect(self) -> apsw.Connection:
+        connection = self._file.connect(busy=0)
+        connection.set_wal_hook(self._note_wal)
+        self._session = Session(connection)
+        self._connection = connection
+        return connection
+
+    def _note_wal(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self.wal_pages = pages
+        return apsw.SQLITE_OK
+
+    def _begin(self, connection: apsw.Connection) -> None:
+        world = self._file.world
+        end = world.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except apsw.BusyError as error:
+                if world.monotonic() > end:
+                    raise self._file.explain(error, "no") from error
+                world.block(RETRY * (0.1 + world.random()))
+            except apsw.Error as error:
+                raise self._file.explain(error, "no", connection.system_errno) from error

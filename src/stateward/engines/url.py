@@ -1,0 +1,107 @@
+"""A store's URL, taken apart: what an engine is made of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from stateward.errors import InvalidInput, StoreUnavailable
+
+Credentials = Callable[[], str | tuple[str, str]]  # a password, or a user and a password
+
+IDENTITY = (
+    "db",
+    "host",
+    "master",
+    "port",
+    "prefix",
+    "schema",
+    "service",
+)  # options that name a store
+
+
+class EngineURL(Struct, frozen=True):
+    """A store's URL, taken apart. `text` may hold a password: show `safe` instead."""
+
+    text: str
+    scheme: str
+    rest: str  # what stands between :// and the query, percent-decoded
+    options: dict[str, str]
+    credentials: Credentials | None = None
+
+    @property
+    def safe(self) -> str:
+        """The URL without user, password and options: for logs and messages."""
+        return f"{self.scheme}://{self.rest.rpartition('@')[2]}"
+
+    @property
+    def identity(self) -> str:
+        """Which store this is, for files on this machine.
+
+        Without user and password, and without options that only say how to reach it: those
+        change while the store stays the same.
+        """
+        rest = self.rest.rpartition("@")[2]
+        if rest.startswith("/") and not rest.startswith("//"):
+            rest = os.path.abspath(rest[1:])  # it depends on where the process was started
+        named = [f"&{name}={self.options[name]}" for name in IDENTITY if name in self.options]
+        return f"{self.scheme}://{rest}{''.join(named)}"
+
+    def login(self) -> tuple[str | None, str] | None:
+        """User (None: the URL's) and password of a new connection; None: as the URL says.
+
+        Calls the user's own function, which may take its time: never on an event loop.
+        """
+        if self.credentials is None:
+            return None
+        try:
+            given = self.credentials()
+        except Exception as error:
+            raise StoreUnavailable(
+                f"credentials() gave no password for {self.safe}: {type(error).__name__}: {error}"
+            ) from error
+        user, password = given if type(given) is tuple and len(given) == 2 else (None, given)
+        if type(password) is not str or not (user is None or type(user) is str):
+            raise InvalidInput(
+                "credentials() must return a password, or a pair of user and password, "
+                f"not {type(given).__name__}"
+            )
+        return user, password
+
+    def option(self, name: str, allowed: Iterable[str], default: str) -> str:
+        """The value of an option that knows only a few words."""
+        value = self.options.get(name, default)
+        words = list(allowed)
+        if value not in words:
+            raise InvalidInput(
+                f"{name}={value!r} in the URL is not known{did_you_mean(value, words)}; "
+                f"use one of: {', '.join(words)}"
+            )
+        return value
+
+    def only(self, *names: str) -> None:
+        """Refuse options other than these."""
+        for name in self.options:
+            if name not in names:
+                known = f"the options are: {', '.join(names)}" if names else "there are none"
+                raise InvalidInput(
+                    f"the URL option {name!r} is not known to {self.scheme}://"
+                    f"{did_you_mean(name, names)}; {known}"
+                )
+
+    def refuse_credentials(self) -> None:
+        """For a store that nobody logs in to."""
+        if self.credentials is not None:
+            raise InvalidInput(
+                f"{self.scheme}:// asks nobody for a password: leave credentials= out"
+            )
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The known word that is nearest to this one, as part of a sentence; "" if none is near."""
+    import difflib  # for mistakes only
+
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
