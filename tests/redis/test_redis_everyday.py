@@ -11,7 +11,7 @@ import pytest
 from servers.redis import RedisServer
 
 from stateward.engines.redis.engine import RedisEngine
-from stateward.engines.redis.fast import fast_way
+from stateward.engines.redis.fast import fast_request
 from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.settings import parse_server
 from stateward.engines.registry import parse
@@ -77,7 +77,7 @@ async def lines_of(engine: RedisEngine, entity: Entity) -> str:
 
 def is_everyday(engine: RedisEngine, *ops: Op) -> bool:
     """Whether these are asked the short way, so that a test is about what it says."""
-    return fast_way(ops, engine._setting) is not None
+    return fast_request(ops, engine._traits) is not None
 
 
 async def test_each_of_a_batch_of_appends_gets_its_own_answer(valkey: RedisServer) -> None:
@@ -154,7 +154,7 @@ async def test_an_append_that_failed_halfway_is_unknown(valkey: RedisServer) -> 
     async with opened(valkey) as engine:
         entities = [new_entity() for _ in range(3)]
         await engine.execute([append_to(entity) for entity in entities])
-        log = keys_of(entities[1]).keys[1]
+        log = keys_of(entities[1]).own[1]
         assert valkey.ask("SET", log, "no list") == b"+OK\r\n"
         batch = [append_to(entity, "2") for entity in entities]
         assert is_everyday(engine, *batch)
@@ -173,7 +173,7 @@ async def test_a_reply_that_meets_a_cancelled_caller_is_nobody_elses(
     async with opened(valkey) as engine:
         entity, other = new_entity(), new_entity()
         await engine.execute([append_to(entity), append_to(other, '"other"')])
-        (link,) = engine._servers._pool.idle_links()
+        (link,) = engine._servers._pool.idle_connections()
         op = append_to(entity, "2")
         if not short:
             op = Commit(entity, WORLD.new_id(), (Append(("2",)), Put("d", "1")), owner="u")
@@ -193,7 +193,7 @@ async def test_a_reply_that_meets_a_cancelled_caller_is_nobody_elses(
         while engine._tasks:
             await asyncio.wait(engine._tasks)
         assert not link.broken
-        assert link in engine._servers._pool.idle_links()
+        assert link in engine._servers._pool.idle_connections()
         assert await lines_of(engine, entity) == "1\n2"
 
 
@@ -208,7 +208,7 @@ async def test_a_busy_conversation_finds_its_ops_in_a_table(
         commits = [append_to(entity) for _ in range(70)]
         for commit in commits[:60]:
             assert isinstance(await only(engine, commit), Applied)
-        ops = keys_of(entity).keys[5]
+        ops = keys_of(entity).own[5]
         assert b"listpack" in server.ask("OBJECT", "ENCODING", ops)
         for commit in commits[60:]:
             assert isinstance(await only(engine, commit), Applied)
@@ -227,7 +227,7 @@ async def test_a_listing_is_right_whatever_was_guessed(valkey: RedisServer) -> N
         running: list[Entity] = []
 
         async def listed() -> list[Entity]:
-            assert is_everyday(engine, asked) == (engine._setting.inline and not long())
+            assert is_everyday(engine, asked) == (engine._traits.inline and not long())
             found = await only(engine, asked)
             assert isinstance(found, Listed)
             for each in found.entities:
@@ -235,7 +235,7 @@ async def test_a_listing_is_right_whatever_was_guessed(valkey: RedisServer) -> N
             return [each.entity for each in found.entities]
 
         def long() -> bool:
-            return any(members is None for members in engine._setting.listed._members.values())
+            return any(members is None for members in engine._traits.members._kept.values())
 
         def write(entity: Entity, status: str) -> Commit:
             writes = (SetHead(status=status), Put("d", f'"{entity.id}"'))
@@ -261,7 +261,7 @@ async def test_every_key_of_a_new_entity_has_a_time_to_live(valkey: RedisServer)
             writes = (Append(("1", "2"), "k"), Put("a", "1"), Put("b", "2"))
             commit = Commit(entity, WORLD.new_id(), writes, owner="u", retain=MONTH)
             assert isinstance(await only(engine, commit), Applied)
-            left = [int(valkey.ask("PTTL", key)[1:]) for key in keys_of(entity).keys]
+            left = [int(valkey.ask("PTTL", key)[1:]) for key in keys_of(entity).own]
             there = [ms for ms in left if ms != -2]
             assert len(there) == 7  # all but those that hold what was put aside
             assert min(there) > MONTH * 1000
