@@ -40,7 +40,7 @@ class Batch:
         self._traits = traits
         self._plans = [(number, plan, next(plan)) for number, plan in enumerate(plans)]
         self.steps = self._asked()
-        self._pipeline: Pipeline | None = None  # the steps as one request for one server
+        self._first: Pipeline | None = None  # what was asked before there is more to ask
 
     @property
     def keys(self) -> list[str]:
@@ -52,33 +52,25 @@ class Batch:
 
     # --- the first round, if one server can be asked at once -----------------------------
 
-    @property
-    def packed(self) -> bytes:
-        return self._request.packed
-
-    @property
-    def replies(self) -> int:
-        return self._request.replies
-
-    @property
-    def _request(self) -> Pipeline:
-        if self._pipeline is None:
-            self._pipeline = Pipeline(self.steps, self._traits.server)
-        return self._pipeline
+    def message(self) -> Pipeline:
+        """What to send, and how many replies that gets."""
+        self._first = Pipeline(self.steps, self._traits.server)
+        return self._first
 
     def take(self, replies: Sequence[Any], server: str) -> bool:
         """Whether the replies to the request have settled everything."""
-        first = self._request
-        first.take(replies)
+        first = self._first
+        assert first is not None, "message() comes first"
+        if first.take(replies):
+            first.check(server)
+            return self.go_on(first.answers)
         if len(first.failed_with(AGAIN)) < len(first.errors):
             first.check(server)
         if first.wrote:
             first.check_replicas(server)
             self.wrote = True
-        if first.errors:
-            self.steps = [first.steps[number] for number in first.errors]
-            return False
-        return self.go_on(first.answers)
+        self.steps = [first.steps[number] for number in first.errors]
+        return False
 
     def rest(self) -> Batch:
         """What is still to be asked, round after round."""
@@ -92,7 +84,7 @@ class Batch:
     def go_on(self, answers: Sequence[list[Any]]) -> bool:
         """Give every plan the answers to its steps; whether all have their outcomes now."""
         self.wrote = self.wrote or any(step.writes for step in self.steps)
-        first, self._pipeline = self._pipeline, None
+        first, self._first = self._first, None
         if first is not None and first.errors:  # these are the answers that were missing
             later = iter(answers)
             answers = [

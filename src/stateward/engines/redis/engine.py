@@ -94,7 +94,8 @@ class RedisEngine:
             # sync only: return self._finish(request, deadline)
         pool, connection = lent
         try:
-            replies = await connection.round_trip(request.packed, request.replies, deadline)
+            message = request.message()
+            replies = await connection.round_trip(message.packed, message.replies, deadline)
         # async only: begin
         except asyncio.CancelledError:
             self._keep(self._go_on(request, pool, connection))
@@ -112,6 +113,7 @@ class RedisEngine:
         # sync only: return self._finish(request, deadline)
 
     def _take(self, request: FastRequest | Batch, replies: Sequence[Any]) -> bool:
+        """Whether the replies have settled everything."""
         try:
             return request.take(replies, self._servers.name)
         except StoreUnavailable:

@@ -50,6 +50,10 @@ class FastRequest:
         self.outcomes: list[Any] = []
         self._traits = traits
 
+    def message(self) -> FastRequest:
+        """What to send, and how many replies that gets."""
+        return self
+
     @property
     def keys(self) -> list[str]:
         """One of each operation: they tell which server has it."""
@@ -231,37 +235,36 @@ class GuessedPage:
     workflows as a moment ago. Where it is wrong, `listing.py` does it the ordinary way.
     """
 
-    def __init__(self, op: List, traits: Traits, index: IndexPart) -> None:
+    def __init__(self, op: List, traits: Traits, asked: IndexRead) -> None:
         self._op = op
         self._traits = traits
-        self._index = index
-        self._guess = traits.members.guess(index.asked)
+        self._asked = asked
+        self._guess = traits.members.guess(asked.command)
         self._page = IndexPage(op, traits)
-        candidates = [self._page.candidate(index.part, member) for member in self._guess]
-        self._candidates = candidates
-        looks = [packed_read(c.entity, None, op.documents, False) for c in candidates]
-        self.packed = b"".join([index.packed, *[packed for packed, _ in looks]])
+        self._candidates = [self._page.candidate(asked.part, member) for member in self._guess]
+        looks = [packed_read(c.entity, None, op.documents, False) for c in self._candidates]
+        self.packed = b"".join([asked.packed, *[packed for packed, _ in looks]])
         self.replies = 1 + sum(count for _, count in looks)
 
     def outcome(self, time: Any, replies: Sequence[Any]) -> Listed | None:
         """The page; None if it is not as it was expected to be."""
         members = replies[0]
-        if members != self._guess or len(members) >= self._index.size:
-            self._traits.members.learn(self._index.asked, members)
+        if members != self._guess or len(members) >= self._asked.size:
+            self._traits.members.learn(self._asked.command, members)
             return None
         count = 2 if self._op.documents else 1
         for number, candidate in enumerate(self._candidates):
             at = 1 + number * count
-            self._page.judge(candidate, (time, *replies[at : at + count]), self._index.part)
+            self._page.judge(candidate, (time, *replies[at : at + count]), self._asked.part)
         return self._page.whole()
 
 
-class IndexPart(NamedTuple):
-    """A part of an index, and the command that shows it."""
+class IndexRead(NamedTuple):
+    """A part of an index, and the command that shows so much of it."""
 
     part: Range
-    asked: Command
     size: int
+    command: Command
     packed: bytes
 
 
@@ -271,15 +274,14 @@ def guessed_page(op: List, traits: Traits) -> GuessedPage | None:
         return None
     if op.after is not None or op.reverse:
         return None
-    index = _index(op.namespace, op.kind, op.owner, op.status or "", op.prefix, op.limit)
-    return None if traits.members.is_long(index.asked) else GuessedPage(op, traits, index)
+    asked = _index_read(op.namespace, op.kind, op.owner, op.status or "", op.prefix, op.limit)
+    return None if traits.members.is_long(asked.command) else GuessedPage(op, traits, asked)
 
 
 @lru_cache(maxsize=4096)
-def _index(
+def _index_read(
     namespace: str, kind: str, owner: str, status: str, prefix: str, limit: int
-) -> IndexPart:
-    part = owned(namespace, kind, owner, status, prefix)
-    size = min(limit + 1, LARGEST)
-    asked = asked_of(part, None, size, False)
-    return IndexPart(part, asked, size, pack([asked]))
+) -> IndexRead:
+    part, size = owned(namespace, kind, owner, status, prefix), min(limit + 1, LARGEST)
+    command = asked_of(part, None, size, False)
+    return IndexRead(part, size, command, pack([command]))

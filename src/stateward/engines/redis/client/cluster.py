@@ -132,7 +132,7 @@ class ClusterServers(OneServer):
                 await self._deliver(shares, deadline)
                 for share in shares:
                     if share.pipeline.wrote:
-                        share.pipeline.check_replicas(str(share.pool.address))
+                        share.pipeline.check_replicas(share.pool.name)
             except StoreUnavailable as error:
                 self.doubt()
                 if wrote:
@@ -148,9 +148,13 @@ class ClusterServers(OneServer):
                 for at, said in share.pipeline.errors.items():
                     number = share.numbers[at]
                     errors[number] = said
-                    if code_of(said) in ELSEWHERE:
+                    code = code_of(said)
+                    if code in ELSEWHERE:
                         going.append(number)
-                        self._redirect(said, share.pool.address, number, sent_to)
+                    if code in ("MOVED", "ASK"):
+                        address = self._slots.move(str(said), share.pool.address)
+                        if code == "ASK":
+                            sent_to[number] = address
             if not going:
                 break
             if any(code_of(errors[number]) == "TRYAGAIN" for number in going):
@@ -159,16 +163,6 @@ class ClusterServers(OneServer):
             self.doubt()
             raise failure_of(steps, errors, self.name, cluster=True)
         return answers
-
-    def _redirect(
-        self, error: ReplyError, asked: Address, number: int, sent_to: dict[int, Address]
-    ) -> None:
-        """Follow what the cluster says: from now on (MOVED), or this once (ASK)."""
-        code = code_of(error)
-        if code in ("MOVED", "ASK"):
-            address = self._slots.move(str(error), asked)
-            if code == "ASK":
-                sent_to[number] = address
 
     async def _shares(
         self,

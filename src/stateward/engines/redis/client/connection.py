@@ -22,6 +22,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: Server, address: Address) -> None:
         self.broken = False
+        self.busy = False  # replies are still to come
         self._server = server
         self._address = address
         self._parser = parser()
@@ -68,11 +69,6 @@ class Connection(asyncio.Protocol):
         """The event loop says at once when a connection ends."""
         return self.broken
 
-    @property
-    def busy(self) -> bool:
-        """Whether replies are still to come."""
-        return self._answer is not None
-
     def ask(self, *commands: Command) -> asyncio.Future[list[Any]]:
         """Send a few commands; the future gets their replies, error replies among them."""
         return self.send(pack(commands), len(commands))
@@ -91,6 +87,7 @@ class Connection(asyncio.Protocol):
             answer.set_exception(lost(ConnectionError("it is closed"), str(self._address), "no"))
             return answer
         self._answer = answer
+        self.busy = True
         self._expected = replies
         self._replies = []
         self._deadline = self._loop.time() + self._server.timeout
@@ -145,6 +142,7 @@ class Connection(asyncio.Protocol):
         if len(self._replies) < self._expected:
             return
         answer, self._answer = self._answer, None
+        self.busy = False
         if answer is None or len(self._replies) > self._expected:
             self.drop()  # it said something that nobody asked for
         if answer is not None:

@@ -23,50 +23,51 @@ class Connection:
 
     def __init__(self, server: Server, address: Address) -> None:
         self.broken = False
+        self.busy = False  # replies are still to come
         self._server = server
         self._address = address
         self._socket: socket.socket | None = None
         self._idle: select.poll | None = None
         self._parser = parser()
-        self._replies: list[Any] = []
-        self._expected = 0  # replies that are still to come
+        self._expected = 0
 
     def connect(self, deadline: float | None = None) -> None:
         """Connect and say who we are."""
         login = self._server.login() if self._server.login is not None else None
         greeting = self._server.greeting(login)
+        replies: list[Any] = []
         try:
             self._socket = self._dial(deadline)
             if POLLS and self._server.tls is None:  # TLS has messages of its own
                 self._idle = select.poll()
                 self._idle.register(self._socket, select.POLLIN)
-            self.round_trip(pack(greeting), len(greeting), deadline)
-        except (OSError, StoreUnavailable) as error:
+            self.send(pack(greeting), len(greeting), deadline)
+            replies.extend(self._read() for _ in greeting)  # those before an end count, too
+            self.busy = False
+        except (OSError, hiredis.HiredisError, StoreUnavailable) as error:
             self.drop()
-            if refusal := refusal_in(self._replies, greeting):  # and it ended the connection
+            if refusal := refusal_in(replies, greeting):  # and it ended the connection
                 raise refused(refusal, str(self._address)) from refusal
             raise unreachable(error, str(self._address)) from error
         except BaseException:
             self.drop()
             raise
-        if refusal := refusal_in(self._replies, greeting):
+        if refusal := refusal_in(replies, greeting):
             self.drop()
             raise refused(refusal, str(self._address)) from refusal
 
     def _dial(self, deadline: float | None) -> socket.socket:
         host, port = self._address
         seconds = _until(deadline, self._server.connecting)
-        if not port:
+        if port:
+            connection = socket.create_connection((host, port), seconds)
+        else:
             connection = socket.socket(socket.AF_UNIX)
-            try:
+        try:
+            if not port:
                 connection.settimeout(seconds)
                 connection.connect(host)
-            except BaseException:
-                connection.close()
-                raise
-            return connection
-        connection = socket.create_connection((host, port), seconds)
-        try:
+                return connection
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._server.tls is not None:
@@ -79,11 +80,6 @@ class Connection:
     def is_stale(self) -> bool:
         """Whether the server closed it, or sent what nobody asked for, while it was idle."""
         return self._idle is not None and bool(self._idle.poll(0))
-
-    @property
-    def busy(self) -> bool:
-        """Whether replies are still to come."""
-        return self._expected > 0
 
     def ask(self, *commands: Command) -> list[Any]:
         """The replies to a few commands, error replies among them."""
@@ -98,6 +94,7 @@ class Connection:
         """Send a request that will get so many replies; nobody waits for them after `deadline`."""
         assert self._socket is not None, "connect() comes first"
         self._expected = replies
+        self.busy = True
         try:
             self._socket.settimeout(_until(deadline, self._server.timeout))
             self._socket.sendall(packed)
@@ -112,10 +109,8 @@ class Connection:
         whole = False
         try:
             self._receive()  # nothing can have come before
-            replies = self._replies = []
-            while len(replies) < self._expected:
-                replies.append(self._read())
-            self._expected = 0
+            replies = [self._read() for _ in range(self._expected)]
+            self.busy = False
             whole = not self._parser.has_data()  # otherwise it said something nobody asked for
             return replies
         except (OSError, hiredis.HiredisError) as error:

@@ -126,7 +126,8 @@ class Pipeline:
         """
         if self.errors:
             raise failure_of(self.steps, self.errors, server)
-        self.check_replicas(server)
+        if self._replicas:
+            self.check_replicas(server)
 
     def check_replicas(self, server: str) -> None:
         """Raise if too few replicas have what was written."""

@@ -45,7 +45,7 @@ class OneServer:
 
     @property
     def name(self) -> str:
-        return str(self._pool.address)
+        return self._pool.name
 
     async def open(self) -> None:
         self._pool = Pool(self._server, self._pool.address)

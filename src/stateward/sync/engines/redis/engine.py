@@ -84,7 +84,8 @@ class RedisEngine:
             return self._finish(request, deadline)
         pool, connection = lent
         try:
-            replies = connection.round_trip(request.packed, request.replies, deadline)
+            message = request.message()
+            replies = connection.round_trip(message.packed, message.replies, deadline)
         except BaseException as error:
             pool.give_back(connection)
             if isinstance(error, StoreUnavailable):
@@ -96,6 +97,7 @@ class RedisEngine:
         return self._finish(request, deadline)
 
     def _take(self, request: FastRequest | Batch, replies: Sequence[Any]) -> bool:
+        """Whether the replies have settled everything."""
         try:
             return request.take(replies, self._servers.name)
         except StoreUnavailable:
