@@ -89,11 +89,11 @@ async def listed(engine: RedisEngine, namespace: str, **options: object) -> list
 
 
 async def ask(engine: RedisEngine, *words: str | bytes) -> object:
-    link = await engine._servers._pool.borrow()
+    connection = await engine._servers._pool.borrow()
     try:
-        return (await link.ask(words))[0]
+        return (await connection.ask(words))[0]
     finally:
-        engine._servers._pool.give_back(link)
+        engine._servers._pool.give_back(connection)
 
 
 # --- the key space ----------------------------------------------------------------------
@@ -341,9 +341,13 @@ async def test_a_wait_is_woken_by_the_server(valkey: RedisServer) -> None:
 
 
 def is_heard(engine: RedisEngine, entity: Entity) -> bool:
-    ear = engine._notifications._subscription
+    subscription = engine._notifications._subscription
     channel = keys_of(entity).head.encode()
-    return ear is not None and channel in ear.channels and ear.channels[channel].done()
+    return (
+        subscription is not None
+        and channel in subscription.channels
+        and subscription.channels[channel].done()
+    )
 
 
 async def test_a_wait_goes_on_when_its_connection_is_lost(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
             reply = (yield (PipelineStep(keys.head, (short,), True),))[0][0]
             if reply != 0:
                 return applied_of(reply, op.op)
-    traits.seen.add(op.entity)
+    traits.seen.keep(op.entity, None)
     owners = likely_owners(op) if traits.inline else ("", "")
     tail = commit_tail(op)
     while True:

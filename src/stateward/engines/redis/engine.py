@@ -27,13 +27,14 @@ from stateward.engines.redis.fast import FastRequest, fast_request
 from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.notify import Notifications
 from stateward.engines.redis.outcomes import head_of
-from stateward.engines.redis.plans import Clock, Seen, SeenMembers, Traits
+from stateward.engines.redis.plans import Clock, Latest, SeenMembers, Traits
 from stateward.engines.redis.purge import purge
 from stateward.engines.redis.scripts import ALL
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity, Op, Outcome
 
 T = TypeVar("T")
+Request = FastRequest | Batch
 
 CAPABILITIES = Capabilities(
     durable=True,
@@ -55,9 +56,8 @@ class RedisEngine:
     def __init__(self, server: Server, clock: Clock | None = None) -> None:
         """`clock` is for tests only: it tells the time instead of the server."""
         self._server = server
-        self._traits = Traits(
-            server, not server.cluster, clock=clock, seen=Seen(), members=SeenMembers()
-        )
+        members = SeenMembers(5_000)
+        self._traits = Traits(server, not server.cluster, clock, Latest(20_000), members)
         self._servers = _servers_of(server)
         self._notifications = Notifications(server, self._servers.address, self._has_moved)
         self._tasks: set[asyncio.Task[Any]] = set()  # async only
@@ -85,7 +85,7 @@ class RedisEngine:
         if not ops:
             return []
         traits = self._traits
-        request: FastRequest | Batch | None = fast_request(ops, traits)
+        request: Request | None = fast_request(ops, traits)
         if request is None:
             request = Batch([plan_of(op, traits) for op in ops], traits)
         lent = self._servers.idle(request)
@@ -112,7 +112,7 @@ class RedisEngine:
         return await self._own(self._finish(request, deadline))  # async only
         # sync only: return self._finish(request, deadline)
 
-    def _take(self, request: FastRequest | Batch, replies: Sequence[Any]) -> bool:
+    def _take(self, request: Request, replies: Sequence[Any]) -> bool:
         """Whether the replies have settled everything."""
         try:
             return request.take(replies, self._servers.name)
@@ -120,9 +120,7 @@ class RedisEngine:
             self._servers.doubt()
             raise
 
-    async def _finish(
-        self, request: FastRequest | Batch, deadline: float | None = None
-    ) -> list[Any]:
+    async def _finish(self, request: Request, deadline: float | None = None) -> list[Any]:
         """Round after round, until everything that was asked is settled."""
         batch = request.rest()
         settled = False
@@ -136,9 +134,7 @@ class RedisEngine:
         return request.settle(batch.outcomes)
 
     # async only: begin
-    async def _go_on(
-        self, request: FastRequest | Batch, pool: Pool, connection: Connection
-    ) -> None:
+    async def _go_on(self, request: Request, pool: Pool, connection: Connection) -> None:
         """With a request that was sent, though its caller does not wait any more."""
         try:
             replies = await connection.taken_over()

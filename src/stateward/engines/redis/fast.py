@@ -110,7 +110,7 @@ class FastAppends(FastRequest):
             whole = False
             outcomes.append(None)
             if type(reply) is not ReplyError:
-                self._traits.seen.discard(op.entity)  # type: ignore[union-attr]
+                self._traits.seen.pop(op.entity, None)  # type: ignore[union-attr]
             elif code_of(reply) not in NOT_RUN:
                 failure = refused(reply, server)
                 failure.applied = "unknown"  # of this one, and others may have been written

@@ -159,7 +159,9 @@ class IndexPage:
                 if mark is None or (at < mark if op.reverse else at > mark):
                     entity = Entity(op.namespace, kind, id)
                     candidates.append(Candidate(member, entity, due.decode()))
-            yield from self._verify(candidates, Range(key, b"", kind))
+            looks = (yield self._looks(candidates)) if candidates else ()
+            for candidate, seen in zip(candidates, looks, strict=True):
+                self.judge(candidate, seen, Range(key, b"", kind))
             if beyond or len(flat) < 2 * size:
                 break
             offset += size
@@ -245,13 +247,6 @@ class IndexPage:
             _, rest = split_member(rest)
         assert kind is not None
         return Candidate(member, Entity(op.namespace, kind, rest.decode()))
-
-    def _verify(self, candidates: list[Candidate], part: Range) -> Plan[Any]:
-        """Keep those whose heads say that they belong on this page."""
-        if candidates:
-            looks = yield self._looks(candidates)
-            for candidate, seen in zip(candidates, looks, strict=True):
-                self.judge(candidate, seen, part)
 
     def _looks(self, candidates: Sequence[Candidate]) -> list[PipelineStep]:
         """What shows the heads of these, and the documents that are asked for."""

@@ -9,7 +9,7 @@ share.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.server import Server
@@ -25,58 +25,39 @@ Plan = Generator[Sequence[PipelineStep], Any, T]
 Clock = Callable[[], float]
 
 
-class _Latest(Generic[K, V]):
+class Latest(dict[K, V]):
     """The last of many. Only a guess: what is wrong with it costs a second round."""
 
     def __init__(self, most: int) -> None:
+        super().__init__()
         self._most = most
-        self._kept: dict[K, V] = {}
 
-    def __contains__(self, key: K) -> bool:
-        return key in self._kept
-
-    def discard(self, key: K) -> None:
-        self._kept.pop(key, None)
-
-    def _keep(self, key: K, value: V) -> None:
-        self._kept[key] = value
-        if len(self._kept) > self._most:
+    def keep(self, key: K, value: V) -> None:
+        self[key] = value
+        if len(self) > self._most:
             try:
-                self._kept.pop(next(iter(self._kept)), None)
+                self.pop(next(iter(self)), None)
             except RuntimeError:  # another thread was faster
                 pass
 
 
-class Seen(_Latest[Entity, None]):
-    """Entities that were written before, so that they probably exist."""
+class SeenMembers(Latest[Command, list[bytes] | None]):
+    """What short parts of an index said last; None: too much to guess it."""
 
-    def __init__(self) -> None:
-        super().__init__(20_000)
-
-    def add(self, entity: Entity) -> None:
-        self._keep(entity, None)
-
-
-class SeenMembers(_Latest[Command, list[bytes] | None]):
-    """What short parts of an index said last: a guess that saves a listing its second round."""
-
-    LONGEST = 8  # of more members none are kept: None
-
-    def __init__(self) -> None:
-        super().__init__(5_000)
+    LONGEST = 8
 
     def guess(self, asked: Command) -> list[bytes]:
-        return self._kept.get(asked) or []
+        return self.get(asked) or []
 
     def is_long(self, asked: Command) -> bool:
         """Whether a guess would be wrong."""
-        return self._kept.get(asked, ()) is None
+        return self.get(asked, ()) is None
 
     def learn(self, asked: Command, found: list[bytes]) -> None:
         if found:
-            self._keep(asked, None if len(found) > self.LONGEST else found)
+            self.keep(asked, None if len(found) > self.LONGEST else found)
         else:
-            self.discard(asked)
+            self.pop(asked, None)
 
 
 class Traits(NamedTuple):
@@ -84,10 +65,10 @@ class Traits(NamedTuple):
 
     server: Server
     inline: bool  # scripts may reach the index: there is only one server
+    clock: Clock | None  # for tests: tells the time instead of the server
+    seen: Latest[Entity, None]  # entities that were written before, so that they probably exist
+    members: SeenMembers  # what listings probably find
     net: bool = True  # the server may be told to remove what nobody swept
-    clock: Clock | None = None  # for tests: tells the time instead of the server
-    seen: Seen = Seen()
-    members: SeenMembers = SeenMembers()
 
     @property
     def flags(self) -> str:

@@ -22,7 +22,7 @@ from stateward.engines.redis.fast import FastRequest, fast_request
 from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.notify_sync import Notifications
 from stateward.engines.redis.outcomes import head_of
-from stateward.engines.redis.plans import Clock, Seen, SeenMembers, Traits
+from stateward.engines.redis.plans import Clock, Latest, SeenMembers, Traits
 from stateward.engines.redis.purge import purge
 from stateward.engines.redis.scripts import ALL
 from stateward.errors import StoreUnavailable
@@ -32,6 +32,7 @@ from stateward.sync.engines.redis.client.sentinel import SentinelServer
 from stateward.sync.engines.redis.client.topology import OneServer
 
 T = TypeVar("T")
+Request = FastRequest | Batch
 
 CAPABILITIES = Capabilities(
     durable=True,
@@ -53,9 +54,8 @@ class RedisEngine:
     def __init__(self, server: Server, clock: Clock | None = None) -> None:
         """`clock` is for tests only: it tells the time instead of the server."""
         self._server = server
-        self._traits = Traits(
-            server, not server.cluster, clock=clock, seen=Seen(), members=SeenMembers()
-        )
+        members = SeenMembers(5_000)
+        self._traits = Traits(server, not server.cluster, clock, Latest(20_000), members)
         self._servers = _servers_of(server)
         self._notifications = Notifications(server, self._servers.address, self._has_moved)
 
@@ -76,7 +76,7 @@ class RedisEngine:
         if not ops:
             return []
         traits = self._traits
-        request: FastRequest | Batch | None = fast_request(ops, traits)
+        request: Request | None = fast_request(ops, traits)
         if request is None:
             request = Batch([plan_of(op, traits) for op in ops], traits)
         lent = self._servers.idle(request)
@@ -96,7 +96,7 @@ class RedisEngine:
             return request.outcomes
         return self._finish(request, deadline)
 
-    def _take(self, request: FastRequest | Batch, replies: Sequence[Any]) -> bool:
+    def _take(self, request: Request, replies: Sequence[Any]) -> bool:
         """Whether the replies have settled everything."""
         try:
             return request.take(replies, self._servers.name)
@@ -104,7 +104,7 @@ class RedisEngine:
             self._servers.doubt()
             raise
 
-    def _finish(self, request: FastRequest | Batch, deadline: float | None = None) -> list[Any]:
+    def _finish(self, request: Request, deadline: float | None = None) -> list[Any]:
         """Round after round, until everything that was asked is settled."""
         batch = request.rest()
         settled = False
