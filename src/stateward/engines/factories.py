@@ -99,7 +99,7 @@ def postgres_sync(url: EngineURL, world: World) -> SyncEngine:
 def redis(url: EngineURL, world: World) -> Engine:
     """redis://host:6379, rediss:// (TLS), unix:///path, redis+cluster:// or redis+sentinel://
 
-    Their options are in `redis/server.py`.
+    Their options are in `redis/settings.py`.
     """
     with needed("redis"):
         from stateward.engines.redis.engine import RedisEngine

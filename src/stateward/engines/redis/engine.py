@@ -107,18 +107,14 @@ class RedisEngine:
                 self._servers.doubt()
             raise
         pool.give_back(connection)
-        if self._take(request, replies):
-            return request.outcomes
-        return await self._own(self._finish(request, deadline))  # async only
-        # sync only: return self._finish(request, deadline)
-
-    def _take(self, request: Request, replies: Sequence[Any]) -> bool:
-        """Whether the replies have settled everything."""
         try:
-            return request.take(replies, self._servers.name)
+            if request.take(replies, self._servers.name):
+                return request.outcomes
         except StoreUnavailable:
             self._servers.doubt()
             raise
+        return await self._own(self._finish(request, deadline))  # async only
+        # sync only: return self._finish(request, deadline)
 
     async def _finish(self, request: Request, deadline: float | None = None) -> list[Any]:
         """Round after round, until everything that was asked is settled."""
@@ -137,13 +133,15 @@ class RedisEngine:
     async def _go_on(self, request: Request, pool: Pool, connection: Connection) -> None:
         """With a request that was sent, though its caller does not wait any more."""
         try:
-            replies = await connection.taken_over()
+            try:
+                replies = await connection.taken_over()
+            finally:
+                pool.give_back(connection)
+            settled = request.take(replies, self._servers.name)
         except StoreUnavailable:
             self._servers.doubt()
             raise
-        finally:
-            pool.give_back(connection)
-        if not self._take(request, replies):
+        if not settled:
             await self._finish(request)
 
     async def _own(self, work: Coroutine[Any, Any, T]) -> T:

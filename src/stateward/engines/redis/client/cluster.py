@@ -43,12 +43,9 @@ class ClusterServers(OneServer):
 
     def __init__(self, server: Server, scripts: Sequence[str]) -> None:
         super().__init__(server, scripts)
+        self.name = f"redis+cluster://{server.addresses[0].host}"
         self._slots = SlotTable()
         self._pools: dict[Address, Pool] = {}
-
-    @property
-    def name(self) -> str:
-        return f"redis+cluster://{self._server.addresses[0].host}"
 
     async def close(self) -> None:
         self.doubt()
@@ -132,7 +129,7 @@ class ClusterServers(OneServer):
                 await self._deliver(shares, deadline)
                 for share in shares:
                     if share.pipeline.wrote:
-                        share.pipeline.check_replicas(share.pool.name)
+                        share.pipeline.check_replicas(str(share.pool.address))
             except StoreUnavailable as error:
                 self.doubt()
                 if wrote:

@@ -24,6 +24,7 @@ class SentinelServer(OneServer):
                 continue
             if address != self._pool.address:
                 old, self._pool = self._pool, Pool(self._server, address)
+                self.name = str(address)
                 await old.close()
             self._sure = True
             return

@@ -92,17 +92,13 @@ class RedisEngine:
                 self._servers.doubt()
             raise
         pool.give_back(connection)
-        if self._take(request, replies):
-            return request.outcomes
-        return self._finish(request, deadline)
-
-    def _take(self, request: Request, replies: Sequence[Any]) -> bool:
-        """Whether the replies have settled everything."""
         try:
-            return request.take(replies, self._servers.name)
+            if request.take(replies, self._servers.name):
+                return request.outcomes
         except StoreUnavailable:
             self._servers.doubt()
             raise
+        return self._finish(request, deadline)
 
     def _finish(self, request: Request, deadline: float | None = None) -> list[Any]:
         """Round after round, until everything that was asked is settled."""

@@ -22,7 +22,6 @@ class Pool:
     def __init__(self, server: Server, address: Address) -> None:
         self._server = server
         self.address = address
-        self.name = str(address)
         self._closed = False
         self._idle: list[Connection] = []  # the last used on top
         self._permits: Queue[None] = Queue()

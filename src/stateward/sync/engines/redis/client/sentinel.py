@@ -25,6 +25,7 @@ class SentinelServer(OneServer):
                 continue
             if address != self._pool.address:
                 old, self._pool = self._pool, Pool(self._server, address)
+                self.name = str(address)
                 old.close()
             self._sure = True
             return

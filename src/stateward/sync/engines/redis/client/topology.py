@@ -36,15 +36,12 @@ class OneServer:
 
     def __init__(self, server: Server, scripts: Sequence[str]) -> None:
         self._server = server
+        self.name = str(server.addresses[0])  # as errors tell it
         self._pool = Pool(server, server.addresses[0])
         self._load = pack([("SCRIPT", "LOAD", script) for script in scripts])
         self._scripts = len(scripts)
         self._sure = False  # where it is
         self._finding = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        return self._pool.name
 
     def open(self) -> None:
         self._pool = Pool(self._server, self._pool.address)
