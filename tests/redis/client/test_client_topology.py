@@ -144,6 +144,11 @@ async def test_what_one_node_has_applied_is_not_denied_because_another_is_gone(
                 await client.call(servers.trip, steps)
             assert one.heard(b"SET") == 1
             assert caught.value.applied == "unknown"
+            before = one.answer
+            one.answer = lambda c: b"-ERR amid it\r\n" if c[0] == b"SET" else before(c)
+            with pytest.raises(StoreUnavailable, match="cannot be reached") as caught:
+                await client.call(servers.trip, steps)
+            assert caught.value.applied == "unknown"
             with pytest.raises(StoreUnavailable, match="cannot be reached") as caught:
                 await client.call(servers.trip, steps[1:])
             assert caught.value.applied == "no"

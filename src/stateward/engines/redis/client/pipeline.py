@@ -9,7 +9,7 @@ from hiredis import ReplyError
 
 from stateward.engines.redis.client.server import Server
 from stateward.engines.redis.client.wire import Command, pack
-from stateward.engines.redis.failures import code_of, not_replicated, refused
+from stateward.engines.redis.failures import NOT_RUN, code_of, not_replicated, refused
 from stateward.errors import StoreUnavailable
 
 BLOCK = 32  # reads that share a transaction: the server does nothing else meanwhile
@@ -116,8 +116,9 @@ class Pipeline:
 
     @property
     def wrote(self) -> bool:
-        """Whether a step that writes has run."""
-        return any(step.writes for n, step in enumerate(self.steps) if n not in self.errors)
+        """Whether a step that writes has run, or may have."""
+        not_run = self.failed_with(NOT_RUN)
+        return any(step.writes for n, step in enumerate(self.steps) if n not in not_run)
 
     def check(self, server: str) -> None:
         """Raise if any step failed, or if too few replicas have what was written.
