@@ -97,6 +97,17 @@ def test_engines_import_neither_state_nor_layers() -> None:
     assert forbidden(ENGINES, (*STATE, *LAYERS)) == []
 
 
+def test_the_redis_client_knows_no_operation() -> None:
+    """Commands, keys and replies: nothing of the engine above it, but the words of its failures."""
+    client = ("stateward.engines.redis.client", "stateward.sync.engines.redis.client")
+    known = (*client, "stateward.engines.redis.failures", "stateward.errors", "stateward.world")
+    assert [i.target for i in forbidden(client, client)]
+    found = [i for i in forbidden(client, ("stateward",)) if not within(i.target, *known)]
+    assert found == []
+    words = forbidden(("stateward.engines.redis.failures",), ("stateward",))
+    assert {i.target for i in words} == {"stateward.errors"}
+
+
 def test_the_core_knows_no_command_and_no_test_tool() -> None:
     above = ("stateward.cli", "stateward.audit", "stateward.benchmark")
     above = (*above, "stateward.testing", "stateward.sync.testing")

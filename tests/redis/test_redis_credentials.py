@@ -132,4 +132,4 @@ async def test_sentinels_are_asked_without_it(tmp_path: Path) -> None:
             assert (await store.thread("t").append({"n": 1})).version == 1
             engine = store._layered.stacks[0].engine
             assert isinstance(engine, RedisEngine)
-            assert len(tokens.asked_on) == len(engine._servers._pool.idle_links())
+            assert len(tokens.asked_on) == len(engine._servers._pool.idle_connections())

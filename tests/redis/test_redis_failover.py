@@ -16,7 +16,7 @@ from servers.redis_cluster import (
 )
 
 import stateward
-from stateward.engines.redis.client.cluster import slot_of
+from stateward.engines.redis.client.slots import slot_of
 from stateward.engines.redis.engine import RedisEngine
 from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.settings import parse_server
@@ -120,7 +120,7 @@ async def test_a_slot_moves_while_it_is_written(tmp_path: Path) -> None:
         await engine.open()
         try:
             entity = Entity("moving", "thread", "it")
-            slot = slot_of(keys_of(entity).keys[0])
+            slot = slot_of(keys_of(entity).head)
             source, target = nodes_for(cluster, slot)
             stop = asyncio.Event()
             acknowledged = 0
@@ -214,7 +214,7 @@ async def test_what_has_moved_can_be_read_before_the_move_is_done(tmp_path: Path
             entity = Entity("moving", "thread", "it")
             writes = (Append(("1", "2"), key="k"), Put("doc", "{}"), SetHead(status="on"))
             await engine.execute((Commit(entity, WORLD.new_id(), writes, owner="u"),))
-            slot = slot_of(keys_of(entity).keys[0])
+            slot = slot_of(keys_of(entity).head)
             source, target = nodes_for(cluster, slot)
             ids = [node.ask("CLUSTER", "MYID").split()[1].decode() for node in (source, target)]
             number = str(slot)

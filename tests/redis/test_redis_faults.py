@@ -133,7 +133,7 @@ async def test_a_server_that_is_down_was_not_asked(tmp_path: Path) -> None:
             entity = new_entity()
             await only(engine, append_to(entity))
             server.kill()
-            await until(lambda: all(link.broken for link in engine._servers._pool.idle_links()))
+            await until(lambda: all(c.broken for c in engine._servers._pool.idle_connections()))
             with pytest.raises(StoreUnavailable, match="cannot be reached") as caught:
                 await only(engine, append_to(entity))
             assert caught.value.applied == "no"
@@ -300,9 +300,9 @@ async def test_scripts_that_the_server_forgets_are_given_again(valkey: RedisServ
 
         async def forget() -> None:
             for _ in range(40):
-                link = await engine._servers._pool.borrow()
-                await link.trip([("SCRIPT", "FLUSH")])
-                engine._servers._pool.give_back(link)
+                connection = await engine._servers._pool.borrow()
+                await connection.ask(("SCRIPT", "FLUSH"))
+                engine._servers._pool.give_back(connection)
                 await asyncio.sleep(0.002)
 
         await asyncio.gather(forget(), *[talk(entity) for entity in entities])
@@ -471,8 +471,8 @@ async def test_no_connection_is_lost_by_failures_and_cancellations(valkey: Redis
         proxy.cut_replies = False
         await until(lambda: not engine._tasks)
         pool = engine._servers._pool
-        assert pool._leaves.qsize() == MOST
+        assert pool._permits.qsize() == MOST
         lent = [await pool.borrow() for _ in range(MOST)]
-        for link in lent:
-            assert await link.trip([("PING",)]) == [b"PONG"]
-            pool.give_back(link)
+        for connection in lent:
+            assert await connection.ask(("PING",)) == [b"PONG"]
+            pool.give_back(connection)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -18,11 +17,9 @@ from servers.redis import RedisServer, running, system_binary
 
 import stateward
 import stateward.sync
-from stateward import engine as contract
 from stateward.engine import GRACE
 from stateward.engines.redis.engine import RedisEngine
 from stateward.engines.redis.keys import entity_of, keys_of, sortable, split_member
-from stateward.engines.redis.scripts import ALL
 from stateward.engines.redis.settings import parse_server
 from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.errors import InvalidInput, SchemaError, StoreUnavailable
@@ -92,11 +89,11 @@ async def listed(engine: RedisEngine, namespace: str, **options: object) -> list
 
 
 async def ask(engine: RedisEngine, *words: str | bytes) -> object:
-    link = await engine._servers._pool.borrow()
+    connection = await engine._servers._pool.borrow()
     try:
-        return (await link.trip([words]))[0]
+        return (await connection.ask(words))[0]
     finally:
-        engine._servers._pool.give_back(link)
+        engine._servers._pool.give_back(connection)
 
 
 # --- the key space ----------------------------------------------------------------------
@@ -110,7 +107,7 @@ def test_any_address_makes_a_tag_of_its_own_and_comes_back() -> None:
         where = keys_of(entity)
         assert entity_of(where.tag) == entity
         assert not set("{}") & set(where.tag)
-        assert len({key[key.index("{") : key.index("}")] for key in where.keys}) == 1
+        assert len({key[key.index("{") : key.index("}")] for key in where.own}) == 1
 
 
 def test_members_of_the_index_sort_by_their_words() -> None:
@@ -164,7 +161,7 @@ async def test_an_entity_lives_in_the_keys_that_are_documented(tmp_path: Path) -
 async def times_to_live(engine: RedisEngine, entity: Entity) -> list[float | None]:
     """Seconds for each key that there is; None: for ever."""
     found: list[float | None] = []
-    for key in keys_of(entity).keys:
+    for key in keys_of(entity).own:
         left = await ask(engine, "PTTL", key)
         assert isinstance(left, int)
         if left != -2:
@@ -217,7 +214,7 @@ async def test_entries_that_were_evicted_are_an_error_and_no_short_history(
     async with opened(valkey.url) as engine:
         entity = Entity("evicted", "thread", WORLD.new_id())
         await only(engine, Commit(entity, WORLD.new_id(), (Append(("1", "2")),)))
-        await ask(engine, "DEL", keys_of(entity).keys[1])
+        await ask(engine, "DEL", keys_of(entity).own[1])
         for log in (Log(last=20), Log(), Log(last=1, details=True)):
             with pytest.raises(SchemaError, match="evicted"):
                 await only(engine, Fetch(entity, log=log))
@@ -316,8 +313,8 @@ async def test_a_user_with_the_documented_rights_can_do_everything(server: Redis
         engine = store._layered.stacks[0].engine
         await engine.wait({Entity(namespace, "thread", "t"): 3}, 0.05)
         assert isinstance(engine, RedisEngine)
-        assert engine._watch._ear is not None
-        assert not engine._watch._ear.broken, "it may listen"
+        assert engine._notifications._subscription is not None
+        assert not engine._notifications._subscription.broken, "it may listen"
         async with store.lock("name"):
             assert await store.once("task", lambda: 1) == 1
         async with store.workflow("w", kind="refund", user="u") as run:
@@ -344,9 +341,13 @@ async def test_a_wait_is_woken_by_the_server(valkey: RedisServer) -> None:
 
 
 def is_heard(engine: RedisEngine, entity: Entity) -> bool:
-    ear = engine._watch._ear
-    channel = keys_of(entity).keys[0].encode()
-    return ear is not None and channel in ear.channels and ear.channels[channel].done()
+    subscription = engine._notifications._subscription
+    channel = keys_of(entity).head.encode()
+    return (
+        subscription is not None
+        and channel in subscription.channels
+        and subscription.channels[channel].done()
+    )
 
 
 async def test_a_wait_goes_on_when_its_connection_is_lost(tmp_path: Path) -> None:
@@ -507,20 +508,3 @@ async def test_a_large_commit_and_a_large_history_pass(valkey: RedisServer) -> N
         assert isinstance(fetched, Fetched)
         assert fetched.count == 20_002
         assert fetched.lines.startswith(big)
-
-
-def test_the_scripts_know_the_numbers_of_the_contract() -> None:
-    said: dict[str, set[str]] = {}
-    for script in ALL:
-        for line in script.text.splitlines():
-            found = re.match(r"local ([A-Z_, ]+) = ([\d, ]+?)(?: --.*)?$", line)
-            if found:
-                for name, value in zip(found[1].split(", "), found[2].split(", "), strict=True):
-                    said.setdefault(name, set()).add(value)
-    assert len(said) >= 7
-    for name in ("GRACE", "OPS_KEPT", "OPS_SECONDS", "OPS_MOST", "KEY_SECONDS", "KEYS_KEPT"):
-        assert said[name] == {f"{getattr(contract, name):g}"}, name
-    assert len(said["LINGER"]) == 1
-    everyday = next(script.text for script in ALL if script.name == "append")
-    for limit in (64, 1024, 600, 604800, 100000):
-        assert f">= {limit} " in everyday

@@ -1,12 +1,16 @@
-"""A commit as arguments for `commit.lua`, and its answer as an outcome."""
+"""A commit: its plan, its arguments for `commit.lua`, and the answer as an outcome."""
 
 from __future__ import annotations
 
 from itertools import zip_longest
 from typing import Any
 
-from stateward.engines.redis.keys import EntityKeys, owner_index
+from stateward.engines.redis.client.pipeline import PipelineStep
+from stateward.engines.redis.client.wire import Command, Word
+from stateward.engines.redis.index import entries_of, write_steps
+from stateward.engines.redis.keys import EntityKeys, keys_of, owner_index
 from stateward.engines.redis.outcomes import applied_of, seen_head, values_of
+from stateward.engines.redis.plans import Plan, Traits
 from stateward.engines.redis.scripts import APPEND, COMMIT
 from stateward.ops import (
     Absent,
@@ -40,26 +44,53 @@ from stateward.ops import (
     Trim,
     Unheld,
     Write,
+    check_shape,
     digest_of,
 )
-
-Word = str | bytes | int
-Command = tuple[Word, ...]
 
 _RANKS: dict[type, int] = {Fence: 0, Unheld: 1}
 
 MOST_AT_ONCE = 1000  # bodies that one command of a script takes without being split
 
 
-def append_command(commit: Commit, places: EntityKeys, clock: str) -> Command | None:
+def commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
+    """What is asked of `append.lua` where that may do, and otherwise of `commit.lua`."""
+    writes = op.writes
+    if len(writes) != 1 or (type(writes[0]) is Append and not writes[0].bodies):
+        check_shape(op)
+    keys = keys_of(op.entity)
+    if op.entity in traits.seen:
+        short = append_command(op, keys, traits.at())
+        if short is not None:
+            reply = (yield (PipelineStep(keys.head, (short,), True),))[0][0]
+            if reply != 0:
+                return applied_of(reply, op.op)
+    traits.seen.keep(op.entity, None)
+    owners = likely_owners(op) if traits.inline else ("", "")
+    tail = commit_tail(op)
+    while True:
+        command = commit_command(op, keys, owners, traits.at(), traits.flags, tail)
+        reply = (yield (PipelineStep(keys.head, (command,), True),))[0][0]
+        if type(reply) is list and reply[0] == b"O":
+            owners = reply[1].decode(), reply[2].decode()
+        elif type(reply) is list and reply[0] == b"I":
+            at, need, *named = (word.decode() for word in reply[1:])
+            entries = entries_of(op.entity, keys, *named)
+            yield write_steps(entries, traits.at())
+            owners = at, need
+        else:
+            return commit_outcome(op, reply)
+
+
+def append_command(op: Commit, keys: EntityKeys, clock: str) -> Command | None:
     """The short form, for a commit that only appends and checks nothing unusual."""
-    if len(commit.writes) != 1 or commit.reading:
+    if len(op.writes) != 1 or op.reading:
         return None
-    append = commit.writes[0]
+    append = op.writes[0]
     if type(append) is not Append or not 0 < len(append.bodies) <= MOST_AT_ONCE:
         return None
     version = stamp = token = nonce = ""
-    for check in commit.checks:
+    for check in op.checks:
         if type(check) is LogAt and not version:
             version, stamp = f"={check.version}", _maybe(check.stamp)
         elif type(check) is Fence and not token:
@@ -71,23 +102,22 @@ def append_command(commit: Commit, places: EntityKeys, clock: str) -> Command | 
     if clock or version or token or key is not None:
         mark = "" if key is None else digest(append.bodies) + key
         unusual = ("+", clock, version, stamp, token, nonce, mark)
-    keys = places.keys
     return (
         "EVALSHA",
         APPEND.sha,
         5 if key is None else 7,
-        *keys[:3],
-        *keys[5 : 7 if key is None else 9],
-        commit.op,
-        "" if commit.owner is None else f"={commit.owner}",
+        *keys.own[:3],
+        *keys.own[5 : 7 if key is None else 9],
+        op.op,
+        "" if op.owner is None else f"={op.owner}",
         *unusual,
         *append.bodies,
     )
 
 
 def commit_command(
-    commit: Commit,
-    places: EntityKeys,
+    op: Commit,
+    keys: EntityKeys,
     owners: tuple[str, str],
     clock: str,
     flags: str,
@@ -97,47 +127,47 @@ def commit_command(
 
     On a cluster these are when the script asked for entries of the index, and what it asked for.
     """
-    owner = commit.owner
-    keys = places.keys
+    owner = op.owner
+    given = keys.own
     if "i" in flags:
-        namespace = commit.entity.namespace
+        namespace = op.entity.namespace
         a, b = (owner_index(namespace, name) for name in owners)
-        keys = (
-            *keys,
-            places.kinds,
-            places.ids,
-            places.statuses,
-            places.due,
+        given = (
+            *given,
+            keys.kinds,
+            keys.ids,
+            keys.statuses,
+            keys.due,
             a,
             f"{a}:status",
             b,
             f"{b}:status",
-            places.sweep,
+            keys.sweep,
         )
     return (
         "EVALSHA",
         COMMIT.sha,
-        len(keys),
-        *keys,
-        commit.op,
+        len(given),
+        *given,
+        op.op,
         clock,
         flags,
         "" if owner is None else f"={owner}",
-        "" if commit.retain is None else repr(commit.retain),
-        places.kind,
-        commit.entity.id,
+        "" if op.retain is None else repr(op.retain),
+        keys.kind,
+        op.entity.id,
         *owners,
-        places.tag,
+        keys.tag,
         *tail,
     )
 
 
-def commit_tail(commit: Commit) -> list[Word]:
+def commit_tail(op: Commit) -> list[Word]:
     """What to read, to check and to write."""
-    words: list[Word] = [len(commit.reading), *commit.reading, len(commit.checks)]
-    for check in in_order(commit.checks):
+    words: list[Word] = [len(op.reading), *op.reading, len(op.checks)]
+    for check in in_order(op.checks):
         _add_check(words, check)
-    for write in commit.writes:
+    for write in op.writes:
         _add_write(words, write)
     return words
 
@@ -149,23 +179,23 @@ def in_order(checks: tuple[Check, ...]) -> list[Check]:
     return sorted(checks, key=lambda check: _RANKS.get(type(check), 2))
 
 
-def likely_owners(commit: Commit) -> tuple[str, str]:
+def likely_owners(op: Commit) -> tuple[str, str]:
     """Whose index this commit may have to change, as far as it says so itself."""
-    for write in commit.writes:
+    for write in op.writes:
         if type(write) is SetHead and write.owner is not None:
-            return commit.owner or "", write.owner
+            return op.owner or "", write.owner
         if type(write) is Restore:
-            return commit.owner or "", write.head.owner
-    return commit.owner or "", ""
+            return op.owner or "", write.head.owner
+    return op.owner or "", ""
 
 
-def commit_outcome(commit: Commit, reply: Any) -> CommitOutcome:
+def commit_outcome(op: Commit, reply: Any) -> CommitOutcome:
     """The outcome that `commit.lua` has answered with."""
     if type(reply) is bytes:
-        return applied_of(reply, commit.op)
+        return applied_of(reply, op.op)
     kind = reply[0]
     if kind == b"A":
-        first = applied_of(reply[1], commit.op)
+        first = applied_of(reply[1], op.op)
         return Applied(
             first.version,
             first.stamp,
@@ -180,11 +210,11 @@ def commit_outcome(commit: Commit, reply: Any) -> CommitOutcome:
     *_, exists, flat, values = reply
     head, read = seen_head(flat, exists), values_of(values)
     if kind == b"D":
-        return Duplicate(applied_of(reply[2], commit.op), reply[1] == 1, head, read)
+        return Duplicate(applied_of(reply[2], op.op), reply[1] == 1, head, read)
     if kind == b"K":
         return KeyReused(reply[1].decode(), int(reply[2]), head, read)
     if kind == b"C":
-        return Conflict(in_order(commit.checks)[reply[1] - 1], head, read)
+        return Conflict(in_order(op.checks)[reply[1] - 1], head, read)
     if kind == b"H":
         return Held(float(reply[1]), head, read)
     assert kind == b"F", f"an answer that is not known: {reply!r}"

@@ -30,6 +30,12 @@ NOT_RUN = {
     "UNBLOCKED": "the server has become a replica meanwhile",
 }
 
+# The same in a cluster that was followed for as long as it is worth it.
+RESTLESS = {
+    "MOVED": "the cluster has sent this from node to node again and again: its slots are moving",
+    "ASK": "the cluster has sent this from node to node again and again: its slots are moving",
+}
+
 
 def code_of(error: Exception) -> str:
     """The word an error reply begins with; inside a script older servers put it further in."""
@@ -42,11 +48,13 @@ def code_of(error: Exception) -> str:
     return message.partition(" ")[0]
 
 
-def refused(error: Exception, server: str) -> StoreUnavailable:
+def refused(error: Exception, server: str, *, cluster: bool = False) -> StoreUnavailable:
     """An error reply. Most say that nothing was run; of others that is not known."""
     code = code_of(error)
     if code == "CLIENTS":
         reason = "the server has too many clients; raise its maxclients or use fewer replicas"
+    elif cluster and code in RESTLESS:
+        reason = RESTLESS[code]
     elif code in NOT_RUN:
         reason = NOT_RUN[code]
     else:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from stateward.engines.redis.commit import Command, Word
+from stateward.engines.redis.client.pipeline import PipelineStep
+from stateward.engines.redis.client.wire import Command, Word
 from stateward.engines.redis.keys import EntityKeys, owner_index, sortable
 from stateward.engines.redis.scripts import INDEX, UNINDEX
-from stateward.engines.redis.steps import PlanStep
 from stateward.ops import Entity
 
 
@@ -21,35 +21,35 @@ class IndexEntry(NamedTuple):
 
 
 def entries_of(
-    entity: Entity, where: EntityKeys, which: str, owner: str, status: str, due: str, sweep: str
+    entity: Entity, keys: EntityKeys, which: str, owner: str, status: str, due: str, sweep: str
 ) -> list[IndexEntry]:
     """The entries that `commit.lua` names by letters."""
     id = entity.id.encode()
     theirs = owner_index(entity.namespace, owner)
     entries = {
-        "s": IndexEntry(where.statuses, sortable(status) + id),
-        "o": IndexEntry(theirs, where.kind + id),
-        "p": IndexEntry(f"{theirs}:status", where.kind + sortable(status) + id),
-        "d": IndexEntry(where.due, sortable(entity.id) + due.encode(), due),
-        "w": IndexEntry(where.sweep, where.tag.encode(), sweep),
+        "s": IndexEntry(keys.statuses, sortable(status) + id),
+        "o": IndexEntry(theirs, keys.kind + id),
+        "p": IndexEntry(f"{theirs}:status", keys.kind + sortable(status) + id),
+        "d": IndexEntry(keys.due, sortable(entity.id) + due.encode(), due),
+        "w": IndexEntry(keys.sweep, keys.tag.encode(), sweep),
     }
     found = [entries[letter] for letter in which if letter in entries]
     if "k" in which:
-        found += IndexEntry(where.kinds, where.kind), IndexEntry(where.ids, id)
+        found += IndexEntry(keys.kinds, keys.kind), IndexEntry(keys.ids, id)
     return found
 
 
-def write_steps(entries: Iterable[IndexEntry], clock: str) -> list[PlanStep]:
+def write_steps(entries: Iterable[IndexEntry], clock: str) -> list[PipelineStep]:
     """Write entries: one script for each slot. Replicas are waited for as with an entity."""
     return [step._replace(writes=True) for step in _steps(INDEX.sha, entries, clock)]
 
 
-def correct_steps(entries: Iterable[IndexEntry], clock: str) -> list[PlanStep]:
+def correct_steps(entries: Iterable[IndexEntry], clock: str) -> list[PipelineStep]:
     """Give entries their right score, or remove those that have none."""
     return _steps(UNINDEX.sha, entries, clock)
 
 
-def _steps(sha: str, entries: Iterable[IndexEntry], clock: str) -> list[PlanStep]:
+def _steps(sha: str, entries: Iterable[IndexEntry], clock: str) -> list[PipelineStep]:
     by_tag: dict[str, list[IndexEntry]] = {}
     for entry in entries:
         by_tag.setdefault(entry.key[entry.key.index("{") : entry.key.index("}")], []).append(entry)
@@ -60,5 +60,5 @@ def _steps(sha: str, entries: Iterable[IndexEntry], clock: str) -> list[PlanStep
         for entry in group:
             words += entry.score, entry.member
         command: Command = ("EVALSHA", sha, len(keys), *keys, *words)
-        steps.append(PlanStep(keys[0], (command,)))
+        steps.append(PipelineStep(keys[0], (command,)))
     return steps

@@ -20,7 +20,8 @@ class EntityKeys(NamedTuple):
     """Where one entity lives."""
 
     tag: str
-    keys: tuple[str, ...]  # head, log, marks, docs, names, ops, ops2, keys, keys2
+    head: str
+    own: tuple[str, ...]  # head, log, marks, docs, names, ops, ops2, keys, keys2
     kinds: str
     ids: str
     statuses: str
@@ -37,6 +38,7 @@ def keys_of(entity: Entity) -> EntityKeys:
     ids = kind_index(entity.namespace, entity.kind)
     return EntityKeys(
         tag,
+        head,
         (
             head,
             f"{head}:log",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from stateward.codec import decode, encode
-from stateward.engines.redis.commit import Command
+from stateward.engines.redis.client.pipeline import PipelineStep
+from stateward.engines.redis.client.wire import Command
+from stateward.engines.redis.fetch import fields_of
 from stateward.engines.redis.index import IndexEntry, correct_steps
 from stateward.engines.redis.keys import (
     keys_of,
@@ -17,14 +19,11 @@ from stateward.engines.redis.keys import (
     split_member,
 )
 from stateward.engines.redis.outcomes import fields_in, head_from, named_values, values_of
-from stateward.engines.redis.plans import Traits, fields_of
+from stateward.engines.redis.plans import Plan, Traits
 from stateward.engines.redis.scripts import DOCUMENTS, UNLIST
-from stateward.engines.redis.steps import PlanStep
 from stateward.ops import Entity, Found, List, Listed
 
 LARGEST = 1000  # members of an index looked at in one round
-
-Rounds = Generator[Sequence[PlanStep], Any, Any]
 
 
 class Range(NamedTuple):
@@ -48,8 +47,8 @@ class Candidate(NamedTuple):
 # --- documents --------------------------------------------------------------------------
 
 
-def list_documents(op: List, entity: Entity, setting: Traits) -> Rounds:
-    keys = keys_of(entity).keys
+def list_documents(op: List, entity: Entity, traits: Traits) -> Plan[Any]:
+    keys = keys_of(entity).own
     prefix = op.prefix.encode()
     after = None if op.after is None else op.after.encode()
     low, high = _bounds(prefix, after, op.reverse)
@@ -61,14 +60,14 @@ def list_documents(op: List, entity: Entity, setting: Traits) -> Rounds:
         keys[3],
         keys[4],
         "" if op.owner is None else f"={op.owner}",
-        setting.at(),
+        traits.at(),
         low,
         high,
         op.limit,
         "1" if op.reverse else "",
         "1" if op.values else "",
     )
-    reply = (yield (PlanStep(keys[0], (command,)),))[0][0]
+    reply = (yield (PipelineStep(keys[0], (command,)),))[0][0]
     found = tuple(values_of(reply).items())
     page = found[: op.limit]
     return Listed(documents=page, next=page[-1][0] if len(found) > len(page) else None)
@@ -91,27 +90,27 @@ def _bounds(prefix: bytes, after: bytes | None, reverse: bool) -> tuple[bytes, b
 # --- entities ---------------------------------------------------------------------------
 
 
-def list_entities(op: List, setting: Traits) -> Rounds:
+def list_entities(op: List, traits: Traits) -> Plan[Any]:
     """Entities by owner, kind, status or due time, in the order the contract states."""
     if op.due and op.kind is not None and not op.owner:
-        return (yield from IndexPage(op, setting).soonest(op.kind))
+        return (yield from IndexPage(op, traits).soonest(op.kind))
     if op.due:
-        return (yield from IndexPage(op, setting).sorted_by_due())
-    return (yield from IndexPage(op, setting).in_order())
+        return (yield from IndexPage(op, traits).sorted_by_due())
+    return (yield from IndexPage(op, traits).in_order())
 
 
 class IndexPage:
     """One page in the making."""
 
-    def __init__(self, op: List, setting: Traits) -> None:
+    def __init__(self, op: List, traits: Traits) -> None:
         self._op = op
-        self._setting = setting
+        self._traits = traits
         self._found: list[Found] = []
         self._dues: list[float] = []
         self._wrong: list[tuple[Range, Candidate]] = []
         self._now = 0.0
 
-    def in_order(self) -> Rounds:
+    def in_order(self) -> Plan[Any]:
         """By kind and id: the order of the index itself."""
         op = self._op
         mark: tuple[str, str] | None = None
@@ -125,13 +124,13 @@ class IndexPage:
                 before = part.kind > mark[0] if op.reverse else part.kind < mark[0]
                 if before:
                     continue
-            after = None if mark is None else _place(part, *mark)
+            after = None if mark is None else _member(part, *mark)
             yield from self._walk(part, after, op.limit + 1)
             if len(self._found) > op.limit:
                 break
         return (yield from self._finish())
 
-    def soonest(self, kind: str) -> Rounds:
+    def soonest(self, kind: str) -> Plan[Any]:
         """What is due of one kind: the index of due times has the order."""
         op = self._op
         key = f"{kind_index(op.namespace, kind)}:due"
@@ -147,8 +146,8 @@ class IndexPage:
         offset, size = 0, op.limit + 1
         while len(self._found) <= op.limit:
             asked: Command = (command, key, low, high, "WITHSCORES", "LIMIT", offset, size)
-            time, flat = (yield (PlanStep(key, (asked,), timed=True),))[0]
-            self._now = self._setting.now(time)
+            time, flat = (yield (PipelineStep(key, (asked,), timed=True),))[0]
+            self._now = self._traits.now(time)
             candidates = []
             beyond = False
             for member, score in zip(flat[::2], flat[1::2], strict=True):
@@ -156,36 +155,38 @@ class IndexPage:
                 if float(score) > self._now:
                     beyond = not op.reverse
                     continue
-                place = (float(due), id)
-                if mark is None or (place < mark if op.reverse else place > mark):
+                at = (float(due), id)
+                if mark is None or (at < mark if op.reverse else at > mark):
                     entity = Entity(op.namespace, kind, id)
                     candidates.append(Candidate(member, entity, due.decode()))
-            yield from self._verify(candidates, Range(key, b"", kind))
+            looks = (yield self._looks(candidates)) if candidates else ()
+            for candidate, seen in zip(candidates, looks, strict=True):
+                self.judge(candidate, seen, Range(key, b"", kind))
             if beyond or len(flat) < 2 * size:
                 break
             offset += size
             size = min(2 * size, LARGEST)
         return (yield from self._finish())
 
-    def sorted_by_due(self) -> Rounds:
+    def sorted_by_due(self) -> Plan[Any]:
         """What is due of several kinds or of one owner: no index has that order."""
         op = self._op
         for part in (yield from self._ranges()):
             yield from self._walk(part, None, None)
-        places_ = [
+        ordered = [
             ((due, found.entity.kind, found.entity.id), found)
             for due, found in zip(self._dues, self._found, strict=True)
         ]
-        places_.sort(key=lambda pair: pair[0], reverse=op.reverse)
+        ordered.sort(key=lambda pair: pair[0], reverse=op.reverse)
         if op.after is not None:
             due, kind, id = decode(op.after)
             mark = (float(due), kind, id)
-            places_ = [p for p in places_ if (p[0] < mark if op.reverse else p[0] > mark)]
-        self._found = [found for _, found in places_]
-        self._dues = [place[0] for place, _ in places_]
+            ordered = [o for o in ordered if (o[0] < mark if op.reverse else o[0] > mark)]
+        self._found = [found for _, found in ordered]
+        self._dues = [at[0] for at, _ in ordered]
         return (yield from self._finish())
 
-    def _ranges(self) -> Generator[Sequence[PlanStep], Any, list[Range]]:
+    def _ranges(self) -> Plan[list[Range]]:
         """The parts of the index that hold all that can be on any page, in order."""
         op = self._op
         prefix = op.prefix.encode()
@@ -205,20 +206,20 @@ class IndexPage:
                 ranges.append(Range(index, prefix, kind))
         return ranges
 
-    def _kinds(self) -> Generator[Sequence[PlanStep], Any, list[str]]:
+    def _kinds(self) -> Plan[list[str]]:
         key = kinds_index(self._op.namespace)
-        members = (yield (PlanStep(key, (("ZRANGE", key, 0, -1),)),))[0][0]
+        members = (yield (PipelineStep(key, (("ZRANGE", key, 0, -1),)),))[0][0]
         kinds = [split_member(member)[0] for member in members]
         return kinds[::-1] if self._op.reverse else kinds
 
-    def _walk(self, part: Range, after: bytes | None, enough: int | None) -> Rounds:
+    def _walk(self, part: Range, after: bytes | None, enough: int | None) -> Plan[Any]:
         """Follow an index until there is enough for the page, or no more of it."""
         op = self._op
         size = LARGEST if enough is None else min(enough, LARGEST)
         while enough is None or len(self._found) < enough:
             asked = asked_of(part, after, size, op.reverse)
-            guess = self._setting.listed.guess(asked)
-            index = PlanStep(part.key, (asked,), together=True, timed=True)
+            guess = self._traits.members.guess(asked)
+            index = PipelineStep(part.key, (asked,), together=True, timed=True)
             # Heads are looked at after the index: what it names is there, or has gone since.
             expected = [self.candidate(part, member) for member in guess]
             replies = yield (index, *self._looks(expected))
@@ -228,7 +229,7 @@ class IndexPage:
             else:
                 candidates = [self.candidate(part, member) for member in members]
                 looks = (yield self._looks(candidates)) if candidates else ()
-                self._setting.listed.learn(asked, members)
+                self._traits.members.learn(asked, members)
             for candidate, seen in zip(candidates, looks, strict=True):
                 self.judge(candidate, seen, part)
             if len(members) < size:
@@ -247,31 +248,24 @@ class IndexPage:
         assert kind is not None
         return Candidate(member, Entity(op.namespace, kind, rest.decode()))
 
-    def _verify(self, candidates: list[Candidate], part: Range) -> Rounds:
-        """Keep those whose heads say that they belong on this page."""
-        if candidates:
-            looks = yield self._looks(candidates)
-            for candidate, seen in zip(candidates, looks, strict=True):
-                self.judge(candidate, seen, part)
-
-    def _looks(self, candidates: Sequence[Candidate]) -> list[PlanStep]:
+    def _looks(self, candidates: Sequence[Candidate]) -> list[PipelineStep]:
         """What shows the heads of these, and the documents that are asked for."""
         op = self._op
         steps = []
         for candidate in candidates:
-            keys = keys_of(candidate.entity).keys
+            keys = keys_of(candidate.entity).own
             commands: list[Command] = [("HGETALL", keys[0])]
             if op.documents:
                 commands.append(("HMGET", keys[3], *fields_of(op.documents)))
             # On a cluster each node has a clock of its own.
-            steps.append(PlanStep(keys[0], commands, together=True, timed=True))
+            steps.append(PipelineStep(keys[0], commands, together=True, timed=True))
         return steps
 
     def judge(self, candidate: Candidate, seen: Sequence[Any], part: Range) -> None:
         """Keep it if its head says that it belongs on this page."""
         op = self._op
         time, flat, *rest = seen
-        self._now = self._setting.now(time)
+        self._now = self._traits.now(time)
         fields = fields_in(flat)
         if not _belongs(part, candidate, fields):
             self._wrong.append((part, candidate))
@@ -299,13 +293,13 @@ class IndexPage:
             return None
         return Listed(tuple(self._found))
 
-    def _finish(self) -> Rounds:
+    def _finish(self) -> Plan[Any]:
         op = self._op
-        if self._wrong and self._setting.inline:
+        if self._wrong and self._traits.inline:
             yield [_unlist(part, candidate) for part, candidate in self._wrong]
         elif self._wrong:
             wrong = [IndexEntry(part.key, candidate.member, "") for part, candidate in self._wrong]
-            yield correct_steps(wrong, self._setting.at())
+            yield correct_steps(wrong, self._traits.at())
         page = tuple(self._found[: op.limit])
         if len(self._found) <= op.limit:
             return Listed(page)
@@ -332,7 +326,7 @@ def asked_of(part: Range, after: bytes | None, size: int, reverse: bool) -> Comm
     return ("ZRANGEBYLEX", part.key, low, high, "LIMIT", 0, size)
 
 
-def _place(part: Range, kind: str, id: str) -> bytes | None:
+def _member(part: Range, kind: str, id: str) -> bytes | None:
     """The member from which to go on, if this range has come that far."""
     if part.kind is None:
         return sortable(kind) + id.encode()
@@ -353,8 +347,8 @@ def _belongs(part: Range, candidate: Candidate, fields: dict[bytes, bytes]) -> b
     )
 
 
-def _unlist(part: Range, candidate: Candidate) -> PlanStep:
-    head = keys_of(candidate.entity).keys[0]
+def _unlist(part: Range, candidate: Candidate) -> PipelineStep:
+    head = keys_of(candidate.entity).head
     command: Command = (
         "EVALSHA",
         UNLIST.sha,
@@ -366,4 +360,4 @@ def _unlist(part: Range, candidate: Candidate) -> PlanStep:
         "" if part.status is None else f"={part.status}",
         "" if candidate.due is None else f"={candidate.due}",
     )
-    return PlanStep(head, (command,))
+    return PipelineStep(head, (command,))

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from stateward.engines.redis.client.connection import Connection
+from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.wire import MORE, pack
 from stateward.engines.redis.keys import keys_of
-from stateward.engines.redis.settings import Address, Server
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity
 
@@ -32,14 +32,14 @@ class Notifications:
         self._address = address
         self._has_moved = has_moved
         self._world = server.world
-        self._ear: Subscription | None = None
+        self._subscription: Subscription | None = None
         self._connecting: asyncio.Task[Subscription] | None = None
         self._waiting: dict[bytes, set[asyncio.Event]] = {}
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Until a log has left its cursor, or the time is up."""
         end = self._world.monotonic() + timeout
-        channels = [keys_of(entity).keys[0].encode() for entity in cursors]
+        channels = [keys_of(entity).head.encode() for entity in cursors]
         woken = asyncio.Event()
         for channel in channels:
             self._waiting.setdefault(channel, set()).add(woken)
@@ -61,13 +61,13 @@ class Notifications:
 
     async def _listen(self, channels: Sequence[bytes]) -> bool:
         """Whether messages of these channels will be heard from now on."""
-        ear = self._ear
+        subscription = self._subscription
         try:
-            if ear is None or ear.broken:
-                ear = await self._connected()
-            if len(ear.channels) > IDLE_CHANNELS + len(self._waiting):
-                ear.forget([c for c in ear.channels if c not in self._waiting])
-            await ear.listen_to(channels)
+            if subscription is None or subscription.broken:
+                subscription = await self._connected()
+            if len(subscription.channels) > IDLE_CHANNELS + len(self._waiting):
+                subscription.forget([c for c in subscription.channels if c not in self._waiting])
+            await subscription.listen_to(channels)
         except (StoreUnavailable, TimeoutError):
             return False
         return True
@@ -80,10 +80,10 @@ class Notifications:
 
     async def _connect(self) -> Subscription:
         try:
-            ear = Subscription(self._server, await self._address(), self._wake)
-            await ear.connect()
-            self._ear = ear
-            return ear
+            subscription = Subscription(self._server, await self._address(), self._wake)
+            await subscription.connect()
+            self._subscription = subscription
+            return subscription
         finally:
             self._connecting = None
 
@@ -97,9 +97,9 @@ class Notifications:
         connecting, self._connecting = self._connecting, None
         if connecting is not None and connecting.get_loop() is asyncio.get_running_loop():
             await asyncio.wait([connecting])
-        ear, self._ear = self._ear, None
-        if ear is not None:
-            await ear.close()
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            await subscription.close()
 
 
 class Subscription(Connection):

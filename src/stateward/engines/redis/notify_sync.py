@@ -1,4 +1,4 @@
-"""The blocking twin of `waiting.py`: each thread that waits listens on a connection of its own."""
+"""The blocking twin of `notify.py`: each thread that waits listens on a connection of its own."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 import hiredis
 
 from stateward.engines.redis.client.connection_sync import Connection
+from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.wire import MORE, pack
 from stateward.engines.redis.keys import keys_of
-from stateward.engines.redis.settings import Address, Server
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity
 
@@ -33,44 +33,44 @@ class Notifications:
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Until a log has left its cursor, or the time is up."""
         end = self._world.monotonic() + timeout
-        channels = [keys_of(entity).keys[0].encode() for entity in cursors]
-        ear: Subscription | None = None
+        channels = [keys_of(entity).head.encode() for entity in cursors]
+        subscription: Subscription | None = None
         try:
             while True:
-                ear = ear or self._listen(channels)
+                subscription = subscription or self._listen(channels)
                 if self._has_moved(cursors):
                     return
                 left = end - self._world.monotonic()
                 if left <= 0:
                     return
-                if ear is None:
+                if subscription is None:
                     self._world.block(min(POLLING, left))
                 else:
-                    ear.hear(min(LISTENING, left))
-                    ear = None if ear.broken else ear
+                    subscription.hear(min(LISTENING, left))
+                    subscription = None if subscription.broken else subscription
         finally:
-            if ear is not None:
-                ear.hush(channels)
-                if not ear.broken:
-                    self._idle.append(ear)
+            if subscription is not None:
+                subscription.hush(channels)
+                if not subscription.broken:
+                    self._idle.append(subscription)
 
     def _listen(self, channels: Sequence[bytes]) -> Subscription | None:
-        """An ear that hears these channels; None if that cannot be had."""
+        """A connection that hears these channels; None if that cannot be had."""
         try:
             while self._idle:
                 try:
-                    ear = self._idle.pop()
+                    subscription = self._idle.pop()
                 except IndexError:
                     break  # another thread was faster
-                if not ear.is_stale():
-                    ear.listen_to(channels)
-                    return ear
-                ear.drop()
-            ear = Subscription(self._server, self._address())
-            ear.listen_to(channels)
+                if not subscription.is_stale():
+                    subscription.listen_to(channels)
+                    return subscription
+                subscription.drop()
+            subscription = Subscription(self._server, self._address())
+            subscription.listen_to(channels)
         except StoreUnavailable:
             return None
-        return ear
+        return subscription
 
     def close(self) -> None:
         while self._idle:

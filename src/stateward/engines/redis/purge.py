@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any
-
+from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.keys import (
     keys_of,
     kind_index,
@@ -12,16 +10,16 @@ from stateward.engines.redis.keys import (
     owner_index,
     split_member,
 )
-from stateward.engines.redis.steps import PlanStep
+from stateward.engines.redis.plans import Plan
 from stateward.ops import Entity
 
 TOGETHER = 200  # entities removed in one round
 
 
-def purge(namespace: str) -> Generator[Sequence[PlanStep], Any, int]:
+def purge(namespace: str) -> Plan[int]:
     """Entities first and the index last, so that a purge that was cut off can be run again."""
     kinds = kinds_index(namespace)
-    (((members),),) = yield [PlanStep(kinds, (("ZRANGE", kinds, 0, -1),))]
+    (((members),),) = yield [PipelineStep(kinds, (("ZRANGE", kinds, 0, -1),))]
     count = 0
     for member in members:
         kind, _ = split_member(member)
@@ -30,24 +28,25 @@ def purge(namespace: str) -> Generator[Sequence[PlanStep], Any, int]:
     return count
 
 
-def _purge_kind(namespace: str, kind: str) -> Generator[Sequence[PlanStep], Any, int]:
+def _purge_kind(namespace: str, kind: str) -> Plan[int]:
     ids, count = kind_index(namespace, kind), 0
     while True:
-        ((members,),) = yield [PlanStep(ids, (("ZRANGE", ids, 0, TOGETHER - 1),))]
+        ((members,),) = yield [PipelineStep(ids, (("ZRANGE", ids, 0, TOGETHER - 1),))]
         if not members:
             break
         count += len(members)
         found = [keys_of(Entity(namespace, kind, member.decode())) for member in members]
-        heads = yield [PlanStep(w.keys[0], (("HGET", w.keys[0], "owner"),)) for w in found]
+        heads = yield [PipelineStep(k.head, (("HGET", k.head, "owner"),)) for k in found]
         owners = {reply[0].decode() for reply in heads if reply[0]}
-        yield [PlanStep(where.keys[0], (("UNLINK", *where.keys),)) for where in found]
+        yield [PipelineStep(keys.head, (("UNLINK", *keys.own),)) for keys in found]
         yield [
-            PlanStep(where.sweep, tuple(("ZREM", k, where.tag) for k in _both(where.sweep)))
-            for where in found
+            PipelineStep(keys.sweep, tuple(("ZREM", k, keys.tag) for k in _both(keys.sweep)))
+            for keys in found
         ]
         indexes = [owner_index(namespace, owner) for owner in sorted(owners)]
-        yield [_unlinked(index, f"{index}:status") for index in indexes]
-        yield [PlanStep(ids, (("ZREM", ids, *members),))]
+        if indexes:
+            yield [_unlinked(index, f"{index}:status") for index in indexes]
+        yield [PipelineStep(ids, (("ZREM", ids, *members),))]
     yield [_unlinked(ids, f"{ids}:status", f"{ids}:due")]
     return count
 
@@ -57,5 +56,6 @@ def _both(index: str) -> tuple[str, str]:
     return index, f"{index}:added"
 
 
-def _unlinked(*indexes: str) -> PlanStep:
-    return PlanStep(indexes[0], (("UNLINK", *(key for index in indexes for key in _both(index))),))
+def _unlinked(*indexes: str) -> PipelineStep:
+    keys = [key for index in indexes for key in _both(index)]
+    return PipelineStep(keys[0], (("UNLINK", *keys),))

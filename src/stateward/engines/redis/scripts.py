@@ -1,10 +1,24 @@
-"""The `.lua` files, by the digest that the server knows them by."""
+"""The `.lua` files with the numbers they need, by the digest that the server knows them by."""
 
 from __future__ import annotations
 
+import re
 from hashlib import sha1
 from importlib.resources import files
 from typing import NamedTuple
+
+from stateward import engine
+
+LINGER = 120  # seconds that nobody removes an entry of a cluster's index that was just written
+CONSTANTS = {
+    "GRACE": engine.GRACE,
+    "OPS_KEPT": engine.OPS_KEPT,
+    "OPS_SECONDS": engine.OPS_SECONDS,
+    "OPS_MOST": engine.OPS_MOST,
+    "KEY_SECONDS": engine.KEY_SECONDS,
+    "KEYS_KEPT": engine.KEYS_KEPT,
+    "LINGER": LINGER,
+}
 
 
 class Script(NamedTuple):
@@ -16,9 +30,13 @@ class Script(NamedTuple):
 
 
 def _load(*names: str) -> Script:
-    """A script, which may be too long for one file."""
+    """A script, which may be too long for one file, after the numbers that it names."""
     folder = files("stateward.engines.redis").joinpath("lua")
     text = "\n".join(folder.joinpath(f"{name}.lua").read_text("utf-8") for name in names)
+    used = [name for name in CONSTANTS if re.search(rf"\b{name}\b", text)]
+    if used:
+        numbers = ", ".join(f"{CONSTANTS[name]:.17g}" for name in used)
+        text = f"local {', '.join(used)} = {numbers}\n{text}"
     name = names[0]
     return Script(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 

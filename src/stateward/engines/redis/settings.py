@@ -3,61 +3,15 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
-from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from stateward.engines.redis.commit import Command
+from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.world import World
 
 OPTIONS = ("wait_replicas", "timeout", "ca", "cert", "key")
 PORT, SENTINEL_PORT = 6379, 26379
-Login = tuple[str | None, str] | None  # user (None: the URL's) and password; None: the URL's
-CONNECTING = 3.0  # seconds that making a connection may take at most
-
-
-class Address(NamedTuple):
-    """Where a server listens: a host and a port; or the path of a socket, and port 0."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"redis://{self.host}:{self.port}" if self.port else f"unix://{self.host}"
-
-
-class Server(NamedTuple):
-    """A URL, taken apart."""
-
-    addresses: tuple[Address, ...]  # of one server; or of some of a cluster's, or of sentinels
-    username: str | None = None
-    password: str | None = None
-    tls: ssl.SSLContext | None = None
-    timeout: float = 5.0  # seconds for one round trip
-    wait_replicas: int = 0
-    cluster: bool = False
-    service: str = ""  # the name that sentinels know the primary by
-    login: Callable[[], Login] | None = None  # asked at each new connection; may take its time
-    world: World = World()
-
-    @property
-    def connecting(self) -> float:
-        return min(self.timeout, CONNECTING)
-
-    def without_login(self) -> Server:
-        """For servers that want none: sentinels."""
-        return self._replace(username=None, password=None, login=None)
-
-    def greeting(self, login: Login) -> list[Command]:
-        """What a new connection says first: who we are, and whether the server is there for us."""
-        user, password = login or (None, self.password)
-        user = user or self.username
-        if password is None:
-            return [("PING",)]
-        said = ("AUTH", password) if user is None else ("AUTH", user, password)
-        return [said, ("PING",)]
 
 
 def parse_server(url: EngineURL, world: World) -> Server:

@@ -1,52 +1,223 @@
-"""Which node of a cluster holds which key. No I/O here."""
+"""The nodes of a cluster: one pipeline for each that is concerned, all at once."""
 
 from __future__ import annotations
 
-from binascii import crc_hqx
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from stateward.engines.redis.settings import Address
+from hiredis import ReplyError
 
-SLOTS = 16_384
+from stateward.engines.redis.client.connection import Connection
+from stateward.engines.redis.client.pipeline import Pipeline, PipelineStep, failure_of
+from stateward.engines.redis.client.pool import Pool
+from stateward.engines.redis.client.server import Address, Server
+from stateward.engines.redis.client.slots import (
+    SlotTable,
+    node_address,  # async only
+)
+from stateward.engines.redis.client.topology import (
+    Keyed,
+    OneServer,
+    ask_once,  # async only
+)
+from stateward.engines.redis.client.wire import Command
+from stateward.engines.redis.failures import code_of, refused
+from stateward.errors import StoreUnavailable
+
+REDIRECTIONS = 8  # times that a step may be sent elsewhere before it is given up
+TRYING = 0.05  # seconds before a step is tried again that the cluster is about to move
+ELSEWHERE = ("MOVED", "ASK", "TRYAGAIN")
 
 
-def slot_of(key: str) -> int:
-    """The slot of a key: all of ours have a hash tag."""
-    start = key.index("{") + 1
-    return crc_hqx(key[start : key.index("}", start)].encode(), 0) % SLOTS
+class Share(NamedTuple):
+    """Steps for one node: their numbers, and the connection that carries them."""
+
+    numbers: list[int]
+    pipeline: Pipeline
+    pool: Pool
+    connection: Connection
 
 
-class Topology:
-    """The primary of every slot, as far as it is known."""
+class ClusterServers(OneServer):
+    """All primaries of a cluster, each with a pool of its own."""
 
-    def __init__(self) -> None:
-        self._primaries: dict[int, Address] = {}
+    def __init__(self, server: Server, scripts: Sequence[str]) -> None:
+        super().__init__(server, scripts)
+        self.name = f"redis+cluster://{server.addresses[0].host}"
+        self._slots = SlotTable()
+        self._pools: dict[Address, Pool] = {}
 
-    def primary_of(self, key: str) -> Address | None:
-        return self._primaries.get(slot_of(key))
+    async def close(self) -> None:
+        self.doubt()
+        for pool in list(self._pools.values()):
+            await pool.close()
+        self._pools.clear()
 
-    def primaries(self) -> list[Address]:
-        return sorted(set(self._primaries.values()))
+    async def address(self) -> Address:
+        await self._find()
+        return self._slots.primaries()[0]
 
-    def learn(self, reply: Sequence[Any], asked: Address) -> bool:
-        """Take over the answer of CLUSTER SLOTS; False if it leaves slots out."""
-        primaries: dict[int, Address] = {}
-        for first, last, primary, *_ in reply:
-            host = primary[0].decode() if primary[0] else ""
-            # A node that does not know its own name means the one that was asked.
-            address = Address(host if host not in ("", "?") else asked.host, int(primary[1]))
-            for slot in range(first, last + 1):
-                primaries[slot] = address
-        if primaries:
-            self._primaries = primaries
-        return len(primaries) == SLOTS
+    async def ask(self, *commands: Command) -> list[Any]:
+        return await self._ask(self._pool_of(await self.address()), *commands)
 
-    def move(self, message: str, asked: Address) -> Address:
-        """Take over what a MOVED or ASK reply says: "MOVED <slot> <host>:<port>"."""
-        word, slot, place = message.split()[:3]
-        host, _, port = place.rpartition(":")
-        address = Address(host.strip("[]") or asked.host, int(port))
-        if word == "MOVED":
-            self._primaries[int(slot)] = address
-        return address
+    async def ask_each(self, *commands: Command) -> list[list[Any]]:
+        await self._find()
+        pools = [self._pool_of(address) for address in self._slots.primaries()]
+        return [await self._ask(pool, *commands) for pool in pools]
+
+    async def _ask(
+        self, pool: Pool, *commands: Command, deadline: float | None = None
+    ) -> list[Any]:
+        try:
+            return await super()._ask(pool, *commands, deadline=deadline)
+        except StoreUnavailable:
+            self.doubt()
+            raise
+
+    def _pool_of(self, address: Address) -> Pool:
+        pool = self._pools.get(address)
+        if pool is None:
+            pool = self._pools.setdefault(address, Pool(self._server, address))
+        return pool
+
+    async def _look(self, deadline: float | None) -> None:
+        """Ask any node who holds what."""
+        failure = StoreUnavailable(f"{self.name}: no node could be asked")
+        for address in dict.fromkeys([*self._slots.primaries(), *self._server.addresses]):
+            try:
+                pool = self._pool_of(address)
+                (reply,) = await self._ask(pool, ("CLUSTER", "SLOTS"), deadline=deadline)
+                if isinstance(reply, ReplyError):
+                    raise refused(reply, str(address))
+            except StoreUnavailable as error:
+                failure = error
+                continue
+            self._sure = self._slots.learn(reply, address)
+            if self._sure:
+                return
+        if not self._slots.primaries():
+            raise failure
+
+    def idle(self, request: Keyed) -> tuple[Pool, Connection] | None:
+        """Only if one node holds all of it: a lone caller's everyday."""
+        if not self._sure:
+            return None
+        first, *others = request.keys
+        address = self._slots.primary_of(first)
+        if address is None:
+            return None
+        for key in others:
+            if self._slots.primary_of(key) != address:
+                return None
+        pool = self._pool_of(address)
+        connection = pool.idle()
+        return None if connection is None else (pool, connection)
+
+    async def trip(
+        self, steps: Sequence[PipelineStep], deadline: float | None = None
+    ) -> list[list[Any]]:
+        """The replies to every step, from all nodes that hold their keys."""
+        answers: list[list[Any]] = [[] for _ in steps]
+        errors: dict[int, ReplyError] = {}
+        sent_to: dict[int, Address] = {}  # where the cluster wants a step to be sent, this once
+        going = list(range(len(steps)))
+        wrote = False
+        for _ in range(REDIRECTIONS):
+            try:
+                await self._find(deadline)
+                shares = await self._shares(going, steps, sent_to, deadline)
+                await self._deliver(shares, deadline)
+                for share in shares:
+                    if share.pipeline.wrote:
+                        share.pipeline.check_replicas(str(share.pool.address))
+            except StoreUnavailable as error:
+                self.doubt()
+                if wrote:
+                    error.applied = "unknown"
+                raise
+            going = []
+            sent_to = {}
+            for share in shares:
+                wrote = wrote or share.pipeline.wrote
+                for number, answer in zip(share.numbers, share.pipeline.answers, strict=True):
+                    errors.pop(number, None)
+                    answers[number] = answer
+                for at, said in share.pipeline.errors.items():
+                    number = share.numbers[at]
+                    errors[number] = said
+                    code = code_of(said)
+                    if code in ELSEWHERE:
+                        going.append(number)
+                    if code in ("MOVED", "ASK"):
+                        address = self._slots.move(str(said), share.pool.address)
+                        if code == "ASK":
+                            sent_to[number] = address
+            if not going:
+                break
+            if any(code_of(errors[number]) == "TRYAGAIN" for number in going):
+                await self._server.world.pause(TRYING)
+        if errors:
+            self.doubt()
+            raise failure_of(steps, errors, self.name, cluster=True)
+        return answers
+
+    async def _shares(
+        self,
+        going: Sequence[int],
+        steps: Sequence[PipelineStep],
+        sent_to: dict[int, Address],
+        deadline: float | None,
+    ) -> list[Share]:
+        """One for each node. Nothing is sent unless all nodes can be reached."""
+        by_node: dict[Address, list[int]] = {}
+        for number in going:
+            address = sent_to.get(number) or self._slots.primary_of(steps[number].key)
+            if address is None:
+                raise StoreUnavailable(f"{self.name}: a slot is served by no node", applied="no")
+            by_node.setdefault(address, []).append(number)
+        shares: list[Share] = []
+        try:
+            for address in sorted(by_node):  # in one order: so nobody waits for each other
+                numbers = by_node[address]
+                some = [steps[n]._replace(asking=n in sent_to) for n in numbers]
+                pipeline, pool = Pipeline(some, self._server), self._pool_of(address)
+                shares.append(Share(numbers, pipeline, pool, await pool.borrow(deadline)))
+        except BaseException:
+            for share in shares:
+                share.pool.give_back(share.connection)
+            raise
+        return shares
+
+    async def _deliver(self, shares: Sequence[Share], deadline: float | None) -> None:
+        """Send all, then wait for all: the nodes work at the same time."""
+        failure: StoreUnavailable | None = None
+        sent = []
+        try:
+            for share in shares:
+                try:
+                    pipeline = share.pipeline
+                    share.connection.send(pipeline.packed, pipeline.replies, deadline)
+                    sent.append(share)
+                except StoreUnavailable as error:
+                    failure = error
+            for share in sent:
+                try:
+                    if not share.pipeline.take(await share.connection.answer()):
+                        await self._repeat(share.connection, share.pipeline, deadline)
+                except StoreUnavailable as error:
+                    failure = error
+        finally:
+            for share in shares:
+                share.pool.give_back(share.connection)
+        if failure is not None:
+            if len(shares) > 1:
+                failure.applied = "unknown"
+            raise failure
+
+    # async only: begin
+    async def _others(self, asked: Address) -> list[Address]:
+        """All nodes, primaries and replicas."""
+        (slots,) = await ask_once(self._server, asked, ("CLUSTER", "SLOTS"))
+        return [node_address(node, asked) for _, _, *nodes in slots for node in nodes]
+
+    # async only: end

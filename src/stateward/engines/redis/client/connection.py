@@ -7,15 +7,13 @@ leaves nothing unread behind, because the connection goes on reading.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any, cast
 
 import hiredis
 
-from stateward.engines.redis.client.wire import MORE, pack, parser
-from stateward.engines.redis.commit import Command
+from stateward.engines.redis.client.server import Address, Server, refusal_in
+from stateward.engines.redis.client.wire import MORE, Command, pack, parser
 from stateward.engines.redis.failures import lost, refused, unreachable
-from stateward.engines.redis.settings import Address, Server
 from stateward.errors import StoreUnavailable
 
 
@@ -24,6 +22,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: Server, address: Address) -> None:
         self.broken = False
+        self.busy = False  # replies are still to come
         self._server = server
         self._address = address
         self._parser = parser()
@@ -38,24 +37,26 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._closed: asyncio.Future[None] | None = None
 
-    async def connect(self) -> None:
+    async def connect(self, _deadline: float | None = None) -> None:
         """Connect and say who we are."""
         server = self._server
         login = await server.world.offload(server.login) if server.login is not None else None
+        greeting = server.greeting(login)
         try:
             async with asyncio.timeout(server.connecting):
                 await self._dial()
-                replies = await self.send(server.greeting(login))
+                await self.ask(*greeting)
         except (OSError, TimeoutError, StoreUnavailable) as error:
             self.drop()
+            if refusal := refusal_in(self._replies, greeting):  # and it ended the connection
+                raise refused(refusal, str(self._address)) from refusal
             raise unreachable(error, str(self._address)) from error
         except BaseException:
             self.drop()
             raise
-        for reply in replies:
-            if isinstance(reply, hiredis.ReplyError):
-                self.drop()
-                raise refused(reply, str(self._address)) from reply
+        if refusal := refusal_in(self._replies, greeting):
+            self.drop()
+            raise refused(refusal, str(self._address)) from refusal
 
     async def _dial(self) -> None:
         host, port = self._address
@@ -68,14 +69,17 @@ class Connection(asyncio.Protocol):
         """The event loop says at once when a connection ends."""
         return self.broken
 
-    def send(self, commands: Sequence[Command]) -> asyncio.Future[list[Any]]:
-        """Hand commands over; the future gets their replies, error replies among them."""
-        return self.hand_over(pack(commands), len(commands))
+    def ask(self, *commands: Command) -> asyncio.Future[list[Any]]:
+        """Send a few commands; the future gets their replies, error replies among them."""
+        return self.send(pack(commands), len(commands))
 
-    def hand_over(self, packed: bytes, replies: int) -> asyncio.Future[list[Any]]:
+    def send(
+        self, packed: bytes, replies: int, _deadline: float | None = None
+    ) -> asyncio.Future[list[Any]]:
         """Send a request that will get so many replies.
 
         Whoever waits for the future may be cancelled, and the future with it: see `taken_over`.
+        A deadline is of no use here: whoever cannot wait longer is woken by a timer of its own.
         """
         assert self._answer is None, "one round trip at a time"
         answer = self._sent = self._loop.create_future()
@@ -83,6 +87,7 @@ class Connection(asyncio.Protocol):
             answer.set_exception(lost(ConnectionError("it is closed"), str(self._address), "no"))
             return answer
         self._answer = answer
+        self.busy = True
         self._expected = replies
         self._replies = []
         self._deadline = self._loop.time() + self._server.timeout
@@ -91,25 +96,23 @@ class Connection(asyncio.Protocol):
         self._transport.write(packed)
         return answer
 
-    def taken_over(self, answer: asyncio.Future[list[Any]]) -> asyncio.Future[list[Any]]:
+    round_trip = send  # the same here: whoever waits awaits it
+
+    def answer(self) -> asyncio.Future[list[Any]]:
+        """The replies to what was sent; an error reply is one of them."""
+        assert self._sent is not None, "send() comes first"
+        return self._sent
+
+    def taken_over(self) -> asyncio.Future[list[Any]]:
         """The replies, or the failure, that a caller who was cancelled will not hear of."""
+        answer = self.answer()
         if not answer.cancelled():
             return answer
         if self._answer is answer:  # still to come
             self._answer = self._sent = self._loop.create_future()
             return self._answer
-        assert self._unheard is not None, "the future was answered by this link"
+        assert self._unheard is not None, "the future was answered by this connection"
         return self._unheard
-
-    async def answer(self) -> list[Any]:
-        """The replies to what was sent; an error reply is one of them."""
-        assert self._sent is not None, "send() comes first"
-        return await asyncio.shield(self._sent)
-
-    async def trip(self, commands: Sequence[Command]) -> list[Any]:
-        """Send, and wait for the replies."""
-        self.send(commands)
-        return await self.answer()
 
     def _look_at_the_time(self) -> None:
         """One timer serves many round trips: it is only moved when it goes off."""
@@ -139,6 +142,7 @@ class Connection(asyncio.Protocol):
         if len(self._replies) < self._expected:
             return
         answer, self._answer = self._answer, None
+        self.busy = False
         if answer is None or len(self._replies) > self._expected:
             self.drop()  # it said something that nobody asked for
         if answer is not None:

@@ -4,45 +4,18 @@ from __future__ import annotations
 
 import select
 import socket
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
 import hiredis
 
-from stateward.engines.redis.client.wire import MORE, pack, parser
-from stateward.engines.redis.commit import Command
+from stateward.engines.redis.client.server import Address, Server, refusal_in
+from stateward.engines.redis.client.wire import MORE, Command, pack, parser
 from stateward.engines.redis.failures import lost, refused, unreachable
-from stateward.engines.redis.settings import Address, Server
 from stateward.errors import StoreUnavailable
 
 CHUNK = 65_536
 POLLS = hasattr(select, "poll")
-
-
-class _Told(threading.local):
-    deadline: float | None = None
-
-
-_told = _Told()
-
-
-@contextmanager
-def until(deadline: float | None) -> Iterator[None]:
-    """This thread's round trips are of use until then, by the monotonic clock."""
-    _told.deadline = deadline
-    try:
-        yield
-    finally:
-        _told.deadline = None
-
-
-def at_most(seconds: float) -> float:
-    """So many seconds, or fewer if the caller cannot wait as long."""
-    deadline = _told.deadline
-    return seconds if deadline is None else max(0.001, min(seconds, deadline - monotonic()))
 
 
 class Connection:
@@ -50,6 +23,7 @@ class Connection:
 
     def __init__(self, server: Server, address: Address) -> None:
         self.broken = False
+        self.busy = False  # replies are still to come
         self._server = server
         self._address = address
         self._socket: socket.socket | None = None
@@ -57,39 +31,43 @@ class Connection:
         self._parser = parser()
         self._expected = 0
 
-    def connect(self) -> None:
+    def connect(self, deadline: float | None = None) -> None:
         """Connect and say who we are."""
         login = self._server.login() if self._server.login is not None else None
+        greeting = self._server.greeting(login)
+        replies: list[Any] = []
         try:
-            self._socket = self._dial()
+            self._socket = self._dial(deadline)
             if POLLS and self._server.tls is None:  # TLS has messages of its own
                 self._idle = select.poll()
                 self._idle.register(self._socket, select.POLLIN)
-            replies = self.trip(self._server.greeting(login))
-        except (OSError, StoreUnavailable) as error:
+            self.send(pack(greeting), len(greeting), deadline)
+            replies.extend(self._read() for _ in greeting)  # those before an end count, too
+            self.busy = False
+        except (OSError, hiredis.HiredisError, StoreUnavailable) as error:
             self.drop()
+            if refusal := refusal_in(replies, greeting):  # and it ended the connection
+                raise refused(refusal, str(self._address)) from refusal
             raise unreachable(error, str(self._address)) from error
         except BaseException:
             self.drop()
             raise
-        for reply in replies:
-            if isinstance(reply, hiredis.ReplyError):
-                self.drop()
-                raise refused(reply, str(self._address)) from reply
+        if refusal := refusal_in(replies, greeting):
+            self.drop()
+            raise refused(refusal, str(self._address)) from refusal
 
-    def _dial(self) -> socket.socket:
+    def _dial(self, deadline: float | None) -> socket.socket:
         host, port = self._address
-        if not port:
+        seconds = _until(deadline, self._server.connecting)
+        if port:
+            connection = socket.create_connection((host, port), seconds)
+        else:
             connection = socket.socket(socket.AF_UNIX)
-            try:
-                connection.settimeout(at_most(self._server.connecting))
-                connection.connect(host)
-            except BaseException:
-                connection.close()
-                raise
-            return connection
-        connection = socket.create_connection((host, port), at_most(self._server.connecting))
         try:
+            if not port:
+                connection.settimeout(seconds)
+                connection.connect(host)
+                return connection
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._server.tls is not None:
@@ -103,16 +81,22 @@ class Connection:
         """Whether the server closed it, or sent what nobody asked for, while it was idle."""
         return self._idle is not None and bool(self._idle.poll(0))
 
-    def send(self, commands: Sequence[Command]) -> None:
-        """Hand commands over; `answer` waits for their replies."""
-        self.hand_over(pack(commands), len(commands))
+    def ask(self, *commands: Command) -> list[Any]:
+        """The replies to a few commands, error replies among them."""
+        return self.round_trip(pack(commands), len(commands))
 
-    def hand_over(self, packed: bytes, replies: int) -> None:
-        """Send a request that will get so many replies."""
+    def round_trip(self, packed: bytes, replies: int, deadline: float | None = None) -> list[Any]:
+        """Send a request, and wait for its replies."""
+        self.send(packed, replies, deadline)
+        return self.answer()
+
+    def send(self, packed: bytes, replies: int, deadline: float | None = None) -> None:
+        """Send a request that will get so many replies; nobody waits for them after `deadline`."""
         assert self._socket is not None, "connect() comes first"
         self._expected = replies
+        self.busy = True
         try:
-            self._socket.settimeout(at_most(self._server.timeout))
+            self._socket.settimeout(_until(deadline, self._server.timeout))
             self._socket.sendall(packed)
         except BaseException as error:
             self.drop()
@@ -126,6 +110,7 @@ class Connection:
         try:
             self._receive()  # nothing can have come before
             replies = [self._read() for _ in range(self._expected)]
+            self.busy = False
             whole = not self._parser.has_data()  # otherwise it said something nobody asked for
             return replies
         except (OSError, hiredis.HiredisError) as error:
@@ -133,11 +118,6 @@ class Connection:
         finally:
             if not whole:
                 self.drop()
-
-    def trip(self, commands: Sequence[Command]) -> list[Any]:
-        """Send, and wait for the replies."""
-        self.send(commands)
-        return self.answer()
 
     def _read(self) -> Any:
         """The next reply."""
@@ -159,6 +139,9 @@ class Connection:
             self._socket.close()
             self._socket = None
 
-    def close(self) -> None:
-        """End it."""
-        self.drop()
+    close = drop
+
+
+def _until(deadline: float | None, seconds: float) -> float:
+    """So many seconds, or fewer if nobody waits as long."""
+    return seconds if deadline is None else max(0.001, min(seconds, deadline - monotonic()))

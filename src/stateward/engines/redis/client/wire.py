@@ -1,4 +1,4 @@
-"""The protocol, in both directions: hiredis does it."""
+"""The protocol (RESP2), in both directions: hiredis does it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import hiredis
 
-from stateward.engines.redis.commit import Command
+Word = str | bytes | int
+Command = tuple[Word, ...]
 
 MORE = object()  # what the parser answers when a reply is not complete
 

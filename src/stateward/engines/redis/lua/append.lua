@@ -37,8 +37,8 @@ if ends and now >= ends then return 0 end
 if now > tonumber(h[6]) then return 0 end
 if owner ~= '' and sub(owner, 2) ~= (h[2] or '') then return 0 end
 local count = commits - ops_from
-if count >= 64 then -- perhaps it is time to put the remembered ops aside
-  if count >= 1024 or now - h[8] >= 600 then return 0 end
+if count >= OPS_KEPT then -- perhaps it is time to put the remembered ops aside
+  if count >= OPS_MOST or now - h[8] >= OPS_SECONDS then return 0 end
 end
 if ops_from ~= '0' and call('HEXISTS', KEYS[5], op) == 1 then return 0 end
 if h[5] and h[5] ~= '' then
@@ -56,15 +56,15 @@ if key ~= '' then
   key = sub(key, 17)
   local known = call('HMGET', KEYS[1], 'keys_at', 'keys_from')
   -- The first key of a log, and one that was met before, are not everyday.
-  if not known[1] or known[1] == '' or now - known[1] >= 604800 then return 0 end
-  if version - known[2] >= 100000 then return 0 end
+  if not known[1] or known[1] == '' or now - known[1] >= KEY_SECONDS then return 0 end
+  if version - known[2] >= KEYS_KEPT then return 0 end
   if call('HEXISTS', KEYS[6], key) == 1 or call('HEXISTS', KEYS[7], key) == 1 then return 0 end
   mark = at .. ' ' .. #op .. ' ' .. op .. key
   key = {key, version .. ' ' .. at .. ' ' .. digest .. ' ' .. op}
 end
 local outcome = version .. ' ' .. at .. ' 0'
 if call('HSETNX', KEYS[4], op, outcome) == 0 then return 0 end
-if count == 64 then call('HSET', KEYS[4], '\255', string.rep(' ', 80)) end -- see commit_index.lua
+if count == OPS_KEPT then call('HSET', KEYS[4], '\255', string.rep(' ', 80)) end -- see commit_index.lua
 
 -- From here on nothing is out of the ordinary.
 if key ~= '' then call('HSET', KEYS[6], key[1], key[2]) end

@@ -51,11 +51,10 @@
 -- yours · O these owners' index keys are needed too, nothing was written · I these entries of the
 -- index are needed: when, what for, which (k kind · s its status · o owner · p their status · d due ·
 -- w sweep), owner, status, due, sweep; nothing was written.
+--
+-- GRACE, OPS_KEPT and other names in capitals that are not defined here: see scripts.py.
 
 local call = redis.call
-local GRACE, OPS_KEPT, OPS_SECONDS, OPS_MOST = 86400, 64, 600, 1024
-local KEY_SECONDS, KEYS_KEPT = 604800, 100000
-local LINGER = 120
 local SPAN = 1000 -- arguments that unpack() surely takes
 
 local head, log, marks, docs, names = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

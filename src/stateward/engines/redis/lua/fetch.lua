@@ -66,7 +66,8 @@ if backup and after < base then
     for i = 1, #flat, 2 do
       local v, at, digest, op = string.match(flat[i + 1], '^(%d+) (%S+) (%S+) (.*)$')
       v = tonumber(v)
-      if v <= base and v > after and v <= to and tonumber(at) > now - 604800 and v > version - 100000 then
+      local known = tonumber(at) > now - KEY_SECONDS and v > version - KEYS_KEPT
+      if v <= base and v > after and v <= to and known then
         gone[#gone + 1] = {v, '1' .. at .. ' ' .. #op .. ' ' .. op .. flat[i], digest}
       end
     end

@@ -6,7 +6,6 @@
 -- there keeps the lower score: it may say too early, but not too late.
 
 local call = redis.call
-local LINGER = 120
 local now = tonumber(ARGV[1])
 if not now then
   local time = call('TIME')

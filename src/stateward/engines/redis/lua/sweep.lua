@@ -10,7 +10,6 @@
 -- keys of another owner nothing was done.
 
 local call = redis.call
-local GRACE = 86400
 local head, room = KEYS[1], tonumber(ARGV[2])
 local now = tonumber(ARGV[1])
 if not now then

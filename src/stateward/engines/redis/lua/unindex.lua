@@ -5,7 +5,6 @@
 -- its member
 
 local call = redis.call
-local LINGER = 120
 local now = tonumber(ARGV[1])
 if not now then
   local time = call('TIME')

@@ -8,37 +8,41 @@ for is carried to its end all the same.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hiredis import ReplyError
 
 from stateward.engine import Capabilities, Description, SyncEngine
-from stateward.engines.redis.batch import Batch
-from stateward.engines.redis.client.connection_sync import until
+from stateward.engines.redis.batch import Batch, plan_of
+from stateward.engines.redis.client.pipeline import PipelineStep
+from stateward.engines.redis.client.server import Server
 from stateward.engines.redis.describe import description_of, info_of
 from stateward.engines.redis.failures import refused
-from stateward.engines.redis.fast import FastWay, fast_way
+from stateward.engines.redis.fast import FastRequest, fast_request
 from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.notify_sync import Notifications
 from stateward.engines.redis.outcomes import head_of
-from stateward.engines.redis.plans import Clock, Seen, SeenMembers, Traits
+from stateward.engines.redis.plans import Clock, Latest, SeenMembers, Traits
 from stateward.engines.redis.purge import purge
-from stateward.engines.redis.settings import Server, parse_server
-from stateward.engines.redis.steps import PlanStep
+from stateward.engines.redis.scripts import ALL
+from stateward.engines.redis.settings import parse_server
 from stateward.engines.url import EngineURL
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity, Op, Outcome
-from stateward.sync.engines.redis.client.topology import ClusterServers, OneServer, SentinelServer
+from stateward.sync.engines.redis.client.cluster import ClusterServers
+from stateward.sync.engines.redis.client.sentinel import SentinelServer
+from stateward.sync.engines.redis.client.topology import OneServer
 from stateward.world import World
 
 T = TypeVar("T")
+Request = FastRequest | Batch
 
 CAPABILITIES = Capabilities(
     durable=True,
     shared=True,
     native_notify=True,
     parallel_batches=2,
-    batch=50,  # so that two flights share 100 callers: one is packed while the server has the other
+    batch=50,  # so that two batches share 100 callers: one is packed while the server has the other
     networked=True,
     purges=True,
     system="redis",
@@ -53,15 +57,10 @@ class RedisEngine:
     def __init__(self, server: Server, clock: Clock | None = None) -> None:
         """`clock` is for tests only: it tells the time instead of the server."""
         self._server = server
-        self._setting = Traits(
-            inline=not server.cluster,
-            replicas=server.wait_replicas,
-            clock=clock,
-            known=Seen(),
-            listed=SeenMembers(),
-        )
+        members = SeenMembers(5_000)
+        self._traits = Traits(server, not server.cluster, clock, Latest(20_000), members)
         self._servers = _servers_of(server)
-        self._watch = Notifications(server, self._servers.address, self._has_moved)
+        self._notifications = Notifications(server, self._servers.address, self._has_moved)
 
     def open(self) -> None:
         self._servers.open()
@@ -70,74 +69,65 @@ class RedisEngine:
             raise refused(info, self._servers.name)
         # A server that evicts keys with a time to live must not find one on what is alive.
         evicts = info_of(info).get("maxmemory_policy", "").startswith("volatile")
-        self._setting = self._setting._replace(net=not evicts)
+        self._traits = self._traits._replace(net=not evicts)
 
     def close(self) -> None:
-        self._watch.close()
+        self._notifications.close()
         self._servers.close()
 
     def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
-        with until(deadline):
-            return self._execute_fast(ops)
-
-    def _execute_fast(self, ops: Sequence[Op]) -> list[Outcome]:
         if not ops:
             return []
-        short = fast_way(ops, self._setting)
-        ready = None if short is None else self._servers.idle(short)
-        if short is None or ready is None:
-            return self._execute(ops)
-        pool, link = ready
+        traits = self._traits
+        request: Request | None = fast_request(ops, traits)
+        if request is None:
+            request = Batch([plan_of(op, traits) for op in ops], traits)
+        lent = self._servers.idle(request)
+        if lent is None:
+            return self._finish(request, deadline)
+        pool, connection = lent
         try:
-            link.hand_over(short.packed, short.replies)
-            replies = link.answer()
+            message = request.message()
+            replies = connection.round_trip(message.packed, message.replies, deadline)
+        except BaseException as error:
+            pool.give_back(connection)
+            if isinstance(error, StoreUnavailable):
+                self._servers.doubt()
+            raise
+        pool.give_back(connection)
+        try:
+            if request.take(replies, self._servers.name):
+                return request.outcomes
         except StoreUnavailable:
             self._servers.doubt()
             raise
-        finally:
-            pool.give_back(link)
-        if short.land(replies, self._servers):
-            return short.outcomes
-        return self._settle(short)
+        return self._finish(request, deadline)
 
-    def _settle(self, short: FastWay) -> list[Outcome]:
-        """The ordinary way, for what the short one did not settle."""
-        try:
-            return short.settle(self._fly(Batch(short.unsettled(), self._setting)))
-        except StoreUnavailable as error:
-            if short.wrote:
-                error.applied = "unknown"
-            raise
-
-    def _execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        """By their courses."""
-        flight = Batch(ops, self._setting)
-        return self._fly(flight)
-
-    def _fly(self, flight: Batch) -> list[Outcome]:
-        """Round after round until every course has landed."""
-        while True:
+    def _finish(self, request: Request, deadline: float | None = None) -> list[Any]:
+        """Round after round, until everything that was asked is settled."""
+        batch = request.rest()
+        settled = False
+        while not settled:
             try:
-                outcomes = flight.land(self._servers.trip(flight.steps))
+                settled = batch.go_on(self._servers.trip(batch.steps, deadline))
             except StoreUnavailable as error:
-                if flight.wrote:
+                if request.wrote or batch.wrote:
                     error.applied = "unknown"
                 raise
-            if outcomes is not None:
-                return outcomes
+        return request.settle(batch.outcomes)
 
     # --- waiting --------------------------------------------------------------------
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        self._watch.wait(cursors, timeout)
+        self._notifications.wait(cursors, timeout)
 
     def _has_moved(self, cursors: Mapping[Entity, int]) -> bool:
         """Whether any log has left its cursor (also backwards: a new life)."""
-        heads = [keys_of(entity).keys[0] for entity in cursors]
-        steps = [PlanStep(head, (("HGETALL", head),), timed=True) for head in heads]
+        heads = [keys_of(entity).head for entity in cursors]
+        steps = [PipelineStep(head, (("HGETALL", head),), timed=True) for head in heads]
         answers = self._servers.trip(steps)
         for cursor, (time, flat) in zip(cursors.values(), answers, strict=True):
-            head, _ = head_of(flat, self._setting.now(time))
+            head, _ = head_of(flat, self._traits.now(time))
             if head.version != cursor:
                 return True
         return False
@@ -147,20 +137,16 @@ class RedisEngine:
     def sibling(self) -> SyncEngine:
         from stateward.sync.engines.redis.engine import RedisEngine as Sibling
 
-        return Sibling(self._server, self._setting.clock)
+        return Sibling(self._server, self._traits.clock)
 
     def migrate(self) -> Sequence[str]:
         return ()
 
     def purge(self, namespace: str) -> int:
-        course = purge(namespace)
-        steps = next(course)
-        while True:
-            answers = self._servers.trip(steps) if steps else []
-            try:
-                steps = course.send(answers)
-            except StopIteration as ended:
-                return int(ended.value)
+        batch = Batch([purge(namespace)], self._traits)
+        count: int
+        (count,) = self._finish(batch)
+        return count
 
     def describe(self) -> Description:
         told = self._servers.ask_each(
@@ -182,9 +168,8 @@ class RedisEngine:
 
 
 def _servers_of(server: Server) -> OneServer:
-    if server.cluster:
-        return ClusterServers(server)
-    return SentinelServer(server) if server.service else OneServer(server)
+    kind = ClusterServers if server.cluster else SentinelServer if server.service else OneServer
+    return kind(server, [script.text for script in ALL])
 
 
 def create(url: EngineURL, world: World) -> RedisEngine:

@@ -7,16 +7,16 @@ from queue import Empty as QueueEmpty
 from queue import SimpleQueue as Queue
 
 from stateward.engines.redis.client.connection_sync import Connection
-from stateward.engines.redis.settings import Address, Server
+from stateward.engines.redis.client.server import Address, Server
 
 MOST = 16  # connections to one server; whoever wants another one waits
 
 
 class Pool:
-    """Connections that are idle, and a leave for each that may be lent.
+    """Connections that are idle, and a permit for each that may be lent.
 
-    Whoever has a leave takes an idle connection or makes one; a connection is put back before its
-    leave is, so there are never more connections than leaves.
+    Whoever has a permit takes an idle connection or makes one; a connection is put back before its
+    permit is, so there are never more connections than permits.
     """
 
     def __init__(self, server: Server, address: Address) -> None:
@@ -24,60 +24,63 @@ class Pool:
         self.address = address
         self._closed = False
         self._idle: list[Connection] = []  # the last used on top
-        self._leaves: Queue[None] = Queue()
+        self._permits: Queue[None] = Queue()
         for _ in range(MOST):
-            self._leaves.put_nowait(None)
+            self._permits.put_nowait(None)
 
     def idle(self) -> Connection | None:
         """One that waits here, if there is any."""
         try:
-            self._leaves.get_nowait()
+            self._permits.get_nowait()
         except QueueEmpty:
             return None
-        link = self._top()
-        if link is None:
-            self._leaves.put_nowait(None)
-        return link
+        connection = self._top()
+        if connection is None:
+            self._permits.put_nowait(None)
+        return connection
 
-    def borrow(self) -> Connection:
+    def borrow(self, deadline: float | None = None) -> Connection:
         """One that waits here, or a new one."""
-        self._leaves.get()
-        link = self._top()
-        if link is not None:
-            return link
+        self._permits.get()
+        connection = self._top()
+        if connection is not None:
+            return connection
         try:
-            link = Connection(self._server, self.address)
-            link.connect()
+            connection = Connection(self._server, self.address)
+            connection.connect(deadline)
         except BaseException:
-            self._leaves.put_nowait(None)
+            self._permits.put_nowait(None)
             raise
-        return link
+        return connection
 
     def _top(self) -> Connection | None:
         """The one that was used last, unless the server has ended it since."""
         try:
-            link = self._idle.pop()
+            connection = self._idle.pop()
         except IndexError:
             return None
-        if not link.is_stale():
-            return link
-        link.drop()
+        if not connection.is_stale():
+            return connection
+        connection.drop()
         return None
 
-    def give_back(self, link: Connection) -> None:
-        """Every one that was borrowed comes back, broken or not: its leave can be used again."""
-        if self._closed:
-            link.drop()
-        if not link.broken:
-            self._idle.append(link)
-        self._leaves.put_nowait(None)
+    def give_back(self, connection: Connection) -> None:
+        """Every one that was borrowed comes back, broken or not: its permit can be used again.
 
-    def idle_links(self) -> list[Connection]:
+        One whose replies are still to come would give them to somebody else.
+        """
+        if self._closed or connection.busy:
+            connection.drop()
+        if not connection.broken:
+            self._idle.append(connection)
+        self._permits.put_nowait(None)
+
+    def idle_connections(self) -> list[Connection]:
         """Those that wait here, for whoever wants to look at them."""
         return list(self._idle)
 
     def close(self) -> None:
         """End those that wait here, and each that is still lent when it comes back."""
         self._closed = True
-        for link in self.idle_links():
-            link.close()
+        for connection in self.idle_connections():
+            connection.close()

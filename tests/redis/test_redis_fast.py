@@ -1,4 +1,4 @@
-"""The short way of everyday operations: what is unusual must end as it would the ordinary way."""
+"""The fast path: what is unusual must end as it would the ordinary way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from servers.redis import RedisServer
 
 from stateward.engines.redis.engine import RedisEngine
-from stateward.engines.redis.fast import fast_way
+from stateward.engines.redis.fast import fast_request
 from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.settings import parse_server
 from stateward.engines.registry import parse
@@ -45,7 +45,7 @@ MONTH = 30 * 86_400.0
 
 
 def new_entity(kind: str = "thread") -> Entity:
-    return Entity("everyday", kind, WORLD.new_id())
+    return Entity("fast", kind, WORLD.new_id())
 
 
 def append_to(
@@ -75,9 +75,9 @@ async def lines_of(engine: RedisEngine, entity: Entity) -> str:
     return fetched.lines
 
 
-def is_everyday(engine: RedisEngine, *ops: Op) -> bool:
-    """Whether these are asked the short way, so that a test is about what it says."""
-    return fast_way(ops, engine._setting) is not None
+def is_fast(engine: RedisEngine, *ops: Op) -> bool:
+    """Whether these go the fast path, so that a test is about what it says."""
+    return fast_request(ops, engine._traits) is not None
 
 
 async def test_each_of_a_batch_of_appends_gets_its_own_answer(valkey: RedisServer) -> None:
@@ -96,7 +96,7 @@ async def test_each_of_a_batch_of_appends_gets_its_own_answer(valkey: RedisServe
             append_to(entities[5], '"a new life"'),
             append_to(entities[6], '"last"', key="k2", checks=(LogAt(1, first[6].op),)),
         ]
-        assert is_everyday(engine, *batch)
+        assert is_fast(engine, *batch)
         outcomes = await engine.execute(batch)
         expected = [Applied, Conflict, NotYours, Duplicate, KeyReused, Applied, Applied]
         assert [type(outcome) for outcome in outcomes] == expected
@@ -127,7 +127,7 @@ async def test_each_of_many_reads_gets_its_own_answer(valkey: RedisServer) -> No
         asked: list[Op] = [Fetch(entity, "u", Log(last=1)) for entity in entities]
         asked[50] = Fetch(new_entity(), "u", Log(last=1))
         asked[60] = Fetch(entities[60], "somebody else", Log(last=1))
-        assert is_everyday(engine, *asked)
+        assert is_fast(engine, *asked)
         outcomes = await engine.execute(asked)
         assert isinstance(outcomes[60], NotYours)
         fetched = [outcome for outcome in outcomes if isinstance(outcome, Fetched)]
@@ -144,7 +144,7 @@ async def test_a_server_that_forgot_its_scripts_gets_them_again(valkey: RedisSer
         await engine.execute([append_to(entity) for entity in entities])
         assert valkey.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
         batch = [append_to(entity, "2") for entity in entities]
-        assert is_everyday(engine, *batch)
+        assert is_fast(engine, *batch)
         outcomes = await engine.execute(batch)
         assert [o.version for o in outcomes if isinstance(o, Applied)] == [2, 2, 2]
 
@@ -154,10 +154,10 @@ async def test_an_append_that_failed_halfway_is_unknown(valkey: RedisServer) -> 
     async with opened(valkey) as engine:
         entities = [new_entity() for _ in range(3)]
         await engine.execute([append_to(entity) for entity in entities])
-        log = keys_of(entities[1]).keys[1]
+        log = keys_of(entities[1]).own[1]
         assert valkey.ask("SET", log, "no list") == b"+OK\r\n"
         batch = [append_to(entity, "2") for entity in entities]
-        assert is_everyday(engine, *batch)
+        assert is_fast(engine, *batch)
         with pytest.raises(StoreUnavailable, match="WRONGTYPE") as caught:
             await engine.execute(batch)
         assert caught.value.applied == "unknown"
@@ -165,35 +165,35 @@ async def test_an_append_that_failed_halfway_is_unknown(valkey: RedisServer) -> 
         assert await lines_of(engine, entities[2]) == "1\n2"
 
 
-@pytest.mark.parametrize("short", [True, False])
+@pytest.mark.parametrize("fast", [True, False])
 async def test_a_reply_that_meets_a_cancelled_caller_is_nobody_elses(
-    valkey: RedisServer, short: bool
+    valkey: RedisServer, fast: bool
 ) -> None:
     """The caller is cancelled after its reply has arrived, and before it has heard of it."""
     async with opened(valkey) as engine:
         entity, other = new_entity(), new_entity()
         await engine.execute([append_to(entity), append_to(other, '"other"')])
-        (link,) = engine._servers._pool.idle_links()
+        (connection,) = engine._servers._pool.idle_connections()
         op = append_to(entity, "2")
-        if not short:
+        if not fast:
             op = Commit(entity, WORLD.new_id(), (Append(("2",)), Put("d", "1")), owner="u")
-        assert is_everyday(engine, op) == short
-        received = link.data_received
+        assert is_fast(engine, op) == fast
+        received = connection.data_received
 
         def cancel_first(data: bytes) -> None:
             caller.cancel()
             received(data)
 
-        link.data_received = cancel_first  # type: ignore[method-assign]
+        connection.data_received = cancel_first  # type: ignore[method-assign]
         caller = asyncio.create_task(only(engine, op))
         with pytest.raises(asyncio.CancelledError):
             await caller
-        link.data_received = received  # type: ignore[method-assign]
+        connection.data_received = received  # type: ignore[method-assign]
         assert await lines_of(engine, other) == '"other"'
         while engine._tasks:
             await asyncio.wait(engine._tasks)
-        assert not link.broken
-        assert link in engine._servers._pool.idle_links()
+        assert not connection.broken
+        assert connection in engine._servers._pool.idle_connections()
         assert await lines_of(engine, entity) == "1\n2"
 
 
@@ -208,7 +208,7 @@ async def test_a_busy_conversation_finds_its_ops_in_a_table(
         commits = [append_to(entity) for _ in range(70)]
         for commit in commits[:60]:
             assert isinstance(await only(engine, commit), Applied)
-        ops = keys_of(entity).keys[5]
+        ops = keys_of(entity).own[5]
         assert b"listpack" in server.ask("OBJECT", "ENCODING", ops)
         for commit in commits[60:]:
             assert isinstance(await only(engine, commit), Applied)
@@ -223,11 +223,11 @@ async def test_a_listing_is_right_whatever_was_guessed(valkey: RedisServer) -> N
     """Also when there are more than are guessed, and when they have gone again."""
     async with opened(valkey) as engine:
         owner = WORLD.new_id()
-        asked = List("everyday", "workflow", owner, status="active", documents=("d",))
+        asked = List("fast", "workflow", owner, status="active", documents=("d",))
         running: list[Entity] = []
 
         async def listed() -> list[Entity]:
-            assert is_everyday(engine, asked) == (engine._setting.inline and not long())
+            assert is_fast(engine, asked) == (engine._traits.inline and not long())
             found = await only(engine, asked)
             assert isinstance(found, Listed)
             for each in found.entities:
@@ -235,7 +235,7 @@ async def test_a_listing_is_right_whatever_was_guessed(valkey: RedisServer) -> N
             return [each.entity for each in found.entities]
 
         def long() -> bool:
-            return any(members is None for members in engine._setting.listed._members.values())
+            return any(members is None for members in engine._traits.members.values())
 
         def write(entity: Entity, status: str) -> Commit:
             writes = (SetHead(status=status), Put("d", f'"{entity.id}"'))
@@ -261,7 +261,7 @@ async def test_every_key_of_a_new_entity_has_a_time_to_live(valkey: RedisServer)
             writes = (Append(("1", "2"), "k"), Put("a", "1"), Put("b", "2"))
             commit = Commit(entity, WORLD.new_id(), writes, owner="u", retain=MONTH)
             assert isinstance(await only(engine, commit), Applied)
-            left = [int(valkey.ask("PTTL", key)[1:]) for key in keys_of(entity).keys]
+            left = [int(valkey.ask("PTTL", key)[1:]) for key in keys_of(entity).own]
             there = [ms for ms in left if ms != -2]
             assert len(there) == 7  # all but those that hold what was put aside
             assert min(there) > MONTH * 1000

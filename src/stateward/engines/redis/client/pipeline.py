@@ -1,0 +1,192 @@
+"""Commands for one server that travel together, and what came back for each. No I/O here."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hiredis import ReplyError
+
+from stateward.engines.redis.client.server import Server
+from stateward.engines.redis.client.wire import Command, pack
+from stateward.engines.redis.failures import NOT_RUN, code_of, not_replicated, refused
+from stateward.errors import StoreUnavailable
+
+BLOCK = 32  # reads that share a transaction: the server does nothing else meanwhile
+WAITING = 0.5  # of a round trip's time may pass until the replicas have it
+
+
+class PipelineStep(NamedTuple):
+    """Commands for the server that holds this key, to be sent one after the other."""
+
+    key: str
+    commands: Sequence[Command]
+    writes: bool = False
+    together: bool = False  # the commands see one moment
+    timed: bool = False  # the first reply is the server's time
+    asking: bool = False  # for a node that is about to take over the slot of the key
+
+
+class Pipeline:
+    """Steps for one server as one request, and what came back for each of them.
+
+    Steps that need to see one moment share a transaction; on a cluster none do, because their keys
+    may be of different slots.
+    """
+
+    def __init__(self, steps: Sequence[PipelineStep], server: Server) -> None:
+        self.steps = steps
+        self.answers: list[list[Any]] = []
+        self.errors: dict[int, ReplyError] = {}  # by the number of the step
+        self._commands: list[Command] = []
+        self._spans: list[_ReplySpan] = []
+        block = 1 if server.cluster else BLOCK
+        at = 0
+        while at < len(steps):
+            if steps[at].together or steps[at].timed:
+                end = at + 1
+                while end < len(steps) and end - at < block and steps[end].together:
+                    end += 1
+                self._add_block(steps[at:end])
+                at = end
+            else:
+                if steps[at].asking:  # it counts for the next command, and there is only one
+                    self._commands.append(("ASKING",))
+                self._spans.append(_ReplySpan(len(self._commands), len(steps[at].commands)))
+                self._commands += steps[at].commands
+                at += 1
+        writes = any(step.writes for step in steps)
+        self._replicas = server.wait_replicas if writes else 0
+        if self._replicas:
+            # On the same connection, so that it covers what was written on it.
+            limit = int(server.timeout * WAITING * 1000)
+            self._commands.append(("WAIT", self._replicas, limit))
+        self._waited: Any = None
+        self.packed = pack(self._commands)
+        self.replies = len(self._commands)  # how many will come
+
+    def _add_block(self, steps: Sequence[PipelineStep]) -> None:
+        """Reads that see one moment, with one look at the clock for all."""
+        commands = self._commands
+        whole = any(len(step.commands) > 1 for step in steps)
+        asking = steps[0].asking  # then it is alone: only a cluster asks that
+        if whole and asking:
+            commands.append(("ASKING",))  # before MULTI it counts until EXEC
+        start = len(commands)
+        if whole:
+            commands.append(("MULTI",))
+        commands.append(("TIME",))
+        if asking and not whole:
+            commands.append(("ASKING",))
+        at = 1 if whole else len(commands)
+        exec = len(commands) + sum(len(step.commands) for step in steps) if whole else -1
+        for step in steps:
+            count = len(step.commands)
+            self._spans.append(_ReplySpan(at, count, start, exec, 0 if whole else start))
+            commands += step.commands
+            at += count
+        if whole:
+            commands.append(("EXEC",))
+
+    def take(self, replies: Sequence[Any]) -> bool:
+        """Sort the replies by step. False if any of them is an error."""
+        self.answers = []
+        self.errors = {}
+        for number, span in enumerate(self._spans):
+            mine, error = span.of(replies)
+            if error is not None:
+                self.errors[number] = error
+            self.answers.append(mine)
+        self._waited = replies[-1] if self._replicas else None
+        return not self.errors
+
+    def failed_with(self, codes: Container[str]) -> list[int]:
+        """The numbers of the steps that were answered with one of these errors."""
+        return [n for n, error in self.errors.items() if code_of(error) in codes]
+
+    def replace(self, numbers: Sequence[int], again: Pipeline) -> None:
+        """Take over how steps fared that were sent again."""
+        for other, own in enumerate(numbers):
+            self.answers[own] = again.answers[other]
+            del self.errors[own]
+            if other in again.errors:
+                self.errors[own] = again.errors[other]
+        if again._replicas:
+            self._waited = again._waited
+
+    @property
+    def wrote(self) -> bool:
+        """Whether a step that writes has run, or may have."""
+        not_run = self.failed_with(NOT_RUN)
+        return any(step.writes for n, step in enumerate(self.steps) if n not in not_run)
+
+    def check(self, server: str) -> None:
+        """Raise if any step failed, or if too few replicas have what was written.
+
+        The error is a "no" only if no write of this pipeline was run.
+        """
+        if self.errors:
+            raise failure_of(self.steps, self.errors, server)
+        if self._replicas:
+            self.check_replicas(server)
+
+    def check_replicas(self, server: str) -> None:
+        """Raise if too few replicas have what was written."""
+        if isinstance(self._waited, ReplyError):
+            failure = refused(self._waited, server)
+            failure.applied = "unknown"
+            raise failure
+        if self._replicas and self._waited < self._replicas:
+            raise not_replicated(self._waited, self._replicas, server)
+
+
+class _ReplySpan(NamedTuple):
+    """Where the replies to a step stand: in a row, or inside the reply to the end of a block."""
+
+    at: int
+    size: int
+    start: int = 0
+    exec: int = -1
+    time: int = -1
+
+    def of(self, replies: Sequence[Any]) -> tuple[list[Any], ReplyError | None]:
+        if self.exec >= 0:
+            inside = replies[self.exec]
+            if type(inside) is not list:  # the block was not run: an earlier reply says why
+                return [], _error_in(replies[self.start : self.exec + 1])
+            replies = inside
+        mine = list(replies[self.at : self.at + self.size])
+        if self.time >= 0:
+            mine.insert(0, replies[self.time])
+        return mine, _error_in(mine)
+
+
+def failure_of(
+    steps: Sequence[PipelineStep],
+    errors: Mapping[int, ReplyError],
+    server: str,
+    *,
+    cluster: bool = False,
+) -> StoreUnavailable:
+    """The first error in words, with what is known of all writes."""
+    failure: StoreUnavailable | None = None
+    applied = False
+    for number, step in enumerate(steps):
+        if number not in errors:
+            applied = applied or step.writes
+            continue
+        said = refused(errors[number], server, cluster=cluster)
+        said.__cause__ = errors[number]
+        failure = failure or said
+        applied = applied or (step.writes and said.applied == "unknown")
+    assert failure is not None
+    failure.applied = "unknown" if applied else "no"
+    return failure
+
+
+def _error_in(replies: Sequence[Any]) -> ReplyError | None:
+    """The first error reply."""
+    for reply in replies:
+        if type(reply) is ReplyError:
+            return reply
+    return None

@@ -1,0 +1,53 @@
+"""The primary of a service, wherever the sentinels say that it is now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stateward.engines.redis.client.pool import Pool
+from stateward.engines.redis.client.server import Address
+from stateward.engines.redis.client.topology import OneServer, ask_once
+from stateward.engines.redis.client.wire import Command
+from stateward.errors import StoreUnavailable
+
+
+class SentinelServer(OneServer):
+    """One server, whose address sentinels are asked for whenever there is a doubt."""
+
+    async def _look(self, deadline: float | None) -> None:
+        failure: StoreUnavailable | None = None
+        for sentinel in self._server.addresses:
+            try:
+                address, _ = await self._ask_sentinel(sentinel, deadline=deadline)
+            except StoreUnavailable as error:
+                failure = error
+                continue
+            if address != self._pool.address:
+                old, self._pool = self._pool, Pool(self._server, address)
+                self.name = str(address)
+                await old.close()
+            self._sure = True
+            return
+        assert failure is not None
+        raise failure
+
+    async def _ask_sentinel(
+        self, sentinel: Address, *more: Command, deadline: float | None = None
+    ) -> tuple[Address, list[Any]]:
+        """The primary, and the replies to what else is asked."""
+        server, service = self._server.without_login(), self._server.service
+        first = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", service)
+        reply, *others = await ask_once(server, sentinel, first, *more, deadline=deadline)
+        if reply is None:
+            raise StoreUnavailable(f"the sentinel {sentinel} knows no primary called {service!r}")
+        return Address(reply[0].decode(), int(reply[1])), others
+
+    # async only: begin
+    async def _others(self, asked: Address) -> list[Address]:
+        """The primary and its replicas."""
+        more = ("SENTINEL", "REPLICAS", self._server.service)
+        primary, (replicas,) = await self._ask_sentinel(asked, more)
+        told = [dict(zip(flat[::2], flat[1::2], strict=True)) for flat in replicas]
+        return [primary, *(Address(each[b"ip"].decode(), int(each[b"port"])) for each in told)]
+
+    # async only: end

@@ -1,0 +1,64 @@
+"""A server as a new connection must know it: where it listens, and what to say there first."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from hiredis import ReplyError
+
+from stateward.engines.redis.client.wire import Command
+from stateward.world import World
+
+Login = tuple[str | None, str] | None  # user (None: the server's own) and password; None: its own
+CONNECTING = 3.0  # seconds that making a connection may take at most
+NAME = "stateward"  # what CLIENT LIST calls our connections
+
+
+class Address(NamedTuple):
+    """Where a server listens: a host and a port; or the path of a socket, and port 0."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"redis://{self.host}:{self.port}" if self.port else f"unix://{self.host}"
+
+
+class Server(NamedTuple):
+    """One server, a cluster, or a service that sentinels watch over."""
+
+    addresses: tuple[Address, ...]  # of one server; or of some of a cluster's, or of sentinels
+    username: str | None = None
+    password: str | None = None
+    tls: ssl.SSLContext | None = None
+    timeout: float = 5.0  # seconds for one round trip
+    wait_replicas: int = 0
+    cluster: bool = False
+    service: str = ""  # the name that sentinels know the primary by
+    login: Callable[[], Login] | None = None  # asked at each new connection; may take its time
+    world: World = World()
+
+    @property
+    def connecting(self) -> float:
+        return min(self.timeout, CONNECTING)
+
+    def without_login(self) -> Server:
+        """For servers that want none: sentinels."""
+        return self._replace(username=None, password=None, login=None)
+
+    def greeting(self, login: Login) -> list[Command]:
+        """What a new connection says: who we are, whether the server is ready, and our name."""
+        user, password = login or (None, self.password)
+        user = user or self.username
+        said: list[Command] = [("PING",), ("CLIENT", "SETNAME", NAME)]
+        if password is None:
+            return said
+        return [("AUTH", password) if user is None else ("AUTH", user, password), *said]
+
+
+def refusal_in(replies: Sequence[Any], greeting: Sequence[Command]) -> ReplyError | None:
+    """Why the server will not have us. That it permits us no name, which is last, is no reason."""
+    answers = replies[: len(greeting) - 1]
+    return next((reply for reply in answers if isinstance(reply, ReplyError)), None)

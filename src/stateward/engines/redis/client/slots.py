@@ -1,0 +1,54 @@
+"""Which node of a cluster holds which key. No I/O here."""
+
+from __future__ import annotations
+
+from binascii import crc_hqx
+from collections.abc import Sequence
+from typing import Any
+
+from stateward.engines.redis.client.server import Address
+
+SLOTS = 16_384
+
+
+def slot_of(key: str) -> int:
+    """The slot of a key: all of ours have a hash tag."""
+    start = key.index("{") + 1
+    return crc_hqx(key[start : key.index("}", start)].encode(), 0) % SLOTS
+
+
+def node_address(node: Sequence[Any], asked: Address) -> Address:
+    """A node as CLUSTER SLOTS names it; without a name it is the one that was asked."""
+    host = node[0].decode() if node[0] else ""
+    return Address(host if host not in ("", "?") else asked.host, int(node[1]))
+
+
+class SlotTable:
+    """The primary of every slot, as far as it is known."""
+
+    def __init__(self) -> None:
+        self._primaries: dict[int, Address] = {}
+
+    def primary_of(self, key: str) -> Address | None:
+        return self._primaries.get(slot_of(key))
+
+    def primaries(self) -> list[Address]:
+        return sorted(set(self._primaries.values()))
+
+    def learn(self, reply: Sequence[Any], asked: Address) -> bool:
+        """Take over the answer of CLUSTER SLOTS; False if it leaves slots out."""
+        primaries: dict[int, Address] = {}
+        for first, last, primary, *_ in reply:
+            primaries.update(dict.fromkeys(range(first, last + 1), node_address(primary, asked)))
+        if primaries:
+            self._primaries = primaries
+        return len(primaries) == SLOTS
+
+    def move(self, message: str, asked: Address) -> Address:
+        """Take over what a MOVED or ASK reply says: "MOVED <slot> <host>:<port>"."""
+        word, slot, said = message.split()[:3]
+        host, _, port = said.rpartition(":")
+        address = Address(host.strip("[]") or asked.host, int(port))
+        if word == "MOVED":
+            self._primaries[int(slot)] = address
+        return address

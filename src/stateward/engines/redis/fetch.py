@@ -1,0 +1,174 @@
+"""A fetch: its plan, its commands, and the answers as an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from stateward.engines.redis.client.pipeline import PipelineStep
+from stateward.engines.redis.client.wire import Command, pack
+from stateward.engines.redis.keys import keys_of
+from stateward.engines.redis.outcomes import (
+    all_values,
+    entries_of,
+    head_for_backup,
+    head_of,
+    named_values,
+)
+from stateward.engines.redis.plans import Plan, Traits
+from stateward.engines.redis.scripts import FETCH
+from stateward.errors import SchemaError
+from stateward.ops import Entity, Fetch, Fetched, Head, Log, NotYours, Value
+
+MOST = 1 << 50  # more entries than any log has; fits every number on the way
+
+
+def fetch(op: Fetch, traits: Traits) -> Plan[Fetched | NotYours]:
+    """Plain commands where they tell all that is asked, and otherwise `fetch.lua`."""
+    keys = keys_of(op.entity)
+    log = op.log
+    tail = plain_tail(log)
+    commands = plain_commands(op.entity, tail, op.documents, op.all_documents)
+    if log is None or tail is not None:
+        replies = (yield (PipelineStep(keys.head, commands, False, True, True),))[0]
+        outcome = plain_outcome(op, tail, replies[1:], traits.now(replies[0]))
+        if outcome is not None:
+            return outcome
+    assert log is not None
+    commands[: 2 if tail else 1] = [_fetch_command(log, keys.own, traits.at())]
+    replies = (yield (PipelineStep(keys.head, commands, False, True, True),))[0]
+    head, exists = head_of(replies[1][0], traits.now(replies[0]))
+    if not exists:
+        return Fetched(head, reset=log.stamp is not None)
+    if op.owner is not None and op.owner != head.owner:
+        return NotYours()
+    if replies[1][1] == 2:
+        raise lost_entries(op.entity.kind, op.entity.id)
+    return _with_script_log(head, log, replies[1], *_documents(op, replies))
+
+
+def plain_commands(
+    entity: Entity, tail: int | None, documents: tuple[str, ...], everything: bool
+) -> list[Command]:
+    """What shows the head, the last entries (None, 0: none of them) and documents."""
+    head_key, log_key, _, docs_key = keys_of(entity).own[:4]
+    commands: list[Command] = [("HGETALL", head_key)]
+    if tail:
+        commands.append(("LRANGE", log_key, -tail, -1))
+    if everything:
+        commands.append(("HGETALL", docs_key))
+    elif documents:
+        commands.append(("HMGET", docs_key, *fields_of(documents)))
+    return commands
+
+
+@lru_cache(maxsize=4096)
+def packed_read(
+    entity: Entity, tail: int | None, documents: tuple[str, ...], everything: bool
+) -> tuple[bytes, int]:
+    """The same as a part of a request, and how many replies it gets."""
+    commands = plain_commands(entity, tail, documents, everything)
+    return pack(commands), len(commands)
+
+
+def plain_outcome(
+    op: Fetch, tail: int | None, replies: Sequence[Any], now: float
+) -> Fetched | NotYours | None:
+    """What the replies to plain commands say; None if entries were removed: then a script looks."""
+    head, exists = head_of(replies[0], now)
+    log = op.log
+    if not exists:
+        return Fetched(head, reset=log is not None and log.stamp is not None)
+    if op.owner is not None and op.owner != head.owner:
+        return NotYours()
+    documents, unchanged = _documents(op, replies)
+    if log is None:
+        return Fetched(head, documents=documents, unchanged=unchanged)
+    stored = head.version - head.base
+    if tail and head.live != stored:  # look for older ones
+        return None
+    bodies: list[bytes] = replies[1] if tail else []
+    count = min(tail or 0, stored)
+    if len(bodies) != count:
+        raise lost_entries(op.entity.kind, op.entity.id)
+    return Fetched(
+        head,
+        b"\n".join(bodies).decode(),
+        count,
+        head.version - count + 1 if count else 0,
+        documents=documents,
+        unchanged=unchanged,
+        truncated=head.base > 0,
+    )
+
+
+def plain_tail(log: Log | None) -> int | None:
+    """How many entries from the end, if that is all that is asked."""
+    if log is None or log.last is None or log.after or log.details or log.whole:
+        return None
+    if log.upto is not None or log.stamp is not None:
+        return None
+    return min(log.last, MOST)
+
+
+def _fetch_command(log: Log, keys: Sequence[str], clock: str) -> Command:
+    return (
+        "EVALSHA",
+        FETCH.sha,
+        5,
+        *keys[:3],
+        *keys[7:9],
+        min(log.after, MOST),
+        "" if log.upto is None else min(log.upto, MOST),
+        "" if log.first is None else min(log.first, MOST),
+        "" if log.last is None else min(log.last, MOST),
+        "" if log.stamp is None else f"={log.stamp}",
+        "2" if log.whole else "1" if log.details else "",
+        clock,
+    )
+
+
+def fields_of(names: Sequence[str]) -> list[str]:
+    """The fields of documents: their values and their metas."""
+    return [field for name in names for field in (f"={name}", f"@{name}")]
+
+
+def _documents(op: Fetch, replies: Sequence[Any]) -> tuple[dict[str, Value], tuple[str, ...]]:
+    if op.all_documents:
+        stored = all_values(replies[-1])
+    elif op.documents:
+        stored = named_values(op.documents, replies[-1])
+    else:
+        return {}, ()
+    if not op.known:
+        return stored, ()
+    known = op.known
+    unchanged = tuple(n for n, v in stored.items() if known.get(n) == (v.version, v.stamp))
+    return {n: v for n, v in stored.items() if n not in unchanged}, unchanged
+
+
+def _with_script_log(
+    head: Head, log: Log, reply: Any, documents: dict[str, Value], unchanged: tuple[str, ...]
+) -> Fetched:
+    flat, reset, numbers, bodies, marks, *digests = reply
+    if reset:
+        return Fetched(head, reset=True)
+    by_entry = log.details or log.whole
+    return Fetched(
+        head_for_backup(head, flat) if log.whole else head,
+        "" if by_entry else b"\n".join(bodies).decode(),
+        len(numbers),
+        numbers[0] if numbers else 0,
+        entries_of(numbers, bodies, marks, *digests) if by_entry else (),
+        documents,
+        unchanged,
+        truncated=log.after < head.base,
+    )
+
+
+def lost_entries(kind: str, id: str) -> SchemaError:
+    return SchemaError(
+        f"the {kind} {id!r} has lost entries that its head still counts: the server has evicted "
+        "keys. Set its maxmemory-policy to noeviction, and restore from a backup"
+    )

@@ -1,0 +1,237 @@
+"""Where the Redis client sends what, while clusters and sentinels change their minds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from servers.ports import free_port
+from servers.redis_cluster import RedisCluster
+from servers.redis_peer import RedisPeer, running_peer, slots
+
+from stateward.engines.redis.client.pipeline import PipelineStep
+from stateward.engines.redis.client.server import Address
+from stateward.engines.redis.client.slots import SLOTS, slot_of
+from stateward.errors import StoreUnavailable
+
+KEY = "stateward:{a}"
+
+
+def answer_slots(peers: list[RedisPeer], first_owns: int = SLOTS) -> None:
+    """The first peer says that it owns so many slots, and that the second owns the others."""
+    said = slots((0, first_owns - 1, peers[0].address))
+    if first_owns < SLOTS:
+        there = (first_owns, SLOTS - 1, peers[1].address)
+        said = slots((0, first_owns - 1, peers[0].address), there)
+    for peer in peers:
+        before = peer.answer
+        peer.answer = lambda command, before=before: (
+            said if command[0] == b"CLUSTER" else before(command)
+        )
+
+
+def moved(word: str, slot: int, to: Address, host: str = "127.0.0.1") -> bytes:
+    return f"-{word} {slot} {host}:{to.port}\r\n".encode()
+
+
+async def test_slots_that_move_again_and_again_are_followed_so_far_and_then_it_is_said(
+    client: Any,
+) -> None:
+    """Each node says that the other has it."""
+    slot = slot_of(KEY)
+    with running_peer() as one, running_peer() as two:
+        one.answer = lambda _: moved("MOVED", slot, two.address)
+        two.answer = lambda _: moved("MOVED", slot, one.address)
+        for peer in (one, two):
+            peer.answer = lambda command, before=peer.answer: (
+                before(command) if command[0] == b"SET" else None
+            )
+        answer_slots([one, two])
+        async with client.opened(one.address, cluster=True) as servers:
+            with pytest.raises(StoreUnavailable, match="from node to node") as caught:
+                await client.ask(servers, "SET", KEY, "v", writes=True)
+            assert caught.value.applied == "no"
+            assert one.heard(b"SET") + two.heard(b"SET") == 8
+            one.answer = two.answer = lambda command: (
+                slots((0, SLOTS - 1, one.address)) if command[0] == b"CLUSTER" else b"+OK\r\n"
+            )
+            assert await client.ask(servers, "SET", KEY, "v", writes=True) == b"OK"
+
+
+async def test_a_move_is_remembered_and_may_name_only_the_port(client: Any) -> None:
+    slot = slot_of(KEY)
+    with running_peer() as one, running_peer() as two:
+        one.answer = lambda command: (
+            moved("MOVED", slot, two.address, host="") if command[0] == b"SET" else None
+        )
+        answer_slots([one, two])
+        async with client.opened(one.address, cluster=True) as servers:
+            for _ in range(3):
+                assert await client.ask(servers, "SET", KEY, "v", writes=True) == b"OK"
+        assert (one.heard(b"SET"), two.heard(b"SET")) == (1, 3)
+
+
+async def test_ask_is_followed_this_once_with_the_word_that_permits_it(client: Any) -> None:
+    slot = slot_of(KEY)
+    with running_peer() as one, running_peer() as two:
+        one.answer = lambda command: (
+            moved("ASK", slot, two.address) if command[0] == b"SET" else None
+        )
+        answer_slots([one, two])
+        async with client.opened(one.address, cluster=True) as servers:
+            for _ in range(2):
+                assert await client.ask(servers, "SET", KEY, "v", writes=True) == b"OK"
+        assert one.heard(b"SET") == 2
+        assert [command[0] for command in two.commands] == [b"ASKING", b"SET"] * 2
+
+
+async def test_a_transaction_is_asked_for_as_a_whole(client: Any) -> None:
+    slot = slot_of(KEY)
+
+    def asks(command: list[bytes]) -> bytes | None:
+        if command[0] == b"CLUSTER":
+            return slots((0, SLOTS - 1, one.address))
+        if command[0] == b"GET":
+            return moved("ASK", slot, two.address)
+        if command[0] == b"EXEC":
+            return b"-EXECABORT Transaction discarded because of previous errors.\r\n"
+        return b"+OK\r\n" if command[0] == b"MULTI" else b"+QUEUED\r\n"
+
+    def takes(command: list[bytes]) -> bytes | None:
+        if command[0] == b"EXEC":
+            return b"*3\r\n*2\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\na\r\n$1\r\nb\r\n"
+        return b"+OK\r\n" if command[0] in (b"MULTI", b"ASKING") else b"+QUEUED\r\n"
+
+    with running_peer() as one, running_peer() as two:
+        one.answer = lambda c: None if c[0] in (b"PING", b"CLIENT") else asks(c)
+        two.answer = lambda c: None if c[0] in (b"PING", b"CLIENT") else takes(c)
+        async with client.opened(one.address, cluster=True) as servers:
+            commands = (("GET", KEY), ("GET", KEY))
+            step = PipelineStep(KEY, commands, together=True, timed=True)
+            (answer,) = await client.call(servers.trip, [step])
+            assert answer == [[b"1", b"2"], b"a", b"b"]
+        words = [command[0] for command in two.commands]
+        assert words == [b"ASKING", b"MULTI", b"TIME", b"GET", b"GET", b"EXEC"]
+
+
+async def test_a_slot_in_two_places_is_tried_again_and_then_it_is_said(client: Any) -> None:
+    again = b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
+    with running_peer() as one:
+        one.answer = lambda command: again if command[0] == b"SET" else None
+        answer_slots([one])
+        async with client.opened(one.address, cluster=True) as servers:
+            with pytest.raises(StoreUnavailable, match="moving this slot") as caught:
+                await client.ask(servers, "SET", KEY, "v", writes=True)
+            assert caught.value.applied == "no"
+            assert one.heard(b"SET") == 8
+
+
+async def test_what_one_node_has_applied_is_not_denied_because_another_is_gone(
+    client: Any,
+) -> None:
+    """A batch for two slots: one step is done, the other is sent to a node that does not answer."""
+    gone = Address("127.0.0.1", free_port())
+    other = next(f"{{{n}}}" for n in range(100) if slot_of(f"{{{n}}}") >= SLOTS // 2)
+    here = next(f"{{{n}}}" for n in range(100) if slot_of(f"{{{n}}}") < SLOTS // 2)
+    with running_peer() as one, running_peer() as two:
+        two.answer = lambda command: (
+            moved("MOVED", slot_of(other), gone) if command[0] == b"SET" else None
+        )
+        answer_slots([one, two], SLOTS // 2)
+        async with client.opened(one.address, cluster=True) as servers:
+            steps = [PipelineStep(key, (("SET", key, "v"),), True) for key in (here, other)]
+            with pytest.raises(StoreUnavailable, match="cannot be reached") as caught:
+                await client.call(servers.trip, steps)
+            assert one.heard(b"SET") == 1
+            assert caught.value.applied == "unknown"
+            before = one.answer
+            one.answer = lambda c: b"-ERR amid it\r\n" if c[0] == b"SET" else before(c)
+            with pytest.raises(StoreUnavailable, match="cannot be reached") as caught:
+                await client.call(servers.trip, steps)
+            assert caught.value.applied == "unknown"
+            with pytest.raises(StoreUnavailable, match="cannot be reached") as caught:
+                await client.call(servers.trip, steps[1:])
+            assert caught.value.applied == "no"
+
+
+async def test_replicas_are_counted_of_every_node_that_wrote(client: Any) -> None:
+    """Also of one that wrote before another step was sent elsewhere."""
+    other = next(f"{{{n}}}" for n in range(100) if slot_of(f"{{{n}}}") >= SLOTS // 2)
+    here = next(f"{{{n}}}" for n in range(100) if slot_of(f"{{{n}}}") < SLOTS // 2)
+
+    def answer(replicas: bytes) -> Any:
+        return lambda c: replicas if c[0] == b"WAIT" else b"+OK\r\n" if c[0] == b"SET" else None
+
+    with running_peer() as one, running_peer() as two, running_peer() as three:
+        one.answer, three.answer = answer(b":0\r\n"), answer(b":1\r\n")
+        two.answer = lambda command: (
+            moved("MOVED", slot_of(other), three.address)
+            if command[0] == b"SET"
+            else answer(b":1\r\n")(command)
+        )
+        answer_slots([one, two], SLOTS // 2)
+        settings = {"cluster": True, "wait_replicas": 1}
+        async with client.opened(one.address, **settings) as servers:
+            steps = [PipelineStep(key, (("SET", key, "v"),), True) for key in (here, other)]
+            with pytest.raises(StoreUnavailable, match="not replicated") as caught:
+                await client.call(servers.trip, steps)
+            assert caught.value.applied == "unknown"
+            assert await client.call(servers.trip, steps[1:]) == [[b"OK"]]
+
+
+async def test_real_slots_are_followed_however_often_they_move(
+    client: Any, cluster: RedisCluster
+) -> None:
+    slot = slot_of(KEY)
+    nodes = cluster.nodes[:3]
+    ids = [node.ask("CLUSTER", "MYID").split()[1].decode() for node in nodes]
+    home = slot * 3 // SLOTS
+    async with client.opened(Address("127.0.0.1", nodes[0].port), cluster=True) as servers:
+        try:
+            for owner in (*range(3), *range(3), home):
+                for node in nodes:
+                    moved = node.ask("CLUSTER", "SETSLOT", str(slot), "NODE", ids[owner])
+                    assert moved == b"+OK\r\n"
+                assert await client.ask(servers, "EXISTS", KEY) == 0
+                assert servers._slots.primary_of(KEY) == Address("127.0.0.1", nodes[owner].port)
+        finally:
+            for node in nodes:
+                node.ask("CLUSTER", "SETSLOT", str(slot), "NODE", ids[home])
+
+
+async def test_sentinels_are_asked_in_turn_and_again_after_a_failure(client: Any) -> None:
+    """One knows nothing, one has the answer, and after a failover it is another one."""
+    with (
+        running_peer(lambda c: b"*-1\r\n" if c[0] == b"SENTINEL" else None) as ignorant,
+        running_peer() as sentinel,
+        running_peer() as primary,
+        running_peer() as heir,
+    ):
+
+        def name(peer: RedisPeer) -> bytes:
+            port = str(peer.address.port)
+            return f"*2\r\n$9\r\n127.0.0.1\r\n${len(port)}\r\n{port}\r\n".encode()
+
+        sentinel.answer = lambda c: name(primary) if c[0] == b"SENTINEL" else None
+        settings = {"service": "state", "password": "p"}
+        named = (ignorant.address, sentinel.address)
+        async with client.opened(*named, **settings) as servers:
+            for _ in range(2):
+                assert await client.ask(servers, "SET", KEY, "v") == b"OK"
+            assert sentinel.heard(b"SENTINEL") == 1
+            assert [b"AUTH", b"p"] in primary.greetings[0]
+            assert [b"AUTH", b"p"] not in [*ignorant.greetings[0], *sentinel.greetings[0]]
+            primary.answer = lambda _: b"-READONLY You can't write against a read only replica.\r\n"
+            sentinel.answer = lambda c: name(heir) if c[0] == b"SENTINEL" else None
+            with pytest.raises(StoreUnavailable, match="failover") as caught:
+                await client.ask(servers, "SET", KEY, "v", writes=True)
+            assert caught.value.applied == "no"
+            assert await client.ask(servers, "SET", KEY, "v", writes=True) == b"OK"
+            assert heir.heard(b"SET") == 1
+
+
+async def test_sentinels_that_know_no_such_primary_say_so(client: Any) -> None:
+    with running_peer(lambda c: b"*-1\r\n" if c[0] == b"SENTINEL" else None) as sentinel:
+        opening = client.opened(sentinel.address, service="state")
+        with pytest.raises(StoreUnavailable, match="knows no primary called 'state'"):
+            await opening.__aenter__()
