@@ -62,7 +62,7 @@ class IgnoresChecks(BrokenModel):
         return super()._commit(replace(commit, checks=kept), now)
 
 
-class IgnoresFences(IgnoresChecks):
+class IgnoresHolders(IgnoresChecks):
     """Takes writes of holders that were superseded long ago."""
 
     ignored = (Fence,)
@@ -192,7 +192,7 @@ class SplitsTurns(BrokenModel):
         return outcome
 
 
-class DeliversTwice(BrokenModel):
+class AppendsTwice(BrokenModel):
     """Carries an append out twice, now and then."""
 
     def _commit(self, commit: Commit, now: float) -> CommitOutcome:
@@ -262,7 +262,7 @@ def stale(write: Write, lease: Lease | None) -> bool:
 
 
 BROKEN: dict[str, Callable[[Random], Model]] = {
-    "ignores-fences": IgnoresFences,
+    "ignores-holders": IgnoresHolders,
     "ignores-versions": IgnoresVersions,
     "ignores-status": IgnoresStatus,
     "loses-writes": LosesWrites,
@@ -273,7 +273,7 @@ BROKEN: dict[str, Callable[[Random], Model]] = {
     "reads-the-past": ReadsThePast,
     "skips-entries": SkipsEntries,
     "splits-turns": SplitsTurns,
-    "delivers-twice": DeliversTwice,
+    "appends-twice": AppendsTwice,
     "grants-twice": GrantsTwice,
     "tokens-go-back": TokensGoBack,
     "never-due": NeverDue,

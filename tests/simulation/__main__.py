@@ -1,20 +1,20 @@
-"""`python -m stateward.testing.simulation SCENARIO SEED` runs a seed again."""
+"""`PYTHONPATH=tests python -m simulation SCENARIO SEED` runs a seed again."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from stateward.testing.simulation.broken import BROKEN
-from stateward.testing.simulation.runner import run
-from stateward.testing.simulation.scenarios import SCENARIOS
-from stateward.testing.simulation.simulation import Violation
+from simulation.broken import BROKEN
+from simulation.runner import run
+from simulation.scenarios import SCENARIOS
+from simulation.simulation import Violation
 
 
 def main() -> int:
     """0: every seed kept every promise; 1: one did not."""
     parser = argparse.ArgumentParser(
-        prog="python -m stateward.testing.simulation",
+        prog="python -m simulation",
         description="Run Stateward's own code under simulated faults, the same for the same seed.",
     )
     parser.add_argument("scenario", choices=sorted(SCENARIOS))

@@ -8,6 +8,11 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
+from simulation import faults as kinds
+from simulation.faults import LATEST, DrawnFaults
+from simulation.gate import Gate
+from simulation.loop import START, Strand, VirtualLoop, context_of
+from simulation.world import SimulatedWorld
 from stateward.engine import Capabilities
 from stateward.engines.memory.model import Model
 from stateward.errors import StoreMisused
@@ -26,11 +31,6 @@ from stateward.ops import (
     Outcome,
 )
 from stateward.store import Store
-from stateward.testing.simulation import faults as kinds
-from stateward.testing.simulation.faults import LATEST, Faults
-from stateward.testing.simulation.gate import Gate
-from stateward.testing.simulation.loop import START, Strand, VirtualLoop, context_of
-from stateward.testing.simulation.world import SimulatedWorld
 
 EPOCH = 1_700_000_000.0  # what the clocks show when a run begins
 NAMESPACE = "simulated"
@@ -160,7 +160,7 @@ class Simulation:
         self.model = model(self.chance("model")) if model else Model()
         self.plan = self.chance("plan")  # what the scenario draws from
         self.ttl = self.plan.choice((2.0, 5.0))  # shorter and longer than a call may take
-        self.faults = Faults(self.chance("faults"), ttl=self.ttl)
+        self.faults = DrawnFaults(self.chance("faults"), ttl=self.ttl)
         self.capabilities = Capabilities(
             durable=True,
             shared=True,

@@ -10,10 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from stateward.engine import Capabilities, Description, SyncEngine
-from stateward.errors import StoreUnavailable
-from stateward.ops import WRITES, Commit, Entity, Op, Outcome
-from stateward.testing.simulation.faults import (
+from simulation.faults import (
     DEATH_AFTER,
     DEATH_BEFORE,
     LOST,
@@ -24,10 +21,13 @@ from stateward.testing.simulation.faults import (
     TORN,
     Fate,
 )
-from stateward.testing.simulation.loop import context_of
+from simulation.loop import context_of
+from stateward.engine import Capabilities, Description, SyncEngine
+from stateward.errors import StoreUnavailable
+from stateward.ops import WRITES, Commit, Entity, Op, Outcome
 
 if TYPE_CHECKING:
-    from stateward.testing.simulation.simulation import Process, Simulation
+    from simulation.simulation import Process, Simulation
 
 DESCRIPTION = Description(
     engine="simulated", version="1", schema=1, durability="as long as the simulation runs"

@@ -5,6 +5,16 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+from simulation.programs import (
+    KIND,
+    MACHINE,
+    USER,
+    Interpreter,
+    Program,
+    draw,
+    judge,
+)
+from simulation.simulation import Process, Simulation
 from stateward.errors import (
     InvalidInput,
     LeaseHeld,
@@ -15,16 +25,6 @@ from stateward.errors import (
     WorkflowFinished,
 )
 from stateward.state.workflows import Workflow
-from stateward.testing.simulation.programs import (
-    KIND,
-    MACHINE,
-    USER,
-    Interpreter,
-    Program,
-    draw,
-    judge,
-)
-from stateward.testing.simulation.simulation import Process, Simulation
 
 FINISHED = ("completed", "failed")
 

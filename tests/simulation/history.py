@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from simulation.simulation import Simulation
 from stateward.errors import StatewardError, StoreUnavailable
-from stateward.testing.simulation.simulation import Simulation
 
 STORED, REFUSED, UNKNOWN = "stored", "refused", "unknown"
 

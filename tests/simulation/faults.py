@@ -58,7 +58,7 @@ class Fate(Struct, frozen=True):
     back: float = 0.0
 
 
-class Faults:
+class DrawnFaults:
     """All that chance decides about failures in one run."""
 
     def __init__(self, chance: Random, *, ttl: float, deaths: int = 3) -> None:

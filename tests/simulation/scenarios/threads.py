@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from simulation.history import History
+from simulation.simulation import Process, Simulation
 from stateward.errors import StateConflictError, StoreUnavailable
 from stateward.records import Appended
-from stateward.testing.simulation.history import History
-from stateward.testing.simulation.simulation import Process, Simulation
 
 THREAD, USER = "t-1", "u-1"
 Message = dict[str, Any]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from simulation.history import History
+from simulation.simulation import Process, Simulation
 from stateward.errors import StateConflictError, StoreUnavailable, Truncated
 from stateward.records import Folded
 from stateward.state.journals import Journal
-from stateward.testing.simulation.history import History
-from stateward.testing.simulation.simulation import Process, Simulation
 
 JOURNAL = "plan"
 

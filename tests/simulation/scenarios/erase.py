@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
+from simulation.simulation import NAMESPACE, Process, Simulation
 from stateward.errors import (
     LeaseHeld,
     LeaseLost,
@@ -17,7 +18,6 @@ from stateward.errors import (
 )
 from stateward.ops import Append, Applied, Commit, List, Listed, Op, Outcome, Put, Replace
 from stateward.state.run import Run
-from stateward.testing.simulation.simulation import NAMESPACE, Process, Simulation
 
 USER = "u-1"
 MARK = re.compile(r"mark-\d+")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, TypeVar
 
-from stateward.testing.simulation.loop import Strand, VirtualLoop, context_of
+from simulation.loop import Strand, VirtualLoop, context_of
 from stateward.world import Ticker, World
 
 T = TypeVar("T")

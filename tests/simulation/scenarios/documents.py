@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from simulation.history import History
+from simulation.simulation import Process, Simulation
 from stateward.errors import StateConflictError, StoreUnavailable
 from stateward.state.users import Documents
-from stateward.testing.simulation.history import History
-from stateward.testing.simulation.simulation import Process, Simulation
 
 NAMES = ("plan", "notes")
 SWAPPED = "swapped"

@@ -10,10 +10,10 @@ from random import Random
 
 from msgspec import Struct
 
+from simulation.loop import GetsNowhere
+from simulation.scenarios import SCENARIOS
+from simulation.simulation import Simulation, Violation
 from stateward.engines.memory.model import Model
-from stateward.testing.simulation.loop import GetsNowhere
-from stateward.testing.simulation.scenarios import SCENARIOS
-from stateward.testing.simulation.simulation import Simulation, Violation
 
 Broken = Callable[[Random], Model]
 
@@ -88,7 +88,7 @@ def violation(scenario: str, seed: int, simulation: Simulation) -> Violation:
     return Violation(
         f"{simulation.violations[0]}\n"
         f"  scenario {scenario}, seed {seed}; faults: {fired or 'none'}\n"
-        f"  replay: python -m stateward.testing.simulation {scenario} {seed} --trace"
+        f"  replay: PYTHONPATH=tests python -m simulation {scenario} {seed} --trace"
     )
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from simulation.simulation import Process, Simulation
 from stateward.codec import decode
 from stateward.errors import Permanent
 from stateward.ops import Entry
 from stateward.state.run import Run
 from stateward.state.work import idempotency_key
-from stateward.testing.simulation.simulation import Process, Simulation
 
 STEP, TWINS, WAIT, TIMED_WAIT, SLEEP, DOOM = "step", "twins", "wait", "timed wait", "sleep", "doom"
 GO, MAYBE = "go", "maybe"  # signals: the first kind comes for sure, the other perhaps

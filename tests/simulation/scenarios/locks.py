@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from simulation.history import History
+from simulation.simulation import Process, Simulation
 from stateward.errors import LeaseHeld, LeaseLost, StoreUnavailable
 from stateward.layers.leases.held import HeldLease
 from stateward.ops import Entity
-from stateward.testing.simulation.history import History
-from stateward.testing.simulation.simulation import Process, Simulation
 
 THREAD = "t-1"
 LOCK, LEADER = "inventory", "scheduler"

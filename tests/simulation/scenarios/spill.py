@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tempfile
 
+from simulation.history import STORED, History
+from simulation.simulation import Process, Simulation
 from stateward.errors import StoreUnavailable
 from stateward.layers.outage.spill import Spill
 from stateward.layers.policy import Policy
 from stateward.observe.alarm import Alarm
-from stateward.testing.simulation.history import STORED, History
-from stateward.testing.simulation.simulation import Process, Simulation
 
 THREADS, USER = ("t-1", "t-2"), "u-1"
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from simulation.simulation import Process, Simulation
 from stateward.codec import decode
 from stateward.errors import LeaseHeld, LeaseLost, Permanent, StoreUnavailable, TaskFailed
 from stateward.ops import Fetched
 from stateward.state.work import idempotency_key
-from stateward.testing.simulation.simulation import Process, Simulation
 
 ATTEMPTS = 3
 FINISHED = ("completed", "failed")
