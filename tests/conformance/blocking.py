@@ -27,7 +27,10 @@ def generate(folder: Path) -> None:
     modules |= {"conformance.state": TWIN, HARNESS: f"{TWIN}.contract_harness"}
     (folder / TWIN).mkdir()
     for name, path in sources.items():
-        text = async_to_sync.translate(path.read_text("utf-8"), modules)
+        try:
+            text = async_to_sync.translate(path.read_text("utf-8"), modules)
+        except async_to_sync.Refused as error:
+            raise async_to_sync.Refused(f"{path}: {error}") from error
         (folder / TWIN / name).write_text(text, "utf-8")
 
 

@@ -12,6 +12,7 @@ from conformance import blocking, state
 from stateward.engine import Engine, SyncEngine
 from stateward.testing import conformance as contract
 from stateward.testing.async_over import AsyncOver
+from stateward.testing.conformance.cases import CONTRACT
 from stateward.world import World
 
 AsyncCase = Callable[[Callable[[World], Engine], World], Awaitable[None]]
@@ -53,7 +54,7 @@ BLOCKING = [
     *((name, through_threads(case)) for name, case in contract.CASES),
     *((name, in_blocking_calls(case)) for name, case in blocking.CASES),
 ]
-NEED_CLOCK = contract.CONTRACT.need_clock | state.NEED_CLOCK
+NEED_CLOCK = CONTRACT.need_clock | state.NEED_CLOCK
 
 _TIME = ("leases.", "retention.what_has_expired", "retention.after_expiry")
 # A few that really wait, for stores whose own clock is tried too.
