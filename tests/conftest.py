@@ -10,6 +10,11 @@ import pytest
 
 from system_packages import find
 
+# Cases are not in files that look like tests; when one fails, it should say as much as a test.
+pytest.register_assert_rewrite(
+    "stateward.testing.conformance", "conformance.state", "blocking_cases"
+)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _spill_away_from_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:

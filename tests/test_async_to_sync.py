@@ -228,7 +228,7 @@ def test_imports_follow_the_modules_that_have_a_twin() -> None:
     ("source", "reason"),
     [
         ("from .threads import Thread\n", "line 1: write the import absolute"),
-        ("\nfrom stateward.layers import coalesce\n", "line 2: import names from"),
+        ("\nfrom stateward.layers import coalescer\n", "line 2: import names from"),
         ("from stateward.state import plain\n", "line 1: import names from"),
         ("x = 1\n# async only: begin\n", "line 2: `async only: begin` without"),
         ("# async only: end\n", "line 1: `async only: end` without"),

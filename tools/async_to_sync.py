@@ -3,6 +3,8 @@
     python tools/async_to_sync.py            write it
     python tools/async_to_sync.py --check    change nothing; exit 1 if it is out of date
 
+Cases of tests are translated when they run: see `tests/conformance/blocking.py`.
+
 The tables below say which files have a twin and which words change. In a source,
 
     x = 1  # async only                 is a line that the twin does not have;
@@ -51,8 +53,6 @@ FILES = dict.fromkeys(
         "engines/redis/client/sentinel.py",
         "engines/redis/client/topology.py",
         "testing/faults.py",
-        "testing/broken.py",
-        "testing/conformance/*.py",
     ],
     "sync/",
 ) | {"engines/memory/engine.py": "sync/engines/memory.py"}
@@ -257,6 +257,7 @@ def translate(text: str, modules: Mapping[str, str]) -> str:
     """The blocking twin of one source, not yet formatted."""
     check_imports(text, modules)
     text = unparenthesize(choose_lines(text))
+    roots = "|".join(sorted({name.partition(".")[0] for name in modules}))
 
     def moved(match: re.Match[str], least: int) -> str:
         parts = match[0].split(".")
@@ -268,7 +269,7 @@ def translate(text: str, modules: Mapping[str, str]) -> str:
     def replaced(piece: str, *, code: bool) -> str:
         # In a string, the bare package and a word is the name of a logger, the same in both.
         least = 1 if code else 2
-        piece = re.sub(r"\bstateward(?:\.\w+)+", lambda match: moved(match, least), piece)
+        piece = re.sub(rf"\b(?:{roots})(?:\.\w+)+", lambda match: moved(match, least), piece)
         piece = re.sub(AWAIT_IN_CODE if code else AWAIT_IN_TEXT, "", piece)
         for old, new in TEXTS.items():
             piece = re.sub(old, new, piece)

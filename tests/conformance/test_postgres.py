@@ -11,17 +11,12 @@ from collections.abc import Iterator
 
 import pytest
 import uvloop
-from engines_postgres import Stores
 from servers.postgres import PostgresServer, system_binaries
 
-pytest.register_assert_rewrite(
-    "stateward.testing.conformance", "stateward.sync.testing.conformance"
-)
-
-from stateward.engines.registry import create_engine, parse  # noqa: E402
-from stateward.sync.testing import conformance as blocking  # noqa: E402
-from stateward.testing import conformance  # noqa: E402
-from stateward.world import World  # noqa: E402
+from conformance import suite
+from conformance.engines_postgres import Stores
+from stateward.engines.registry import create_engine, parse
+from stateward.world import World
 
 
 @pytest.fixture(scope="module")
@@ -64,16 +59,9 @@ if system_binaries() is not None:
 
     SOME = ("commits.", "writes.")  # the others in the long run
 
-    @pytest.mark.parametrize(
-        "case",
-        [
-            pytest.param(c, id=name, marks=() if name.startswith(SOME) else pytest.mark.soak)
-            for name, c in blocking.CASES
-        ],
-    )
-    def test_on_a_second_version(case: blocking.Case, second: Stores) -> None:
-        with blocking.Harness(second.blocking_engine, second.world()) as harness:
-            case(harness)
+    @pytest.mark.parametrize("case", suite.params(suite.BLOCKING, *SOME, others=pytest.mark.soak))
+    def test_on_a_second_version(case: suite.BlockingCase, second: Stores) -> None:
+        case(second.blocking_engine, second.world())
 
 
 @pytest.fixture(scope="module")
@@ -86,63 +74,34 @@ def by_cursors() -> Iterator[Stores]:
     server.remove()
 
 
-def cases(suite: list[tuple[str, object]]) -> list[object]:
-    return [pytest.param(case, id=name) for name, case in suite]
-
-
-async def run_async(case: conformance.Case, stores: Stores) -> None:
-    async with conformance.Harness(stores.engine, stores.world()) as harness:
-        await case(harness)
-
-
-@pytest.mark.parametrize("case", cases(conformance.CASES))
-def test_async(case: conformance.Case, stores: Stores) -> None:
+@pytest.mark.parametrize("case", suite.params(suite.ASYNC))
+def test_async(case: suite.AsyncCase, stores: Stores) -> None:
     with asyncio.Runner() as runner:
-        runner.run(run_async(case, stores))
+        runner.run(case(stores.engine, stores.world()))
 
 
-@pytest.mark.parametrize("case", cases(blocking.CASES))
-def test_sync(case: blocking.Case, stores: Stores) -> None:
-    with blocking.Harness(stores.blocking_engine, stores.world()) as harness:
-        case(harness)
+@pytest.mark.parametrize("case", suite.params(suite.BLOCKING))
+def test_sync(case: suite.BlockingCase, stores: Stores) -> None:
+    case(stores.blocking_engine, stores.world())
 
 
-CONTRACT = ("checks.", "commits.", "leases.", "listing.", "reading.", "restoring.", "writes.")
+CONTRACT = ("checks.", "commits.", "leases.", "listing.", "fetches.", "restores.", "writes.")
 
 
-def some(suite: list[tuple[str, object]]) -> list[object]:
-    """The engine's own rules in every run, the others in the long one."""
-    return [
-        pytest.param(case, id=name, marks=() if name.startswith(CONTRACT) else pytest.mark.soak)
-        for name, case in suite
-    ]
-
-
-@pytest.mark.parametrize("case", some(conformance.CASES))
-def test_by_cursors_async(case: conformance.Case, by_cursors: Stores) -> None:
+@pytest.mark.parametrize("case", suite.params(suite.ASYNC, *CONTRACT, others=pytest.mark.soak))
+def test_by_cursors_async(case: suite.AsyncCase, by_cursors: Stores) -> None:
     with asyncio.Runner() as runner:
-        runner.run(run_async(case, by_cursors))
+        runner.run(case(by_cursors.engine, by_cursors.world()))
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("case", cases(blocking.CASES))
-def test_by_cursors_sync(case: blocking.Case, by_cursors: Stores) -> None:
-    with blocking.Harness(by_cursors.blocking_engine, by_cursors.world()) as harness:
-        case(harness)
+@pytest.mark.parametrize("case", suite.params(suite.BLOCKING))
+def test_by_cursors_sync(case: suite.BlockingCase, by_cursors: Stores) -> None:
+    case(by_cursors.blocking_engine, by_cursors.world())
 
 
-FEW = ("leases.", "retention.what_has_expired", "retention.after_expiry")
-
-
-@pytest.mark.parametrize(
-    "case", cases([item for item in conformance.WITHOUT_CLOCK if item[0].startswith(FEW)])
-)
-def test_by_the_servers_own_clock(case: conformance.Case, server: PostgresServer) -> None:
+@pytest.mark.parametrize("case", suite.params(suite.ABOUT_TIME))
+def test_by_the_servers_own_clock(case: suite.AsyncCase, server: PostgresServer) -> None:
     url = parse(server.url_of("real"))
-
-    async def run() -> None:
-        async with conformance.Harness(lambda world: create_engine(url, world), World()) as harness:
-            await case(harness)
-
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run())
+        runner.run(case(lambda world: create_engine(url, world), World()))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from engines_postgres import Stores
 from hypothesis.stateful import run_state_machine_as_test
 from servers.postgres import PostgresServer
-from test_model import LONG, Histories, meet_every_answer
 
+from conformance.engines_postgres import Stores
+from conformance.test_model import LONG, Histories, meet_every_answer
 from stateward.engines.memory.model import Model
 from stateward.sync.engines.memory import MemoryEngine
 

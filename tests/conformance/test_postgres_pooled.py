@@ -9,16 +9,11 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from engines_postgres import Stores
 from servers.pgbouncer import PgBouncer, need_pgbouncer
 from servers.postgres import PostgresServer
 
-pytest.register_assert_rewrite(
-    "stateward.testing.conformance", "stateward.sync.testing.conformance"
-)
-
-from stateward.sync.testing import conformance as blocking  # noqa: E402
-from stateward.testing import conformance  # noqa: E402
+from conformance import suite
+from conformance.engines_postgres import Stores
 
 
 @pytest.fixture(scope="module")
@@ -33,27 +28,15 @@ def stores(request: pytest.FixtureRequest) -> Iterator[Stores]:
     server.remove()
 
 
-SOME = ("commits.", "feeds.", "leases.", "waiting.")
+SOME = ("commits.", "feeds.", "leases.")  # the others in the long run
 
 
-def cases(suite: list[tuple[str, object]]) -> list[object]:
-    """Some in every run, the others in the long one."""
-    return [
-        pytest.param(case, id=name, marks=() if name.startswith(SOME) else pytest.mark.soak)
-        for name, case in suite
-    ]
+@pytest.mark.parametrize("case", suite.params(suite.ASYNC, *SOME, others=pytest.mark.soak))
+def test_async(case: suite.AsyncCase, stores: Stores) -> None:
+    with asyncio.Runner() as runner:
+        runner.run(case(stores.engine, stores.world()))
 
 
-@pytest.mark.parametrize("case", cases(conformance.CASES))
-def test_async(case: conformance.Case, stores: Stores) -> None:
-    async def run() -> None:
-        async with conformance.Harness(stores.engine, stores.world()) as harness:
-            await case(harness)
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize("case", cases(blocking.CASES))
-def test_sync(case: blocking.Case, stores: Stores) -> None:
-    with blocking.Harness(stores.blocking_engine, stores.world()) as harness:
-        case(harness)
+@pytest.mark.parametrize("case", suite.params(suite.BLOCKING, *SOME, others=pytest.mark.soak))
+def test_sync(case: suite.BlockingCase, stores: Stores) -> None:
+    case(stores.blocking_engine, stores.world())

@@ -8,22 +8,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import uvloop
-from engines_redis import Stores, stores_of
 from servers.redis import RedisServer, running, system_binary
 from servers.redis_cluster import running_cluster
 
-pytest.register_assert_rewrite(
-    "stateward.testing.conformance", "stateward.sync.testing.conformance"
-)
-
-from stateward.engines.registry import create_engine, parse  # noqa: E402
-from stateward.sync.testing import conformance as blocking  # noqa: E402
-from stateward.testing import conformance  # noqa: E402
-from stateward.world import World  # noqa: E402
+from conformance import suite
+from conformance.engines_redis import Stores, stores_of
+from stateward.engines.registry import create_engine, parse
+from stateward.world import World
 
 IN_MEMORY = ("--appendonly", "no")
 
@@ -57,56 +51,47 @@ def all_closed(stores: Stores) -> None:
     assert stores.connections() == 0
 
 
-def run_async(case: conformance.Case, stores: Stores) -> None:
-    async def run() -> None:
-        async with conformance.Harness(stores.engine, stores.world()) as harness:
-            await case(harness)
-
+def run_async(case: suite.AsyncCase, stores: Stores) -> None:
     with asyncio.Runner() as runner:
-        runner.run(run())
+        runner.run(case(stores.engine, stores.world()))
     all_closed(stores)
 
 
-def run_blocking(case: blocking.Case, stores: Stores) -> None:
-    with blocking.Harness(stores.blocking_engine, stores.world()) as harness:
-        case(harness)
+def run_blocking(case: suite.BlockingCase, stores: Stores) -> None:
+    case(stores.blocking_engine, stores.world())
     all_closed(stores)
 
 
-def cases(suite: list[tuple[str, Any]], *prefixes: str) -> list[Any]:
-    return [pytest.param(case, id=name) for name, case in suite if name.startswith(prefixes)]
-
-
-@pytest.mark.parametrize("case", cases(conformance.CASES, ""))
-def test_async(case: conformance.Case, valkey: RedisServer) -> None:
+@pytest.mark.parametrize("case", suite.params(suite.ASYNC))
+def test_async(case: suite.AsyncCase, valkey: RedisServer) -> None:
     run_async(case, stores_of(valkey))
 
 
-@pytest.mark.parametrize("case", cases(blocking.CASES, ""))
-def test_sync(case: blocking.Case, redis: RedisServer) -> None:
+@pytest.mark.parametrize("case", suite.params(suite.BLOCKING))
+def test_sync(case: suite.BlockingCase, redis: RedisServer) -> None:
     run_blocking(case, stores_of(redis))
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("case", cases(conformance.CASES, ""))
-def test_async_on_redis(case: conformance.Case, redis: RedisServer) -> None:
+@pytest.mark.parametrize("case", suite.params(suite.ASYNC))
+def test_async_on_redis(case: suite.AsyncCase, redis: RedisServer) -> None:
     run_async(case, stores_of(redis))
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("case", cases(blocking.CASES, ""))
-def test_sync_on_valkey(case: blocking.Case, valkey: RedisServer) -> None:
+@pytest.mark.parametrize("case", suite.params(suite.BLOCKING))
+def test_sync_on_valkey(case: suite.BlockingCase, valkey: RedisServer) -> None:
     run_blocking(case, stores_of(valkey))
 
 
-@pytest.mark.parametrize("case", cases(conformance.CASES, ""))
-def test_on_a_cluster(case: conformance.Case, cluster: Stores) -> None:
+@pytest.mark.parametrize("case", suite.params(suite.ASYNC))
+def test_on_a_cluster(case: suite.AsyncCase, cluster: Stores) -> None:
     run_async(case, cluster)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("case", cases(blocking.CASES, ""))
-def test_on_a_cluster_in_blocking_calls(case: blocking.Case, cluster: Stores) -> None:
+@pytest.mark.parametrize("case", suite.params(suite.BLOCKING))
+def test_on_a_cluster_in_blocking_calls(case: suite.BlockingCase, cluster: Stores) -> None:
     run_blocking(case, cluster)
 
 
@@ -118,21 +103,14 @@ if system_binary() is not None:
         with running(tmp_path_factory.mktemp("second"), "system", *IN_MEMORY) as server:
             yield server
 
-    @pytest.mark.parametrize("case", cases(conformance.CASES, ""))
-    def test_on_a_second_version(case: conformance.Case, second: RedisServer) -> None:
+    @pytest.mark.parametrize("case", suite.params(suite.ASYNC))
+    def test_on_a_second_version(case: suite.AsyncCase, second: RedisServer) -> None:
         run_async(case, stores_of(second))
 
 
-FEW = ("leases.", "retention.what_has_expired", "retention.after_expiry")
-
-
-@pytest.mark.parametrize("case", cases(conformance.WITHOUT_CLOCK, *FEW))
-def test_by_the_servers_own_clock(case: conformance.Case, redis: RedisServer) -> None:
-    async def run() -> None:
-        url = parse(redis.url)
-        async with conformance.Harness(lambda world: create_engine(url, world), World()) as harness:
-            await case(harness)
-
+@pytest.mark.parametrize("case", suite.params(suite.ABOUT_TIME))
+def test_by_the_servers_own_clock(case: suite.AsyncCase, redis: RedisServer) -> None:
+    url = parse(redis.url)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run())
+        runner.run(case(lambda world: create_engine(url, world), World()))
     all_closed(stores_of(redis))

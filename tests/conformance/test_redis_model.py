@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from engines_redis import Stores, stores_of
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 from servers.redis import running
 from servers.redis_cluster import running_cluster
-from test_model import LONG, ORDINARY, Histories, meet_every_answer
 
+from conformance.engines_redis import Stores, stores_of
+from conformance.test_model import LONG, ORDINARY, Histories, meet_every_answer
 from stateward.engines.memory.model import Model
 from stateward.sync.engines.memory import MemoryEngine
 

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
-from stateward.sync.testing import conformance as blocking
 from stateward.testing import conformance
 
 ENGINE = """
@@ -70,7 +69,24 @@ def test_the_example_finds_a_broken_engine(tmp_path: Path) -> None:
     assert "expected Conflict, got Applied" in result.stdout
 
 
-def test_the_blocking_example_proves_a_blocking_engine(tmp_path: Path) -> None:
+def test_the_example_proves_a_blocking_engine_behind_the_adapter(tmp_path: Path) -> None:
     engine = ENGINE.format(module="engine_sync", maybe_async="", maybe_await="")
-    result = run(tmp_path, example(blocking.__doc__ or ""), engine)
+    result = run(tmp_path, adapted(example(conformance.__doc__ or "")), engine)
     assert result.returncode == 0, result.stdout
+    assert re.search(r"\d\d passed", result.stdout)
+
+
+def test_the_adapter_hides_no_fault_of_a_blocking_engine(tmp_path: Path) -> None:
+    engine = ENGINE.format(module="engine_sync", maybe_async="", maybe_await="")
+    code = adapted(example(conformance.__doc__ or ""))
+    result = run(tmp_path, code.replace("import MyEngine", "import Forgetful as MyEngine"), engine)
+    assert result.returncode == 1
+    assert "expected Conflict, got Applied" in result.stdout
+
+
+def adapted(code: str) -> str:
+    """The example as its last paragraph changes it for a blocking engine."""
+    assert "AsyncOver(MyEngine(" in (conformance.__doc__ or "")
+    changed = code.replace("MyEngine(tmp_path, world)", "AsyncOver(MyEngine(tmp_path, world))")
+    assert changed != code
+    return f"from stateward.testing.async_over import AsyncOver\n{changed}"

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
+from stateward.engines.passthrough import Passthrough
 from stateward.ops import Commit, Fetch, Fetched, List, Op, Outcome, Restore
-from stateward.sync.engines.memory import MemoryEngine
-from stateward.sync.engines.passthrough import Passthrough
-from stateward.sync.testing import conformance
+from stateward.testing import conformance
 from stateward.testing.clock import SteppableWorld
 from stateward.world import World
 
-CASES = [(name, case) for name, case in conformance.CASES if name.startswith("restoring.")]
+CASES = [(name, case) for name, case in conformance.CASES if name.startswith("restores.")]
 START = 1_700_000_000.0
 
 Change = Callable[[Restore], Restore]
@@ -79,8 +79,8 @@ class Wrong(Passthrough):
         super().__init__(MemoryEngine(model, world))
         self._change = change
 
-    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
-        return super().execute([self._changed(op) for op in ops], deadline=deadline)
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        return await super().execute([self._changed(op) for op in ops], deadline=deadline)
 
     def _changed(self, op: Op) -> Op:
         if isinstance(op, Commit) and len(op.writes) == 1 and isinstance(op.writes[0], Restore):
@@ -104,8 +104,8 @@ class Half(Passthrough):
         super().__init__(MemoryEngine(model, world))
         self._what = what
 
-    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
-        outcomes = super().execute(
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        outcomes = await super().execute(
             [replace(op, owner="u") if self._what == "list" and _is_all(op) else op for op in ops],
             deadline=deadline,
         )
@@ -123,32 +123,33 @@ def _is_all(op: Op) -> bool:
     return isinstance(op, List) and op.kind is None and op.owner is None and op.within is None
 
 
-def failures(make: Callable[[Model, World], Any]) -> list[str]:
+async def failures(make: Callable[[Model, World], Any]) -> list[str]:
     """Which cases do not hold."""
     found = []
     for name, case in CASES:
         model = Model()
-        with conformance.Harness(lambda world, m=model: make(m, world), SteppableWorld(START)) as h:
+        harness = conformance.Harness(lambda world, m=model: make(m, world), SteppableWorld(START))
+        async with harness as h:
             try:
-                case(h)
+                await case(h)
             except (AssertionError, KeyError):
                 found.append(name)
     return found
 
 
-def test_the_right_one_is_not_accused() -> None:
-    assert failures(lambda model, world: Wrong(model, world, lambda write: write)) == []
+async def test_the_right_one_is_not_accused() -> None:
+    assert await failures(lambda model, world: Wrong(model, world, lambda write: write)) == []
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_restored_wrongly_is_noticed(what: str) -> None:
-    assert failures(lambda model, world: Wrong(model, world, WRONG[what])) != []
+async def test_what_is_restored_wrongly_is_noticed(what: str) -> None:
+    assert await failures(lambda model, world: Wrong(model, world, WRONG[what])) != []
 
 
-def test_a_restore_that_asks_nobody_is_noticed() -> None:
-    assert failures(lambda model, world: Unchecked(model, world, lambda write: write)) != []
+async def test_a_restore_that_asks_nobody_is_noticed() -> None:
+    assert await failures(lambda model, world: Unchecked(model, world, lambda write: write)) != []
 
 
 @pytest.mark.parametrize("what", ["list", "read"])
-def test_half_of_it_is_noticed(what: str) -> None:
-    assert failures(lambda model, world: Half(model, world, what)) != []
+async def test_half_of_it_is_noticed(what: str) -> None:
+    assert await failures(lambda model, world: Half(model, world, what)) != []

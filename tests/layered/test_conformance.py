@@ -6,21 +6,16 @@ import inspect
 from typing import Any
 
 import pytest
+from conformance import blocking, state
 
-pytest.register_assert_rewrite(
-    "stateward.testing.conformance", "stateward.sync.testing.conformance"
-)
-
-from stateward.engine import Engine, SyncEngine  # noqa: E402
-from stateward.engines.memory.engine import MemoryEngine  # noqa: E402
-from stateward.engines.memory.model import Model  # noqa: E402
-from stateward.store import Store  # noqa: E402
-from stateward.sync.engines.memory import MemoryEngine as BlockingMemory  # noqa: E402
-from stateward.sync.store import Store as BlockingStore  # noqa: E402
-from stateward.sync.testing import conformance as blocking  # noqa: E402
-from stateward.testing import conformance  # noqa: E402
-from stateward.testing.clock import SteppableWorld  # noqa: E402
-from stateward.world import World  # noqa: E402
+from stateward.engine import Engine, SyncEngine
+from stateward.engines.memory.engine import MemoryEngine
+from stateward.engines.memory.model import Model
+from stateward.store import Store
+from stateward.sync.engines.memory import MemoryEngine as BlockingMemory
+from stateward.sync.store import Store as BlockingStore
+from stateward.testing.clock import SteppableWorld
+from stateward.world import World
 
 START = 1_700_000_000.0
 
@@ -50,7 +45,7 @@ class Three:
         return BlockingMemory(self._models[layer], world)
 
 
-class LayeredHarness(conformance.Harness):
+class LayeredHarness(state.StoreHarness):
     def __init__(self, three: Three, world: World) -> None:
         super().__init__(three.engine, world)
         self._three = three
@@ -60,7 +55,7 @@ class LayeredHarness(conformance.Harness):
         return super().store(**layers, **options)
 
 
-class LayeredBlockingHarness(blocking.Harness):
+class LayeredBlockingHarness(blocking.StoreHarness):
     def __init__(self, three: Three, world: World) -> None:
         super().__init__(three.blocking_engine, world)
         self._three = three
@@ -71,8 +66,8 @@ class LayeredBlockingHarness(blocking.Harness):
         return super().store(**layers, **options)
 
 
-@pytest.mark.parametrize("case", of_stores(conformance.CASES))
-async def test_async(case: conformance.Case) -> None:
+@pytest.mark.parametrize("case", of_stores(state.CASES))
+async def test_async(case: state.Case) -> None:
     async with LayeredHarness(Three(), SteppableWorld(START)) as harness:
         await case(harness)
 
@@ -84,4 +79,4 @@ def test_sync(case: blocking.Case) -> None:
 
 
 def test_most_cases_of_stores_are_among_them() -> None:
-    assert len(of_stores(conformance.CASES)) == len(of_stores(blocking.CASES)) > 150
+    assert len(of_stores(state.CASES)) == len(of_stores(blocking.CASES)) > 150

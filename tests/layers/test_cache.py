@@ -6,17 +6,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from conformance import blocking, state
 
-pytest.register_assert_rewrite(
-    "stateward.testing.conformance", "stateward.sync.testing.conformance"
-)
-
-from stateward.engines.memory.engine import MemoryEngine  # noqa: E402
-from stateward.engines.memory.model import Model  # noqa: E402
-from stateward.errors import InvalidInput  # noqa: E402
-from stateward.layers.cache import Caching  # noqa: E402
-from stateward.layers.cache_memory import Cache  # noqa: E402
-from stateward.ops import (  # noqa: E402
+from stateward.engines.memory.engine import MemoryEngine
+from stateward.engines.memory.model import Model
+from stateward.errors import InvalidInput
+from stateward.layers.cache import Caching
+from stateward.layers.cache_memory import Cache
+from stateward.ops import (
     Acquire,
     Append,
     Commit,
@@ -33,12 +30,10 @@ from stateward.ops import (  # noqa: E402
     SetHead,
     Trim,
 )
-from stateward.store import Store  # noqa: E402
-from stateward.sync.engines.memory import MemoryEngine as BlockingMemory  # noqa: E402
-from stateward.sync.store import Store as BlockingStore  # noqa: E402
-from stateward.sync.testing import conformance as blocking  # noqa: E402
-from stateward.testing import conformance  # noqa: E402
-from stateward.testing.clock import SteppableWorld  # noqa: E402
+from stateward.store import Store
+from stateward.sync.engines.memory import MemoryEngine as BlockingMemory
+from stateward.sync.store import Store as BlockingStore
+from stateward.testing.clock import SteppableWorld
 
 START = 1_700_000_000.0
 
@@ -51,22 +46,23 @@ def of_threads_and_users(cases: list[tuple[str, Any]]) -> list[Any]:
     return [
         pytest.param(case, id=name)
         for name, case in cases
-        if name.split(".")[0] in ("threads", "users", "windows", "belongings", "feeds", "values")
+        if name.split(".")[0]
+        in ("threads", "users", "windows", "belongings", "feeds", "compaction")
     ]
 
 
-class CachedHarness(conformance.Harness):
+class CachedHarness(state.StoreHarness):
     def store(self, **options: Any) -> Store:
         return super().store(cache=Cache(), **options)
 
 
-class CachedBlockingHarness(blocking.Harness):
+class CachedBlockingHarness(blocking.StoreHarness):
     def store(self, **options: Any) -> BlockingStore:
         return super().store(cache=Cache(), **options)
 
 
-@pytest.mark.parametrize("case", of_threads_and_users(conformance.CASES))
-async def test_async(case: conformance.Case) -> None:
+@pytest.mark.parametrize("case", of_threads_and_users(state.CASES))
+async def test_async(case: state.Case) -> None:
     model = Model()
     harness = CachedHarness(lambda world: MemoryEngine(model, world), SteppableWorld(START))
     async with harness:
@@ -84,7 +80,7 @@ def test_sync(case: blocking.Case) -> None:
 
 
 def test_many_cases_are_among_them() -> None:
-    cases = of_threads_and_users(conformance.CASES)
+    cases = of_threads_and_users(state.CASES)
     assert len(cases) == len(of_threads_and_users(blocking.CASES)) > 50
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,11 @@ from servers.postgres import PostgresServer
 import stateward
 from postgres.conftest import make_blocking, make_engine
 from stateward.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
+from stateward.engines.postgres import schema as postgres_schema
 from stateward.engines.postgres.schema import adapted, migrations
+from stateward.engines.sql import Migration
 from stateward.errors import SchemaError
 from stateward.ops import Acquire, Append, Applied, Commit, Drop, Entity, Fetch, Put, SetHead, Sweep
-
-PACKAGE = files("stateward.engines.postgres")
 
 
 def test_replicas_that_start_at_once_migrate_once(url: str) -> None:
@@ -45,13 +44,38 @@ def test_replicas_that_open_at_once_all_work(url: str) -> None:
     assert all(isinstance(outcome, Applied) for outcome in outcomes)
 
 
-def test_the_schema_is_what_all_migrations_leave(server: PostgresServer) -> None:
-    make_blocking(server.url_of("zz_two")).migrate()
-    server.run_sql("CREATE SCHEMA zz_one")
-    with server.connect() as connection:
-        text = PACKAGE.joinpath("schema.sql").read_text(encoding="utf-8")
-        connection.execute(adapted(text, "zz_one"))  # type: ignore[call-overload]
-    assert catalogue(server, "zz_one") == catalogue(server, "zz_two")
+LATER = """-- oldest release that may use the schema after this step: 0.1.0
+ALTER TABLE stateward.entities ADD COLUMN colour text;
+CREATE INDEX log_by_time ON stateward.log (at);
+CREATE OR REPLACE FUNCTION stateward.clock() RETURNS float8 LANGUAGE sql VOLATILE AS
+$$ SELECT date_part('epoch', statement_timestamp()) $$;
+"""
+
+
+def test_a_schema_migrated_step_by_step_is_as_a_fresh_one_and_as_the_printed_sql_leaves_it(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two, three = (make_blocking(server.url_of(name)) for name in ("zz_1", "zz_2", "zz_3"))
+    first = [step.name for step in migrations("any")]
+    assert one.migrate() == first
+    before = catalogue(server, "zz_1")
+
+    def newer(name: str) -> list[Migration]:
+        """What a newer release has: one migration more."""
+        return [*migrations(name), Migration(later, adapted(LATER, name))]
+
+    later = f"{len(first) + 1:04}_later"
+    monkeypatch.setattr(postgres_schema, "migrations", newer)
+    assert one.migrate() == [later]
+    assert two.migrate() == [*first, later]
+    server.run_sql(three.pending_sql())  # type: ignore[attr-defined]
+    assert three.migrate() == []
+    assert before != catalogue(server, "zz_1")
+    assert catalogue(server, "zz_1") == catalogue(server, "zz_2") == catalogue(server, "zz_3")
+    for engine in (one, two, three):
+        engine.open()
+        assert engine.describe().schema == len(first) + 1
+        engine.close()
 
 
 def catalogue(server: PostgresServer, schema: str) -> list[Any]:
@@ -77,7 +101,7 @@ def catalogue(server: PostgresServer, schema: str) -> list[Any]:
 
 
 def test_the_promises_in_sql_are_those_of_the_contract() -> None:
-    text = PACKAGE.joinpath("schema.sql").read_text(encoding="utf-8")
+    text = "".join(step.sql for step in migrations("any"))
     for number in (GRACE, GRACE / 10, KEY_SECONDS, KEYS_KEPT, OPS_SECONDS, OPS_KEPT, OPS_MOST):
         assert str(int(number)) in text, number
 

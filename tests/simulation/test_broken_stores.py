@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from stateward.testing.simulation import BROKEN, first_violation
+from simulation import BROKEN, first_violation
 
 # Broken store → the scenarios that find it out by what callers were told and what is stored.
 FOUND_BY = {
-    "ignores-fences": ("locks", "tasks", "erase"),
+    "ignores-holders": ("locks", "tasks", "erase"),
     "ignores-versions": ("documents", "threads", "workflows"),
     "ignores-status": ("tasks", "workflows"),
     "loses-writes": ("documents", "threads", "locks", "tasks", "workflows", "journals", "erase"),
@@ -19,7 +19,7 @@ FOUND_BY = {
     "reads-the-past": ("documents", "threads", "tasks", "workflows", "journals"),
     "skips-entries": ("threads", "workflows", "journals"),
     "splits-turns": ("threads",),
-    "delivers-twice": ("threads", "locks", "workflows", "journals"),
+    "appends-twice": ("threads", "locks", "workflows", "journals"),
     "grants-twice": ("locks",),
     "tokens-go-back": ("locks",),
     "never-due": ("tasks", "workflows"),
@@ -28,7 +28,7 @@ FOUND_BY = {
 
 # What only shows in what the store itself applied.
 SEEN_BY_THE_AUDIT = {
-    "ignores-fences": ("workflows",),
+    "ignores-holders": ("workflows",),
     "forgets-ops": ("tasks", "workflows", "erase"),
 }
 
@@ -59,4 +59,4 @@ def test_a_violation_says_how_to_see_it_again() -> None:
     found = first_violation("documents", SEEDS, BROKEN["loses-writes"])
     assert found is not None
     assert "scenario documents, seed 0" in str(found)
-    assert "replay: python -m stateward.testing.simulation documents 0 --trace" in str(found)
+    assert "replay: PYTHONPATH=tests python -m simulation documents 0 --trace" in str(found)

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from stateward.testing.simulation import SCENARIOS, Run, run_many
-from stateward.testing.simulation.faults import (
+from simulation import SCENARIOS, Run, run_many
+from simulation.faults import (
     AT_MOMENTS,
     AT_OPERATIONS,
     AT_RENEWALS,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from conformance import suite
 
 from stateward import Policy, StoreUnavailable
 from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
 from stateward.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Fetched, Log
 from stateward.sync.testing.faults import open_faulty as open_faulty_sync
-from stateward.testing import conformance
 from stateward.testing.clock import SteppableWorld
 from stateward.testing.faults import FaultyEngine, open_faulty
 from stateward.world import World
@@ -54,15 +54,14 @@ async def test_without_a_fault_nothing_changes(engine: FaultyEngine) -> None:
     assert (await engine.describe()).engine == "memory"
 
 
-@pytest.mark.parametrize("case", [pytest.param(run, id=name) for name, run in conformance.CASES])
-async def test_without_a_fault_the_contract_is_kept(case: conformance.Case) -> None:
+@pytest.mark.parametrize("case", suite.params(suite.ASYNC))
+async def test_without_a_fault_the_contract_is_kept(case: suite.AsyncCase) -> None:
     model = Model()
 
     def replica(world: World) -> FaultyEngine:
         return FaultyEngine(MemoryEngine(model, world), world)
 
-    async with conformance.Harness(replica, SteppableWorld(1_700_000_000.0)) as harness:
-        await case(harness)
+    await case(replica, SteppableWorld(1_700_000_000.0))
 
 
 async def test_the_nth_batch_fails_and_only_that(engine: FaultyEngine) -> None:

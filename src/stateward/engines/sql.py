@@ -1,13 +1,17 @@
-"""SQL lives in files: blocks that begin with `-- name: …`, each with a comment that says why."""
+"""SQL lives in files: blocks that begin with `-- name: …`, and the steps of a schema."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 from types import SimpleNamespace
+from typing import NamedTuple
+
+from stateward import __version__
+from stateward.errors import SchemaError
 
 
 def load(package: str, filename: str) -> SimpleNamespace:
-    """The named blocks of a `.sql` file as attributes."""
+    """The named blocks of a `.sql` file as attributes; each has a comment that says why."""
     text = files(package).joinpath(filename).read_text(encoding="utf-8")
     queries: dict[str, str] = {}
     for block in text.split("-- name: ")[1:]:
@@ -15,3 +19,39 @@ def load(package: str, filename: str) -> SimpleNamespace:
         lines = [line for line in body.splitlines() if not line.lstrip().startswith("--")]
         queries[name.strip()] = "\n".join(lines).strip().rstrip(";")
     return SimpleNamespace(**queries)
+
+
+class Migration(NamedTuple):
+    """One step of a schema: its name, which begins with its number, and its SQL."""
+
+    name: str
+    sql: str
+
+    @property
+    def number(self) -> int:
+        return int(self.name[:4])
+
+    @property
+    def oldest(self) -> str:
+        """The oldest release that can use its result: its first line says so."""
+        return self.sql.splitlines()[0].rsplit(":", 1)[1].strip()
+
+
+def load_migrations(package: str) -> list[Migration]:
+    """Every migration of an engine, oldest first."""
+    folder = files(package).joinpath("migrations")
+    steps = [entry for entry in folder.iterdir() if entry.name.endswith(".sql")]
+    return sorted(Migration(step.name[:-4], step.read_text(encoding="utf-8")) for step in steps)
+
+
+def check_release(what: str, oldest: str) -> None:
+    """Refuse what says that this release is too old for it."""
+    if release(oldest) > release(__version__):
+        raise SchemaError(
+            f"{what} was migrated by a newer release and needs Stateward {oldest} or later; this "
+            f"is {__version__}. Upgrade: pip install 'stateward>={oldest}'"
+        )
+
+
+def release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:3] if part.isdigit())

@@ -1,6 +1,6 @@
 """PostgreSQL: a batch is one statement, so one round trip and one transaction.
 
-What a commit means is decided by functions in the database (schema.sql), under the locks of the
+What a commit means is decided by functions in the database (migrations/), under the locks of the
 heads it touches. The round trip runs in a task of the engine's own: a caller that is cancelled
 only stops waiting for it, and no connection is left between a request and its reply.
 """

@@ -60,7 +60,7 @@ Document = tuple[str, int, str, float, int]
 
 
 class FirstAnswer(msgspec.Struct):
-    """What a commit answered when it was applied; `commit_one` in schema.sql writes it."""
+    """What a commit answered when it was applied; `commit_one` in migrations/ writes it."""
 
     version: int
     stamp: str
@@ -71,7 +71,7 @@ class FirstAnswer(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """An outcome as `commit_one` in schema.sql answers it."""
+    """An outcome as `commit_one` in migrations/ answers it."""
 
     kind: str = msgspec.field(name="is")
     head: tuple[Any, ...] = ()

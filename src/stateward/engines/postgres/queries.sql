@@ -1,6 +1,6 @@
 -- Every statement of the PostgreSQL engine but the listings, which `listing.py` puts together
 -- from fixed clauses. Written for the schema name `stateward`; values are always bound. What a
--- commit does stands in schema.sql, as functions.
+-- commit does stands in migrations/, as functions.
 
 -- name: commit_batch
 SELECT now, plain, versions, others, outcomes

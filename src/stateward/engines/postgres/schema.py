@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
 from types import SimpleNamespace
 
-from stateward import __version__
-from stateward.engines.sql import load
-from stateward.errors import SchemaError
+from stateward.engines.sql import Migration, check_release, load, load_migrations
 
 PACKAGE = "stateward.engines.postgres"
 DEFAULT_SCHEMA = "stateward"
@@ -74,34 +71,14 @@ def adapted(query: str, schema: str) -> str:
     return re.sub(r"\bstateward\b", f'"{schema}"', query)
 
 
-class Migration:
-    """One step: its name, its SQL, and the oldest release that can use its result."""
-
-    def __init__(self, name: str, text: str, schema: str) -> None:
-        self.name = name
-        self.number = int(name[:4])
-        self.oldest = text.splitlines()[0].rsplit(":", 1)[1].strip()
-        self.sql = adapted(text, schema)
-
-
 def migrations(schema: str) -> list[Migration]:
     """Every migration, oldest first."""
-    folder = files(PACKAGE).joinpath("migrations")
-    steps = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [
-        Migration(name[:-4], folder.joinpath(name).read_text(encoding="utf-8"), schema)
-        for name in steps
-    ]
+    return [Migration(name, adapted(sql, schema)) for name, sql in load_migrations(PACKAGE)]
 
 
 def pending(about: dict[str, str], schema: str) -> list[Migration]:
     """What is missing, from what the schema says of itself; `SchemaError` if it is too new."""
-    oldest = about.get("oldest_release", "0")
-    if _release(oldest) > _release(__version__):
-        raise SchemaError(
-            f"the schema {schema!r} was migrated by a newer release and needs Stateward {oldest} "
-            f"or later; this is {__version__}. Upgrade: pip install 'stateward>={oldest}'"
-        )
+    check_release(f"the schema {schema!r}", about.get("oldest_release", "0"))
     done = int(about.get("schema", "0"))
     return [step for step in migrations(schema) if step.number > done]
 
@@ -120,7 +97,3 @@ COMMIT;
     begin = "BEGIN;\nCREATE SCHEMA IF NOT EXISTS stateward;\n"
     parts = [adapted(begin, schema), *[step.sql for step in steps], adapted(note, schema)]
     return "\n".join(parts)
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:3] if part.isdigit())

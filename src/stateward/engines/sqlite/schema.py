@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
 
 import apsw
 
-from stateward import __version__
+from stateward.engines.sql import Migration, check_release, load_migrations, release
 from stateward.errors import SchemaError
 from stateward.world import World
 
 APPLICATION_ID = 0x53747764  # "Stwd": tells our files from other SQLite databases
 PATIENCE = 4.5  # seconds to wait for another process that migrates
 RETRY = 0.0014  # seconds between tries, jittered
-
-Step = tuple[str, str]  # name and SQL
 
 
 class Schema:
@@ -45,12 +42,7 @@ class Schema:
                     "indexes); give Stateward a file of its own"
                 )
             return
-        oldest = self._oldest_release()
-        if _release(oldest) > _release(__version__):
-            raise SchemaError(
-                f"{self._path} was migrated by a newer release and needs Stateward {oldest} or "
-                f"later; this is {__version__}. Upgrade: pip install 'stateward>={oldest}'"
-            )
+        check_release(self._path, self._oldest_release())
 
     def _oldest_release(self) -> str:
         query = "SELECT value FROM stateward WHERE name = 'oldest_release'"
@@ -59,14 +51,14 @@ class Schema:
         except apsw.SQLError as error:
             raise damaged(self._path, error) from error
         oldest = str(rows[0][0]) if rows else ""
-        if not _release(oldest):
+        if not release(oldest):
             raise damaged(self._path, "it does not say which releases may use it")
         return oldest
 
-    def pending(self) -> list[Step]:
+    def pending(self) -> list[Migration]:
         """The migrations that the file lacks."""
         done = self._connection.pragma("user_version")
-        return [(name, text) for name, text in migrations() if int(name[:4]) > done]
+        return [step for step in migrations() if step.number > done]
 
     def apply_pending(self) -> list[str]:
         """Apply what is missing in one transaction; a second process waits, then finds nothing."""
@@ -75,20 +67,20 @@ class Schema:
             return []
         try:
             pending = self.pending()
-            for name, text in pending:
-                connection.execute(text).fetchall()
+            for step in pending:
+                connection.execute(step.sql).fetchall()
                 connection.execute(
                     "INSERT OR REPLACE INTO stateward VALUES ('oldest_release', ?)",
-                    (_oldest(text),),
+                    (step.oldest,),
                 )
-                connection.pragma("user_version", int(name[:4]))
+                connection.pragma("user_version", step.number)
             connection.pragma("application_id", APPLICATION_ID)
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        return [name for name, _ in pending]
+        return [step.name for step in pending]
 
     def _begin(self) -> bool:
         """The right to migrate; False if there is nothing to do any more.
@@ -112,17 +104,16 @@ class Schema:
         return False
 
 
-def migrations() -> list[Step]:
+def migrations() -> list[Migration]:
     """Every migration, oldest first."""
-    folder = files("stateward.engines.sqlite").joinpath("migrations")
-    steps = [entry for entry in folder.iterdir() if entry.name.endswith(".sql")]
-    return sorted((step.name[:-4], step.read_text(encoding="utf-8")) for step in steps)
+    return load_migrations("stateward.engines.sqlite")
 
 
-def must_migrate(path: str, pending: Sequence[Step]) -> SchemaError:
+def must_migrate(path: str, pending: Sequence[Migration]) -> SchemaError:
+    names = ", ".join(step.name for step in pending)
     return SchemaError(
-        f"{path} needs the migrations {', '.join(name for name, _ in pending)} and was opened with "
-        "migrate=off; run: stateward migrate sqlite:///PATH"
+        f"{path} needs the migrations {names} and was opened with migrate=off; run: stateward "
+        "migrate sqlite:///PATH"
     )
 
 
@@ -130,12 +121,3 @@ def damaged(path: str, why: object) -> SchemaError:
     return SchemaError(
         f"{path} is damaged or is no SQLite database ({why}); restore it from a backup"
     )
-
-
-def _oldest(text: str) -> str:
-    """The first line of a migration names the oldest release that can use its result."""
-    return text.splitlines()[0].rsplit(":", 1)[1].strip()
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:3] if part.isdigit())

@@ -15,42 +15,27 @@ An engine of your own proves itself in ten lines (with pytest-asyncio, `asyncio_
 The function given to `Harness` is called once a replica: every engine it returns must be
 another one over the same store. An engine whose clock is a server's, which no test can move, gets
 `World()` instead of `SteppableWorld` and runs `WITHOUT_CLOCK`, the cases that do not let hours
-pass; they really wait, for seconds. `stateward.sync.testing.conformance` is the same for
-blocking engines.
+pass; they really wait, for seconds. A blocking engine is put through the same cases as
+`AsyncOver(MyEngine(…))`, of `stateward.testing.async_over`.
 """
 
 from __future__ import annotations
 
-import stateward.testing.conformance.applications
-import stateward.testing.conformance.belongings
 import stateward.testing.conformance.checks
 import stateward.testing.conformance.commits
-import stateward.testing.conformance.compaction
-import stateward.testing.conformance.feeds
-import stateward.testing.conformance.inputs
-import stateward.testing.conformance.journals
+import stateward.testing.conformance.fetches
 import stateward.testing.conformance.leases
 import stateward.testing.conformance.lifecycle
 import stateward.testing.conformance.listing
-import stateward.testing.conformance.locks
-import stateward.testing.conformance.namespaces
-import stateward.testing.conformance.reading
 import stateward.testing.conformance.repeats
-import stateward.testing.conformance.restoring
+import stateward.testing.conformance.restores
 import stateward.testing.conformance.retention
-import stateward.testing.conformance.signals
-import stateward.testing.conformance.steps
-import stateward.testing.conformance.tasks
-import stateward.testing.conformance.threads
-import stateward.testing.conformance.users
 import stateward.testing.conformance.values
-import stateward.testing.conformance.windows
-import stateward.testing.conformance.work
-import stateward.testing.conformance.workflows
 import stateward.testing.conformance.writes  # noqa: F401
-from stateward.testing.conformance.cases import CASES, NEED_CLOCK, Case
-from stateward.testing.conformance.harness import Harness, Replica
+from stateward.testing.conformance.cases import CONTRACT, Case
+from stateward.testing.conformance.harness import Caller, Harness
 
-WITHOUT_CLOCK = [(name, run) for name, run in CASES if name not in NEED_CLOCK]
+CASES = CONTRACT.cases
+WITHOUT_CLOCK = CONTRACT.without_clock()
 
-__all__ = ["CASES", "WITHOUT_CLOCK", "Case", "Harness", "Replica"]
+__all__ = ["CASES", "WITHOUT_CLOCK", "Caller", "Case", "Harness"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
 
 from stateward.testing.conformance.harness import Harness
 
@@ -10,20 +11,34 @@ if not __debug__:
     raise RuntimeError("the cases are assert statements: run them without python -O")
 
 Case = Callable[[Harness], Awaitable[None]]
-
-CASES: list[tuple[str, Case]] = []
-NEED_CLOCK: set[str] = set()  # the names of those that let hours pass or set the clock back
+C = TypeVar("C", bound=Callable[..., Any])
 
 
-def case(function: Case) -> Case:
-    """Add a case. Its name is a sentence that the engine makes true."""
-    name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
-    assert name not in dict(CASES), f"two cases are called {name}"
-    CASES.append((name, function))
-    return function
+class Suite(Generic[C]):
+    """Cases by name, in their order, and which of them need a clock that can be moved."""
+
+    def __init__(self) -> None:
+        self.cases: list[tuple[str, C]] = []
+        self.need_clock: set[str] = set()
+
+    def case(self, function: C) -> C:
+        """Add a case. Its name is a sentence that the engine makes true."""
+        name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+        assert name not in dict(self.cases), f"two cases are called {name}"
+        self.cases.append((name, function))
+        return function
+
+    def clock_case(self, function: C) -> C:
+        """Add a case that lets hours pass or sets the clock back."""
+        self.case(function)
+        self.need_clock.add(self.cases[-1][0])
+        return function
+
+    def without_clock(self) -> list[tuple[str, C]]:
+        """The cases for an engine whose clock is a server's, which no test can move."""
+        return [(name, run) for name, run in self.cases if name not in self.need_clock]
 
 
-def clock_case(function: Case) -> Case:
-    """Add a case that can only be run where the harness can move the engine's clock."""
-    NEED_CLOCK.add(f"{function.__module__.rpartition('.')[2]}.{function.__name__}")
-    return case(function)
+CONTRACT: Suite[Case] = Suite()
+case = CONTRACT.case
+clock_case = CONTRACT.clock_case

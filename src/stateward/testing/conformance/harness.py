@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -32,7 +30,6 @@ from stateward.ops import (
     Swept,
     Write,
 )
-from stateward.store import Store
 from stateward.testing.clock import SteppableWorld
 from stateward.world import World
 
@@ -56,8 +53,6 @@ class Harness:
         self.namespace = world.new_id()
         self._make_engine = make_engine
         self._engines: list[Engine] = []
-        self._stores: list[Store] = []
-        self._folder: TemporaryDirectory[str] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -72,12 +67,8 @@ class Harness:
 
     async def close(self) -> None:
         """Close everything that was handed out."""
-        for store in self._stores:
-            await store.close()
         for engine in self._engines:
             await engine.close()
-        if self._folder is not None:
-            self._folder.cleanup()
 
     # --- replicas -------------------------------------------------------------------
 
@@ -92,18 +83,11 @@ class Harness:
         await engine.open()
         return engine
 
-    async def replica(self) -> Replica:
+    async def replica(self) -> Caller:
         """Another replica, opened, with short words for its operations."""
-        return Replica(await self.engine(), self.world)
+        return Caller(await self.engine(), self.world)
 
-    def store(self, **options: Any) -> Store:
-        """A store over another replica; `options` are those of `Store`."""
-        chosen: dict[str, Any] = {"namespace": self.namespace, "world": self.world} | options
-        store = Store(self.make_engine(), **chosen)
-        self._stores.append(store)
-        return store
-
-    # --- names, time, files ---------------------------------------------------------
+    # --- names and time --------------------------------------------------------------
 
     def entity(self, id: str = "it", kind: str = "thing") -> Entity:
         """An address in this case's namespace."""
@@ -129,15 +113,9 @@ class Harness:
         assert isinstance(self.world, SteppableWorld), "only a case that needs the clock asks this"
         self.world.advance(-seconds)
 
-    def path(self, name: str) -> str:
-        """A path in an empty folder that lasts as long as the case."""
-        if self._folder is None:
-            self._folder = TemporaryDirectory(prefix="stateward-conformance-")
-        return os.path.join(self._folder.name, name)
 
-
-class Replica:
-    """One opened engine."""
+class Caller:
+    """An opened engine, with short words for what is asked of it."""
 
     def __init__(self, engine: Engine, world: World) -> None:
         self.engine = engine

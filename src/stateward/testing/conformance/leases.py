@@ -20,10 +20,10 @@ from stateward.ops import (
     SetHead,
 )
 from stateward.testing.conformance.cases import case, clock_case
-from stateward.testing.conformance.harness import Harness, Replica, bodies, hidden, is_a
+from stateward.testing.conformance.harness import Caller, Harness, bodies, hidden, is_a
 
 
-async def take(a: Replica, it: Entity, nonce: str, ttl: float, holder: str = "") -> Lease:
+async def take(a: Caller, it: Entity, nonce: str, ttl: float, holder: str = "") -> Lease:
     """Acquire the lease, which must be free."""
     lease = (await a.apply(it, Acquire(nonce, ttl, holder))).lease
     assert lease is not None
@@ -31,7 +31,7 @@ async def take(a: Replica, it: Entity, nonce: str, ttl: float, holder: str = "")
     return lease
 
 
-async def is_fenced(a: Replica, it: Entity, lease: Lease) -> bool:
+async def is_fenced(a: Caller, it: Entity, lease: Lease) -> bool:
     """Whether a write under this lease is refused."""
     fence = Fence(lease.token, lease.nonce)
     outcome = await a.commit(it, Put("guarded", "1"), checks=(fence,))

@@ -6,7 +6,7 @@ from typing import Any
 
 from stateward.ops import Append, Commit, Drop, Entity, Put, SetHead, Value
 from stateward.testing.conformance.cases import case
-from stateward.testing.conformance.harness import Harness, Replica, bodies
+from stateward.testing.conformance.harness import Caller, Harness, bodies
 
 # Ids whose order by UTF-8 bytes is neither that of a dictionary nor that of UTF-16.
 UNRULY = (
@@ -41,7 +41,7 @@ UNRULY = (
 )
 
 
-async def create(a: Replica, *entities: Entity, owner: str | None = None) -> None:
+async def create(a: Caller, *entities: Entity, owner: str | None = None) -> None:
     """Several entities in one round trip."""
     commits = [Commit(it, a.world.new_id(), (Append(bodies(1)),), owner=owner) for it in entities]
     await a.execute(*commits)
@@ -201,7 +201,7 @@ async def what_is_due_comes_soonest_first(h: Harness) -> None:
     assert await ids_of(a, h, kind="thing", due=True) == ["a", "c", "d", "e", "b", "later"]
 
 
-async def ids_of(a: Replica, h: Harness, **options: Any) -> list[str]:
+async def ids_of(a: Caller, h: Harness, **options: Any) -> list[str]:
     return [it.id for it in await a.list_all(h.namespace, **options)]
 
 

@@ -36,7 +36,8 @@ CREATE TABLE entities (
     nonce      TEXT NOT NULL DEFAULT '',
     holder     TEXT NOT NULL DEFAULT '',
     granted    REAL NOT NULL DEFAULT 0,
-    until      REAL NOT NULL DEFAULT 0
+    until      REAL NOT NULL DEFAULT 0,
+    restored   INTEGER NOT NULL DEFAULT 0   -- entries up to here came from a backup, not from commits
 );
 CREATE UNIQUE INDEX entities_by_name ON entities (namespace, kind, name);
 CREATE INDEX entities_by_owner ON entities (namespace, owner, kind, name) WHERE owner <> '';
@@ -64,6 +65,7 @@ CREATE TABLE log (
 );
 CREATE UNIQUE INDEX log_by_seq ON log (entity, life, seq);
 CREATE INDEX log_by_key ON log (entity, life, key, seq) WHERE key IS NOT NULL;
+CREATE INDEX log_by_op ON log (op) WHERE op IS NOT NULL;
 
 -- One row a document.
 CREATE TABLE documents (
@@ -79,8 +81,9 @@ CREATE TABLE documents (
 );
 CREATE UNIQUE INDEX documents_by_name ON documents (entity, life, name);
 
--- The ops an entity has applied, so that a retried call gets its first answer. `rest` holds
--- the outcome where it is more than "the log has this version now".
+-- The ops an entity has applied, so that a retried call gets its first answer: all but those of
+-- plain appends, which the log itself tells until their entries go. `rest` holds the outcome where
+-- it is more than "the log has this version now".
 CREATE TABLE ops (
     entity  INTEGER NOT NULL,
     op      TEXT NOT NULL,
@@ -90,3 +93,23 @@ CREATE TABLE ops (
     rest    TEXT,
     PRIMARY KEY (entity, op)
 ) WITHOUT ROWID;
+
+-- For people with a SQL prompt: what is there now, in words of the domain.
+CREATE VIEW threads AS
+    SELECT namespace, name AS thread, owner AS user, version, live AS messages,
+           datetime(created, 'unixepoch') AS created_at,
+           datetime(updated, 'unixepoch') AS updated_at,
+           datetime(expires, 'unixepoch') AS expires_at
+    FROM entities
+    WHERE kind = 'thread' AND (expires IS NULL OR expires > (julianday('now') - 2440587.5) * 86400.0);
+CREATE VIEW messages AS
+    SELECT e.namespace, e.name AS thread, e.owner AS user, l.seq AS version,
+           datetime(l.at, 'unixepoch') AS stored_at, l.body AS message
+    FROM entities e JOIN log l ON l.entity = e.id AND l.life = e.life
+    WHERE e.kind = 'thread' AND (e.expires IS NULL OR e.expires > (julianday('now') - 2440587.5) * 86400.0)
+      AND l.seq > e.base AND l.body IS NOT NULL;
+CREATE VIEW users AS
+    SELECT e.namespace, e.name AS user, d.name AS document, d.version,
+           datetime(d.updated, 'unixepoch') AS updated_at, d.value
+    FROM entities e JOIN documents d ON d.entity = e.id AND d.life = e.life
+    WHERE e.kind = 'user' AND (e.expires IS NULL OR e.expires > (julianday('now') - 2440587.5) * 86400.0);

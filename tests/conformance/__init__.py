@@ -1,0 +1,1 @@
+"""Every case on every engine, in both colours."""

@@ -1,0 +1,74 @@
+"""Every case there is, of engines and of the state layer, ready to be run in either colour."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import pytest
+
+from conformance import blocking, state
+from stateward.engine import Engine, SyncEngine
+from stateward.testing import conformance as contract
+from stateward.testing.async_over import AsyncOver
+from stateward.testing.conformance.cases import CONTRACT
+from stateward.world import World
+
+AsyncCase = Callable[[Callable[[World], Engine], World], Awaitable[None]]
+BlockingCase = Callable[[Callable[[World], SyncEngine], World], None]
+
+
+def on_engines(case: state.Case) -> AsyncCase:
+    """A case with a harness around it."""
+
+    async def run(make_engine: Callable[[World], Engine], world: World) -> None:
+        async with state.StoreHarness(make_engine, world) as harness:
+            await case(harness)
+
+    return run
+
+
+def through_threads(case: contract.Case) -> BlockingCase:
+    """A case of the contract, for blocking engines."""
+
+    def run(make_engine: Callable[[World], SyncEngine], world: World) -> None:
+        with asyncio.Runner() as runner:
+            runner.run(on_engines(case)(lambda world: AsyncOver(make_engine(world)), world))
+
+    return run
+
+
+def in_blocking_calls(case: blocking.Case) -> BlockingCase:
+    """A case of the blocking state layer."""
+
+    def run(make_engine: Callable[[World], SyncEngine], world: World) -> None:
+        with blocking.StoreHarness(make_engine, world) as harness:
+            case(harness)
+
+    return run
+
+
+ASYNC = [(name, on_engines(case)) for name, case in (*contract.CASES, *state.CASES)]
+BLOCKING = [
+    *((name, through_threads(case)) for name, case in contract.CASES),
+    *((name, in_blocking_calls(case)) for name, case in blocking.CASES),
+]
+NEED_CLOCK = CONTRACT.need_clock | state.NEED_CLOCK
+
+_TIME = ("leases.", "retention.what_has_expired", "retention.after_expiry")
+# A few that really wait, for stores whose own clock is tried too.
+ABOUT_TIME = [
+    (name, case) for name, case in ASYNC if name.startswith(_TIME) and name not in NEED_CLOCK
+]
+
+
+def params(cases: Iterable[tuple[str, Any]], *prefixes: str, others: Any = None) -> list[Any]:
+    """For `parametrize`: the cases whose names begin so; the others get a mark, or are left out."""
+    chosen = []
+    for name, case in cases:
+        if name.startswith(prefixes or ""):
+            chosen.append(pytest.param(case, id=name))
+        elif others is not None:
+            chosen.append(pytest.param(case, id=name, marks=others))
+    return chosen

@@ -1,0 +1,29 @@
+"""What simulated processes do together, and what must hold whatever goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from simulation.scenarios.documents import documents
+from simulation.scenarios.erase import erase
+from simulation.scenarios.journals import journals
+from simulation.scenarios.locks import locks
+from simulation.scenarios.spill import spill
+from simulation.scenarios.tasks import tasks
+from simulation.scenarios.threads import threads
+from simulation.scenarios.workflows import workflows
+from simulation.simulation import Simulation
+
+Scenario = Callable[[Simulation], Coroutine[Any, Any, None]]
+
+SCENARIOS: dict[str, Scenario] = {
+    "documents": documents,
+    "threads": threads,
+    "locks": locks,
+    "tasks": tasks,
+    "workflows": workflows,
+    "journals": journals,
+    "erase": erase,
+    "spill": spill,
+}
