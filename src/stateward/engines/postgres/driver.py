@@ -1,8 +1,9 @@
-"""The driver's waits, with a bound in time: one for blocking callers, one for an event loop."""
+"""Waiting for a connection, with a bound in time, for blocking callers and for an event loop."""
 
 from __future__ import annotations
 
 import asyncio
+import select
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any
@@ -116,6 +117,15 @@ async def driven(gen: Generator[Any, Any, Any], fileno: int, seconds: float) -> 
         return await future
     finally:
         drive.stop()
+
+
+def news_of(fileno: int) -> Callable[[], bool]:
+    """Whether the server has said something unasked: mostly that it has ended the connection."""
+    if not hasattr(select, "poll"):  # Windows
+        return lambda: bool(select.select([fileno], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(fileno, select.POLLIN)
+    return lambda: bool(poll.poll(0))
 
 
 class Slots:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import select
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from psycopg import Connection
 from psycopg.pq import TransactionStatus
 
 from stateward.engines.postgres.arrays import register
-from stateward.engines.postgres.driver import bounded
+from stateward.engines.postgres.driver import bounded, news_of
 from stateward.engines.postgres.failures import is_from_pooler, logger
 from stateward.engines.postgres.settings import Settings
 from stateward.engines.postgres.wire import PREPARE_AFTER, Rows, Wire
@@ -65,7 +64,7 @@ def connect(settings: Settings) -> Link:
     link.clock = settings.world.monotonic
     register(link)
     link.wire = Wire(link) if settings.wire else None
-    link.news = _news_of(link)
+    link.news = news_of(link.pgconn.socket)
     return link
 
 
@@ -75,13 +74,3 @@ def _connect(settings: Settings) -> Link:
         prepare_threshold=PREPARE_AFTER if settings.prepares else None,
         **settings.world.call(settings.connect_arguments),
     )
-
-
-def _news_of(link: Link) -> Callable[[], bool]:
-    """Whether the server has said something unasked: mostly that it has ended the connection."""
-    fileno = link.pgconn.socket
-    if not hasattr(select, "poll"):  # Windows
-        return lambda: bool(select.select([fileno], [], [], 0)[0])
-    poll = select.poll()
-    poll.register(fileno, select.POLLIN)
-    return lambda: bool(poll.poll(0))
