@@ -18,6 +18,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+from msgspec.structs import asdict
+
 import stateward
 
 # --- the handler: all that an application writes ----------------------------------------
@@ -165,7 +167,7 @@ async def main() -> None:
                 found = {s: (await store.thread(s).load()).version for s in clients.asked}
                 print(f"the store is back; nothing waits: {(await store.health()).spill_depth}")
             print("requests by what became of them:", dict(clients.saved))
-            print("metrics:", {name: n for name, n in store.counters.as_dict().items() if n})
+            print("metrics:", {name: n for name, n in asdict(store.counters).items() if n})
             assert found == {session: 2 * count for session, count in clients.asked.items()}
             print(f"✓ {sum(clients.asked.values())} requests, all answered, each stored once")
 

@@ -83,10 +83,10 @@ def _show(
 
 
 def _times(metrics: Metrics) -> dict[str, Any]:
-    took = metrics.distribution(names.LOOKUP_LATENCY)
+    took = metrics.distribution(names.LOOKUP_LATENCY.name)
     return {
         "lookups": took.count,
-        "failed": int(metrics.value(names.LOOKUP_ERROR)),
+        "failed": int(metrics.value(names.LOOKUP_ERROR.name)),
         **{f"p{n} ms": _ms(value) for n, value in ((50, took.p50), (95, took.p95), (99, took.p99))},
     }
 
@@ -108,20 +108,20 @@ def _scrape(address: str) -> dict[str, Any]:
     def total(name: str, **labels: str) -> float:
         return sum(v for n, have, v in samples if n == name and labels.items() <= have.items())
 
-    below = [total(f"{names.LOOKUP_LATENCY}_bucket", le=_le(bound)) for bound in DURATIONS]
-    below.append(total(f"{names.LOOKUP_LATENCY}_count"))
+    below = [total(f"{names.LOOKUP_LATENCY.name}_bucket", le=_le(bound)) for bound in DURATIONS]
+    below.append(total(f"{names.LOOKUP_LATENCY.name}_count"))
     counts = [round(b - a) for a, b in zip([0.0, *below], below, strict=False)]
     return {
         "lookups": round(below[-1]),
-        "failed": round(total(names.LOOKUP_ERROR)),
+        "failed": round(total(names.LOOKUP_ERROR.name)),
         "p50 ms": _ms(quantile(DURATIONS, counts, 0.5)),
         "p95 ms": _ms(quantile(DURATIONS, counts, 0.95)),
         "p99 ms": _ms(quantile(DURATIONS, counts, 0.99)),
-        "conflicts": round(total(names.OPERATIONS, outcome="conflict")),
-        "inconsistent": round(total(names.CONSISTENCY)),
-        "suppressed": round(total(names.SUPPRESSED)),
-        "waiting": round(total(names.SPILL_DEPTH)),
-        "context breaks": round(total(names.CONTEXT_BREAKS)),
+        "conflicts": round(total(names.OPERATIONS.name, outcome="conflict")),
+        "inconsistent": round(total(names.CONSISTENCY.name)),
+        "suppressed": round(total(names.SUPPRESSED.name)),
+        "waiting": round(total(names.SPILL_DEPTH.name)),
+        "context breaks": round(total(names.CONTEXT_BREAKS.name)),
     }
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from stateward.codec import encode_messages
 from stateward.layers.outage.answers import Suppressed
+from stateward.observe.counters import count_context_break
 from stateward.ops import (
     Append,
     Applied,
@@ -110,7 +111,7 @@ class Handle(Struct, frozen=True):
         try:
             found = self.scope.on_append(self.entity.id, self.owner, messages)
             for repeat in found if isinstance(found, list) else ():
-                self.scope.context_break(str(getattr(repeat, "kind", "other")))
+                count_context_break(self.scope.counters, str(getattr(repeat, "kind", "other")))
         except Exception as error:
             logger.error(
                 "on_append_failed",

@@ -114,7 +114,7 @@ class StoreTarget:
 
     async def metrics(self) -> dict[str, Any]:
         metrics = self.store.metrics()
-        took = metrics.distribution(LOOKUP_LATENCY)
+        took = metrics.distribution(LOOKUP_LATENCY.name)
         return {
             "lookups": took.count,
             "percentiles": {"p50": took.p50, "p95": took.p95, "p99": took.p99},
