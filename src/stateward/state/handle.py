@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -69,6 +69,23 @@ class Handle(Struct, frozen=True):
         if type(outcome) is not Fetched:
             refuse(outcome, self.entity)
         return outcome
+
+    async def pages(self, after: int = 0, upto: int | None = None) -> AsyncIterator[Fetched]:
+        """The log with its details, page by page, as long as it was when the first was read."""
+        page = self.scope.capabilities.page
+        while True:
+            fetched = await self.fetch(Log(after, upto, first=page, details=True))
+            yield fetched
+            if len(fetched.entries) < page:
+                return
+            after = fetched.entries[-1].seq
+            upto = fetched.head.version if upto is None else upto
+
+    def encoded(self, messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+        """Messages as they may be stored: redacted, and as JSON text."""
+        if self.scope.redact is not None:
+            messages = tuple(map(self.scope.redact, messages))  # type: ignore[arg-type]
+        return encode_messages(messages, self.scope.limits)
 
     async def append(
         self,

@@ -213,6 +213,11 @@ class Store:
         """
         self._layered.close()
 
+    @property
+    def sections(self) -> Layered:
+        """Where threads, users and workflows live: for adapters that build operations themselves."""
+        return self._layered
+
     # --- state ----------------------------------------------------------------------
 
     def thread(self, id: str, user: str | None = None, *, retain: Retention = None) -> Thread:
