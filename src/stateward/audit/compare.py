@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from stateward.audit.config import Requirements
 from stateward.audit.questions.question import plural
 from stateward.audit.record import Record
 from stateward.audit.report import Report
-from stateward.audit.requirements import Requirements
 from stateward.audit.verdict import BAD
 
 FORMAT = 1

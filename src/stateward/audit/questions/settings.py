@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import Any
 
-from stateward.audit.questions.question import Finding, Limits, Question
+from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 from stateward.audit.report import Evidence, Setting, Verdict
 
@@ -125,7 +125,7 @@ def read_settings(record: Record) -> tuple[Setting, ...]:
     return tuple(found)
 
 
-def judge(record: Record, limits: Limits) -> Finding:
+def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.settings is not None
     settings = read_settings(record)
     facts = tuple(Evidence(s.name, s.value or None, limit=s.meaning) for s in settings)

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from stateward.audit.targets import TargetAddress
+from stateward.audit.targets.target import AuditTarget
 from stateward.errors import StatewardError
 
 LIMIT = 64 << 20
@@ -93,10 +93,10 @@ class Replica:
             said = f"replica {self.number} did not finish {do} within {patience:g} s"
             raise Failed(said, kind="TimeoutError") from None
 
-    async def begin(self, place: TargetAddress) -> None:
+    async def begin(self, target: AuditTarget) -> None:
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked[0] = waiting
-        self._write(msgspec.to_builtins(place))
+        self._write(msgspec.to_builtins(target))
         said = await asyncio.wait_for(waiting, PATIENCE)
         self.provides = said["provides"]
 
@@ -134,15 +134,15 @@ class Replica:
 class Fleet:
     """All replicas of one audit."""
 
-    def __init__(self, place: TargetAddress) -> None:
-        self.place = place
+    def __init__(self, target: AuditTarget) -> None:
+        self.target = target
         self.replicas: list[Replica] = []
         self._idle: list[Replica] = []
         self._number = 0
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill_all)
 
     async def start(self, count: int = 1, *, fresh: bool = False, **changed: Any) -> list[Replica]:
-        """So many, at once. `changed` differs from the target's place.
+        """So many, at once. `changed` differs from the target.
 
         Starting a process takes longer than most workloads do, so those that another workload has
         done with are used again, unless new ones are asked for.
@@ -174,7 +174,7 @@ class Fleet:
         replica = Replica(number, process)
         self.replicas.append(replica)
         changed.setdefault("replica", number)
-        await replica.begin(msgspec.structs.replace(self.place, **changed))
+        await replica.begin(msgspec.structs.replace(self.target, **changed))
         return replica
 
     async def end(self, *replicas: Replica) -> None:
