@@ -138,7 +138,7 @@ class Audit:
         (first,) = await stage.fleet.start()
         provides = self.record.provides = list(first.provides)
         if stage.provides("sizes") and not self.options.observe:
-            headroom.refuse_full(await first.ask("settings:describe") or {})
+            headroom.refuse_full(await first.call("describe") or {})
         await stage.fleet.end(first)
         if stage.scrape is not None and not stage.provides("metrics"):
             provides.append("metrics")

@@ -24,11 +24,6 @@ PATIENCE = 60.0  # seconds for an answer that has no limit of its own
 class Failed(StatewardError):
     """A replica could not do what it was told, or did not answer."""
 
-    def __init__(self, message: str, *, kind: str = "", typed: bool = False) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.typed = typed
-
 
 class Replica:
     """One process."""
@@ -61,14 +56,13 @@ class Replica:
             if waiting is None or waiting.done():
                 continue
             if "error" in said:
-                text = f"{said['error']}: {said['message']}"
-                waiting.set_exception(Failed(text, kind=said["error"], typed=said["typed"]))
+                waiting.set_exception(Failed(said["error"]))
             else:
                 waiting.set_result(said["value"])
         self.alive = False
         for waiting in self._asked.values():
             if not waiting.done():
-                waiting.set_exception(Failed(f"replica {self.number} is gone", kind="Gone"))
+                waiting.set_exception(Failed(f"replica {self.number} is gone"))
                 waiting.exception()  # nobody need ask: it was killed
         self._happened.set()
 
@@ -83,7 +77,7 @@ class Replica:
     def _write(self, said: Any) -> None:
         assert self._process.stdin is not None
         if self._process.stdin.is_closing() or not self.alive:
-            raise Failed(f"replica {self.number} is gone", kind="Gone")
+            raise Failed(f"replica {self.number} is gone")
         self._process.stdin.write(json.dumps(said).encode() + b"\n")
 
     async def ask(self, do: str, *, patience: float = PATIENCE, **args: Any) -> Any:
@@ -91,7 +85,11 @@ class Replica:
             return await asyncio.wait_for(self.send(do, **args), patience)
         except TimeoutError:
             said = f"replica {self.number} did not finish {do} within {patience:g} s"
-            raise Failed(said, kind="TimeoutError") from None
+            raise Failed(said) from None
+
+    async def call(self, method: str, *args: Any) -> Any:
+        """What a method of its memory returns."""
+        return await self.ask(f"memory:{method}", args=args)
 
     async def begin(self, target: AuditTarget) -> None:
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -107,7 +105,7 @@ class Replica:
         async with asyncio.timeout(patience):
             while not condition(self.events):
                 if not self.alive:
-                    raise Failed(f"replica {self.number} is gone", kind="Gone")
+                    raise Failed(f"replica {self.number} is gone")
                 self._happened.clear()
                 await self._happened.wait()
 

@@ -32,19 +32,18 @@ class ReplicaProcess:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def tell(self, **said: Any) -> None:
-        self._out.write(json.dumps(said) + "\n")
+        self._out.write(json.dumps(said, default=str) + "\n")  # a memory may return anything
         self._out.flush()
 
     async def run(self, lines: asyncio.StreamReader) -> None:
         target: AnyTarget = msgspec.json.decode(await lines.readline(), type=AnyTarget)
         if target.routes:
             reroute.take(target.routes)
-        memory: Memory | None = None
         try:
             memory = Memory(target.connect())
             await memory.call("open")
         except BaseException as error:
-            self.tell(id=0, **failure(error, memory))
+            self.tell(id=0, error=failure(error))
             return
         self.tell(id=0, value={"provides": memory.provides, "pid": os.getpid()})
         while line := await lines.readline():
@@ -60,21 +59,21 @@ class ReplicaProcess:
     async def _carry_out(self, memory: Memory, command: dict[str, Any]) -> None:
         module, _, name = command["do"].partition(":")
         try:
-            role = getattr(import_module(f"stateward.audit.workloads.{module}"), name)
-            value = await role(memory, self.tell, **command["args"])
+            if module == "memory":
+                value = await memory.do(name, *command["args"]["args"])
+            else:
+                role = getattr(import_module(f"stateward.audit.workloads.{module}"), name)
+                value = await role(memory, self.tell, **command["args"])
         except Exception as error:
-            self.tell(id=command["id"], **failure(error, memory))
+            self.tell(id=command["id"], error=failure(error))
         else:
             self.tell(id=command["id"], value=value)
 
 
-def failure(error: BaseException, memory: Memory | None) -> dict[str, Any]:
-    where = traceback.extract_tb(error.__traceback__)[-1:]
-    return {
-        "error": type(error).__name__,
-        "message": f"{error} ({where[0].filename}:{where[0].lineno})" if where else str(error),
-        "typed": memory is not None and isinstance(error, memory.unavailable),
-    }
+def failure(error: BaseException) -> str:
+    """It in words, and where it was raised."""
+    where = [f" ({at.filename}:{at.lineno})" for at in traceback.extract_tb(error.__traceback__)]
+    return f"{type(error).__name__}: {error}{''.join(where[-1:])}"
 
 
 def end_with_the_conductor() -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from stateward.errors import InvalidInput
@@ -93,6 +94,10 @@ class Memory:
             return await method(*args, **options)
         said = await asyncio.to_thread(method, *args, **options)
         return await said if inspect.isawaitable(said) else said
+
+    async def do(self, name: str, *args: Any) -> Any:
+        """What the conductor asks for: by one of the following methods where there is one."""
+        return await getattr(self, name, partial(self.call, name))(*args)
 
     async def append(self, thread: str, messages: list[Json], key: str) -> str:
         """ "stored", or "kept": for later, by promise."""

@@ -23,12 +23,14 @@ async def conduct(stage: Stage) -> None:
     changed = fault.changed if fault is not None else {}
     (replica,) = await stage.fleet.start(fresh=True, **changed)
     (thread,) = stage.names("watched", 1)
-    await replica.ask("alarms:look_up", thread=thread)
+    await replica.call("append", thread, [message("user", "before")], "before")
+    for _ in range(LOOKUPS):
+        await replica.call("load", thread, 20)
     said: dict[str, Any] = {"lookups": None, "percentiles": {}}
     if stage.scrape is not None:
         said = await stage.scrape()
     elif stage.provides("metrics"):
-        said = await replica.ask("alarms:metrics")
+        said = await replica.call("metrics")
     alarm: dict[str, Any] = {"kept": 0, "fired": []}
     if fault is not None and (stage.alerts is not None or stage.provides("alarm")):
         await fault.begin(replica)
@@ -76,16 +78,6 @@ WORKLOAD = Workload(
 
 
 # --- in a replica -----------------------------------------------------------------------
-
-
-async def look_up(memory: Memory, tell: Any, thread: str) -> None:
-    await memory.append(thread, [message("user", "before")], "before")
-    for _ in range(LOOKUPS):
-        await memory.load(thread, 20)
-
-
-async def metrics(memory: Memory, tell: Any) -> Any:
-    return await memory.call("metrics")
 
 
 async def write_all(memory: Memory, tell: Any, thread: str) -> None:

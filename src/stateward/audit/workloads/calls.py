@@ -8,8 +8,7 @@ from typing import Any
 
 from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
-from stateward.audit.workloads import samples
-from stateward.audit.workloads.samples import message
+from stateward.audit.workloads.samples import contents, message
 from stateward.audit.workloads.workload import Stage
 
 HUNG = 20.0  # seconds after which a call counts as hanging
@@ -24,11 +23,11 @@ async def found(stage: Stage, replica: Replica, thread: str, kept: list[str]) ->
     await stage.fleet.end(replica)
     (other,) = await stage.fleet.start()
     try:
-        contents: list[str] = await other.ask("calls:contents", thread=thread)
+        there = contents(await other.call("load", thread))
     except Failed:
-        contents = []
+        there = []
     await stage.fleet.end(other)
-    return contents
+    return there
 
 
 # --- in a replica -----------------------------------------------------------------------
@@ -85,10 +84,6 @@ async def recover(memory: Memory, tell: Any, thread: str) -> None:
 async def settle(memory: Memory, tell: Any, thread: str, kept: list[str]) -> None:
     """Wait until what was kept for later is there: nothing else can still come."""
     for _ in range(60):
-        if set(kept) <= set(await contents(memory, tell, thread)):
+        if set(kept) <= set(contents(await memory.load(thread))):
             return
         await asyncio.sleep(0.2)
-
-
-async def contents(memory: Memory, tell: Any, thread: str) -> list[str]:
-    return await samples.contents(memory, thread)

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from stateward.audit.record import Drill
+from stateward.audit.replicas.fleet import Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.samples import message
 from stateward.audit.workloads.workload import Stage, Workload
@@ -19,10 +20,11 @@ async def conduct(stage: Stage) -> None:
     procedure = stage.backup()
     if procedure is None:
         return
-    threads, users = stage.names("drill", THREADS), stage.names("drill-user", 5)
+    threads = stage.names("drill", THREADS)
+    users = stage.names("drill-user", 5) if stage.provides("users") else []
     (writer,) = await stage.fleet.start(fresh=True)
-    with_users = stage.provides("users")
-    await writer.ask("drill:set_users", users=users if with_users else [])
+    for number, user in enumerate(users):
+        await writer.call("put_user", user, {"number": number})
     writing = writer.send("drill:write", threads=threads)
     await writer.until(lambda events: len(events) >= BEFORE)
     before = len(writer.events)
@@ -34,19 +36,26 @@ async def conduct(stage: Stage) -> None:
     written: dict[str, list[int]] = {thread: [] for thread in threads}
     for event in writer.events:
         written[event["thread"]].append(event["number"])
-    kept = await writer.ask("drill:users", users=users) if with_users else {}
+    kept = await _values(writer, users)
     await stage.fleet.end(writer)
     started = time.monotonic()
     changed = await asyncio.to_thread(procedure.put_back)
     (reader,) = await stage.fleet.start(**changed)
-    restored = await reader.ask("drill:numbers", threads=threads)
+    restored = {
+        thread: [int(each["number"]) for each in await reader.call("load", thread)]
+        for thread in threads
+    }
     restoring = time.monotonic() - started
-    there = await reader.ask("drill:users", users=users) if with_users else {}
+    there = await _values(reader, users)
     await stage.fleet.end(reader)
     same = there == kept
     stage.record.drill = Drill(
         before, restored, written, same, took, restoring, moment, procedure.by
     )
+
+
+async def _values(replica: Replica, users: list[str]) -> list[Any]:
+    return [(await replica.call("get_user", user))[0] for user in users]
 
 
 WORKLOAD = Workload("backup", "threads", "backing up under load, restoring elsewhere", conduct)
@@ -70,16 +79,3 @@ async def write(memory: Memory, tell: Any, threads: list[str]) -> None:
         tell(thread=thread, number=number)
         number += 1
         await asyncio.sleep(0.001)
-
-
-async def numbers(memory: Memory, tell: Any, threads: list[str]) -> dict[str, list[int]]:
-    return {thread: [int(m["number"]) for m in await memory.load(thread)] for thread in threads}
-
-
-async def set_users(memory: Memory, tell: Any, users: list[str]) -> None:
-    for number, user in enumerate(users):
-        await memory.put_user(user, {"number": number})
-
-
-async def users(memory: Memory, tell: Any, users: list[str]) -> dict[str, Any]:
-    return {user: (await memory.get_user(user))[0] for user in users}

@@ -69,13 +69,13 @@ async def _measured(stage: Stage, replica: Replica) -> tuple[Replica, dict[str, 
     """What the store says, and a replica to go on with."""
     if not stage.provides("sizes"):
         return replica, {}
-    said: dict[str, Any] = await replica.ask("settings:describe")
+    said: dict[str, Any] = await replica.call("describe")
     if "journal_mode" not in said.get("settings", {}):
         return replica, said
     # A file is as large as it will be when the last one has closed it.
     await stage.fleet.end(replica)
     (another,) = await stage.fleet.start(fresh=True)
-    return another, await another.ask("settings:describe")
+    return another, await another.call("describe")
 
 
 WORKLOAD = Workload("growth", "threads", "measuring growth", conduct, unwatched=True)

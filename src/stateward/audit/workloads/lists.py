@@ -67,7 +67,7 @@ async def _append(memory: Memory, who: int, thread: str, value: str) -> tuple[An
 async def _read(memory: Memory, who: int, thread: str) -> tuple[Any, ...]:
     invoked = time.monotonic()
     try:
-        values = await contents(memory, thread)
+        values = contents(await memory.load(thread))
         status = "ok"
     except Exception:
         values, status = [], "fail"

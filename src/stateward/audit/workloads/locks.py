@@ -9,7 +9,7 @@ from typing import Any
 from stateward.audit.record import LockRace
 from stateward.audit.replicas.fleet import Failed
 from stateward.audit.targets.memory import Memory, Refused
-from stateward.audit.workloads.samples import turn
+from stateward.audit.workloads.samples import contents, turn
 from stateward.audit.workloads.workload import Stage, Workload
 
 TTL = 1.0
@@ -34,8 +34,8 @@ async def conduct(stage: Stage) -> None:
         outcome = await asyncio.wait_for(paused, 30.0)
         refused += outcome == "refused"
         accepted += outcome == "accepted"
-        stored = await second.ask("turns:stored", thread=thread)
-        both += any(name == "stale" for name, _ in stored) and outcome == "refused"
+        stored = contents(await second.call("load", thread))
+        both += "stale" in stored and outcome == "refused"
         await stage.fleet.end(first, second)
     stage.record.lock_race = LockRace(stage.sizes.lock_rounds, taken, refused, accepted, both)
 

@@ -14,6 +14,8 @@ from stateward.audit.workloads.calls import HUNG, append, found, read, told
 from stateward.audit.workloads.samples import message
 from stateward.audit.workloads.workload import Disturbance, Stage, Workload
 
+KNOWN = 5  # turns that are there before
+
 
 async def conduct(stage: Stage) -> None:
     """Whatever can be done to the target's storage."""
@@ -35,7 +37,10 @@ async def conduct(stage: Stage) -> None:
 
 async def _one(stage: Stage, fault: Disturbance, thread: str, origin: float) -> Outage:
     (replica,) = await stage.fleet.start(fresh=True, **fault.changed)
-    known = await replica.ask("outage:talk", thread=thread)
+    before = [f"before/{number}" for number in range(KNOWN)]
+    for name in before:
+        await replica.call("append", thread, [message("user", name)], name)
+    await replica.call("load", thread)
     start = time.monotonic()
     await fault.begin(replica)
     try:
@@ -44,7 +49,7 @@ async def _one(stage: Stage, fault: Disturbance, thread: str, origin: float) -> 
             thread=thread,
             seconds=stage.sizes.outage,
             every=fault.every,
-            known=known,
+            known=KNOWN,
             origin=origin,
         )
         await _until_all_was_asked(stage, replica)
@@ -62,14 +67,13 @@ async def _one(stage: Stage, fault: Disturbance, thread: str, origin: float) -> 
     except (Failed, TimeoutError):
         said = {"tried": [], "accepted": [], "kept": [], "hung": 1}
     tried = [Tried(**each) for each in said["tried"]]
-    accepted = [f"before/{n}" for n in range(known)] + said["accepted"]
     return Outage(
         fault.label,
         fault.fired(tried),
         round(start - origin, 2),
         round(end - origin, 2),
         tried,
-        accepted,
+        before + said["accepted"],
         await found(stage, replica, thread, said["kept"]),
         recovery,
         said["hung"],
@@ -90,13 +94,6 @@ WORKLOAD = Workload("outage", "threads", "taking the store away", conduct, unwat
 
 
 # --- in a replica -----------------------------------------------------------------------
-
-
-async def talk(memory: Memory, tell: Any, thread: str) -> int:
-    for number in range(5):
-        await memory.append(thread, [message("user", f"before/{number}")], f"before/{number}")
-    await memory.load(thread)
-    return 5
 
 
 async def disturb(

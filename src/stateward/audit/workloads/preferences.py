@@ -17,7 +17,7 @@ async def conduct(stage: Stage) -> None:
     written = await writer.ask("preferences:write", users=users)
     await writer.kill()
     (reader,) = await stage.fleet.start(fresh=True)
-    read = await reader.ask("preferences:read", users=users)
+    read = {user: await reader.call("get_user", user) for user in users}
     await stage.fleet.end(reader)
     stage.record.preferences = Preferences(written, read)
 
@@ -38,7 +38,3 @@ async def write(memory: Memory, tell: Any, users: list[str]) -> Seen:
         # What was written, not what is read back from a cache: only the version is asked for.
         written[user] = ({**value, **more}, (await memory.get_user(user))[1])
     return written
-
-
-async def read(memory: Memory, tell: Any, users: list[str]) -> Seen:
-    return {user: await memory.get_user(user) for user in users}

@@ -1,11 +1,9 @@
-"""Sample turns, and what of them is there."""
+"""Sample turns, and what they say."""
 
 from __future__ import annotations
 
 import random
 from typing import Any
-
-from stateward.audit.targets.memory import Memory
 
 SYLLABLES = [first + second for first in "bdfghklmnprstvw" for second in "aeiou"]
 
@@ -32,6 +30,6 @@ def varied_turn(name: str) -> list[dict[str, Any]]:
     ]
 
 
-async def contents(memory: Memory, thread: str, last: int | None = None) -> list[str]:
-    """What the messages of a conversation say."""
-    return [str(each.get("content")) for each in await memory.load(thread, last)]
+def contents(messages: list[dict[str, Any]]) -> list[str]:
+    """What the messages say."""
+    return [str(each.get("content")) for each in messages]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from stateward.audit.record import Read
-from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.workload import Stage, Workload
 
 
 async def conduct(stage: Stage) -> None:
     (replica,) = await stage.fleet.start()
-    said = await replica.ask("settings:describe")
+    said = await replica.call("describe")
     await stage.fleet.end(replica)
     values = said.get("settings", {})
     blocked = [name for name, value in values.items() if value == "unknown"]
@@ -21,10 +18,3 @@ async def conduct(stage: Stage) -> None:
 
 
 WORKLOAD = Workload("settings", "sizes", "reading the settings", conduct)
-
-
-# --- in a replica -----------------------------------------------------------------------
-
-
-async def describe(memory: Memory, tell: Any) -> Any:
-    return await memory.call("describe")

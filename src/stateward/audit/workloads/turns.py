@@ -23,13 +23,17 @@ async def conduct(stage: Stage) -> None:
     failed = Counter(e["error"] for replica in replicas for e in replica.events if "failed" in e)
     order, unreadable = [], ""
     try:
-        order = await reader.ask("turns:stored", thread=thread)
+        order = parts(await reader.call("load", thread))
     except Failed as error:
         unreadable = str(error)[:200]
     await stage.fleet.end(reader, *replicas)
     acknowledged = sorted({name for names in said for name in names})
-    stored = [(str(name), part) for name, part in order]
-    stage.record.turn_race = TurnRace(acknowledged, stored, 2, unreadable, dict(failed))
+    stage.record.turn_race = TurnRace(acknowledged, order, 2, unreadable, dict(failed))
+
+
+def parts(messages: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """Of each message its turn, and which part of that it is."""
+    return [(str(each.get("content")), each.get("part", 0)) for each in messages]
 
 
 WORKLOAD = Workload("turns", "threads", "racing replicas on one conversation", conduct)
@@ -51,7 +55,3 @@ async def append_all(
         except Exception as error:
             tell(failed=name, error=type(error).__name__)
     return acknowledged
-
-
-async def stored(memory: Memory, tell: Any, thread: str) -> list[tuple[Any, Any]]:
-    return [(m.get("content"), m.get("part", 0)) for m in await memory.load(thread)]

@@ -16,12 +16,12 @@ async def conduct(stage: Stage) -> None:
         replicas, "updates:increment", user=user, count=count, patience=300.0
     )
     (reader,) = await stage.fleet.start()
-    final = await reader.ask("updates:counter", user=user)
+    final, _ = await reader.call("get_user", user)
     await stage.fleet.end(reader, *replicas)
     stage.record.updates = Updates(
         sum(each["acknowledged"] for each in said),
         sum(each["failed"] for each in said),
-        int(final),
+        int(final.get("count", 0)),
         len(replicas),
     )
 
@@ -49,7 +49,3 @@ async def increment(
             tell(failed=type(error).__name__)
             failed += 1
     return {"acknowledged": done, "failed": failed}
-
-
-async def counter(memory: Memory, tell: Any, user: str) -> int:
-    return int((await memory.get_user(user))[0].get("count", 0))
