@@ -39,8 +39,8 @@ class Memory:
         """Change it so that no other change gets lost."""
         self._users[user] = change(self._users.get(user, {}))
 
-    # Also, if your memory has them (see `stateward.audit.targets`): run_once, run_workflow, lock,
-    # metrics, alarms, describe.
+    # Also, if your memory has them (`stateward.audit.targets.memory` says how): run_once,
+    # run_workflow, lock, metrics, alarms, describe.
 
     def clean(self) -> None:
         """Remove all that was written under the namespace."""
