@@ -14,6 +14,7 @@ import signal
 import sys
 import traceback
 from importlib import import_module
+from os import _exit as exit_at_once
 from typing import Any, TextIO
 
 import msgspec
@@ -91,7 +92,7 @@ async def main() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     await ReplicaProcess(out).run(lines)
     out.flush()
-    os._exit(0)  # calls that hang must not keep it
+    exit_at_once(0)  # calls that hang must not keep it
 
 
 if __name__ == "__main__":

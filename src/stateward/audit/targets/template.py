@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Memory:
+class MyMemory:
     # Errors that mean "the store does not answer".
     unavailable = (OSError, TimeoutError)
 
@@ -46,5 +46,5 @@ class Memory:
         """Remove all that was written under the namespace."""
 
 
-def create(namespace: str, url: str | None = None) -> Memory:
-    return Memory(namespace, url)
+def create(namespace: str, url: str | None = None) -> MyMemory:
+    return MyMemory(namespace, url)
