@@ -46,7 +46,7 @@ class ReplicaProcess:
         except BaseException as error:
             self.tell(id=0, error=failure(error))
             return
-        self.tell(id=0, value={"provides": memory.provides, "pid": os.getpid()})
+        self.tell(id=0, value={"provides": memory.provides})
         while line := await lines.readline():
             command = json.loads(line)
             if command["do"] == "close":
