@@ -82,7 +82,8 @@ class Replica:
 
     async def ask(self, do: str, *, patience: float = PATIENCE, **args: Any) -> Any:
         try:
-            return await asyncio.wait_for(self.send(do, **args), patience)
+            async with asyncio.timeout(patience):  # not wait_for: an interrupt could get lost in it
+                return await self.send(do, **args)
         except TimeoutError:
             said = f"replica {self.number} did not finish {do} within {patience:g} s"
             raise Failed(said) from None
@@ -95,7 +96,8 @@ class Replica:
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked[0] = waiting
         self._write(msgspec.to_builtins(target))
-        said = await asyncio.wait_for(waiting, PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            said = await waiting
         self.provides = said["provides"]
 
     async def until(
