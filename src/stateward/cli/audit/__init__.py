@@ -6,14 +6,14 @@ import argparse
 import sys
 from datetime import UTC, datetime
 
-from stateward.audit.config import read_config
+from stateward.audit.config import read_config, thresholds_of
 from stateward.audit.faults.choice import NAMES as FAULTS
 from stateward.audit.forms.redaction import redact
 from stateward.audit.prices import read_prices
-from stateward.audit.profiles import PROFILES, thresholds_of
+from stateward.audit.profiles import PROFILES
 from stateward.audit.report import Report
-from stateward.audit.servers.server import KINDS
-from stateward.audit.targets import frameworks
+from stateward.audit.servers.choice import KINDS
+from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
 from stateward.audit.verdict import report as judged
 from stateward.cli import FAILED, INTERRUPTED, OK
 from stateward.cli.audit.chores import clean, init
@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="TARGET",
         nargs="*",
         help="a store's URL, statefulset:3, naive:…, module:factory, or a framework's store: "
-        f"{', '.join(frameworks.FRAMEWORKS)}; "
+        f"{', '.join(FRAMEWORKS)}; "
         "or clean URL, init FILE, init prices FILE, compare TARGET …",
     )
     add("--profile", default="quick", metavar="NAME", help=f"{', '.join(PROFILES)} (quick)")

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from stateward.audit.prices import TEMPLATE as PRICES
 from stateward.audit.safety import isolation
-from stateward.audit.targets import frameworks
-from stateward.audit.targets.frameworks import sandbox
+from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
+from stateward.audit.targets.frameworks.sandbox import sandbox
 from stateward.cli import OK
 from stateward.errors import InvalidInput
 
 
 def clean(targets: list[str], urls: list[str]) -> int:
-    if len(targets) == 1 and targets[0] in frameworks.FRAMEWORKS:
+    if len(targets) == 1 and targets[0] in FRAMEWORKS:
         return _clean_framework(targets[0], urls)
     if len(targets) != 1 or "://" not in targets[0]:
         raise InvalidInput("clean takes a store's URL: stateward audit clean redis://…")
@@ -30,7 +30,7 @@ def clean(targets: list[str], urls: list[str]) -> int:
 def _clean_framework(target: str, urls: list[str]) -> int:
     if len(urls) != 1:
         raise InvalidInput(f"say where: stateward audit clean {target} --url postgresql://…")
-    cleaned = asyncio.run(sandbox.clear_all(urls[0]))
+    cleaned = asyncio.run(sandbox(urls[0], "").clear_all())
     print("\n".join(f"{name}: removed" for name in cleaned) or "no audit has left anything here")
     return OK
 

@@ -11,15 +11,14 @@ from pathlib import Path
 import msgspec
 
 from stateward.audit.compare import QUESTIONS, Table, compared, table
-from stateward.audit.config import read_config
+from stateward.audit.config import read_config, requirements, thresholds_of
 from stateward.audit.forms import comparison, schema, words
 from stateward.audit.forms.html import page
 from stateward.audit.forms.redaction import redact
 from stateward.audit.prices import read_prices
-from stateward.audit.profiles import thresholds_of
 from stateward.audit.report import Report
-from stateward.audit.requirements import requirements
-from stateward.audit.targets import frameworks
+from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
+from stateward.audit.targets.frameworks.sandbox import kind_of
 from stateward.audit.verdict import report as judged
 from stateward.cli import FAILED, INTERRUPTED, OK
 from stateward.cli.audit.output import put
@@ -82,7 +81,6 @@ def url_for(target: str, urls: list[str]) -> str | None:
     fitting = [
         url
         for url in urls
-        if target not in frameworks.FRAMEWORKS
-        or frameworks.kind_of(url) in frameworks.FRAMEWORKS[target].kept_in
+        if target not in FRAMEWORKS or kind_of(url) in FRAMEWORKS[target].kept_in
     ]
     return None if not fitting or "://" in target else fitting[0]

@@ -8,18 +8,18 @@ import shlex
 import sys
 from typing import Any
 
-from stateward.audit.conductor import Options, plan
 from stateward.audit.config import Config
 from stateward.audit.faults.choice import named
+from stateward.audit.options import AuditOptions, plan
 from stateward.audit.profiles import sizes_of
 from stateward.audit.questions import QUESTIONS
 from stateward.audit.safety.probe import Stop
-from stateward.audit.servers.server import read_settings
+from stateward.audit.servers.choice import read_settings
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 
 
-def asked_for(options: argparse.Namespace, config: Config) -> Options:
+def asked_for(options: argparse.Namespace, config: Config) -> AuditOptions:
     given: dict[str, Any] = {
         name: value
         for name in ("replicas", "rate", "duration")
@@ -34,7 +34,7 @@ def asked_for(options: argparse.Namespace, config: Config) -> Options:
         raise InvalidInput("--abort-after-ms and --abort-lag-mb are above 0")
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 10**6)
     target = options.target[0] if options.target else None
-    return Options(
+    return AuditOptions(
         target=target,
         url=options.url,
         namespace=options.namespace,
@@ -103,7 +103,7 @@ def _workloads(only: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(wanted))
 
 
-def confirm(options: argparse.Namespace, asked: Options) -> None:
+def confirm(options: argparse.Namespace, asked: AuditOptions) -> None:
     """Ask before a store of somebody's is touched."""
     if (
         options.yes
@@ -121,7 +121,7 @@ def confirm(options: argparse.Namespace, asked: Options) -> None:
         raise InvalidInput("nothing was done")
 
 
-def described(asked: Options) -> str:
+def described(asked: AuditOptions) -> str:
     what = _shown(asked.target) if asked.target is not None else ""
     if asked.with_server is None:
         return what or "an embedded SQLite store"

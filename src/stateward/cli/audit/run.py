@@ -11,8 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from stateward.audit.conductor import Audit, Options, plan
+from stateward.audit.conductor import Audit
 from stateward.audit.config import Config
+from stateward.audit.options import AuditOptions, plan
 from stateward.audit.record import Record
 from stateward.cli.audit.options import asked_for, confirm, described
 from stateward.errors import InvalidInput
@@ -33,7 +34,7 @@ def recorded(options: argparse.Namespace, config: Config) -> Record | None:
     return asyncio.run(_audit(asked))
 
 
-async def _audit(asked: Options) -> Record:
+async def _audit(asked: AuditOptions) -> Record:
     audit = Audit(asked, _show)
     task = asyncio.create_task(audit.run())
     loop = asyncio.get_running_loop()
