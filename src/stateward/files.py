@@ -41,3 +41,14 @@ class WholeFile:
             self._file.close()
         if os.path.exists(self._temporary):
             os.unlink(self._temporary)
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Write beside the final place, then replace what is there; readable as files usually are."""
+    beside = f"{path}.{os.getpid()}"
+    try:
+        with open(beside, "wb") as file:
+            file.write(content)
+        os.replace(beside, path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import logging
-import os
 import shlex
-import signal
 from pathlib import Path
 
 from stateward.benchmark import page, text
 from stateward.benchmark.benchmark import Benchmark, BenchPlan, Show
 from stateward.benchmark.figures import OPERATIONS, BenchResult
-from stateward.cli import FAILED, INTERRUPTED, OK, complain
-from stateward.cli.progress import Bar
+from stateward.cli.common import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    Bar,
+    complain,
+    numbers,
+    run_interruptibly,
+)
 from stateward.cli.tables import table
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
+from stateward.files import write_whole
 
 TAKES_URL = False
 EXAMPLES = """\
@@ -58,11 +63,15 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidInput(f"--html {options.html}: that folder does not exist")
     # Errors are counted and shown in the table: the log's own lines would only repeat them.
     logging.getLogger("stateward").addHandler(logging.NullHandler())
+
+    async def measured() -> BenchResult:
+        show: Show = lambda what, done, total: bar.fill(f"{what[:42]:<42}", done, total)  # noqa: E731
+        return await Benchmark(plan, show).run()
+
     with Bar() as bar:
-        show: Show = lambda what, done, total: bar.show(f"{what[:42]:<42}", done, total)  # noqa: E731
-        result = asyncio.run(_benchmark(plan, show))
+        result = run_interruptibly(measured())
     if options.html is not None:
-        _write(Path(options.html), page.html(result).encode())
+        write_whole(options.html, page.html(result).encode())
     if options.json:
         print(text.to_json(result).decode())
     else:
@@ -90,9 +99,9 @@ def _plan(options: argparse.Namespace) -> BenchPlan:
     defaults = BenchPlan()
     plan = BenchPlan(
         url=options.url,
-        conversations=_numbers("--conversations", options.conversations, 1, 10_000)
+        conversations=_numbers("--conversations", options.conversations, 10_000)
         or defaults.conversations,
-        history=_numbers("--history", options.history, 1, 1_000_000) or defaults.history,
+        history=_numbers("--history", options.history, 1_000_000) or defaults.history,
         operations=_operations(options.only),
         seconds=options.seconds,
         rounds=options.rounds,
@@ -106,13 +115,8 @@ def _plan(options: argparse.Namespace) -> BenchPlan:
     return plan
 
 
-def _numbers(option: str, words: str | None, least: int, most: int) -> tuple[int, ...]:
-    if words is None:
-        return ()
-    parts = words.split(",")
-    if not all(part.isdigit() and least <= int(part) <= most for part in parts):
-        raise InvalidInput(f"{option} is like 1,10,100 and up to {most:,}, not {words!r}")
-    return tuple(sorted({int(part) for part in parts}))
+def _numbers(option: str, text: str | None, most: int) -> tuple[int, ...]:
+    return () if text is None else tuple(sorted(set(numbers(option, text, most))))
 
 
 def _operations(only: str | None) -> tuple[str, ...]:
@@ -137,32 +141,8 @@ def _command(options: argparse.Namespace) -> str:
     )
 
 
-async def _benchmark(plan: BenchPlan, show: Show) -> BenchResult:
-    task = asyncio.create_task(Benchmark(plan, show).run())
-    loop = asyncio.get_running_loop()
-
-    def interrupt() -> None:
-        """Once: what was written is then removed, and a second Ctrl-C must not keep it there."""
-        if not task.cancelling():
-            task.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupt)
-    return await task
-
-
 def _say(options: argparse.Namespace, result: BenchResult) -> None:
     print("\n".join(text.head(result)))
     print(f"\n{table(text.columns(), list(text.rows(result)))}")
     if options.html is not None:
         print(f"\nplots: {options.html}")
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Complete or not at all."""
-    try:
-        beside = path.with_name(f"{path.name}.{os.getpid()}")
-        beside.write_bytes(content)
-        beside.replace(path)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error

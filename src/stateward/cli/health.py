@@ -8,7 +8,7 @@ import json
 import msgspec
 
 from stateward import sync
-from stateward.cli import FAILED, OK, complain
+from stateward.cli.common import FAILED, OK, complain
 from stateward.engines.registry import EngineURL, parse
 from stateward.errors import StoreUnavailable
 from stateward.presence import refuse_missing

@@ -8,7 +8,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from stateward.cli import OK, inspect_repeats
+from stateward.cli import inspect_repeats
+from stateward.cli.common import OK, add_namespace
 from stateward.cli.inspect_sections import LISTS, SINGLES, SectionPage, SectionRequest, one, plain
 from stateward.cli.inspect_watch import watch
 from stateward.cli.tables import cell, printable, table
@@ -37,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "section", metavar="SECTION", nargs="*", help="what to show; one thing in full with its id"
     )
-    parser.add_argument("--namespace", default="default", metavar="NAME", help="default: default")
+    add_namespace(parser)
     parser.add_argument("--user", metavar="ID", help="only what belongs to this user")
     parser.add_argument("--status", help="only workflows or tasks with this status")
     parser.add_argument(

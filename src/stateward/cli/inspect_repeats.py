@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from stateward import sync
-from stateward.cli import OK
+from stateward.cli.common import OK
 from stateward.engines.registry import EngineURL
 from stateward.errors import InvalidInput
 from stateward.records import Document, ThreadInfo

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from typing import Any
 
-from stateward.cli import OK
-from stateward.cli.schemas import pending_sql
+from stateward.cli.common import OK
 from stateward.engines.registry import EngineURL, create_sync_engine, parse
+from stateward.presence import file_of
 from stateward.world import World
 
 EXAMPLES = """\
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     url = parse(options.url)
     engine = create_sync_engine(url, World())
     if options.print_sql:
-        _print_sql(url, pending_sql(url, engine), options.json)
+        _print_sql(url, _pending_sql(url, engine), options.json)
         return OK
     try:
         applied = list(engine.migrate())
@@ -44,6 +45,12 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(f"{url.safe}: up to date, nothing to apply")
     return OK
+
+
+def _pending_sql(url: EngineURL, engine: Any) -> str | None:
+    """The SQL that migrating would run; None: the store has no schema in SQL."""
+    keeper = engine if hasattr(engine, "pending_sql") else file_of(url)
+    return None if keeper is None else str(keeper.pending_sql())
 
 
 def _print_sql(url: EngineURL, sql: str | None, as_json: bool) -> None:

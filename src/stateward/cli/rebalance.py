@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from contextlib import ExitStack
 
 import msgspec
 
-from stateward.cli import FAILED, OK, complain
+from stateward.cli.common import FAILED, OK, Progress, add_namespace, complain
 from stateward.codec import check_id
 from stateward.engine import SyncEngine
 from stateward.engines.registry import EngineURL, create_sync_engine, parse
@@ -45,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="one that goes; may be repeated",
     )
-    parser.add_argument("--namespace", default="default", help="default: default")
+    add_namespace(parser)
     parser.add_argument("--dry-run", action="store_true", help="only say what would move")
     parser.add_argument(
         "--wait",
@@ -74,9 +73,9 @@ def run(options: argparse.Namespace) -> int:
         [name for name in stores if name not in dict(leaving)],
         namespace=check_id(options.namespace, "a namespace"),
         world=world,
-        progress=_show,
+        progress=lambda count: progress.update(f"moved {count:,} …"),
     )
-    with ExitStack() as stack:
+    with Progress() as progress, ExitStack() as stack:
         for engine in volumes.values():
             stack.callback(engine.close)
             engine.open()
@@ -116,14 +115,7 @@ def _refuse_missing(name: str, url: EngineURL) -> None:
         ) from error
 
 
-def _show(moved: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\rmoved {moved:,} …", end="", file=sys.stderr, flush=True)
-
-
 def _say(moved: Moved, *, as_json: bool) -> None:
-    if sys.stderr.isatty() and not moved.dry_run:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
     if as_json:
         print(json.dumps({**msgspec.to_builtins(moved), "entities": moved.entities}))
     else:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from stateward.cli import OK, add_url
-from stateward.cli.backup_words import as_json, in_words
-from stateward.cli.progress import Bar
+from stateward.cli.backup_words import say
+from stateward.cli.common import OK, Bar, add_url
 from stateward.engines.registry import parse
 from stateward.transfer.backup import restore
 
@@ -46,11 +45,8 @@ def run(options: argparse.Namespace) -> int:
             url.text,
             namespace=options.namespace,
             erasures=options.erasures,
-            progress=bar.show if bar.watched else None,
+            progress=bar.fill if bar.watched else None,
         )
-    if options.json:
-        print(as_json(report, url=url.safe, file=options.file))
-    else:
-        print(f"{url.safe}: restored from {options.file}, taken at {report.taken_at}")
-        print("\n".join(in_words(report)))
+    headline = f"{url.safe}: restored from {options.file}, taken at {report.taken_at}"
+    say(options, report, headline, url=url.safe, file=options.file)
     return OK

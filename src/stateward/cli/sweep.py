@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-import sys
-import time
 from types import FrameType
 from typing import Self
 
 from stateward import sync
-from stateward.cli import INTERRUPTED, OK
+from stateward.cli.common import INTERRUPTED, OK, Progress
 from stateward.engines.registry import parse
 from stateward.presence import refuse_missing
 
@@ -25,8 +23,6 @@ examples:
   stateward sweep sqlite:///agents.db --limit 200
   stateward sweep sqlite:///agents.db --once --json"""
 
-EVERY = 0.2  # seconds between two reports of progress
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -37,19 +33,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     url = parse(options.url)
-    progress = _Progress()
     entities = rows = 0
     more = True
     store = sync.open(url.text)
     refuse_missing(url)
-    with store, _Stop() as stop:
+    with store, Progress() as progress, _Stop() as stop:
         while more and not stop.asked:
             swept = store.sweep(options.limit)
             entities, rows, more = entities + swept.entities, rows + swept.rows, swept.more
-            progress.show(rows)
+            progress.update(f"removed {rows:,} rows …")
             if options.once:
                 break
-    progress.end()
     interrupted = stop.asked and more
     if options.json:
         report = {"url": url.safe, "entities": entities, "rows": rows, "more": more}
@@ -77,21 +71,3 @@ class _Stop:
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         self.asked = True
         self.__exit__()
-
-
-class _Progress:
-    """A line on stderr that counts, where somebody watches."""
-
-    def __init__(self) -> None:
-        self._watched = sys.stderr.isatty()
-        self._shown: float | None = None
-
-    def show(self, rows: int) -> None:
-        now = time.monotonic()
-        if self._watched and (self._shown is None or now - self._shown >= EVERY):
-            self._shown = now
-            print(f"\rremoved {rows:,} rows …", end="", file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        if self._shown is not None:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
