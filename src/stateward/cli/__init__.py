@@ -1,7 +1,7 @@
 """The `stateward` command. One file a command, imported only when it is the one named.
 
-A command's module has `EXAMPLES`, `configure(parser)` and `run(options) -> int`; with `TAKES_URL =
-False` it adds its own positional arguments. Exit codes are public: see `stateward.cli.common`.
+A command's module has `EXAMPLES`, `configure(parser)` and `run(options) -> int`. Exit codes are
+public: see `stateward.cli.common`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from stateward.cli.common import (
     MISUSED,
     OK,
     Parser,
-    add_url,
     complain,
     did_you_mean,
 )
@@ -109,8 +108,6 @@ def command_parser(name: str) -> Parser:
         description=f"{summary[0].upper()}{summary[1:]}.{more}",
         epilog=module.EXAMPLES,
     )
-    if getattr(module, "TAKES_URL", True):
-        add_url(parser)
     module.configure(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser

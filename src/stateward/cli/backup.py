@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from stateward.cli.backup_words import say
-from stateward.cli.common import OK, Bar, add_namespace
+from stateward.cli.common import OK, Bar, add_namespace, add_url
 from stateward.engines.registry import parse
 from stateward.transfer.backup import backup
 
@@ -21,8 +21,9 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add_url(parser)
     parser.add_argument("file", metavar="FILE", help="where to; it must not exist yet")
-    add_namespace(parser)
+    add_namespace(parser.add_argument)
 
 
 def run(options: argparse.Namespace) -> int:

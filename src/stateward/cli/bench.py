@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import shlex
 from pathlib import Path
 
 from stateward.benchmark import page, text
@@ -15,6 +14,8 @@ from stateward.cli.common import (
     INTERRUPTED,
     OK,
     Bar,
+    chosen,
+    command_line,
     complain,
     numbers,
     run_interruptibly,
@@ -24,7 +25,6 @@ from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 from stateward.files import write_whole
 
-TAKES_URL = False
 EXAMPLES = """\
 Measures append, last 20, full context, user get and update, and run-once, by one caller and by many
 at once, on short histories and on long ones. It works in a namespace of its own and removes what it
@@ -42,12 +42,8 @@ exit codes: 0 measured, 1 the store failed, 2 wrong usage, 4 interrupted"""
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "url",
-        metavar="URL",
-        nargs="?",
-        help="the store; without one, an embedded SQLite store (STATEWARD_URL is not used)",
-    )
+    what = "the store; without one, an embedded SQLite store (STATEWARD_URL is not used)"
+    add("url", metavar="URL", nargs="?", help=what)
     add("--conversations", metavar="N,N", help="how many at once (1,10,100)")
     add("--history", metavar="N,N", help="messages of a conversation (10,100,1000,10000)")
     add("--only", metavar="NAME,NAME", help=f"of {', '.join(OPERATIONS)}")
@@ -75,7 +71,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(text.to_json(result).decode())
     else:
-        _say(options, result)
+        print("\n".join([*text.head(result), "", table(text.columns(), list(text.rows(result)))]))
+        if options.html is not None:
+            print(f"\nplots: {options.html}")
     if result.left:
         complain(
             f"the store does not answer, so what was written into {result.left!r} is still there: "
@@ -96,17 +94,25 @@ def _cleaning(options: argparse.Namespace) -> str:
 def _plan(options: argparse.Namespace) -> BenchPlan:
     if options.url is not None:
         parse(options.url)
-    defaults = BenchPlan()
+    defaults, only = BenchPlan(), chosen("operation", options.only, OPERATIONS)
     plan = BenchPlan(
         url=options.url,
         conversations=_numbers("--conversations", options.conversations, 10_000)
         or defaults.conversations,
         history=_numbers("--history", options.history, 1_000_000) or defaults.history,
-        operations=_operations(options.only),
+        operations=tuple(name for name in OPERATIONS if name in only),
         seconds=options.seconds,
         rounds=options.rounds,
         namespace=options.namespace,
-        command=_command(options),
+        command=command_line(
+            "bench",
+            options.url,
+            conversations=options.conversations,
+            history=options.history,
+            only=options.only,
+            seconds=f"{options.seconds:g}",
+            rounds=options.rounds,
+        ),
     )
     if not 0.01 <= plan.seconds <= 3600:
         raise InvalidInput(f"--seconds is from 0.01 to 3600, not {plan.seconds:g}")
@@ -117,32 +123,3 @@ def _plan(options: argparse.Namespace) -> BenchPlan:
 
 def _numbers(option: str, text: str | None, most: int) -> tuple[int, ...]:
     return () if text is None else tuple(sorted(set(numbers(option, text, most))))
-
-
-def _operations(only: str | None) -> tuple[str, ...]:
-    if only is None:
-        return tuple(OPERATIONS)
-    unknown = [name for name in only.split(",") if name not in OPERATIONS]
-    if unknown:
-        raise InvalidInput(f"no operation {unknown[0]!r}; there are: {', '.join(OPERATIONS)}")
-    return tuple(name for name in OPERATIONS if name in only.split(","))
-
-
-def _command(options: argparse.Namespace) -> str:
-    """What repeats it, without credentials."""
-    words = ["stateward", "bench"]
-    if options.url is not None:
-        words.append(parse(options.url).safe)
-    for name in ("conversations", "history", "only"):
-        if getattr(options, name) is not None:
-            words += [f"--{name}", getattr(options, name)]
-    return shlex.join(
-        [*words, "--seconds", f"{options.seconds:g}", "--rounds", f"{options.rounds}"]
-    )
-
-
-def _say(options: argparse.Namespace, result: BenchResult) -> None:
-    print("\n".join(text.head(result)))
-    print(f"\n{table(text.columns(), list(text.rows(result)))}")
-    if options.html is not None:
-        print(f"\nplots: {options.html}")

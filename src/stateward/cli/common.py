@@ -6,13 +6,14 @@ import argparse
 import asyncio
 import os
 import re
+import shlex
 import signal
 import sys
 import time
-from collections.abc import Coroutine, Iterable, Sequence
-from types import FrameType
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, NoReturn, Self, TypeVar
 
+from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 
 OK, FAILED, MISUSED, UNKNOWN, INTERRUPTED = 0, 1, 2, 3, 4
@@ -61,18 +62,12 @@ class Parser(argparse.ArgumentParser):
 
 def add_url(parser: argparse.ArgumentParser) -> None:
     """The one store that most commands are about."""
-    parser.add_argument(
-        "url",
-        metavar="URL",
-        nargs="?",
-        help="the store, e.g. sqlite:///agents.db; default: the environment's STATEWARD_URL",
-    )
+    what = "the store, e.g. sqlite:///agents.db; default: the environment's STATEWARD_URL"
+    parser.add_argument("url", metavar="URL", nargs="?", help=what)
 
 
-def add_namespace(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--namespace", default="default", metavar="NAME", help="which one (default: default)"
-    )
+def add_namespace(add: Callable[..., Any]) -> None:
+    add("--namespace", default="default", metavar="NAME", help="which one (default: default)")
 
 
 def numbers(option: str, text: str, most: int) -> list[int]:
@@ -81,6 +76,27 @@ def numbers(option: str, text: str, most: int) -> list[int]:
     if not all(part.isdigit() and 1 <= int(part) <= most for part in parts):
         raise InvalidInput(f"{option} is like 1,10,100 and up to {most:,}, not {text!r}")
     return [int(part) for part in parts]
+
+
+def chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:
+    """The names that an option like a,b lists; all that are known without it."""
+    names = list(known)
+    listed = names if text is None else text.split(",")
+    unknown = [name for name in listed if name not in names]
+    if unknown:
+        raise InvalidInput(f"no {what} {unknown[0]!r}; there are: {', '.join(names)}")
+    return listed
+
+
+def command_line(command: str, target: str | None, **options: object) -> str:
+    """What repeats a command, without credentials."""
+    words = ["stateward", command]
+    if target is not None:
+        words.append(parse(target).safe if "://" in target else target)
+    for name, value in options.items():
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", f"{value}"]
+    return shlex.join(words)
 
 
 class Progress:
@@ -116,7 +132,7 @@ class Bar(Progress):
     """
 
     def __enter__(self) -> Self:
-        self._before = signal.signal(signal.SIGTERM, _interrupt)
+        self._before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         return self
 
     def __exit__(self, *about: object) -> None:
@@ -128,10 +144,6 @@ class Bar(Progress):
         filled = round(part * WIDTH)
         bar = "█" * filled + "░" * (WIDTH - filled)
         self.update(f"{what:<10}{bar} {part:4.0%}")
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def run_interruptibly(work: Coroutine[Any, Any, T]) -> T:

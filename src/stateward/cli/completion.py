@@ -9,7 +9,6 @@ from importlib.resources import files
 from stateward.cli.common import OK
 
 SHELLS = ("bash", "zsh", "fish")
-TAKES_URL = False
 EXAMPLES = """\
 Prints the script; it needs nothing but the shell.
 

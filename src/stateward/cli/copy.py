@@ -9,7 +9,6 @@ from stateward.cli.common import OK, Bar, add_namespace
 from stateward.engines.registry import parse
 from stateward.transfer.backup import copy
 
-TAKES_URL = False
 EXAMPLES = """\
 The namespace that is copied into must be empty. What is written to the source after the copy began
 is not in it. If it is interrupted, run it again. Let no agent use the target before it is done.
@@ -22,7 +21,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="URL", help="the store to copy from")
     parser.add_argument("target", metavar="TARGET_URL", help="the store to copy into")
-    add_namespace(parser)
+    add_namespace(parser.add_argument)
     parser.add_argument("--to", metavar="NAME", help="into which one (default: the same)")
 
 

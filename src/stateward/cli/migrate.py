@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from stateward.cli.common import OK
+from stateward.cli.common import OK, add_url
 from stateward.engines.registry import EngineURL, create_sync_engine, parse
 from stateward.presence import file_of
 from stateward.world import World
@@ -23,9 +23,9 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--print-sql", action="store_true", help="only print what would be run; change nothing"
-    )
+    add_url(parser)
+    only = "only print what would be run; change nothing"
+    parser.add_argument("--print-sql", action="store_true", help=only)
 
 
 def run(options: argparse.Namespace) -> int:

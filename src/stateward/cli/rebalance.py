@@ -28,31 +28,16 @@ examples:
   stateward rebalance agents-0=sqlite:////a/agents.db --leaving agents-1=sqlite:////b/agents.db
   stateward rebalance agents-0=sqlite:////a/agents.db agents-1=sqlite:////b/agents.db --dry-run"""
 
-TAKES_URL = False
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    name = "NAME=URL"
-    parser.add_argument("staying", metavar=name, nargs="*", help="a replica that stays")
-    parser.add_argument(
-        "--joining", metavar=name, action="append", default=[], help="a new one; may be repeated"
-    )
-    parser.add_argument(
-        "--leaving",
-        metavar=name,
-        action="append",
-        default=[],
-        help="one that goes; may be repeated",
-    )
-    add_namespace(parser)
-    parser.add_argument("--dry-run", action="store_true", help="only say what would move")
-    parser.add_argument(
-        "--wait",
-        type=float,
-        default=0.0,
-        metavar="SECONDS",
-        help="wait so long for replicas to be gone (default: 0)",
-    )
+    add, name = parser.add_argument, "NAME=URL"
+    add("staying", metavar=name, nargs="*", help="a replica that stays")
+    add("--joining", metavar=name, action="append", default=[], help="a new one; may be repeated")
+    add("--leaving", metavar=name, action="append", default=[], help="one that goes; likewise")
+    add_namespace(add)
+    add("--dry-run", action="store_true", help="only say what would move")
+    gone = "wait so long for replicas to be gone (default: 0)"
+    add("--wait", type=float, default=0.0, metavar="SECONDS", help=gone)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -9,7 +9,6 @@ from stateward.cli.common import OK, Bar, add_url
 from stateward.engines.registry import parse
 from stateward.transfer.backup import restore
 
-TAKES_URL = False
 EXAMPLES = """\
 Reads the whole file first; nothing is written unless all of it is right. The namespace must be
 empty. If it is interrupted, run it again. Let no agent use the namespace before it is done.
@@ -23,18 +22,12 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a backup")
+    add = parser.add_argument
+    add("file", metavar="FILE", help="a backup")
     add_url(parser)
-    parser.add_argument(
-        "--namespace", metavar="NAME", help="into which one (default: that of the backup)"
-    )
-    parser.add_argument(
-        "--erasures",
-        action="append",
-        default=[],
-        metavar="URL_OR_FILE",
-        help="a store or backup that knows who was erased; may be given several times",
-    )
+    add("--namespace", metavar="NAME", help="into which one (default: that of the backup)")
+    erased = "a store or backup that knows who was erased; may be given several times"
+    add("--erasures", action="append", default=[], metavar="URL_OR_FILE", help=erased)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-from types import FrameType
 from typing import Self
 
 from stateward import sync
-from stateward.cli.common import INTERRUPTED, OK, Progress
+from stateward.cli.common import INTERRUPTED, OK, Progress, add_url
 from stateward.engines.registry import parse
 from stateward.presence import refuse_missing
 
@@ -25,10 +24,10 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--limit", type=int, default=1000, metavar="N", help="rows a step (default: 1000)"
-    )
-    parser.add_argument("--once", action="store_true", help="one step, then stop")
+    add_url(parser)
+    add = parser.add_argument
+    add("--limit", type=int, default=1000, metavar="N", help="rows a step (default: 1000)")
+    add("--once", action="store_true", help="one step, then stop")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,10 +63,10 @@ class _Stop:
         self._before = {number: signal.signal(number, self._note) for number in signals}
         return self
 
+    def _note(self, *_: object) -> None:
+        self.asked = True
+        self.__exit__()
+
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
-        self.asked = True
-        self.__exit__()

@@ -8,7 +8,6 @@ from stateward.cli.backup_words import say
 from stateward.cli.common import OK, Bar
 from stateward.transfer.backup import verify
 
-TAKES_URL = False
 EXAMPLES = """\
 Exit code 0: every byte is as it was written. 1: it is not; the message says where it broke.
 

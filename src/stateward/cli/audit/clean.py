@@ -12,7 +12,6 @@ from stateward.audit.targets.frameworks import sandbox
 from stateward.cli.common import OK
 from stateward.errors import InvalidInput
 
-TAKES_URL = False
 EXAMPLES = """\
 Only touches what was made for an audit or a benchmark. What nobody removes expires within a day.
 

@@ -16,7 +16,6 @@ from stateward.cli.audit.run import judged, recorded, saved
 from stateward.cli.common import FAILED, INTERRUPTED, OK, UNKNOWN, did_you_mean
 from stateward.errors import InvalidInput
 
-TAKES_URL = False
 USAGE = "stateward audit [TARGET] [options]"
 EXAMPLES = """\
 Asks thirteen questions of a memory architecture and answers them by doing: it writes, races, kills,

@@ -22,7 +22,6 @@ from stateward.cli.audit.run import judged, recorded
 from stateward.cli.common import FAILED, INTERRUPTED, OK
 from stateward.errors import InvalidInput
 
-TAKES_URL = False
 USAGE = "stateward audit compare TARGET … [options]"
 EXAMPLES = """\
 Audits each target a little, one after the other, and says which of them meets what is required.

@@ -11,7 +11,6 @@ from stateward.audit.prices import TEMPLATE as PRICES
 from stateward.cli.common import OK
 from stateward.errors import InvalidInput
 
-TAKES_URL = False
 USAGE = "stateward audit init [FILE]\n       stateward audit init prices [FILE]"
 EXAMPLES = """\
 A file that exists is not overwritten.

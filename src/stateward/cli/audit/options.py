@@ -16,7 +16,7 @@ from stateward.audit.profiles import PROFILES, sizes_of
 from stateward.audit.questions import QUESTIONS
 from stateward.audit.safety.probe import Stop
 from stateward.audit.servers.server import KINDS, read_settings
-from stateward.cli.common import numbers
+from stateward.cli.common import chosen, command_line, numbers
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 
@@ -35,23 +35,14 @@ def add_options(parser: argparse.ArgumentParser, *, alone: bool) -> None:
     add("--config", metavar="FILE", help="TOML: [thresholds], [sizes], [declare], [waive.ID]")
 
     add = parser.add_argument_group("where").add_argument
-    add(
-        "--url",
-        metavar="URL",
-        action="append",
-        help="where a naive:, framework's or module:factory target keeps its state"
-        + ("" if alone else "; once for each that needs one"),
-    )
+    each = "" if alone else "; once for each that needs one"
+    kept = f"where a naive:, framework's or module:factory target keeps its state{each}"
+    add("--url", metavar="URL", action="append", help=kept)
     add("--namespace", metavar="NAME", help="an empty one to work in (default: a new one)")
     if alone:
         add("--with-server", metavar="KIND", help=f"start one and audit it: {', '.join(KINDS)}")
-        add(
-            "--server-setting",
-            metavar="NAME=VALUE",
-            action="append",
-            default=[],
-            help="a setting of that server, e.g. fsync=off; can be repeated",
-        )
+        setting = "a setting of that server, e.g. fsync=off; can be repeated"
+        add("--server-setting", metavar="NAME=VALUE", action="append", default=[], help=setting)
     else:  # refused with a sentence that says why
         add("--with-server", help=argparse.SUPPRESS)
         parser.set_defaults(server_setting=[])
@@ -60,20 +51,10 @@ def add_options(parser: argparse.ArgumentParser, *, alone: bool) -> None:
     add("--yes", action="store_true", help="do not ask before it begins")
     add("--dry-run", action="store_true", help="say what would be done, and do nothing")
     add("--observe", action="store_true", help="read settings and sizes, and write no state")
-    add(
-        "--abort-after-ms",
-        type=float,
-        default=2000.0,
-        metavar="MS",
-        help="end the audit when its own probe of the store is slower, three times in a row (2000)",
-    )
-    add(
-        "--abort-lag-mb",
-        type=float,
-        default=64.0,
-        metavar="MB",
-        help="end the audit when a replica of the store is further behind (64)",
-    )
+    slower = "end the audit when its own probe of the store is slower, three times in a row (2000)"
+    behind = "end the audit when a replica of the store is further behind (64)"
+    add("--abort-after-ms", type=float, default=2000.0, metavar="MS", help=slower)
+    add("--abort-lag-mb", type=float, default=64.0, metavar="MB", help=behind)
 
     add = parser.add_argument_group("what you run yourself").add_argument
     add("--restart-command", metavar="CMD", help="kills and restarts your server, for question 8")
@@ -136,20 +117,12 @@ def asked_for(
 
 
 def _command(options: argparse.Namespace, target: str | None, url: str | None, seed: int) -> str:
-    """What repeats this audit, without credentials."""
-    words = ["stateward", "audit"]
-    if target is not None:
-        words.append(parse(target).safe if "://" in target else target)
-    words += ["--profile", options.profile, "--seed", str(seed)]
-    if url is not None:
-        words += ["--url", parse(url).safe]
-    for name in ("replicas", "conversations", "rate", "duration", "with_server", "faults"):
-        value = getattr(options, name)
-        if value is not None:
-            words += [f"--{name.replace('_', '-')}", f"{value}"]
-    for setting in options.server_setting:
-        words += ["--server-setting", setting]
-    return shlex.join(words)
+    names = ("replicas", "conversations", "rate", "duration", "with_server", "faults")
+    given = {name: getattr(options, name) for name in names}
+    where = None if url is None else parse(url).safe
+    said = command_line("audit", target, profile=options.profile, seed=seed, url=where, **given)
+    settings = (f" --server-setting {shlex.quote(each)}" for each in options.server_setting)
+    return said + "".join(settings)
 
 
 def _settings(options: argparse.Namespace) -> dict[str, str]:
@@ -164,12 +137,10 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
 def _workloads(only: str | None) -> tuple[str, ...]:
     if only is None:
         return ()
-    known = {name: q for q in QUESTIONS for name in (q.id, str(q.number))}
-    unknown = [name for name in only.split(",") if name not in known or name == "None"]
-    if unknown:
-        ids = ", ".join(question.id for question in QUESTIONS)
-        raise InvalidInput(f"no question {unknown[0]!r}; there are: {ids}")
-    wanted = [name for each in only.split(",") for name in known[each].workloads]
+    by_number = {str(question.number): question.id for question in QUESTIONS if question.number}
+    ids = ",".join(by_number.get(name, name) for name in only.split(","))
+    questions = {question.id: question for question in QUESTIONS}
+    wanted = [name for id in chosen("question", ids, questions) for name in questions[id].workloads]
     return tuple(dict.fromkeys(wanted))
 
 
