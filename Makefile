@@ -16,8 +16,9 @@ STAMP := $(VENV)/.made-with-$(VERSION)
 LIGHT := .venv-light
 LIGHT_PIP := $(LIGHT)/bin/python -m pip --disable-pip-version-check -qq
 LIGHT_STAMP := $(LIGHT)/.made-with-$(VERSION)
+DEMO_STAMP := $(LIGHT_STAMP)-demo
 comma := ,
-AUDIT_STAMP := $(LIGHT_STAMP)-$(subst $(comma),-,$(AUDIT_EXTRAS))
+AUDIT_STAMP := $(LIGHT_STAMP)-audit-$(subst $(comma),-,$(AUDIT_EXTRAS))
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTEST := $(BIN)/python -m pytest -q --no-header
 AGAIN := $(BIN)/python tools/once_more.py
@@ -52,12 +53,15 @@ $(LIGHT_STAMP): pyproject.toml constraints.txt
 	@echo "making $(LIGHT) with Python $(VERSION)"
 	@rm -f $(LIGHT)/.made-with-*
 	@$(PYTHON) -m venv --clear $(LIGHT)
+	@touch $@
+
+$(DEMO_STAMP): $(LIGHT_STAMP)
 	@$(LIGHT_PIP) install -c constraints.txt -e .
 	@touch $@
 
 $(AUDIT_STAMP): $(LIGHT_STAMP)
 	@$(LIGHT_PIP) install -c constraints.txt -e ".[$(AUDIT_EXTRAS)]"
-	@touch $@
+	@touch $(DEMO_STAMP) $@
 
 lint: $(STAMP) ## ruff: rules and format
 	@$(BIN)/ruff check -q .
@@ -113,7 +117,7 @@ bench-peers: $(PEERS_STAMP) ## measure beside other stores; writes docs/performa
 bench-repeats: $(STAMP) ## how well lost context is noticed; ARGS=folder of dev.jsonl
 	@$(BIN)/python -m bench.repeats $(ARGS)
 
-demo: $(LIGHT_STAMP) ## a support agent with three replicas on one SQLite file, offline
+demo: $(DEMO_STAMP) ## a support agent with three replicas on one SQLite file, offline
 	@$(LIGHT)/bin/python examples/demo.py $(ARGS)
 
 audit: $(AUDIT_STAMP) ## audit the embedded store; leaves audit/report.html (ARGS="redis://… --yes")
