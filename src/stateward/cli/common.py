@@ -99,7 +99,7 @@ def command_line(command: str, target: str | None, **options: object) -> str:
     return shlex.join(words)
 
 
-class Progress:
+class ProgressLine:
     """One line on stderr. Shows nothing unless that is a terminal; leaves no trace of itself."""
 
     def __init__(self) -> None:
@@ -125,8 +125,8 @@ class Progress:
             self.show(text)
 
 
-class Bar(Progress):
-    """Progress as a bar that fills.
+class Bar(ProgressLine):
+    """A line with a bar that fills.
 
     While it is there SIGTERM ends the command like Ctrl-C does: what was begun is cleared away.
     """

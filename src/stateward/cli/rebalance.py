@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import msgspec
 
-from stateward.cli.common import FAILED, OK, Progress, add_namespace, complain
+from stateward.cli.common import FAILED, OK, ProgressLine, add_namespace, complain
 from stateward.codec import check_id
 from stateward.engine import SyncEngine
 from stateward.engines.registry import EngineURL, create_sync_engine, parse
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
         world=world,
         progress=lambda count: progress.update(f"moved {count:,} …"),
     )
-    with Progress() as progress, ExitStack() as stack:
+    with ProgressLine() as progress, ExitStack() as stack:
         for engine in volumes.values():
             stack.callback(engine.close)
             engine.open()

@@ -8,7 +8,7 @@ import signal
 from typing import Self
 
 from stateward import sync
-from stateward.cli.common import INTERRUPTED, OK, Progress, add_url
+from stateward.cli.common import INTERRUPTED, OK, ProgressLine, add_url
 from stateward.engines.registry import parse
 from stateward.presence import refuse_missing
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     more = True
     store = sync.open(url.text)
     refuse_missing(url)
-    with store, Progress() as progress, _Stop() as stop:
+    with store, ProgressLine() as progress, _Stop() as stop:
         while more and not stop.asked:
             swept = store.sweep(options.limit)
             entities, rows, more = entities + swept.entities, rows + swept.rows, swept.more

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from stateward.observe.metrics import quantile
@@ -22,17 +22,15 @@ class TextSample(NamedTuple):
 
 def parse_text(text: str) -> list[TextSample]:
     """Every sample; what is none is passed over."""
-    return list(_samples(text))
-
-
-def _samples(text: str) -> Iterator[TextSample]:
-    for line in text.splitlines():
-        match = _LINE.match(line)
+    samples = []
+    for match in map(_LINE.match, text.splitlines()):
         if match is not None:
             try:
-                yield TextSample(match[1], dict(_LABEL.findall(match[2] or "")), float(match[3]))
+                value = float(match[3])
             except ValueError:
                 continue  # a page of something else
+            samples.append(TextSample(match[1], dict(_LABEL.findall(match[2] or "")), value))
+    return samples
 
 
 def percentiles(

@@ -17,7 +17,7 @@ from stateward.audit.prices import Prices
 from stateward.audit.record import Record
 from stateward.audit.report import Report
 from stateward.cli.audit.options import asked_for, confirm, described
-from stateward.cli.common import Progress, run_interruptibly
+from stateward.cli.common import ProgressLine, run_interruptibly
 from stateward.errors import InvalidInput
 
 
@@ -34,7 +34,7 @@ def recorded(
     async def conducted() -> Record:
         return await Audit(asked, progress.show).run()
 
-    with Progress() as progress:
+    with ProgressLine() as progress:
         return run_interruptibly(conducted())
 
 
