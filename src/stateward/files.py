@@ -55,3 +55,14 @@ def read_toml(path: str) -> dict[str, Any]:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{path} is not TOML: {error}") from error
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Write beside the final place, then replace what is there; readable as files usually are."""
+    beside = f"{path}.{os.getpid()}"
+    try:
+        with open(beside, "wb") as file:
+            file.write(content)
+        os.replace(beside, path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error

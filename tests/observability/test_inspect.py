@@ -80,8 +80,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with store.lock("inventory"):
             pass
         leader = store._scope.entity("leader", "scheduler")
-        taken = Commit(leader, "op", (Acquire("nonce", 600.0, "replica-7"),))
-        store._scope.execute((taken,))
+        store._scope.execute([Commit(leader, "op-1", (Acquire("nonce", 600.0, "replica-7"),))])
     return path
 
 

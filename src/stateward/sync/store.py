@@ -215,7 +215,7 @@ class Store:
 
     @property
     def sections(self) -> Layered:
-        """Where threads, users and workflows live: for adapters that build operations themselves."""
+        """Where threads, users and workflows live, for adapters that build operations."""
         return self._layered
 
     # --- state ----------------------------------------------------------------------
