@@ -21,8 +21,8 @@ from stateward.cli.common import (
     OK,
     Parser,
     complain,
-    did_you_mean,
 )
+from stateward.engines.url import did_you_mean
 from stateward.errors import InvalidInput, StatewardError
 
 COMMANDS = {

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, NoReturn, Self, TypeVar
 
 from stateward.engines.registry import parse
+from stateward.engines.url import did_you_mean
 from stateward.errors import InvalidInput
 
 OK, FAILED, MISUSED, UNKNOWN, INTERRUPTED = 0, 1, 2, 3, 4
@@ -27,14 +28,6 @@ T = TypeVar("T")
 def complain(message: str) -> None:
     """One line on stderr, whatever the message holds."""
     print(f"stateward: {' '.join(message.split())}", file=sys.stderr)
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The one of them that was probably meant, in words; "" if none is like it."""
-    import difflib  # for mistakes only
-
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 class Parser(argparse.ArgumentParser):

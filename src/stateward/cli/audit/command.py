@@ -12,7 +12,8 @@ from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
 from stateward.cli.audit.options import add_options
 from stateward.cli.audit.output import changes_since, shown, write
 from stateward.cli.audit.run import judged, recorded, saved
-from stateward.cli.common import FAILED, INTERRUPTED, OK, UNKNOWN, did_you_mean
+from stateward.cli.common import FAILED, INTERRUPTED, OK, UNKNOWN
+from stateward.engines.url import did_you_mean
 from stateward.errors import InvalidInput
 
 USAGE = "stateward audit [TARGET] [options]"
