@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
+from functools import update_wrapper
 from inspect import signature
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -26,6 +27,8 @@ from stateward.sync.state.scope import Scope as BlockingScope
 from stateward.world import World
 
 T = TypeVar("T")
+S = TypeVar("S", bound="OnBridge")
+P = ParamSpec("P")
 Plan = Generator[Sequence[Op], list[Outcome], T]
 AnyStore = stateward.Store | sync.Store
 
@@ -247,3 +250,19 @@ def pages(*listings: List) -> Plan[list[list[Listed]]]:
             else:
                 open_[index] = replace(listing, after=page.next)
     return found
+
+
+def in_both_colours(
+    plan: Callable[Concatenate[S, P], Plan[T]],
+) -> tuple[Callable[Concatenate[S, P], T], Callable[Concatenate[S, P], Coroutine[Any, Any, T]]]:
+    """A method that is a plan as the two that a framework calls: a blocking and an async one."""
+
+    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._bridge.run(plan(self, *args, **kwargs))
+
+    async def arun(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._bridge.arun(plan(self, *args, **kwargs))
+
+    for method in (run, arun):
+        update_wrapper(method, plan)
+    return run, arun

@@ -1,29 +1,27 @@
-"""Listing, copying and thinning out threads, and what a delta channel was made of."""
+"""Copying and thinning out threads, and what a delta channel was made of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from stateward.codec import decode, encode
 from stateward.errors import StateConflictError
 from stateward.integrations.bridge import Plan
 from stateward.integrations.langgraph import names
-from stateward.integrations.langgraph.item_filter import field_at
 from stateward.integrations.langgraph.reads import (
     decode_copy,
     documents_of,
     fetched,
     find,
     listed,
-    load,
     pending_writes,
     read_values,
 )
 from stateward.integrations.langgraph.records import (
+    NAMES,
     PAGE,
     CheckpointHead,
     CheckpointMemory,
@@ -38,82 +36,8 @@ from stateward.world import World
 
 TRIES = 20  # a thread that somebody writes to again and again is not thinned out
 CHUNK = 1000  # writes of one commit
-NAMES = 1000  # of a page of names alone
 
 Keep = Callable[["Whole"], set[tuple[str, str]]]
-
-
-# --- listing ----------------------------------------------------------------------------
-
-
-class CheckpointQuery(NamedTuple):
-    """Which checkpoints to list."""
-
-    ns: str | None
-    id: str | None
-    before: str | None
-    filter: Mapping[str, Any]
-
-
-def thread_ids(namespace: str, after: str | None) -> Plan[tuple[list[str], str | None]]:
-    """A page of all threads there are."""
-    (outcome,) = yield (List(namespace, kind=names.KIND, limit=PAGE, after=after),)
-    page = listed(outcome)
-    return [found.entity.id for found in page.entities], page.next
-
-
-def found_names(thread: GraphThread, wanted: CheckpointQuery, limit: int | None) -> Plan[list[str]]:
-    """The names of the checkpoints to look at, newest first; `limit` if all will be shown."""
-    if wanted.ns is not None and wanted.id is not None:
-        return [names.checkpoint(wanted.ns, wanted.id)]
-    prefix = names.checkpoints(wanted.ns)
-    if wanted.ns is not None and limit is not None and not wanted.filter:
-        after = None if wanted.before is None else names.checkpoint(wanted.ns, wanted.before)
-        few = thread.listing(prefix, values=False, reverse=True, after=after, limit=max(1, limit))
-        (page,) = yield (few,)
-        return [name for name, _ in listed(page).documents]
-    (found,) = yield from documents_of(thread.listing(prefix, values=False, limit=NAMES))
-    last = names.part(wanted.before) if wanted.before is not None else None
-    only = names.part(wanted.id) if wanted.id is not None else None
-    ids = [(name.rpartition("/")[2], name) for name, _ in found]
-    return [
-        name
-        for id, name in sorted(ids, reverse=True)
-        if (last is None or id < last) and (only is None or id == only)
-    ]
-
-
-def list_page(
-    thread: GraphThread,
-    wanted: CheckpointQuery,
-    page: Sequence[str],
-    limit: int | None,
-    memory: CheckpointMemory,
-    serde: SerializerProtocol,
-) -> Plan[list[CheckpointTuple]]:
-    """The checkpoints of these names that match."""
-    (outcome,) = yield (thread.fetch(*page),)
-    documents = fetched(outcome, thread).documents
-    records = [CheckpointRecord.of(documents[name]) for name in page if name in documents]
-    matching = [record for record in records if _matches(record, wanted.filter, serde)][:limit]
-    if not matching:
-        return []
-    spaces = {names.head(record.ns) for record in matching}
-    (outcome,) = yield (thread.fetch(*spaces),)
-    heads = fetched(outcome, thread).documents
-    for record in matching:
-        at = GraphThread(thread.entity, record.ns, thread.owner)
-        memory.learn(at, record.id, record, CheckpointHead.of(heads.get(at.head)))
-    return (yield from load(thread, matching, memory, serde))
-
-
-def _matches(
-    record: CheckpointRecord, filter: Mapping[str, Any], serde: SerializerProtocol
-) -> bool:
-    if not filter:
-        return True
-    metadata = from_json(decode_copy(record.metadata), serde)
-    return all(field_at(metadata, key) == value for key, value in filter.items())
 
 
 # --- the whole of a thread ----------------------------------------------------------------

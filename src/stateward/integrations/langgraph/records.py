@@ -14,7 +14,8 @@ from stateward.integrations.langgraph.list_deltas import KnownLists
 from stateward.ops import Entity, Fetch, List, Value
 
 KNOWN = 10_000  # checkpoints that a saver remembers
-PAGE = 200
+PAGE = 200  # documents, or threads
+NAMES = 1000  # of documents, without what they hold
 
 Json = dict[str, Any]
 
@@ -74,7 +75,7 @@ class CheckpointRecord(Struct):
         return {name: getattr(self, name) for name in self.__struct_fields__ if name != "version"}
 
 
-class KnownCheckpoints(Struct):
+class KnownCheckpoint(Struct):
     """What this process knows of a checkpoint, or (id "") of the beginning of a namespace.
 
     `guard` is the version that the head had when this was the newest. `free`: it was addressed
@@ -91,10 +92,10 @@ class CheckpointMemory:
 
     def __init__(self) -> None:
         self.lists = KnownLists()
-        self._known: OrderedDict[tuple[Entity, str, str], KnownCheckpoints] = OrderedDict()
+        self._known: OrderedDict[tuple[Entity, str, str], KnownCheckpoint] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, thread: GraphThread, id: str) -> KnownCheckpoints | None:
+    def get(self, thread: GraphThread, id: str) -> KnownCheckpoint | None:
         return self._known.get((thread.entity, thread.ns, id))
 
     def learn(
@@ -103,11 +104,11 @@ class CheckpointMemory:
         id: str,
         record: CheckpointRecord | None,
         head: CheckpointHead | None,
-    ) -> KnownCheckpoints:
+    ) -> KnownCheckpoint:
         """A checkpoint was read, and so was the head (None: there is none)."""
         with self._lock:
             key = (thread.entity, thread.ns, id)
-            known = self._known.pop(key, None) or KnownCheckpoints(record)
+            known = self._known.pop(key, None) or KnownCheckpoint(record)
             known.record = record
             if head is None or head.id == id:
                 known.guard, known.free = (0 if head is None else head.version), False
@@ -120,7 +121,7 @@ class CheckpointMemory:
         """An older time of this namespace was asked for, and there was nothing yet."""
         with self._lock:
             key = (thread.entity, thread.ns, "")
-            known = self._known.pop(key, None) or KnownCheckpoints(None)
+            known = self._known.pop(key, None) or KnownCheckpoint(None)
             known.free = True
             self._keep(key, known)
 
@@ -129,13 +130,13 @@ class CheckpointMemory:
         with self._lock:
             key = (thread.entity, thread.ns, record.id)
             self._known.pop(key, None)
-            self._keep(key, KnownCheckpoints(record, guard))
+            self._keep(key, KnownCheckpoint(record, guard))
 
     def forget(self, thread: GraphThread, id: str) -> None:
         with self._lock:
             self._known.pop((thread.entity, thread.ns, id), None)
 
-    def _keep(self, key: tuple[Entity, str, str], known: KnownCheckpoints) -> None:
+    def _keep(self, key: tuple[Entity, str, str], known: KnownCheckpoint) -> None:
         self._known[key] = known
         while len(self._known) > KNOWN:
             self._known.popitem(last=False)

@@ -21,18 +21,16 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from stateward.codec import check_id
 from stateward.errors import InvalidInput
-from stateward.integrations.bridge import AnyStore, Bridge, OnBridge, Plan
+from stateward.integrations.bridge import AnyStore, Bridge, OnBridge, Plan, in_both_colours
 from stateward.integrations.langgraph import maintenance, names
 from stateward.integrations.langgraph import writes as write_plans
-from stateward.integrations.langgraph.maintenance import CheckpointQuery
+from stateward.integrations.langgraph.listing import CheckpointListing, CheckpointQuery
 from stateward.integrations.langgraph.reads import config_of, find, load
-from stateward.integrations.langgraph.records import CheckpointMemory, GraphThread
+from stateward.integrations.langgraph.records import PAGE, CheckpointMemory, GraphThread
 from stateward.integrations.langgraph.serializer import Allowed, StrictSerializer
-from stateward.ops import Commit, Drop, Entity
+from stateward.ops import Commit, Drop, Entity, List
 from stateward.options import Retention, seconds
 from stateward.state.refusals import stored
-
-PAGE = 50  # checkpoints of one page of a listing, each with all its values
 
 
 class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
@@ -81,8 +79,6 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
             seconds(retain),
         )
 
-    # --- the plans ----------------------------------------------------------------------
-
     def _entity(self, thread: Any) -> Entity:
         # LangGraph takes a number for a thread's id too.
         text = str(thread) if isinstance(thread, int) else thread
@@ -96,13 +92,23 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
             self._entity(given["thread_id"]), given.get("checkpoint_ns") or "", owner
         )
 
+    def get_next_version(self, current: Any, channel: None) -> str:
+        """Versions grow, and those of two branches differ."""
+        number = 0 if current is None else int(str(current).partition(".")[0])
+        return f"{number + 1:012}.{random.getrandbits(32):08x}"
+
+    # --- what LangGraph calls in either colour ------------------------------------------
+
     def _get_tuple(self, config: RunnableConfig) -> Plan[CheckpointTuple | None]:
+        """A checkpoint: that of the `checkpoint_id`, or the one that was put last."""
         thread = self._thread(config)
         record = yield from find(thread, get_checkpoint_id(config) or None, self._memory)
         if record is None:
             return None
         (found,) = yield from load(thread, [record], self._memory, self.serde)
         return found
+
+    get_tuple, aget_tuple = in_both_colours(_get_tuple)
 
     def _put(
         self,
@@ -111,6 +117,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> Plan[RunnableConfig]:
+        """Store a checkpoint; the `checkpoint_id` in the config is the one that it continues."""
         thread = self._thread(config)
         said: Any = get_checkpoint_metadata(config, metadata)
         check_id(checkpoint["id"], "the id of a checkpoint")
@@ -126,40 +133,34 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         put: RunnableConfig = config_of(thread, checkpoint["id"])
         return put
 
+    put, aput = in_both_colours(_put)
+
     def _put_writes(
         self,
         config: RunnableConfig,
         writes: Sequence[tuple[str, Any]],
         task_id: str,
-        task_path: str,
+        task_path: str = "",
     ) -> Plan[None]:
+        """Store what a task wrote; repeated, it changes nothing."""
         id = check_id(get_checkpoint_id(config), "the checkpoint_id of pending writes")
         thread = self._thread(config)
         yield from write_plans.put_writes(
             self._writer, thread, id, writes, task_id, task_path, self.serde
         )
 
+    put_writes, aput_writes = in_both_colours(_put_writes)
+
     def _delete_thread(self, thread_id: str) -> Plan[None]:
+        """Remove a thread with everything in it."""
         entity = self._entity(thread_id)
         (outcome,) = yield (Commit(entity, self._bridge.world.new_id(), (Drop(),)),)
         stored(outcome, entity)
 
-    def _copy_thread(self, source: str, target: str) -> Plan[None]:
-        thread = GraphThread(self._entity(source), "", None)
-        yield from maintenance.copy(thread, self._entity(target), self._bridge.world)
+    delete_thread, adelete_thread = in_both_colours(_delete_thread)
 
-    def _prune(self, thread_id: str, strategy: str) -> Plan[None]:
-        if strategy == "delete":
-            yield from self._delete_thread(thread_id)
-        elif strategy == "keep_latest":
-            thread = GraphThread(self._entity(thread_id), "", None)
-            yield from maintenance.thin_out(
-                thread, lambda all_: maintenance.newest_of(all_, self.serde), self._bridge.world
-            )
-        else:
-            raise InvalidInput(f"strategy is 'keep_latest' or 'delete', not {strategy!r}")
-
-    def _delete_runs(self, run_ids: Sequence[str]) -> Plan[None]:
+    def _delete_for_runs(self, run_ids: Sequence[str]) -> Plan[None]:
+        """Remove the checkpoints of these runs. Looks at every thread there is."""
         after: str | None = None
         while run_ids:
             entities, after = yield from maintenance.threads_of_runs(
@@ -174,36 +175,34 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
             if after is None:
                 return
 
-    def _wanted(
-        self,
-        config: RunnableConfig | None,
-        filter: dict[str, Any] | None,
-        before: RunnableConfig | None,
-    ) -> CheckpointQuery:
-        given = {} if config is None else config["configurable"]
-        return CheckpointQuery(
-            given.get("checkpoint_ns"),
-            given.get("checkpoint_id") or None,
-            None if before is None else get_checkpoint_id(before) or None,
-            filter or {},
-        )
+    delete_for_runs, adelete_for_runs = in_both_colours(_delete_for_runs)
 
-    def _found(
-        self, thread: GraphThread, wanted: CheckpointQuery, limit: int | None
-    ) -> Plan[list[str]]:
-        found = yield from maintenance.found_names(thread, wanted, limit)
-        if not found and wanted.before is not None and wanted.ns is not None:
-            self._memory.begin(GraphThread(thread.entity, wanted.ns, thread.owner))
-        return found
+    def _copy_thread(self, source_thread_id: str, target_thread_id: str) -> Plan[None]:
+        """Copy a thread with all its checkpoints and writes; it belongs to the same user."""
+        thread = GraphThread(self._entity(source_thread_id), "", None)
+        yield from maintenance.copy(thread, self._entity(target_thread_id), self._bridge.world)
 
-    def _list_page(
-        self, thread: GraphThread, wanted: CheckpointQuery, page: Sequence[str], limit: int | None
-    ) -> Plan[list[CheckpointTuple]]:
-        return maintenance.list_page(thread, wanted, page, limit, self._memory, self.serde)
+    copy_thread, acopy_thread = in_both_colours(_copy_thread)
 
-    def _history(
-        self, config: RunnableConfig, channels: Sequence[str]
+    def _prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> Plan[None]:
+        """Keep the newest checkpoint of each namespace (and what it is made of), or nothing."""
+        if strategy not in ("keep_latest", "delete"):
+            raise InvalidInput(f"strategy is 'keep_latest' or 'delete', not {strategy!r}")
+        for id in thread_ids:
+            if strategy == "delete":
+                yield from self._delete_thread(id)
+                continue
+            thread = GraphThread(self._entity(id), "", None)
+            yield from maintenance.thin_out(
+                thread, lambda all_: maintenance.newest_of(all_, self.serde), self._bridge.world
+            )
+
+    prune, aprune = in_both_colours(_prune)
+
+    def _get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Plan[Mapping[str, DeltaChannelHistory]]:
+        """What the ancestors of a checkpoint wrote to these channels."""
         found: Any = yield from maintenance.history(
             self._thread(config),
             get_checkpoint_id(config) or None,
@@ -213,16 +212,29 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         )
         return found  # type: ignore[no-any-return]
 
-    def get_next_version(self, current: Any, channel: None) -> str:
-        """Versions grow, and those of two branches differ."""
-        number = 0 if current is None else int(str(current).partition(".")[0])
-        return f"{number + 1:012}.{random.getrandbits(32):08x}"
+    get_delta_channel_history, aget_delta_channel_history = in_both_colours(
+        _get_delta_channel_history
+    )
 
-    # --- blocking -----------------------------------------------------------------------
+    # --- listing ------------------------------------------------------------------------
 
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """A checkpoint: that of the `checkpoint_id`, or the one that was put last."""
-        return self._bridge.run(self._get_tuple(config))
+    def _listing(
+        self,
+        config: RunnableConfig | None,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> CheckpointListing:
+        given = {} if config is None else config["configurable"]
+        wanted = CheckpointQuery(
+            given.get("checkpoint_ns"),
+            given.get("checkpoint_id") or None,
+            None if before is None else get_checkpoint_id(before) or None,
+            filter or {},
+        )
+        all_ = List(self._bridge.namespace, kind=names.KIND, limit=PAGE)
+        threads = self._thread(config) if config else all_
+        return CheckpointListing(threads, wanted, limit, self._memory, self.serde)
 
     def list(
         self,
@@ -233,74 +245,9 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Checkpoints, newest first; without a config those of all threads, one after the other."""
-        run, wanted, left = self._bridge.run, self._wanted(config, filter, before), limit
-        for thread in [self._thread(config)] if config else self._all_threads():
-            found = run(self._found(thread, wanted, left))
-            while found and left != 0:
-                page = found[: PAGE if left is None else min(PAGE, max(left, 1))]
-                found = found[len(page) :]
-                for each in run(self._list_page(thread, wanted, page, left)):
-                    left = None if left is None else left - 1
-                    yield each
-
-    def _all_threads(self) -> Iterator[GraphThread]:
-        after: str | None = None
-        while True:
-            page = maintenance.thread_ids(self._bridge.namespace, after)
-            ids, after = self._bridge.run(page)
-            for id in ids:
-                yield GraphThread(self._entity(id), "", None)
-            if after is None:
-                return
-
-    def put(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Store a checkpoint; the `checkpoint_id` in the config is the one that it continues."""
-        return self._bridge.run(self._put(config, checkpoint, metadata, new_versions))
-
-    def put_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """Store what a task wrote; repeated, it changes nothing."""
-        self._bridge.run(self._put_writes(config, writes, task_id, task_path))
-
-    def delete_thread(self, thread_id: str) -> None:
-        """Remove a thread with everything in it."""
-        self._bridge.run(self._delete_thread(thread_id))
-
-    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Remove the checkpoints of these runs. Looks at every thread there is."""
-        self._bridge.run(self._delete_runs(run_ids))
-
-    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy a thread with all its checkpoints and writes; it belongs to the same user."""
-        self._bridge.run(self._copy_thread(source_thread_id, target_thread_id))
-
-    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Keep the newest checkpoint of each namespace (and what it is made of), or nothing."""
-        for id in thread_ids:
-            self._bridge.run(self._prune(id, strategy))
-
-    def get_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """What the ancestors of a checkpoint wrote to these channels."""
-        return self._bridge.run(self._history(config, channels))
-
-    # --- on the event loop --------------------------------------------------------------
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """See `get_tuple`."""
-        return await self._bridge.arun(self._get_tuple(config))
+        listing = self._listing(config, filter, before, limit)
+        while (page := self._bridge.run(listing.page())) is not None:
+            yield from page
 
     async def alist(
         self,
@@ -311,68 +258,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """See `list`."""
-        run, wanted, left = self._bridge.arun, self._wanted(config, filter, before), limit
-        threads = (
-            [self._thread(config)] if config else [each async for each in self._aall_threads()]
-        )
-        for thread in threads:
-            found = await run(self._found(thread, wanted, left))
-            while found and left != 0:
-                page = found[: PAGE if left is None else min(PAGE, max(left, 1))]
-                found = found[len(page) :]
-                for each in await run(self._list_page(thread, wanted, page, left)):
-                    left = None if left is None else left - 1
-                    yield each
-
-    async def _aall_threads(self) -> AsyncIterator[GraphThread]:
-        after: str | None = None
-        while True:
-            page = maintenance.thread_ids(self._bridge.namespace, after)
-            ids, after = await self._bridge.arun(page)
-            for id in ids:
-                yield GraphThread(self._entity(id), "", None)
-            if after is None:
-                return
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """See `put`."""
-        return await self._bridge.arun(self._put(config, checkpoint, metadata, new_versions))
-
-    async def aput_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """See `put_writes`."""
-        await self._bridge.arun(self._put_writes(config, writes, task_id, task_path))
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """See `delete_thread`."""
-        await self._bridge.arun(self._delete_thread(thread_id))
-
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """See `delete_for_runs`."""
-        await self._bridge.arun(self._delete_runs(run_ids))
-
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """See `copy_thread`."""
-        await self._bridge.arun(self._copy_thread(source_thread_id, target_thread_id))
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """See `prune`."""
-        for id in thread_ids:
-            await self._bridge.arun(self._prune(id, strategy))
-
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """See `get_delta_channel_history`."""
-        return await self._bridge.arun(self._history(config, channels))
+        listing = self._listing(config, filter, before, limit)
+        while (page := await self._bridge.arun(listing.page())) is not None:
+            for each in page:
+                yield each

@@ -27,7 +27,7 @@ from stateward.integrations.langgraph.records import (
     CheckpointRecord,
     GraphThread,
     Json,
-    KnownCheckpoints,
+    KnownCheckpoint,
 )
 from stateward.integrations.langgraph.serializer import to_json
 from stateward.ops import Check, Commit, Conflict, DocumentAt, Put, SetHead, Write
@@ -105,7 +105,7 @@ def put(
 
 def _learn(
     writer: CheckpointWriter, thread: GraphThread, parent: str
-) -> Plan[KnownCheckpoints | None]:
+) -> Plan[KnownCheckpoint | None]:
     """The parent is not one that this process remembers: ask for it."""
     name = thread.checkpoint(parent)
     (outcome,) = yield (thread.fetch(name, thread.head),)
@@ -113,7 +113,7 @@ def _learn(
     if name not in documents:
         return None
     head = CheckpointHead.of(documents.get(thread.head))
-    known = KnownCheckpoints(CheckpointRecord.of(documents[name]))
+    known = KnownCheckpoint(CheckpointRecord.of(documents[name]))
     if head is not None and head.id == parent:
         known.guard = head.version
     return known
@@ -197,7 +197,7 @@ def _commit(
     thread: GraphThread,
     record: CheckpointRecord,
     draft: Draft,
-    known: KnownCheckpoints | None,
+    known: KnownCheckpoint | None,
     metadata: Mapping[str, Any],
 ) -> Plan[None]:
     name = thread.checkpoint(record.id)
@@ -235,7 +235,7 @@ def _commit(
         writer.memory.lists.put((thread.entity.id, thread.ns, channel), part, items)
 
 
-def _run(known: KnownCheckpoints) -> Any:
+def _run(known: KnownCheckpoint) -> Any:
     metadata = known.record.metadata if known.record is not None else None
     return metadata.get("run_id") if isinstance(metadata, dict) else None
 
@@ -244,7 +244,7 @@ def _checks(
     writer: CheckpointWriter,
     thread: GraphThread,
     record: CheckpointRecord,
-    known: KnownCheckpoints | None,
+    known: KnownCheckpoint | None,
     metadata: Mapping[str, Any],
 ) -> tuple[Check, ...]:
     """The parent is still there; and unless a fork is meant, nobody has continued it."""

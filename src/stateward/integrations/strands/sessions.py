@@ -47,7 +47,7 @@ SESSION = "session"
 OPEN = StatusIn(("strands",))
 
 
-class SeenMessages(NamedTuple):
+class SeenDocument(NamedTuple):
     """A document as this repository knows it."""
 
     version: int
@@ -71,7 +71,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         self._user = user
         self._retain = retain
         self._read: dict[tuple[str, str], Cursor] = {}  # by session and agent
-        self._documents: dict[tuple[str, str], SeenMessages] = {}  # by session and name
+        self._documents: dict[tuple[str, str], SeenDocument] = {}  # by session and name
 
     def _thread(self, session_id: str) -> Thread:
         return self._store.thread(session_id, user=self._user, retain=self._retain)
@@ -154,19 +154,19 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         value = self._handle(session_id).fetch(documents=(name,)).documents.get(name)
         if value is not None:
             created = decode(value.json).get("created_at")
-            self._documents[session_id, name] = SeenMessages(value.version, value.stamp, created)
+            self._documents[session_id, name] = SeenDocument(value.version, value.stamp, created)
         return value
 
-    def _known(self, session_id: str, name: str) -> SeenMessages:
+    def _known(self, session_id: str, name: str) -> SeenDocument:
         if (session_id, name) not in self._documents and self._document(session_id, name) is None:
             raise SessionException(f"There is no {name} in session {session_id}")
         return self._documents[session_id, name]
 
     def _create(self, session_id: str, name: str, state: dict[str, Any]) -> None:
-        self._replace(session_id, name, state, SeenMessages(0, None, state.get("created_at")))
+        self._replace(session_id, name, state, SeenDocument(0, None, state.get("created_at")))
 
     def _replace(
-        self, session_id: str, name: str, state: dict[str, Any], seen: SeenMessages
+        self, session_id: str, name: str, state: dict[str, Any], seen: SeenDocument
     ) -> None:
         handle = self._handle(session_id)
         text = plain_json(state)
@@ -178,7 +178,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
             said = f"The {name} of session {session_id} {how}"
             raise SessionException(said) from conflict(outcome, handle.entity)
         applied = stored(outcome, handle.entity)
-        self._documents[session_id, name] = SeenMessages(
+        self._documents[session_id, name] = SeenDocument(
             applied.documents[name], None, seen.created_at
         )
 
