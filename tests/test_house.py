@@ -141,6 +141,10 @@ FOREIGN = {
     ("integrations/openai_agents", "_CompactionSnapshot"),
     # ADK keeps the version that a session was read at in this attribute, for services to use.
     ("integrations/google_adk", "_storage_update_marker"),
+    # OpenTelemetry's readers ask an exporter for these two; whoever wraps one must, too. A test of
+    # the exporter finds a version of the SDK that keeps them elsewhere.
+    ("observe/exporters/otel", "_preferred_temporality"),
+    ("observe/exporters/otel", "_preferred_aggregation"),
 }
 
 

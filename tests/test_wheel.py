@@ -15,6 +15,7 @@ import pytest
 import stateward
 
 ROOT = Path(__file__).resolve().parent.parent
+KINDS = {".py", ".sql", ".lua", ".typed", ".yml", ".json", ".css", ".js", ".bash", ".fish", ".zsh"}
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -52,8 +53,7 @@ def test_the_wheel_holds_the_types_the_sql_and_the_lua_and_nothing_else(wheel: P
     needed = {
         path.relative_to(source).as_posix()
         for path in source.rglob("*")
-        if path.suffix in (".py", ".sql", ".lua", ".typed", ".yml", ".json", ".css", ".js")
-        and "__pycache__" not in path.parts
+        if path.suffix in KINDS and "__pycache__" not in path.parts
     }
     assert "stateward/py.typed" in needed
     assert "stateward/engines/sqlite/migrations/0001_initial.sql" in needed
@@ -92,3 +92,24 @@ def test_the_command_is_installed_and_finds_its_sql(python: Path, tmp_path: Path
     assert said == f"stateward {stateward.__version__}\n"
     assert "0001_initial" in run(command, "migrate", "sqlite:///agents.db", cwd=tmp_path)
     assert "answers" in run(command, "health", "sqlite:///agents.db", cwd=tmp_path)
+
+
+# What each example prints when all went well. Those that need a framework have tests of their own.
+EXAMPLES = {"demo": "All of it holds", "web_handler": "all answered, each stored once"}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs_without_the_checkout(name: str, python: Path, tmp_path: Path) -> None:
+    """Also without what development installs."""
+    script, empty = tmp_path / f"{name}.py", tmp_path / "empty"
+    script.write_text((ROOT / "examples" / script.name).read_text("utf-8"), "utf-8")
+    empty.mkdir()
+    assert EXAMPLES[name] in run(python, "-I", "-W", "error", script, cwd=empty)
+    assert list(empty.iterdir()) == []
+
+
+def test_no_example_needs_the_checkout() -> None:
+    for path in (ROOT / "examples").glob("*.py"):
+        text = path.read_text("utf-8")
+        assert "sys.path" not in text, path.name
+        assert "tests" not in text.replace("requests", ""), path.name

@@ -19,6 +19,8 @@ SECONDS = 240  # for one package
 # Package → programs of which any will do.
 PACKAGES = {
     "pgbouncer": ("pgbouncer",),
+    "zsh": ("zsh",),
+    "fish": ("fish",),
     "prometheus": ("promtool",),
     "chromium-headless-shell": (
         "chromium-headless-shell",

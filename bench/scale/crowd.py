@@ -96,7 +96,7 @@ async def _cached(url: str, conversations: int) -> float:
     async with stateward.open(url, cache=cache, policy=PATIENT, spill=False) as store:
         loads = (store.thread(f"c-{n}").load(last=LAST) for n in range(conversations))
         await asyncio.gather(*loads)
-        return cache.counters.bytes / conversations
+        return store.counters.cache_bytes / conversations
 
 
 async def _when(begin: asyncio.Event, thread: stateward.Thread) -> float:

@@ -1,9 +1,10 @@
-"""Files that appear complete or not at all."""
+"""Files: written so that they appear complete or not at all, and read as TOML."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
+from typing import Any
 
 from stateward.errors import InvalidInput
 
@@ -41,3 +42,27 @@ class WholeFile:
             self._file.close()
         if os.path.exists(self._temporary):
             os.unlink(self._temporary)
+
+
+def read_toml(path: str) -> dict[str, Any]:
+    """What the file says; `InvalidInput` if it cannot be read or is not TOML."""
+    import tomllib  # only commands read any
+
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{path} is not TOML: {error}") from error
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Write beside the final place, then replace what is there; readable as files usually are."""
+    beside = f"{path}.{os.getpid()}"
+    try:
+        with open(beside, "wb") as file:
+            file.write(content)
+        os.replace(beside, path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error

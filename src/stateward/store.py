@@ -21,7 +21,7 @@ from stateward.layers.cache_memory import Cache
 from stateward.layers.outage.spill import Spill, chosen_spill
 from stateward.layers.policy import Policy
 from stateward.layers.stack import Stack
-from stateward.observe.alarm import Alarm, AlarmEvent, chosen_alarm
+from stateward.observe.alarm import Alarm, AlarmEvent, Alarms, chosen_alarm
 from stateward.observe.collector import Collector
 from stateward.observe.counters import Counters
 from stateward.observe.metrics import Metrics
@@ -147,7 +147,8 @@ class Store:
         self.collector = Collector(world)
         self._counters = Counters()
         replicas = check_replicas(given.replica, given.replicas)
-        spill, alarm = chosen_spill(given.spill), chosen_alarm(given.alarm)
+        spill = chosen_spill(given.spill)
+        alarms = Alarms(chosen_alarm(given.alarm), self._counters)
 
         def scope_over(each: Engine) -> Scope:
             stack = Stack(
@@ -159,7 +160,7 @@ class Store:
                 replica=given.replica,
                 replicas=replicas,
                 spill=spill,
-                alarm=alarm,
+                alarms=alarms,
                 counters=self._counters,
                 cache=given.cache,
                 collector=self.collector if given.metrics else None,
@@ -210,6 +211,11 @@ class Store:
         then stays in its file for the next process.
         """
         await self._layered.close()
+
+    @property
+    def sections(self) -> Layered:
+        """Where threads, users and workflows live, for adapters that build operations."""
+        return self._layered
 
     # --- state ----------------------------------------------------------------------
 

@@ -6,8 +6,9 @@ import asyncio
 from datetime import date
 from typing import Any
 
-from stateward.audit.conductor import Audit, Options
-from stateward.audit.limits import THRESHOLDS
+from stateward.audit.conductor import Audit
+from stateward.audit.config import THRESHOLDS
+from stateward.audit.options import AuditOptions
 from stateward.audit.profiles import sizes_of
 from stateward.audit.questions import QUESTIONS
 from stateward.audit.record import Record
@@ -38,11 +39,11 @@ SMALL: dict[str, Any] = {
 }
 
 
-def small(target: str | None, *only: str, **changed: Any) -> Options:
+def small(target: str | None, *only: str, **changed: Any) -> AuditOptions:
     """The options of a small audit of these questions; of all without any."""
     sizes = {name: changed.pop(name) for name in list(changed) if name in SMALL}
     wanted = [w for q in QUESTIONS if q.id in only for w in q.workloads]
-    return Options(
+    return AuditOptions(
         target=target,
         sizes=sizes_of("quick", SMALL, sizes),
         seed=7,
@@ -51,7 +52,7 @@ def small(target: str | None, *only: str, **changed: Any) -> Options:
     )
 
 
-def recorded(options: Options) -> Record:
+def recorded(options: AuditOptions) -> Record:
     return asyncio.run(Audit(options, lambda _: None).run())
 
 

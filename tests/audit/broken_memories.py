@@ -10,18 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 import stateward
-from stateward.audit.targets import TargetAddress
-from stateward.audit.targets.naive import NaiveWire, RedisDocument
-from stateward.audit.targets.store import StoreTarget
+from stateward.audit.targets.naive import NaiveTarget, NaiveWire, RedisDocument
+from stateward.audit.targets.store import StoreMemory, StoreTarget
+from stateward.audit.targets.target import AuditTarget
 from stateward.engines.registry import create_engine, parse
 from stateward.testing.broken import Broken, DropsAcknowledged, IgnoresFences, ServesStale
 from stateward.world import World
 
 
-def over(namespace: str, url: str, kind: type[Broken], one_in: int) -> StoreTarget:
-    target = StoreTarget(
-        TargetAddress("store", url, namespace, url.removeprefix("sqlite:///") + ".d")
-    )
+def over(namespace: str, url: str, kind: type[Broken], one_in: int) -> StoreMemory:
+    target = StoreMemory(StoreTarget(url, namespace, url.removeprefix("sqlite:///") + ".d"))
     engine = kind(create_engine(parse(url), World()), seed=time.time_ns(), one_in=one_in)
     target.store = stateward.Store(engine, namespace=namespace, spill=False)
     return target
@@ -37,38 +35,38 @@ class LosesOneInAThousand(DropsAcknowledged):
         return self.written % 1000 == 0
 
 
-def loses_writes(namespace: str, url: str) -> StoreTarget:
+def loses_writes(namespace: str, url: str) -> StoreMemory:
     return over(namespace, url, LosesOneInAThousand, 1000)
 
 
-def serves_stale(namespace: str, url: str) -> StoreTarget:
+def serves_stale(namespace: str, url: str) -> StoreMemory:
     return over(namespace, url, ServesStale, 3)
 
 
-def ignores_fences(namespace: str, url: str) -> StoreTarget:
+def ignores_fences(namespace: str, url: str) -> StoreMemory:
     return over(namespace, url, IgnoresFences, 1)
 
 
-class RunsTwice(StoreTarget):
+class RunsTwice(StoreMemory):
     async def run_once(self, task: str, function: Callable[[], Any]) -> Any:
         return await function()
 
 
-def runs_tasks_twice(namespace: str, url: str) -> StoreTarget:
-    return RunsTwice(TargetAddress("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
+def runs_tasks_twice(namespace: str, url: str) -> StoreMemory:
+    return RunsTwice(StoreTarget(url, namespace, url.removeprefix("sqlite:///") + ".d"))
 
 
-class Slow(StoreTarget):
+class Slow(StoreMemory):
     async def load(self, thread: str, last: int | None) -> list[dict[str, Any]]:
         await asyncio.sleep(0.15)
         return await super().load(thread, last)
 
 
-def slow(namespace: str, url: str) -> StoreTarget:
-    return Slow(TargetAddress("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
+def slow(namespace: str, url: str) -> StoreMemory:
+    return Slow(StoreTarget(url, namespace, url.removeprefix("sqlite:///") + ".d"))
 
 
-class Stalling(StoreTarget):
+class Stalling(StoreMemory):
     """Stands still for a second in every two; a caller that waits would hardly notice."""
 
     async def load(self, thread: str, last: int | None) -> list[dict[str, Any]]:
@@ -78,16 +76,16 @@ class Stalling(StoreTarget):
         return await super().load(thread, last)
 
 
-def stalling(namespace: str, url: str) -> StoreTarget:
-    return Stalling(TargetAddress("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
+def stalling(namespace: str, url: str) -> StoreMemory:
+    return Stalling(StoreTarget(url, namespace, url.removeprefix("sqlite:///") + ".d"))
 
 
-class Unwatched(StoreTarget):
-    provides = tuple(part for part in StoreTarget.provides if part not in ("metrics", "alarm"))
+class Unwatched(StoreMemory):
+    provides = tuple(part for part in StoreMemory.provides if part not in ("metrics", "alarm"))
 
 
-def unwatched(namespace: str, url: str) -> StoreTarget:
-    return Unwatched(TargetAddress("store", url, namespace, url.removeprefix("sqlite:///") + ".d"))
+def unwatched(namespace: str, url: str) -> StoreMemory:
+    return Unwatched(StoreTarget(url, namespace, url.removeprefix("sqlite:///") + ".d"))
 
 
 class Retries(RedisDocument):
@@ -98,8 +96,8 @@ class Retries(RedisDocument):
 
     provides = ("threads",)
 
-    def __init__(self, place: TargetAddress) -> None:
-        super().__init__(place)
+    def __init__(self, target: AuditTarget) -> None:
+        super().__init__(target)
         self._writing = threading.Lock()
         self._writer: NaiveWire | None = None
 
@@ -114,7 +112,7 @@ class Retries(RedisDocument):
 
     def _write(self, *words: str) -> None:
         if self._writer is None:
-            self._writer = NaiveWire(self.place.url or "")
+            self._writer = NaiveWire(self.target.url or "")
         self._writer.ask(*words)
 
     def load(self, thread: str, last: int | None) -> list[dict[str, Any]]:
@@ -123,4 +121,4 @@ class Retries(RedisDocument):
 
 
 def retries(namespace: str, url: str) -> Retries:
-    return Retries(TargetAddress("naive", "redis-document", namespace, "/", url=url))
+    return Retries(NaiveTarget("redis-document", namespace, "/", url=url))

@@ -15,7 +15,7 @@ import pytest
 
 import stateward.sync
 from stateward import cli
-from stateward.audit.safety import isolation
+from stateward.audit.safety import headroom, isolation
 
 QUICK = ["--replicas", "2", "--duration", "1", "--conversations", "10", "--seed", "5"]
 
@@ -127,10 +127,10 @@ def test_observing_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_server_without_much_memory_left_is_not_loaded() -> None:
-    isolation.refuse_full({"settings": {"maxmemory": 100, "used_memory": 79}})
-    isolation.refuse_full({"settings": {"maxmemory": 0, "used_memory": 79}})
+    headroom.refuse_full({"settings": {"maxmemory": 100, "used_memory": 79}})
+    headroom.refuse_full({"settings": {"maxmemory": 0, "used_memory": 79}})
     with pytest.raises(stateward.InvalidInput, match="81% of its maxmemory"):
-        isolation.refuse_full({"settings": {"maxmemory": 100, "used_memory": 81}})
+        headroom.refuse_full({"settings": {"maxmemory": 100, "used_memory": 81}})
 
 
 def test_the_template_is_a_target_that_runs(

@@ -13,13 +13,12 @@ from audit.auditing import TODAY, judged
 from audit.test_questions import STORED, TURNS, good, level
 from stateward import cli
 from stateward.audit.compare import Table, compared, table
+from stateward.audit.config import THRESHOLDS, requirements
 from stateward.audit.forms import comparison, junit, markdown, terminal
 from stateward.audit.forms.html import page
-from stateward.audit.limits import THRESHOLDS
 from stateward.audit.prices import Prices, read_prices
 from stateward.audit.record import Costs, Growing, Record, TurnRace
 from stateward.audit.report import Report
-from stateward.audit.requirements import requirements
 from stateward.audit.verdict import report
 from stateward.errors import InvalidInput
 

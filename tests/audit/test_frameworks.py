@@ -20,9 +20,9 @@ from audit.auditing import answer, audited, recorded, small
 from stateward import InvalidInput, cli
 from stateward.audit.conductor import Audit
 from stateward.audit.report import Report
-from stateward.audit.targets import TargetAddress
-from stateward.audit.targets.choosing import choose
-from stateward.audit.targets.frameworks import FRAMEWORKS, sandbox
+from stateward.audit.targets.choice import choose
+from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
+from stateward.audit.targets.frameworks.sandbox import KeysSandbox, SchemaSandbox
 from stateward.cli.audit.compare import url_for
 
 SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'stateward%'"
@@ -140,12 +140,12 @@ def test_what_a_killed_audit_left_in_a_database_is_removed_by_clean(
     postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     namespace = f"stateward-audit-{uuid4().hex[:12]}"
-    place = TargetAddress("framework", "langgraph:postgres", namespace, "", url=postgres.url)
-    asyncio.run(sandbox.prepare(place))
+    left = SchemaSandbox(postgres.url, namespace)
+    asyncio.run(left.prepare())
     postgres.run_sql("CREATE SCHEMA stateward_of_somebody")
     clean = ["audit", "clean", "langgraph:postgres", "--url", postgres.url]
     assert cli.main(clean) == 0
-    assert sandbox.schema_of(place) in capsys.readouterr().out
+    assert left.schema in capsys.readouterr().out
     assert postgres.run_sql(SCHEMAS) == [("stateward_of_somebody",)]
     postgres.run_sql("DROP SCHEMA stateward_of_somebody")
     assert cli.main(clean) == 0
@@ -187,8 +187,7 @@ def test_a_redis_namespace_that_holds_keys_is_refused(tmp_path: Path) -> None:
         server.ask("SET", "mine-too:1", "kept")
         with pytest.raises(InvalidInput, match="holds data"):
             audited("openai-agents:redis", "races", url=server.url, namespace="mine")
-        place = TargetAddress("framework", "openai-agents:redis", "mine", "", url=server.url)
-        asyncio.run(sandbox.clear(place))
+        asyncio.run(KeysSandbox(server.url, "mine").clear())
         assert server.ask("GET", "mine-too:1") == b"$4\r\nkept\r\n"
         assert server.ask("DBSIZE") == b":1\r\n"
 

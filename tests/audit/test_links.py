@@ -19,9 +19,11 @@ from servers.redis_cluster import RedisCluster, running_sentinels
 from audit.auditing import answer, judged, recorded, small
 from stateward.audit.conductor import Audit
 from stateward.audit.faults.link import LABELS
-from stateward.audit.faults.route import Way, way_to
+from stateward.audit.faults.route import Route
 from stateward.audit.record import Record
-from stateward.audit.targets import TargetAddress
+from stateward.audit.targets.custom import CustomTarget
+from stateward.audit.targets.store import StoreTarget
+from stateward.audit.targets.target import AuditTarget
 from stateward.audit.verdict import BAD
 
 
@@ -52,9 +54,9 @@ def test_all_nodes_of_a_cluster_are_cut_off_at_once_and_the_alarm_comes(
     cluster: RedisCluster,
 ) -> None:
     record = recorded(small(cluster.url, "outage", "monitoring", faults=("refuse",)))
-    way = asyncio.run(way_to(TargetAddress("store", cluster.url, "n", "/")))
-    assert isinstance(way, Way)
-    assert {port for _, port in way.addresses} == {node.port for node in cluster.nodes}
+    route = asyncio.run(StoreTarget(cluster.url, "n", "/").route())
+    assert isinstance(route, Route)
+    assert {port for _, port in route.addresses} == {node.port for node in cluster.nodes}
     refused(record)
     assert answer(judged(record), "monitoring").verdict == "pass"
 
@@ -94,7 +96,7 @@ async def test_a_redis_with_tls_is_cut_off_by_its_own_name(valkey: RedisServer) 
 DETOUR = """
 import asyncio, sys
 import stateward, stateward.sync
-from stateward.audit import routing
+from stateward.audit.faults import reroute
 
 async def asynchronous(url):
     async with stateward.open(url, spill=False) as store:
@@ -105,7 +107,7 @@ def blocking(url):
         store.thread("t").append({"n": 1})
 
 async def main(url, port):
-    routing.take({"localhost:1": port, "elsewhere:1": port})
+    reroute.take({"localhost:1": port, "elsewhere:1": port})
     for host in ("localhost", "elsewhere"):
         there = url.replace("HOST", host)
         for attempt in (asynchronous(there), asyncio.to_thread(blocking, there)):
@@ -142,9 +144,9 @@ async def test_a_connection_that_is_led_aside_still_verifies_the_name_it_was_mea
 
 
 def change(url: str, ports: list[int]) -> tuple[list[tuple[str, int]], str]:
-    way = asyncio.run(way_to(TargetAddress("store", url, "n", "/")))
-    assert isinstance(way, Way)
-    return way.addresses, way.change(ports)["name"]
+    route = asyncio.run(StoreTarget(url, "n", "/").route())
+    assert isinstance(route, Route)
+    return route.addresses, route.change(ports)["name"]
 
 
 def test_a_postgresql_is_told_another_address_and_keeps_its_name() -> None:
@@ -162,28 +164,28 @@ def test_a_postgresql_is_told_another_address_and_keeps_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "why"),
+    ("target", "why"),
     [
-        (TargetAddress("store", "unix:///run/redis.sock", "n", "/"), "not reached by TCP"),
-        (TargetAddress("store", "postgresql:///agents", "n", "/"), "not reached by TCP"),
-        (TargetAddress("store", "postgresql:///agents?host=/run", "n", "/"), "not reached by TCP"),
+        (StoreTarget("unix:///run/redis.sock", "n", "/"), "not reached by TCP"),
+        (StoreTarget("postgresql:///agents", "n", "/"), "not reached by TCP"),
+        (StoreTarget("postgresql:///agents?host=/run", "n", "/"), "not reached by TCP"),
         (
-            TargetAddress("store", "postgresql:///?service=agents", "n", "/"),
+            StoreTarget("postgresql:///?service=agents", "n", "/"),
             "not by an address in its URL",
         ),
-        (TargetAddress("store", "memory://", "n", "/"), "memory://"),
-        (TargetAddress("factory", "a:b", "n", "/"), "--url"),
-        (TargetAddress("factory", "a:b", "n", "/", url="mysql://a"), "mysql"),
-        (TargetAddress("factory", "a:b", "n", "/", url="redis://a,b"), "several servers"),
+        (StoreTarget("memory://", "n", "/"), "memory://"),
+        (CustomTarget("a:b", "n", "/"), "--url"),
+        (CustomTarget("a:b", "n", "/", url="mysql://a"), "mysql"),
+        (CustomTarget("a:b", "n", "/", url="redis://a,b"), "several servers"),
         (
-            TargetAddress("factory", "a:b", "n", "/", url="postgresql://a?sslmode=verify-full"),
+            CustomTarget("a:b", "n", "/", url="postgresql://a?sslmode=verify-full"),
             "verified",
         ),
-        (TargetAddress("store", "redis+cluster://127.0.0.1:1", "n", "/"), "could not be found"),
+        (StoreTarget("redis+cluster://127.0.0.1:1", "n", "/"), "could not be found"),
     ],
 )
-def test_where_no_proxy_can_be_put_the_reason_is_said(place: TargetAddress, why: str) -> None:
-    said = asyncio.run(way_to(place))
+def test_where_no_proxy_can_be_put_the_reason_is_said(target: AuditTarget, why: str) -> None:
+    said = asyncio.run(target.route())
     assert isinstance(said, str)
     assert why in said
 

@@ -12,7 +12,7 @@ import pytest
 from audit.auditing import judged
 from stateward.audit.histogram import LogHistogram
 from stateward.audit.record import Record
-from stateward.audit.targets import Target
+from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads import load
 
 
@@ -37,7 +37,7 @@ class StandsStill:
 
 async def measured(memory: Any, seconds: float) -> Any:
     said = await load.run(
-        Target(memory),
+        Memory(memory),
         lambda **_: None,
         threads=["t-1"],
         rate=100.0,

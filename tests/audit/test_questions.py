@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from audit.auditing import TODAY, answer, judged
-from stateward.audit.limits import THRESHOLDS
+from stateward.audit.config import THRESHOLDS
 from stateward.audit.questions import QUESTIONS
 from stateward.audit.record import (
     Conflicts,

@@ -21,12 +21,10 @@ import stateward.sync
 from audit.auditing import SMALL, answer, judged, recorded, small
 from stateward import cli
 from stateward.audit.conductor import Audit
-from stateward.audit.profiles import sizes_of
-from stateward.audit.safety import isolation
+from stateward.audit.profiles import AuditSizes, sizes_of
+from stateward.audit.safety import headroom, isolation
 from stateward.audit.safety.probe import Probe, Stop
-from stateward.audit.stage import Sizes
-from stateward.audit.targets import TargetAddress
-from stateward.audit.targets.store import StoreTarget
+from stateward.audit.targets.store import StoreMemory, StoreTarget
 from stateward.errors import InvalidInput
 
 
@@ -88,9 +86,9 @@ def test_your_own_backup_is_told_the_schema_and_its_copy_is_looked_for_there(
 def test_a_schema_that_a_killed_audit_left_is_removed_by_clean_and_no_other(
     postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = TargetAddress("store", postgres.url, "stateward-audit-0123456789ab", "")
-    left = isolation.apart(place, own=True, observing=False)
-    asyncio.run(isolation.begin(left.name, left.namespace))
+    target = StoreTarget(postgres.url, "stateward-audit-0123456789ab", "")
+    left = target.apart(own=True, observing=False)
+    asyncio.run(left.prepare())
     with stateward.sync.open(left.name, namespace=left.namespace) as store:
         store.user("u-1").put({"name": "Noor"})
     postgres.run_sql("CREATE SCHEMA stateward_audit_of_mine")  # without the note
@@ -163,7 +161,7 @@ def test_cleaning_a_file_that_is_not_there_makes_none(
 async def test_whatever_an_audit_writes_into_redis_expires_by_itself(tmp_path: Path) -> None:
     with running(tmp_path, "valkey") as server:
         await isolation.note(server.url, "ours")
-        target = StoreTarget(TargetAddress("store", server.url, "ours", str(tmp_path)))
+        target = StoreMemory(StoreTarget(server.url, "ours", str(tmp_path)))
         await target.open()
 
         async def done() -> str:
@@ -186,18 +184,18 @@ async def test_whatever_an_audit_writes_into_redis_expires_by_itself(tmp_path: P
 # --- no more than a fifth of what is free -----------------------------------------------
 
 
-def sizes(**changed: Any) -> Sizes:
+def sizes(**changed: Any) -> AuditSizes:
     return sizes_of("quick", SMALL, changed)
 
 
 def test_an_audit_takes_smaller_pools_then_fewer_replicas_then_nothing_at_all() -> None:
     def fitted(free: int | None, pools: bool = True) -> tuple[int, int]:
-        found, pool = isolation.fit(sizes(replicas=4), 4, free, pools)
+        found, pool = headroom.fit(sizes(replicas=4), 4, free, pools)
         return found.replicas, pool
 
     assert fitted(None) == (4, 4)
     assert fitted(1000) == (4, 4)
-    assert isolation.connections(4, 4) == 35
+    assert headroom.connections(4, 4) == 35
     assert fitted(174) == (4, 3)
     assert fitted(100) == (4, 2)
     assert fitted(94) == (3, 2)
@@ -208,9 +206,9 @@ def test_an_audit_takes_smaller_pools_then_fewer_replicas_then_nothing_at_all() 
 
 def test_free_connections_are_what_the_server_leaves_to_others() -> None:
     told = {"max_connections": 100, "reserved_connections": 3, "used_connections": 7}
-    assert isolation.free_connections(told) == 90
-    assert isolation.free_connections({"maxclients": 50, "connected_clients": 60}) == 0
-    assert isolation.free_connections({"maxclients": "unknown", "connected_clients": 1}) is None
+    assert headroom.free_connections(told) == 90
+    assert headroom.free_connections({"maxclients": 50, "connected_clients": 60}) == 0
+    assert headroom.free_connections({"maxclients": "unknown", "connected_clients": 1}) is None
 
 
 def test_a_server_with_few_connections_is_never_asked_for_more_than_a_fifth(
@@ -277,7 +275,7 @@ async def test_a_server_that_stops_answering_ends_the_audit_which_then_cleans_up
 async def test_what_a_dead_server_keeps_is_said_with_the_command_that_removes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stateward.audit.conductor.CLEARING", 0.5)
+    monkeypatch.setattr("stateward.audit.targets.store.CLEARING", 0.5)
     with running(tmp_path, "valkey") as server:
         begun = asyncio.Event()
         options = small(server.url, "latency", duration=60.0, stop=Stop(seconds=0.3))

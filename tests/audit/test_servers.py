@@ -18,7 +18,6 @@ from audit.auditing import answer, judged, recorded, small
 from stateward import InvalidInput, cli
 from stateward.audit.record import Outage, Record
 from stateward.audit.safety.command import shell
-from stateward.audit.targets import TargetAddress
 
 KILLED = "the server is killed and restarted"
 HASTY = {
@@ -166,10 +165,7 @@ def test_a_command_that_restarts_nothing_proves_nothing(tmp_path: Path) -> None:
 
 def test_a_command_that_fails_says_so() -> None:
     with pytest.raises(InvalidInput, match="sh failed: no such server"):
-        shell(
-            "sh -c 'echo no such server >&2; exit 3'",
-            TargetAddress("naive", "json-files", "n", "/"),
-        )
+        shell("sh -c 'echo no such server >&2; exit 3'", {})
 
 
 def test_a_server_that_is_not_installed_or_does_not_start_says_what_to_do(
@@ -195,7 +191,7 @@ def test_an_audit_that_is_ended_takes_its_server_with_it(
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     children = Path(f"/proc/{audit.pid}/task/{audit.pid}/children")
-    until(lambda: len(children.read_text().split()) > 2)  # the server, its guard, and a replica
+    until(lambda: len(children.read_text().split()) > 2)  # the server, its watchdog, and a replica
     assert len(processes_in(tmp_path)) == 2
     audit.send_signal(number)
     audit.communicate(timeout=30)

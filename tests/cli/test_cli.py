@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import sqlite3
 import subprocess
@@ -75,21 +76,30 @@ def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
     assert run("--version", cwd=tmp_path).stdout == said.stdout
 
 
-@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
-def test_every_help_shows_examples(command: tuple[str, ...], tmp_path: Path) -> None:
-    shown = run(*command, "--help", cwd=tmp_path)
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_every_help_shows_examples(command: str, tmp_path: Path) -> None:
+    shown = run(*command.split(), "--help", cwd=tmp_path)
     assert shown.returncode == 0
     _, _, examples = shown.stdout.partition("examples:")
-    assert f"stateward {' '.join(command)}".strip() in examples
+    assert f"stateward {command}".strip() in examples
     assert "sqlite:///" in examples
 
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        ((), "COMMAND"),
-        (("mirgate",), "mirgate"),
-        (("migrate", "--printsql", "memory://"), "--printsql"),
+        (("mirgate",), "there is no command 'mirgate' (did you mean 'migrate'?)"),
+        (("--verison",), "--verison (did you mean '--version'?); see: stateward --help"),
+        (("migrate", "--printsql", "memory://"), "--printsql (did you mean '--print-sql'?)"),
+        (("migrate", "--printsql", "memory://"), "see: stateward migrate --help"),
+        (("inspect", "--namespce=x", "memory://"), "--namespce (did you mean '--namespace'?)"),
+        (("audit", "cleen", "memory://"), "'cleen' is no target (did you mean 'clean'?)"),
+        (("audit", "--yes", "compare", "memory://"), "comes right after audit"),
+        (("audit", "compare", "--requre", "p95_ms=20"), "(did you mean '--require'?)"),
+        (("audit", "init", "one.py", "two.py"), "one FILE"),
+        (("audit", "init", "no/such/folder/one.py"), "cannot be written"),
+        (("verify", "agents.backup", "other.backup"), "unrecognized arguments: other.backup"),
+        (("completion", "csh"), "bash"),
         (("sweep", "memory://", "--limit", "many"), "--limit"),
         (("sweep", "memory://", "--limit", "0"), "at least 1"),
         (("health",), "STATEWARD_URL"),
@@ -104,6 +114,53 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
 ) -> None:
     assert_one_line(run(*arguments, cwd=tmp_path), 2, word)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_arguments_it_shows_its_help(tmp_path: Path) -> None:
+    shown = run(cwd=tmp_path)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout == run("--help", cwd=tmp_path).stdout
+    for name, summary in COMMANDS.items():
+        assert re.search(rf"^  {name} +{summary}$", shown.stdout, re.MULTILINE)
+
+
+def test_the_help_of_audit_lists_its_sub_commands_and_groups_its_options(tmp_path: Path) -> None:
+    shown = run("audit", "--help", cwd=tmp_path).stdout
+    for name in ("audit clean", "audit compare", "audit init"):
+        assert f"  {name}" in shown.partition("examples:")[0]
+    headings = re.findall(r"^([a-z ]+):$", shown, re.MULTILINE)
+    assert {"how much of it", "where", "care", "what you run yourself", "the report"} <= {*headings}
+
+
+def test_init_writes_a_template_once(tmp_path: Path) -> None:
+    wrote = run("audit", "init", "prices", "mine.toml", cwd=tmp_path)
+    assert wrote.stdout == "wrote mine.toml; fill it in, then: stateward audit --prices mine.toml\n"
+    before = (tmp_path / "mine.toml").read_text()
+    assert_one_line(run("audit", "init", "mine.toml", cwd=tmp_path), 2, "exists already")
+    assert (tmp_path / "mine.toml").read_text() == before
+    assert json.loads(run("audit", "init", "--json", cwd=tmp_path).stdout) == {
+        "file": "audit_target.py"
+    }
+
+
+WORDS = ["sqlite:///agents.db", "thread", "s-1"]
+
+
+@pytest.mark.parametrize("at", range(len(WORDS) + 1))
+def test_options_may_stand_between_words(at: int, tmp_path: Path) -> None:
+    with sync.open(f"sqlite:///{tmp_path}/agents.db", namespace="support") as store:
+        store.thread("s-1").append({"role": "user", "content": "hello"})
+    words = [*WORDS[:at], "--namespace", "support", *WORDS[at:]]
+    said = run("inspect", "--json", *words, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert [row["version"] for row in json.loads(said.stdout)["rows"]] == [1]
+
+
+def test_an_id_may_begin_with_a_dash(tmp_path: Path) -> None:
+    with sync.open(f"sqlite:///{tmp_path}/agents.db") as store:
+        store.thread("-x").append({"role": "user", "content": "hello"})
+    said = run("inspect", "--json", "sqlite:///agents.db", "thread", "--", "-x", cwd=tmp_path)
+    assert json.loads(said.stdout)["about"]["id"] == "-x"
 
 
 def test_the_url_may_come_from_the_environment(tmp_path: Path) -> None:
@@ -123,7 +180,7 @@ def test_the_url_may_come_from_the_environment(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("command", COMMANDS)
 def test_credentials_are_never_shown(command: str, url: str, tmp_path: Path) -> None:
-    ran = run(command, url, cwd=tmp_path)
+    ran = run(*command.split(), url, cwd=tmp_path)
     assert ran.returncode == 2
     assert "s3cr3t" not in ran.stdout + ran.stderr
 

@@ -43,7 +43,7 @@ async def test_closing_cancels_a_background_summary_and_gives_its_lease_back(
     for _ in range(3):  # one is enough
         assert (await thread.load(summarize=slow)).summary is None
     await asyncio.wait_for(begun.wait(), 10)
-    assert slow.counters.elsewhere == 0
+    assert store.counters.summaries_elsewhere == 0
     await asyncio.wait_for(store.close(), 10)
     async with stateward.open(url) as other:
         summary = await other.thread("t").compact(stateward.Compaction(words, after=6, keep=2))

@@ -39,7 +39,7 @@ def read_and_write(url: str, worker: int, folder: str) -> dict[str, Any]:
             seen = dict(document)
             seen[str(worker)] = number
             plain.user("u").patch({str(worker): number}, within=30.0)
-    return {"hits": cache.counters.hits, "misses": cache.counters.misses}
+    return {"hits": cached.counters.cache_hits, "misses": cached.counters.cache_misses}
 
 
 def write(
@@ -82,8 +82,12 @@ def summarise(url: str, worker: int, folder: str) -> dict[str, Any]:
                 {"role": "assistant", "content": "ok"},
             )
             thread.load(summarize=compaction)
-    counters = compaction.counters
-    return {"made": counters.made, "failed": counters.failed, "discarded": counters.discarded}
+    counters = store.counters
+    return {
+        "made": counters.summaries_made,
+        "failed": counters.summaries_failed,
+        "discarded": counters.summaries_discarded,
+    }
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def commands(page: Path, program: str) -> list[list[str]]:
     found = []
     for block in blocks(page, "sh", ""):
         for line in block.text.splitlines():
-            words = line.partition("  #")[0].split()
+            words = line.partition("  #")[0].partition(" > ")[0].split()
             while words and "=" in words[0]:
                 words.pop(0)
             if words and words[0] == program:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from servers.redis import binary
 
 from stateward.integrations.faststream import StatewardMiddleware, step
 from stateward.integrations.google_adk import StatewardSessionService, register_schemes
@@ -22,7 +24,10 @@ REFERENCE = ROOT / "docs" / "reference" / "agent-frameworks.md"
 
 def test_jobs_are_finished_once_though_coordinators_and_workers_are_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", str(ROOT / "examples" / "hybrid.py")]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    env = {**os.environ, "PATH": f"{binary('valkey').parent}:{os.environ['PATH']}"}
+    ran = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=env
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert sum(map(int, re.findall(r": (\d+)", ran.stdout.splitlines()[0]))) == 8
     assert "each finished once, each result shown once" in ran.stdout

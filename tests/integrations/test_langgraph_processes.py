@@ -87,7 +87,7 @@ async def meet_an_outage(saver: StatewardSaver, server: RedisServer) -> None:
         await saver.aput(found.config, new, {"source": "loop"}, {"messages": "9"})
     with pytest.raises(stateward.StoreUnavailable):
         await saver.aput_writes(found.config, [("messages", "lost")], "task")
-    store = saver._backing._store
+    store = saver._bridge._store
     assert (await store.health()).spill_depth == 0  # type: ignore[misc]
 
 

@@ -13,6 +13,7 @@ from stateward.engines.memory.model import Model
 from stateward.errors import InvalidInput
 from stateward.layers.cache import Caching
 from stateward.layers.cache_memory import Cache
+from stateward.observe.counters import Counters
 from stateward.ops import (
     Acquire,
     Append,
@@ -112,9 +113,9 @@ class Two:
     def __init__(self, **options: Any) -> None:
         self.model = Model()
         self.world = OneClock(START)
-        self.cache = Cache(**options)
+        self.counters = Counters()
         self.below = Plain(MemoryEngine(self.model, self.world))
-        self.cached = Caching(self.below, self.cache, self.world)
+        self.cached = Caching(self.below, Cache(**options), self.world, self.counters)
         self.plain = MemoryEngine(self.model, self.world)
         self._number = 0
         self.written = 0
@@ -199,7 +200,7 @@ async def test_a_cached_read_is_the_read_it_stands_for(seed: int) -> None:
             two.world.advance(random.choice((0.5, 6.0)))
         for each in entities:
             await two.same(Fetch(each, "u", Log(last=5)))
-    assert two.cache.counters.hits > 50
+    assert two.counters.cache_hits > 50
 
 
 async def test_an_unchanged_tail_is_not_read_again_and_news_alone_are_read() -> None:
@@ -209,17 +210,17 @@ async def test_an_unchanged_tail_is_not_read_again_and_news_alone_are_read() -> 
         await two.write(thread, Append((f"{n}",)))
     await two.same(Fetch(thread, "u", Log(last=20)))
     await two.same(Fetch(thread, "u", Log(last=20)))
-    counters = two.cache.counters
-    assert (counters.hits, counters.misses, counters.vain) == (1, 1, 0)
+    counters = two.counters
+    assert (counters.cache_hits, counters.cache_misses, counters.cache_vain) == (1, 1, 0)
     assert two.below.asked[-1] == Fetch(thread, "u")
     for n in range(3):  # others append: the first time that costs a second question
         await two.write(thread, Append((f"{n}", "another")))
         await two.same(Fetch(thread, "u", Log(last=20)))
-        assert (counters.hits, counters.misses, counters.vain) == (2 + n, 1, 1)
+        assert (counters.cache_hits, counters.cache_misses, counters.cache_vain) == (2 + n, 1, 1)
     asked = two.below.asked[-1]
     assert isinstance(asked, Fetch)
     assert asked.log == Log(34, last=20, stamp="op32", details=True)
-    assert counters.hit_rate == 4 / 5
+    assert counters.cache_hit_rate == 4 / 5
 
 
 async def test_what_this_process_appends_itself_is_not_asked_for() -> None:
@@ -232,7 +233,7 @@ async def test_what_this_process_appends_itself_is_not_asked_for() -> None:
         await two.cached.execute([mine], None)
         await two.same(Fetch(thread, "u", Log(last=20)))
         assert two.below.asked[-1] == Fetch(thread, "u")
-    assert (two.cache.counters.hits, two.cache.counters.misses) == (15, 1)
+    assert (two.counters.cache_hits, two.counters.cache_misses) == (15, 1)
 
 
 async def test_an_edit_by_another_replica_is_seen_at_once() -> None:
@@ -242,7 +243,7 @@ async def test_an_edit_by_another_replica_is_seen_at_once() -> None:
     await two.same(Fetch(thread, "u", Log(last=3)))
     await two.write(thread, Replace({2: '"redacted"'}))
     await two.same(Fetch(thread, "u", Log(last=3)))
-    assert two.cache.counters.vain == 1
+    assert two.counters.cache_vain == 1
 
 
 async def test_documents_that_are_known_are_not_sent_again() -> None:
@@ -254,8 +255,8 @@ async def test_documents_that_are_known_are_not_sent_again() -> None:
         await two.same(Fetch(user, "u", documents=("a",)))
     await two.write(user, Put("a", '{"n":3}'), Delete("b"), Put("c", "{}"))
     await two.same(Fetch(user, "u", all_documents=True))
-    assert two.cache.counters.hits == 6
-    assert two.cache.counters.misses == 1
+    assert two.counters.cache_hits == 6
+    assert two.counters.cache_misses == 1
 
 
 async def test_memory_is_bounded_and_the_least_recently_used_goes_first() -> None:
@@ -265,13 +266,13 @@ async def test_memory_is_bounded_and_the_least_recently_used_goes_first() -> Non
         await two.write(thread, Append(tuple('"' + "x" * 98 + '"' for _ in range(20))))
         await two.same(Fetch(thread, "u", Log(last=20)))
         await two.same(Fetch(threads[0], "u", Log(last=20)))
-        assert two.cache.counters.bytes <= 20_000
-    assert two.cache.counters.entities == 8
-    misses = two.cache.counters.misses
+        assert two.counters.cache_bytes <= 20_000
+    assert two.counters.cache_entities == 8
+    misses = two.counters.cache_misses
     await two.same(Fetch(threads[0], "u", Log(last=20)))
-    assert two.cache.counters.misses == misses
+    assert two.counters.cache_misses == misses
     await two.same(Fetch(threads[5], "u", Log(last=20)))
-    assert two.cache.counters.misses == misses + 1
+    assert two.counters.cache_misses == misses + 1
 
 
 async def test_what_is_dropped_through_the_cache_does_not_stay_in_memory() -> None:
@@ -279,9 +280,9 @@ async def test_what_is_dropped_through_the_cache_does_not_stay_in_memory() -> No
     thread = Entity("n", "thread", "t")
     await two.write(thread, Append(("1",)))
     await two.same(Fetch(thread, "u", Log(last=5)))
-    assert two.cache.counters.entities == 1
+    assert two.counters.cache_entities == 1
     await two.cached.execute([Commit(thread, "drop", (Drop(),), owner="u")], None)
-    assert (two.cache.counters.entities, two.cache.counters.bytes) == (0, 0)
+    assert (two.counters.cache_entities, two.counters.cache_bytes) == (0, 0)
 
 
 async def test_a_thread_that_changes_in_other_ways_all_the_time_is_soon_read_in_full() -> None:
@@ -291,7 +292,7 @@ async def test_a_thread_that_changes_in_other_ways_all_the_time_is_soon_read_in_
     for n in range(100):
         await two.write(thread, Put("vars", f"{n}"))
         await two.same(Fetch(thread, "u", Log(last=3)))
-    assert two.cache.counters.vain < 20
+    assert two.counters.cache_vain < 20
 
 
 @pytest.mark.parametrize("options", [{"size": 0}, {"size": "1"}, {"seconds": 0}, {"seconds": "1"}])

@@ -6,12 +6,23 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from stateward.ops import Check, Commit, Entity, Write
+
 Open = Callable[..., Any]
 
 
 async def ok(answer: Any) -> Any:
     """The answer of a call, whichever colour gave it."""
     return await answer if inspect.isawaitable(answer) else answer
+
+
+async def commit(
+    store: Any, entity: Entity, writes: tuple[Write, ...], checks: tuple[Check, ...] = ()
+) -> Any:
+    """The outcome of one commit on an entity of the store."""
+    scope = store._scope
+    asked = Commit(entity, scope.world.new_op(), writes, checks)
+    return (await ok(scope.execute((asked,))))[0]
 
 
 async def collect(listing: Any) -> list[Any]:

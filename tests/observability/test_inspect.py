@@ -15,7 +15,7 @@ import pytest
 from stateward import sync
 from stateward.cli import main
 from stateward.observe.exporters.prometheus import serve
-from stateward.ops import Acquire
+from stateward.ops import Acquire, Commit
 
 EVIL = "s-evil\x1b[31m\nforged line"
 
@@ -80,7 +80,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with store.lock("inventory"):
             pass
         leader = store._scope.entity("leader", "scheduler")
-        store._scope.commit(leader, (Acquire("nonce", 600.0, "replica-7"),))
+        store._scope.execute([Commit(leader, "op-1", (Acquire("nonce", 600.0, "replica-7"),))])
     return path
 
 

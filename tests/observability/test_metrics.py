@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import stateward
-from observability.colours import Open, enter, leave, ok
+from observability.colours import Open, commit, enter, leave, ok
 from stateward import KeyReusedError, LeaseHeld, Policy, StateConflictError, StoreUnavailable, sync
 from stateward.engine import Description
 from stateward.engines.registry import create_engine, parse
@@ -94,13 +94,13 @@ async def test_ids_and_names_are_never_labels_and_kinds_are_few(store: Any) -> N
 
 
 def test_a_flood_of_kinds_ends_in_one_series() -> None:
-    meter = Recorder("memory")
+    recorder = Recorder("memory")
     for n in range(10_000):
         fetch = Fetch(Entity("n", f"kind-{n}", "x"))
-        meter.answered((fetch,), [Fetched(Head())], [0], 0.001, 1.0)
-    assert len(meter.series) == KINDS + 1
-    assert len(meter._by_key) <= KINDS
-    others = [series for series in meter.series if series.kind == "other"]
+        recorder.answered((fetch,), [Fetched(Head())], [0], 0.001, 1.0)
+    assert len(recorder.series) == KINDS + 1
+    assert len(recorder._by_key) <= KINDS
+    others = [series for series in recorder.series if series.kind == "other"]
     assert sum(others[0].duration.counts) == 10_000 - KINDS
 
 
@@ -171,6 +171,9 @@ async def test_suppressed_spilled_and_replayed_appends_are_counted(store: Any) -
         during = store.metrics()
     assert during.value("stateward_suppressed_writes_total") == 1
     assert during.value("stateward_spilled_writes_total") == 1
+    appended = {"kind": "thread", "operation": "append"}
+    assert during.value("stateward_operations_total", **appended, outcome="spilled") == 1
+    assert during.value("stateward_operation_errors_total", **appended) == 1
     assert during.value("stateward_spill_depth") == 1
     assert during.value("stateward_spill_age_seconds") > 0
     assert len((await ok(thread.load())).messages) == 2
@@ -212,11 +215,11 @@ async def test_a_commit_of_unknown_fate_is_counted(open_store: Open) -> None:
 async def test_a_refused_fence_is_counted(store: Any) -> None:
     scope = store._scope
     thread = scope.entity("thread", "s-1")
-    await ok(scope.commit(thread, (Append(('{"a":1}',)),)))
-    granted = await ok(scope.commit(thread, (Acquire("nonce", 30.0),)))
-    await ok(scope.commit(thread, (Release(granted.lease.token, "nonce"),)))
+    await commit(store, thread, (Append(('{"a":1}',)),))
+    granted = await commit(store, thread, (Acquire("nonce", 30.0),))
+    await commit(store, thread, (Release(granted.lease.token, "nonce"),))
     fence = Fence(granted.lease.token, "nonce")
-    await ok(scope.commit(thread, (Append(('{"a":2}',)),), (fence,)))
+    await commit(store, thread, (Append(('{"a":2}',)),), (fence,))
     metrics = store.metrics()
     assert metrics.value("stateward_consistency_errors_total", problem="fenced") == 1
     assert metrics.value("stateward_consistency_errors_total", problem="backwards") == 0
@@ -285,7 +288,7 @@ async def test_taking_over_from_a_dead_holder_is_counted_and_a_handover_is_not(
     clock = SteppableWorld()
     store = open_store(world=clock)
     dead = store._scope.entity("lock", "inventory")
-    await ok(store._scope.commit(dead, (Acquire("the dead one's", 30.0, "dead"),)))
+    await commit(store, dead, (Acquire("the dead one's", 30.0, "dead"),))
     with pytest.raises(LeaseHeld):
         await enter(store.lock("inventory", wait=0))
     clock.advance(seconds=31)
@@ -312,7 +315,7 @@ async def test_taking_over_an_abandoned_workflow_and_an_abandoned_task_is_counte
     for kind, status in (("workflow", "active"), ("task", "running")):
         entity = scope.entity(kind, "abandoned")
         writes = (Acquire("dead", 30.0, "dead"), SetHead(status=status, label="kind", due_in=30.0))
-        await ok(scope.commit(entity, writes))
+        await commit(store, entity, writes)
     clock.advance(seconds=31)
     block = store.workflow("abandoned", kind="refund", wait=0)
     await enter(block)
@@ -355,10 +358,9 @@ async def test_hits_and_misses_of_the_cache_are_counted(open_store: Open, tmp_pa
 async def test_a_layered_store_counts_each_engine_by_its_name(tmp_path: Any) -> None:
     policy = Policy(read_timeout=0.2, write_timeout=0.2)
     memory = f"memory://{tmp_path.name}"
-    cache = stateward.Cache()
     async with stateward.open(
         threads=f"sqlite:///{tmp_path}/a.db", users=memory, workflows=memory, policy=policy,
-        cache=cache,
+        cache=stateward.Cache(),
     ) as store:  # fmt: skip
         await store.thread("s-1", user="u-1").append(HELLO)
         await store.user("u-1").put({"a": 1})
@@ -366,7 +368,7 @@ async def test_a_layered_store_counts_each_engine_by_its_name(tmp_path: Any) -> 
             await store.context(user="u-1", thread="s-1")
         await store.describe()
         metrics = store.metrics()
-    counted = cache.counters
+    counted = store.counters
     assert metrics.value(DURATION, engine="sqlite", kind="thread", operation="append") == 1
     assert metrics.value(DURATION, engine="memory", kind="user", operation="put") == 1
     assert metrics.value(DURATION, engine="memory", kind="workflow", operation="list") == 3
@@ -374,7 +376,7 @@ async def test_a_layered_store_counts_each_engine_by_its_name(tmp_path: Any) -> 
     assert metrics.value("stateward_storage_rows", engine="sqlite") == 2
     assert metrics.value("stateward_storage_rows", engine="memory") == 2
     asked = metrics.value("stateward_cache_lookups_total")
-    assert asked == counted.hits + counted.misses > 0  # shared, and read once
+    assert asked == counted.cache_hits + counted.cache_misses > 0  # shared, and read once
 
 
 # --- conversations ----------------------------------------------------------------------

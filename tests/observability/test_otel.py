@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
@@ -116,6 +117,17 @@ async def test_durations_are_a_histogram_by_the_name_of_the_conventions(
         assert point.start_time_unix_nano < point.time_unix_nano
     assert counts == [3, second]
     provider.shutdown()
+
+
+def test_the_sdk_keeps_what_an_exporter_prefers_where_we_and_its_readers_look_for_it() -> None:
+    """It has no public name: an SDK that moves it must fail here, not on a dashboard."""
+    kept = Kept(AggregationTemporality.DELTA)
+    preferred = {Histogram: AggregationTemporality.DELTA}
+    assert kept._preferred_temporality == preferred
+    assert kept._preferred_aggregation is None
+    source = inspect.getsource(PeriodicExportingMetricReader.__init__)
+    assert "exporter._preferred_temporality" in source
+    assert "exporter._preferred_aggregation" in source
 
 
 async def test_spans_name_the_operation_and_the_conversation(store: Any) -> None:

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from servers import until
 
 import stateward
 from observability import scrapes
+from observability.colours import commit
 from observability.lines import Log
 from stateward import Policy, StoreUnavailable
 from stateward.engines.registry import create_engine, parse
@@ -63,8 +65,9 @@ async def troubled(log: Log) -> Metrics:
             await store.user("u-1").put({"a": 1})
         await _fenced(store)
         await _taken_over(store, world)
+        await _lost(store, world)
         world.later += 3600
-        _grown(store._scope.stack._storage)
+        _grown(store._scope.stack._sizes)
         metrics = store.metrics()
     async with stateward.Store(
         ServesStale(create_engine(parse("memory://"), World()), seed=1)
@@ -78,18 +81,25 @@ async def troubled(log: Log) -> Metrics:
 
 async def _fenced(store: Any) -> None:
     entity = store._scope.entity("thread", "s-1")
-    granted = await store._scope.commit(entity, (Acquire("n", 30.0),))
-    await store._scope.commit(entity, (Release(granted.lease.token, "n"),))
+    granted = await commit(store, entity, (Acquire("n", 30.0),))
+    await commit(store, entity, (Release(granted.lease.token, "n"),))
     fence = Fence(granted.lease.token, "n")
-    await store._scope.commit(entity, (Append(('{"a":1}',)),), (fence,))
+    await commit(store, entity, (Append(('{"a":1}',)),), (fence,))
 
 
 async def _taken_over(store: Any, world: Later) -> None:
     entity = store._scope.entity("lock", "inventory")
-    await store._scope.commit(entity, (Acquire("dead", 30.0),))
-    await store._scope.commit(entity, (Acquire("heir", 30.0),))
+    await commit(store, entity, (Acquire("dead", 30.0),))
+    await commit(store, entity, (Acquire("heir", 30.0),))
     world.advance(seconds=31)
-    await store._scope.commit(entity, (Acquire("heir", 30.0),))
+    await commit(store, entity, (Acquire("heir", 30.0),))
+
+
+async def _lost(store: Any, world: Later) -> None:
+    with store.faults.unavailable():
+        assert (await store.thread("s-3").append(HELLO)).status == "spilled"
+        world.advance(hours=25)
+    await until(lambda: bool(store.counters.alarms_raised))
 
 
 def _grown(storage: Sizes) -> None:

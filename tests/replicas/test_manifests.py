@@ -93,7 +93,7 @@ def test_the_job_names_every_volume_that_it_mounts() -> None:
     job = kind("rebalance.yaml", "Job")["spec"]["template"]["spec"]
     (container,) = job["containers"]
     words = container["command"][1:]
-    options = cli._parser(words).parse_args(words)
+    _, options = cli.read(words)
     stores = dict(text.split("=", 1) for text in [*options.staying, *options.joining])
     for mount, volume in zip(container["volumeMounts"], job["volumes"], strict=True):
         name = volume["name"]

@@ -11,11 +11,10 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 
 import pytest
+from testing.checkers import check_counter, check_fences, names, tell
 
 from stateward import LeaseLost, StateConflictError, Store, Window
-from stateward.audit.checkers.anomalies import Anomaly, names, tell
-from stateward.audit.checkers.counters import check_counter
-from stateward.audit.checkers.fences import check_fences
+from stateward.audit.checkers.anomalies import Anomaly
 from stateward.audit.checkers.histories import Status
 from stateward.audit.checkers.list_append import ListAppend, ListRead, Transaction, check
 from stateward.engine import Engine

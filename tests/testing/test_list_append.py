@@ -7,10 +7,8 @@ import time
 from itertools import count
 
 import pytest
+from testing.checkers import check_counter, check_fences, names, tell
 
-from stateward.audit.checkers.anomalies import names, tell
-from stateward.audit.checkers.counters import check_counter
-from stateward.audit.checkers.fences import check_fences
 from stateward.audit.checkers.histories import Status
 from stateward.audit.checkers.list_append import ListAppend, ListRead, Transaction, check
 

@@ -7,7 +7,7 @@ import urllib.request
 from typing import Any
 
 from stateward.errors import InvalidInput
-from stateward.observe.metrics import quantile
+from stateward.observe.prometheus_text import parse_text, percentiles
 
 SECONDS = 10.0
 NAMES = ("lookup", "latency", "duration", "state")  # what the histogram of lookups may be called
@@ -23,41 +23,20 @@ def _get(url: str) -> str:
 
 def scraped(url: str) -> dict[str, Any]:
     """Percentiles of the histogram whose name speaks most of lookups, in Prometheus text."""
-    return percentiles(_get(url))
+    return percentiles_of(_get(url))
 
 
-def percentiles(text: str) -> dict[str, Any]:
+def percentiles_of(text: str) -> dict[str, Any]:
     """Of the histogram with "lookup" in its name, else of the first about latency."""
-    buckets: dict[str, dict[float, float]] = {}
-    for line in text.splitlines():
-        name, brace, rest = line.partition("{")
-        if not brace or not name.endswith("_bucket") or 'le="' not in rest:
-            continue
-        labels, _, value = rest.rpartition("} ")
-        bound = float(labels.partition('le="')[2].partition('"')[0].replace("+Inf", "inf"))
-        counts = buckets.setdefault(name, {})
-        counts[bound] = counts.get(bound, 0.0) + float(value.split()[0])
+    samples = parse_text(text)
+    names = [name for name, labels, _ in samples if name.endswith("_bucket") and "le" in labels]
     for word in NAMES:
-        for name, counts in buckets.items():
+        for name in names:
             if word in name:
-                return _percentiles(counts)
+                count, found = percentiles(samples, name.removesuffix("_bucket"))
+                named = {f"p{n}": value for n, value in found.items()}
+                return {"lookups": count, "percentiles": named}
     return {"lookups": None, "percentiles": {}}
-
-
-def _percentiles(cumulative: dict[float, float]) -> dict[str, Any]:
-    bounds = sorted(cumulative)
-    below, counts = 0.0, []
-    for bound in bounds:
-        counts.append(int(cumulative[bound] - below))
-        below = cumulative[bound]
-    finite = [bound for bound in bounds if bound != float("inf")]
-    if len(finite) == len(bounds):
-        counts.append(0)
-    found = {
-        f"p{round(q * 100)}": quantile(finite, counts, q) if finite else None
-        for q in (0.5, 0.95, 0.99)
-    }
-    return {"lookups": int(below), "percentiles": found}
 
 
 def firing(url: str) -> dict[str, Any]:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from stateward.audit.config import Requirements
 from stateward.audit.questions.question import plural
 from stateward.audit.record import Record
 from stateward.audit.report import Report
-from stateward.audit.requirements import Requirements
 from stateward.audit.verdict import BAD
 
 FORMAT = 1
 QUESTIONS = ("sessions", "updates", "races", "latency", "settings", "growth", "costs")
 DURABLE = ("sessions", "settings")
+MOST = (  # what is required to be no more than so much
+    ("p95_ms", "p95", " ms"),
+    ("mb_a_replica", "memory a replica", " MB"),
+    ("connections", "connections", ""),
+    ("gb_a_year", "growth a year", " GB"),
+    ("money_a_month", "a month", ""),
+)
 ORDER = ("pass", "warn", "unknown", *BAD)
 
 
@@ -97,13 +104,7 @@ def _worst(verdicts: Sequence[str]) -> str:
 
 def _held_against(row: ComparedRow, wanted: Requirements) -> ComparedRow:
     lacks = []
-    for name, what, unit in (
-        ("p95_ms", "p95", " ms"),
-        ("mb_a_replica", "memory a replica", " MB"),
-        ("connections", "connections", ""),
-        ("gb_a_year", "growth a year", " GB"),
-        ("money_a_month", "a month", ""),
-    ):
+    for name, what, unit in MOST:
         most, found = getattr(wanted, name), getattr(row, name)
         if most is not None and (found is None or found > most):
             there = "not known" if found is None else f"{found:,g}{unit}"
@@ -112,8 +113,7 @@ def _held_against(row: ComparedRow, wanted: Requirements) -> ComparedRow:
         enough, found = getattr(wanted, name), getattr(row, name)
         if enough != "any" and ORDER.index(found) > ORDER.index(enough):
             lacks.append(f"{name}: {found}")
-    values: dict[str, Any] = {field: getattr(row, field) for field in ComparedRow.__struct_fields__}
-    return ComparedRow(**(values | {"lacks": tuple(lacks)}))
+    return replace(row, lacks=tuple(lacks))
 
 
 def table(rows: Sequence[ComparedRow], wanted: Requirements, agents: int, currency: str) -> Table:

@@ -1,52 +1,40 @@
-"""The config file: thresholds, sizes, what is declared, and what is waived until when."""
+"""The config file: thresholds, sizes, what is declared, required, and waived until when."""
 
 from __future__ import annotations
 
-import tomllib
+from collections.abc import Mapping
 from datetime import date
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from stateward.audit.questions import QUESTIONS
 from stateward.audit.report import Waiver
 from stateward.errors import InvalidInput
-
-SECTIONS = ("thresholds", "sizes", "declare", "require", "waive")
+from stateward.files import read_toml
 
 
 class Config(Struct, frozen=True):
-    """What a config file says."""
+    """What a config file says: a field for each of its sections."""
 
     thresholds: dict[str, Any] = {}
     sizes: dict[str, Any] = {}
     declare: dict[str, Any] = {}
-    waive: dict[str, Waiver] = {}
     require: dict[str, Any] = {}
+    waive: dict[str, Waiver] = {}
 
 
 def read_config(path: str | None) -> Config:
     """The file's content, checked; an empty one without a file."""
     if path is None:
         return Config()
-    try:
-        with open(path, "rb") as file:
-            said = tomllib.load(file)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{path} is not TOML: {error}") from error
+    said, sections = read_toml(path), Config.__struct_fields__
     for section, values in said.items():
-        if section not in SECTIONS or not isinstance(values, dict):
-            raise InvalidInput(f"[{section}] is no section of {path}: use {', '.join(SECTIONS)}")
+        if section not in sections or not isinstance(values, dict):
+            raise InvalidInput(f"[{section}] is no section of {path}: use {', '.join(sections)}")
     waived = {id: _waiver(id, entry) for id, entry in said.get("waive", {}).items()}
-    return Config(
-        said.get("thresholds", {}),
-        said.get("sizes", {}),
-        said.get("declare", {}),
-        waived,
-        said.get("require", {}),
-    )
+    return Config(**(said | {"waive": waived}))
 
 
 def _waiver(id: str, entry: Any) -> Waiver:
@@ -61,3 +49,78 @@ def _waiver(id: str, entry: Any) -> Waiver:
     except ValueError as error:
         raise InvalidInput(f"[waive.{id}] until is a date, YYYY-MM-DD, not {until!r}") from error
     return Waiver(str(entry["reason"]), day.isoformat())
+
+
+# --- what answers are held against ------------------------------------------------------
+
+THRESHOLDS: dict[str, float] = {
+    "lookup_p95_ms": 100.0,
+    "lookup_p99_ms": 250.0,  # more is a warning
+    "errors_percent": 0.1,  # of calls under load
+    "generator_lag_ms": 5.0,  # of the generator itself, p99
+    "achieved_percent": 95.0,  # of the intended rate
+    "read_deadline_s": 3.0,  # a read of a store that is down has failed by then
+    "write_deadline_s": 8.0,
+    "recovery_warn_s": 5.0,
+    "recovery_fail_s": 30.0,
+    "alarm_s": 60.0,  # after the tenth suppressed write
+    "history_warn": 2.0,  # times slower, or larger a turn, with a long history
+    "history_fail": 10.0,
+    "history_floor_ms": 2.0,  # below this, slower does not matter
+    "cold_warn": 2.0,  # times slower in a replica that has just started
+    "cold_floor_ms": 5.0,  # below this, slower does not matter
+    "history_floor_bytes": 4096.0,  # below this, more bytes a turn do not matter
+    "days_warn": 90.0,
+    "days_fail": 30.0,
+    "pools_warn_percent": 80.0,  # of max_connections
+    "pools_fail_percent": 100.0,
+    "fewest_lookups": 50.0,  # fewer show no 95th percentile
+    "fewest_turns": 20.0,  # fewer prove nothing about races
+    "turns_a_day": 10_000.0,  # your own figure, for growth
+    "retention_days": 30.0,  # that a conversation is kept, for costs
+    "agents": 100.0,  # for costs
+    "state_fits_gb": 5.0,  # of memory, in which the state is meant to fit
+}
+
+
+def thresholds_of(changes: dict[str, Any]) -> dict[str, float]:
+    """The thresholds with changes; a name that is none is refused."""
+    for name, value in changes.items():
+        if name not in THRESHOLDS:
+            raise InvalidInput(f"{name!r} is no threshold; there are: {', '.join(THRESHOLDS)}")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidInput(f"the threshold {name} is a number, not {value!r}")
+    return {**THRESHOLDS, **changes}
+
+
+# --- what is wanted of a target, and which of those compared have it --------------------
+
+Enough = Literal["pass", "warn", "any"]
+
+
+class Requirements(Struct, frozen=True, forbid_unknown_fields=True):
+    """Each must be met; what is not known is not met. None: it does not matter."""
+
+    p95_ms: float | None = None  # of lookups, at most
+    durability: Enough = "warn"  # the worst verdict that will do
+    races: Enough = "warn"
+    mb_a_replica: float | None = None  # at most, and so on
+    connections: int | None = None
+    gb_a_year: float | None = None
+    money_a_month: float | None = None
+    prefer: Literal["latency", "money", "memory"] = "latency"
+
+
+def requirements(config: Mapping[str, Any], words: str | None, p95_ms: float) -> Requirements:
+    """From `[require]` of the config file and from `--require name=value,…`."""
+    said: dict[str, Any] = {"p95_ms": p95_ms, **config}
+    for word in (words or "").split(",") if words else ():
+        name, equals, value = word.strip().partition("=")
+        if not equals:
+            raise InvalidInput(f"--require is like p95_ms=20,durability=pass, not {word!r}")
+        said[name.strip()] = value.strip()
+    try:
+        return msgspec.convert(said, Requirements, strict=False)
+    except msgspec.ValidationError as error:
+        known = ", ".join(Requirements.__struct_fields__)
+        raise InvalidInput(f"a requirement cannot be used: {error}; there are: {known}") from error

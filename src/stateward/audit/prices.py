@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
-from typing import Any
-
 import msgspec
 from msgspec import Struct
 
 from stateward.errors import InvalidInput
+from stateward.files import read_toml
 
 TEMPLATE = """\
 # Prices for stateward audit --prices FILE: yours, from the provider's price list. What is nought or
@@ -46,14 +44,7 @@ def read_prices(path: str | None) -> Prices | None:
     if path is None:
         return None
     try:
-        with open(path, "rb") as file:
-            said: dict[str, Any] = tomllib.load(file)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{path} is not TOML: {error}") from error
-    try:
-        prices = msgspec.convert(said, Prices)
+        prices = msgspec.convert(read_toml(path), Prices)
     except msgspec.ValidationError as error:
         known = ", ".join(Prices.__struct_fields__)
         raise InvalidInput(f"{path}: {error}; it may have: {known}") from error

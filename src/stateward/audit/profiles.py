@@ -4,11 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import convert, to_builtins
+from msgspec import Struct, convert, to_builtins
 
-from stateward.audit.limits import THRESHOLDS
-from stateward.audit.stage import Sizes
 from stateward.errors import InvalidInput
+
+
+class AuditSizes(Struct, frozen=True):
+    """How much an audit does. Every figure can be set in the config file."""
+
+    replicas: int = 3
+    conversations: tuple[int, ...] = (1, 10, 100)
+    rate: float = 60.0  # calls a second, all replicas together
+    duration: float = 5.0  # seconds at each number of conversations
+    repeats: int = 2  # of a load during which this machine was too busy to measure
+    threads: int = 20  # conversations of the plain checks
+    turns: int = 5  # in each
+    race_turns: int = 60  # a replica appends to one conversation
+    tasks: int = 30
+    lock_rounds: int = 2
+    updates: int = 40  # a replica makes to one document
+    conflicts: int = 20
+    looks: int = 20  # writes that every other replica looks for
+    steps: int = 300  # a replica's appends and reads for the checker
+    workflows: int = 4
+    history: tuple[int, ...] = (10, 100, 1000)
+    outage: float = 2.0  # seconds that a disturbance lasts
+    recovery: float = 35.0  # seconds that a store is given to answer again
+    growth_turns: int = 300
+
 
 PROFILES: dict[str, dict[str, Any]] = {
     "quick": {},
@@ -35,28 +58,20 @@ PROFILES: dict[str, dict[str, Any]] = {
 }
 
 
-def sizes_of(profile: str, *changes: dict[str, Any]) -> Sizes:
+def sizes_of(profile: str, *changes: dict[str, Any]) -> AuditSizes:
     """The sizes of a profile with changes; a name that is none is refused."""
     if profile not in PROFILES:
         raise InvalidInput(f"no profile {profile!r}; there are: {', '.join(PROFILES)}")
-    values = to_builtins(Sizes()) | PROFILES[profile]
+    values = to_builtins(AuditSizes()) | PROFILES[profile]
+    known = AuditSizes.__struct_fields__
     for change in changes:
         for name in change:
-            if name not in Sizes.__struct_fields__:
-                known = ", ".join(Sizes.__struct_fields__)
-                raise InvalidInput(f"{name!r} is no size of an audit; there are: {known}")
+            if name not in known:
+                raise InvalidInput(
+                    f"{name!r} is no size of an audit; there are: {', '.join(known)}"
+                )
         values |= change
     try:
-        return convert(values, Sizes)
+        return convert(values, AuditSizes)
     except ValueError as error:
         raise InvalidInput(f"a size of the audit cannot be used: {error}") from error
-
-
-def thresholds_of(changes: dict[str, Any]) -> dict[str, float]:
-    """The thresholds with changes; a name that is none is refused."""
-    for name, value in changes.items():
-        if name not in THRESHOLDS:
-            raise InvalidInput(f"{name!r} is no threshold; there are: {', '.join(THRESHOLDS)}")
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidInput(f"the threshold {name} is a number, not {value!r}")
-    return {**THRESHOLDS, **changes}

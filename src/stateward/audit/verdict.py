@@ -179,17 +179,8 @@ def _reads(outages: list[Outage]) -> tuple[Moment, ...]:
             took.add(each.seconds)
         failed = sum(each.outcome == "error" for each in these)
         rate = 2.0 * len(these)
-        moments.append(
-            Moment(
-                half / 2,
-                took.ms(0.5),
-                took.ms(0.95),
-                took.ms(0.99),
-                rate,
-                rate - 2.0 * failed,
-                failed,
-            )
-        )
+        p50, p95, p99 = took.ms(0.5), took.ms(0.95), took.ms(0.99)
+        moments.append(Moment(half / 2, p50, p95, p99, rate, rate - 2.0 * failed, failed))
     return tuple(moments)
 
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 from msgspec import Struct
 
 import stateward
-from stateward.audit.safety import isolation
+from stateward.audit.safety import headroom, isolation
 from stateward.benchmark.calls import KEPT, BenchCalls, Call, threads_of
 from stateward.benchmark.figures import (
     BY_HISTORY,
@@ -134,7 +134,7 @@ class Benchmark:
             self._url, namespace=self._namespace, retain=KEPT, policy=PATIENCE, spill=False
         ) as store:
             self._said = await store.describe()
-            isolation.refuse_full({"settings": dict(self._said.settings)})
+            headroom.refuse_full({"settings": dict(self._said.settings)})
             calls = BenchCalls(store, self.plan.lengths())
             await self._fill(calls)
             await self._measure(calls)

@@ -1,8 +1,7 @@
-"""The `stateward` command. One file a sub-command, imported only when it is the one named.
+"""The `stateward` command. One file a command, imported only when it is the one named.
 
-A command's module has `EXAMPLES`, `configure(parser)` and `run(options) -> int`; with `TAKES_URL =
-False` it adds its own positional arguments. Exit codes are
-public: see `OK` and the others below.
+A command's module has `EXAMPLES`, `configure(parser)` and `run(options) -> int`. Exit codes are
+public: see `stateward.cli.common`.
 """
 
 from __future__ import annotations
@@ -12,15 +11,28 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from types import ModuleType
 
 from stateward import __version__
+from stateward.cli.common import (
+    FAILED,
+    INTERRUPTED,
+    MISUSED,
+    OK,
+    Parser,
+    complain,
+)
+from stateward.engines.url import did_you_mean
 from stateward.errors import InvalidInput, StatewardError
 
 COMMANDS = {
     "audit": "attack a memory architecture before production does",
+    "audit clean": "remove what a killed audit has left",
+    "audit compare": "audit several targets and show them side by side",
+    "audit init": "write a template for a memory class of your own, or for prices",
     "backup": "write all of a namespace into one file",
     "bench": "measure what agents get on a store",
+    "completion": "print a script that completes commands in your shell",
     "copy": "put all of a namespace into another store",
     "health": "say whether a store answers, and how it is set up",
     "inspect": "show what a store holds, and how it does",
@@ -30,8 +42,6 @@ COMMANDS = {
     "sweep": "remove what has expired or was deleted",
     "verify": "say whether a backup is complete",
 }
-
-OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 4
 
 EXAMPLES = """\
 examples:
@@ -46,10 +56,9 @@ exit codes: 0 done, 1 the store failed, 2 wrong usage, 4 interrupted"""
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. A Stateward error is one line, never a traceback."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        options = _parser(arguments).parse_args(arguments)
-        code: int = import_module(f"stateward.cli.{options.command}").run(options)
+        name, options = read(list(sys.argv[1:] if argv is None else argv))
+        code: int = _module(name).run(options)
         sys.stdout.flush()
         return code
     except SystemExit as end:  # argparse has shown help, the version or what is wrong
@@ -65,51 +74,49 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def complain(message: str) -> None:
-    """One line on stderr, whatever the message holds."""
-    print(f"stateward: {' '.join(message.split())}", file=sys.stderr)
+def read(words: list[str]) -> tuple[str, argparse.Namespace]:
+    """The command that was typed, and its options. Exits if there is nothing to run."""
+    if not words or words[0].startswith("-"):
+        overview().read(words or ["--help"])
+        sys.exit(OK)
+    for count in (2, 1):
+        name = " ".join(words[:count])
+        if name in COMMANDS:
+            return name, command_parser(name).read(words[count:])
+    overview().error(f"there is no command {words[0]!r}{did_you_mean(words[0], COMMANDS)}")
 
 
-class _Parser(argparse.ArgumentParser):
-    """Wrong usage is one line too, and says where the help is."""
-
-    def error(self, message: str) -> NoReturn:
-        complain(f"{message}; see: {self.prog} --help")
-        sys.exit(MISUSED)
-
-
-def add_url(command: argparse.ArgumentParser) -> None:
-    """The one store that most commands are about."""
-    command.add_argument(
-        "url",
-        metavar="URL",
-        nargs="?",
-        help="the store, e.g. sqlite:///agents.db; default: the environment's STATEWARD_URL",
-    )
-
-
-def _parser(arguments: list[str]) -> argparse.ArgumentParser:
-    layout = argparse.RawDescriptionHelpFormatter
-    parser = _Parser(
+def overview() -> Parser:
+    """The parser of `stateward` alone, which knows the commands by name."""
+    parser = Parser(
         prog="stateward",
-        description="Look after the state of AI agents.",
+        usage="stateward COMMAND [-h] …",
+        description=f"Look after the state of AI agents.\n\ncommands:\n{listed(COMMANDS)}",
         epilog=EXAMPLES,
-        formatter_class=layout,
     )
     parser.add_argument("--version", action="version", version=f"stateward {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, summary in COMMANDS.items():
-        command = commands.add_parser(
-            name,
-            help=summary,
-            description=f"{summary[0].upper()}{summary[1:]}.",
-            formatter_class=layout,
-        )
-        if name in arguments:
-            module = import_module(f"stateward.cli.{name}")
-            command.epilog = module.EXAMPLES
-            if getattr(module, "TAKES_URL", True):
-                add_url(command)
-            module.configure(command)
-            command.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
+
+
+def command_parser(name: str) -> Parser:
+    summary, module = COMMANDS[name], _module(name)
+    parts = {part: text for part, text in COMMANDS.items() if part.startswith(f"{name} ")}
+    more = f"\n\nsub-commands, each with a --help of its own:\n{listed(parts)}" if parts else ""
+    parser = Parser(
+        prog=f"stateward {name}",
+        usage=getattr(module, "USAGE", None),
+        description=f"{summary[0].upper()}{summary[1:]}.{more}",
+        epilog=module.EXAMPLES,
+    )
+    module.configure(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def listed(commands: dict[str, str]) -> str:
+    return "\n".join(f"  {name:<15} {summary}" for name, summary in commands.items())
+
+
+def _module(name: str) -> ModuleType:
+    path = "audit.command" if name == "audit" else name.replace(" ", ".")
+    return import_module(f"stateward.cli.{path}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from stateward.cli import OK
-from stateward.cli.backup_words import as_json, in_words
-from stateward.cli.progress import Bar
+from stateward.cli.backup_words import say
+from stateward.cli.common import OK, Bar, add_namespace, add_url
 from stateward.engines.registry import parse
 from stateward.transfer.backup import backup
 
@@ -22,20 +21,16 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    add_url(parser)
     parser.add_argument("file", metavar="FILE", help="where to; it must not exist yet")
-    parser.add_argument(
-        "--namespace", default="default", metavar="NAME", help="which one (default: default)"
-    )
+    add_namespace(parser.add_argument)
 
 
 def run(options: argparse.Namespace) -> int:
     url = parse(options.url)
     with Bar() as bar:
-        progress = bar.show if bar.watched else None
+        progress = bar.fill if bar.watched else None
         report = backup(url.text, options.file, namespace=options.namespace, progress=progress)
-    if options.json:
-        print(as_json(report, url=url.safe, file=options.file))
-    else:
-        print(f"{url.safe}: backed up into {options.file}, {report.bytes:,} bytes")
-        print("\n".join(in_words(report)))
+    headline = f"{url.safe}: backed up into {options.file}, {report.bytes:,} bytes"
+    say(options, report, headline, url=url.safe, file=options.file)
     return OK

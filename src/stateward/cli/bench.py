@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import logging
-import os
-import shlex
-import signal
 from pathlib import Path
 
 from stateward.benchmark import page, text
 from stateward.benchmark.benchmark import Benchmark, BenchPlan, Show
 from stateward.benchmark.figures import OPERATIONS, BenchResult
-from stateward.cli import FAILED, INTERRUPTED, OK, complain
-from stateward.cli.progress import Bar
+from stateward.cli.common import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    Bar,
+    chosen,
+    command_line,
+    complain,
+    numbers,
+    run_interruptibly,
+)
 from stateward.cli.tables import table
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
+from stateward.files import write_whole
 
-TAKES_URL = False
 EXAMPLES = """\
 Measures append, last 20, full context, user get and update, and run-once, by one caller and by many
 at once, on short histories and on long ones. It works in a namespace of its own and removes what it
@@ -37,12 +42,8 @@ exit codes: 0 measured, 1 the store failed, 2 wrong usage, 4 interrupted"""
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "url",
-        metavar="URL",
-        nargs="?",
-        help="the store; without one, an embedded SQLite store (STATEWARD_URL is not used)",
-    )
+    what = "the store; without one, an embedded SQLite store (STATEWARD_URL is not used)"
+    add("url", metavar="URL", nargs="?", help=what)
     add("--conversations", metavar="N,N", help="how many at once (1,10,100)")
     add("--history", metavar="N,N", help="messages of a conversation (10,100,1000,10000)")
     add("--only", metavar="NAME,NAME", help=f"of {', '.join(OPERATIONS)}")
@@ -58,15 +59,21 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidInput(f"--html {options.html}: that folder does not exist")
     # Errors are counted and shown in the table: the log's own lines would only repeat them.
     logging.getLogger("stateward").addHandler(logging.NullHandler())
+
+    async def measured() -> BenchResult:
+        show: Show = lambda what, done, total: bar.fill(f"{what[:42]:<42}", done, total)  # noqa: E731
+        return await Benchmark(plan, show).run()
+
     with Bar() as bar:
-        show: Show = lambda what, done, total: bar.show(f"{what[:42]:<42}", done, total)  # noqa: E731
-        result = asyncio.run(_benchmark(plan, show))
+        result = run_interruptibly(measured())
     if options.html is not None:
-        _write(Path(options.html), page.html(result).encode())
+        write_whole(options.html, page.html(result).encode())
     if options.json:
         print(text.to_json(result).decode())
     else:
-        _say(options, result)
+        print("\n".join([*text.head(result), "", table(text.columns(), list(text.rows(result)))]))
+        if options.html is not None:
+            print(f"\nplots: {options.html}")
     if result.left:
         complain(
             f"the store does not answer, so what was written into {result.left!r} is still there: "
@@ -87,17 +94,25 @@ def _cleaning(options: argparse.Namespace) -> str:
 def _plan(options: argparse.Namespace) -> BenchPlan:
     if options.url is not None:
         parse(options.url)
-    defaults = BenchPlan()
+    defaults, only = BenchPlan(), chosen("operation", options.only, OPERATIONS)
     plan = BenchPlan(
         url=options.url,
-        conversations=_numbers("--conversations", options.conversations, 1, 10_000)
+        conversations=_numbers("--conversations", options.conversations, 10_000)
         or defaults.conversations,
-        history=_numbers("--history", options.history, 1, 1_000_000) or defaults.history,
-        operations=_operations(options.only),
+        history=_numbers("--history", options.history, 1_000_000) or defaults.history,
+        operations=tuple(name for name in OPERATIONS if name in only),
         seconds=options.seconds,
         rounds=options.rounds,
         namespace=options.namespace,
-        command=_command(options),
+        command=command_line(
+            "bench",
+            options.url,
+            conversations=options.conversations,
+            history=options.history,
+            only=options.only,
+            seconds=f"{options.seconds:g}",
+            rounds=options.rounds,
+        ),
     )
     if not 0.01 <= plan.seconds <= 3600:
         raise InvalidInput(f"--seconds is from 0.01 to 3600, not {plan.seconds:g}")
@@ -106,63 +121,5 @@ def _plan(options: argparse.Namespace) -> BenchPlan:
     return plan
 
 
-def _numbers(option: str, words: str | None, least: int, most: int) -> tuple[int, ...]:
-    if words is None:
-        return ()
-    parts = words.split(",")
-    if not all(part.isdigit() and least <= int(part) <= most for part in parts):
-        raise InvalidInput(f"{option} is like 1,10,100 and up to {most:,}, not {words!r}")
-    return tuple(sorted({int(part) for part in parts}))
-
-
-def _operations(only: str | None) -> tuple[str, ...]:
-    if only is None:
-        return tuple(OPERATIONS)
-    unknown = [name for name in only.split(",") if name not in OPERATIONS]
-    if unknown:
-        raise InvalidInput(f"no operation {unknown[0]!r}; there are: {', '.join(OPERATIONS)}")
-    return tuple(name for name in OPERATIONS if name in only.split(","))
-
-
-def _command(options: argparse.Namespace) -> str:
-    """What repeats it, without credentials."""
-    words = ["stateward", "bench"]
-    if options.url is not None:
-        words.append(parse(options.url).safe)
-    for name in ("conversations", "history", "only"):
-        if getattr(options, name) is not None:
-            words += [f"--{name}", getattr(options, name)]
-    return shlex.join(
-        [*words, "--seconds", f"{options.seconds:g}", "--rounds", f"{options.rounds}"]
-    )
-
-
-async def _benchmark(plan: BenchPlan, show: Show) -> BenchResult:
-    task = asyncio.create_task(Benchmark(plan, show).run())
-    loop = asyncio.get_running_loop()
-
-    def interrupt() -> None:
-        """Once: what was written is then removed, and a second Ctrl-C must not keep it there."""
-        if not task.cancelling():
-            task.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupt)
-    return await task
-
-
-def _say(options: argparse.Namespace, result: BenchResult) -> None:
-    print("\n".join(text.head(result)))
-    print(f"\n{table(text.columns(), list(text.rows(result)))}")
-    if options.html is not None:
-        print(f"\nplots: {options.html}")
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Complete or not at all."""
-    try:
-        beside = path.with_name(f"{path.name}.{os.getpid()}")
-        beside.write_bytes(content)
-        beside.replace(path)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error
+def _numbers(option: str, text: str | None, most: int) -> tuple[int, ...]:
+    return () if text is None else tuple(sorted(set(numbers(option, text, most))))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from stateward.cli import OK
-from stateward.cli.backup_words import as_json, in_words
-from stateward.cli.progress import Bar
+from stateward.cli.backup_words import say
+from stateward.cli.common import OK, Bar, add_namespace
 from stateward.engines.registry import parse
 from stateward.transfer.backup import copy
 
-TAKES_URL = False
 EXAMPLES = """\
 The namespace that is copied into must be empty. What is written to the source after the copy began
 is not in it. If it is interrupted, run it again. Let no agent use the target before it is done.
@@ -23,9 +21,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="URL", help="the store to copy from")
     parser.add_argument("target", metavar="TARGET_URL", help="the store to copy into")
-    parser.add_argument(
-        "--namespace", default="default", metavar="NAME", help="which one (default: default)"
-    )
+    add_namespace(parser.add_argument)
     parser.add_argument("--to", metavar="NAME", help="into which one (default: the same)")
 
 
@@ -37,11 +33,8 @@ def run(options: argparse.Namespace) -> int:
             target.text,
             namespace=options.namespace,
             to=options.to,
-            progress=bar.show if bar.watched else None,
+            progress=bar.fill if bar.watched else None,
         )
-    if options.json:
-        print(as_json(report, source=source.safe, target=target.safe))
-    else:
-        print(f"{target.safe}: copied from {source.safe}")
-        print("\n".join(in_words(report)))
+    headline = f"{target.safe}: copied from {source.safe}"
+    say(options, report, headline, source=source.safe, target=target.safe)
     return OK

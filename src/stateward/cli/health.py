@@ -8,7 +8,7 @@ import json
 import msgspec
 
 from stateward import sync
-from stateward.cli import FAILED, OK, complain
+from stateward.cli.common import FAILED, OK, add_url, complain
 from stateward.engines.registry import parse, refuse_missing
 from stateward.engines.url import EngineURL
 from stateward.errors import StoreUnavailable
@@ -25,12 +25,10 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--replica", metavar="NAME", help="of a store that is divided among replicas: this one"
-    )
-    parser.add_argument(
-        "--replicas", metavar="NAMES", help="and all of them: agents-0,agents-1,agents-2"
-    )
+    add_url(parser)
+    add = parser.add_argument
+    add("--replica", metavar="NAME", help="of a store that is divided among replicas: this one")
+    add("--replicas", metavar="NAMES", help="and all of them: agents-0,agents-1,agents-2")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,9 +47,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _ask(url: EngineURL, replica: str | None, replicas: str | None) -> Health:
     names = None if replicas is None else replicas.split(",")
-    store = sync.open(
-        url.text, replica=replica, replicas=names
-    )  # not `with`: entering would raise what health() reports
+    # Not `with`: entering would raise what health() reports.
+    store = sync.open(url.text, replica=replica, replicas=names)
     try:
         refuse_missing(url)
         return store.health()

@@ -8,7 +8,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from stateward.cli import OK, inspect_repeats
+from stateward.cli.common import OK, add_namespace, add_url
+from stateward.cli.inspect_repeats import show_repeats
 from stateward.cli.inspect_sections import LISTS, SINGLES, SectionPage, SectionRequest, one, plain
 from stateward.cli.inspect_watch import watch
 from stateward.cli.tables import cell, printable, table
@@ -34,29 +35,27 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "section", metavar="SECTION", nargs="*", help="what to show; one thing in full with its id"
-    )
-    parser.add_argument("--namespace", default="default", metavar="NAME", help="default: default")
-    parser.add_argument("--user", metavar="ID", help="only what belongs to this user")
-    parser.add_argument("--status", help="only workflows or tasks with this status")
-    parser.add_argument(
-        "--limit", type=int, default=50, metavar="N", help="rows a page (default: 50)"
-    )
-    parser.add_argument("--after", metavar="PLACE", help="go on after the page before")
-    inspect_repeats.configure(parser)
-    parser.add_argument("--watch", action="store_true", help="look again and again, until Ctrl-C")
-    parser.add_argument(
+    add_url(parser)
+    what = "what to show; one thing in full with its id"
+    parser.add_argument("section", metavar="SECTION", nargs="*", help=what)
+    add = parser.add_argument_group("what to show").add_argument
+    add_namespace(add)
+    add("--user", metavar="ID", help="only what belongs to this user")
+    add("--status", help="only workflows or tasks with this status")
+    add("--limit", type=int, default=50, metavar="N", help="rows a page (default: 50)")
+    add("--after", metavar="PLACE", help="go on after the page before")
+    add = parser.add_argument_group("repeats").add_argument
+    add("--thread", metavar="ID", help="only this thread")
+    add("--last", type=int, default=200, metavar="N", help="messages of a thread (200)")
+    add("--semantic", action="store_true", help="use local embeddings, from stateward[semantic]")
+    add = parser.add_argument_group("look again and again").add_argument
+    add("--watch", action="store_true", help="until Ctrl-C")
+    add(
         "--every", type=float, default=2.0, metavar="SECONDS", help="between two looks (default: 2)"
     )
-    parser.add_argument("--times", type=int, metavar="N", help="end --watch after so many looks")
-    parser.add_argument(
-        "--scrape",
-        action="append",
-        default=[],
-        metavar="ADDRESS",
-        help="with --watch, also the metrics of a running agent, e.g. http://10.0.0.7:9464/metrics",
-    )
+    add("--times", type=int, metavar="N", help="end after so many looks")
+    agents = "also the metrics of a running agent, e.g. http://10.0.0.7:9464/metrics"
+    add("--scrape", action="append", default=[], metavar="ADDRESS", help=agents)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -69,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
             raise InvalidInput("--watch shows everything; leave the section out")
         return watch(url, options)
     if words == ["repeats"]:
-        return inspect_repeats.show_repeats(url, options)
+        return show_repeats(url, options)
     engine = create_sync_engine(url, World())
     asked = SectionRequest(
         engine, options.namespace, options.limit, options.after, options.user, options.status

@@ -11,23 +11,12 @@ from typing import Any
 import msgspec
 
 from stateward import sync
-from stateward.cli import OK
+from stateward.cli.common import OK
+from stateward.cli.tables import table
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.records import Document, ThreadInfo
 from stateward.repeats import Repeat, find_repeats, local_embed
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--thread", metavar="ID", help="repeats: only this thread")
-    parser.add_argument(
-        "--last", type=int, default=200, metavar="N", help="repeats: messages of a thread (200)"
-    )
-    parser.add_argument(
-        "--semantic",
-        action="store_true",
-        help="repeats: use local embeddings, from stateward[semantic]",
-    )
 
 
 def show_repeats(url: EngineURL, options: argparse.Namespace) -> int:
@@ -90,14 +79,13 @@ def _placed(repeat: Repeat, info: ThreadInfo, offset: int) -> dict[str, Any]:
 
 
 def _show(found: list[dict[str, Any]], threads: int, after: str | None) -> None:
-    if found:
-        print(f"{'thread':<24} {'at':>6} {'earlier':>8}  {'kind':<14} {'score':>5}  evidence")
-    for one in found:
-        earlier = "state" if one["earlier"] is None else str(one["earlier"])
-        evidence = " ".join(one["evidence"].split())[:60]
-        print(
-            f"{one['thread'][:24]:<24} {one['at']:>6} {earlier:>8}  {one['kind']:<14} "
-            f"{one['score']:>5.2f}  {evidence}"
-        )
+    rows = [
+        one
+        | {"earlier": "state" if one["earlier"] is None else one["earlier"]}
+        | {"score": f"{one['score']:.2f}", "evidence": " ".join(one["evidence"].split())}
+        for one in found
+    ]
+    if rows:
+        print(table(("thread", "at", "earlier", "kind", "score", "evidence"), rows))
     rest = "" if after is None else f"; more with --after {after}"
     print(f"{len(found):,} repeats in {threads:,} threads{rest}")

@@ -59,19 +59,17 @@ class SectionPage(Struct, frozen=True):
 
 
 def threads(asked: SectionRequest) -> SectionPage:
-    listed = asked.page("thread")
-    rows = [
-        _row(found)
-        | {
-            "messages": found.head.live,
-            "version": found.head.version,
-            "expires": _moment(found.head.expires),
-            "leader": _holder(found.head),
+    def row(found: Found) -> Row:
+        head = found.head
+        return {
+            "messages": head.live,
+            "version": head.version,
+            "expires": _moment(head.expires),
+            "leader": _holder(head),
         }
-        for found in listed.entities
-    ]
+
     columns = ("id", "user", "messages", "version", "created", "updated", "expires", "leader")
-    return SectionPage(columns, rows, listed.next)
+    return _page(columns, asked.page("thread"), row)
 
 
 def users(asked: SectionRequest) -> SectionPage:
@@ -80,55 +78,47 @@ def users(asked: SectionRequest) -> SectionPage:
         List(asked.namespace, within=found.entity, values=False, limit=100)
         for found in listed.entities
     ]
-    kept = asked.ask(*within) if within else []
-    rows = [
-        _row(found) | {"documents": [name for name, _ in names.documents]}
-        for found, names in zip(listed.entities, kept, strict=True)
-        if isinstance(names, Listed)
-    ]
-    return SectionPage(("id", "documents", "created", "updated"), rows, listed.next)
+    kept = iter(asked.ask(*within) if within else [])
+
+    def row(_: Found) -> Row:
+        names = next(kept)
+        assert isinstance(names, Listed)
+        return {"documents": [name for name, _ in names.documents]}
+
+    return _page(("id", "documents", "created", "updated"), listed, row)
 
 
 def workflows(asked: SectionRequest) -> SectionPage:
-    listed = asked.page("workflow", "step", "error")
-    rows = []
-    for found in listed.entities:
-        step = found.documents.get("step")
-        error = found.documents.get("error")
-        rows.append(
-            _row(found)
-            | {
-                "kind": found.head.label,
-                "status": found.head.status,
-                "step": decode(step.json)["at"] if step else None,
-                "steps": found.head.version,
-                "driver": _holder(found.head),
-                "due": _moment(found.head.due),
-                "error": _error(decode(error.json)) if error else None,
-            }
-        )
+    def row(found: Found) -> Row:
+        step = _document(found, "step")
+        return {
+            "kind": found.head.label,
+            "status": found.head.status,
+            "step": step["at"] if step else None,
+            "steps": found.head.version,
+            "driver": _holder(found.head),
+            "due": _moment(found.head.due),
+            "error": _error(_document(found, "error")),
+        }
+
     columns = ("id", "kind", "user", "status", "step", "steps", "driver", "due", "updated", "error")
-    return SectionPage(columns, rows, listed.next)
+    return _page(columns, asked.page("workflow", "step", "error"), row)
 
 
 def tasks(asked: SectionRequest) -> SectionPage:
-    listed = asked.page("task", "error")
-    rows = []
-    for found in listed.entities:
-        error = decode(found.documents["error"].json) if "error" in found.documents else None
-        rows.append(
-            _row(found)
-            | {
-                "function": found.head.label,
-                "status": found.head.status,
-                "failures": error["failures"] if error else 0,
-                "runner": _holder(found.head),
-                "due": _moment(found.head.due),
-                "error": _error(error) if error else None,
-            }
-        )
+    def row(found: Found) -> Row:
+        error = _document(found, "error")
+        return {
+            "function": found.head.label,
+            "status": found.head.status,
+            "failures": error["failures"] if error else 0,
+            "runner": _holder(found.head),
+            "due": _moment(found.head.due),
+            "error": _error(error),
+        }
+
     columns = ("id", "function", "user", "status", "failures", "runner", "due", "updated", "error")
-    return SectionPage(columns, rows, listed.next)
+    return _page(columns, asked.page("task", "error"), row)
 
 
 def locks(asked: SectionRequest) -> SectionPage:
@@ -152,14 +142,13 @@ def locks(asked: SectionRequest) -> SectionPage:
 
 def _lock(found: Found) -> Row:
     lease = found.head.lease
-    row: Row = {"id": found.entity.id, "what": found.entity.kind}
-    if lease is None:
-        return row | {"holder": None, "token": None, "granted": None, "until": None}
-    return row | {
-        "holder": lease.holder,
-        "token": lease.token,
-        "granted": _moment(lease.granted),
-        "until": _moment(lease.until),
+    return {
+        "id": found.entity.id,
+        "what": found.entity.kind,
+        "holder": lease.holder if lease else None,
+        "token": lease.token if lease else None,
+        "granted": _moment(lease.granted) if lease else None,
+        "until": _moment(lease.until) if lease else None,
     }
 
 
@@ -280,18 +269,24 @@ LISTS: dict[str, Callable[[SectionRequest], SectionPage]] = {
 SINGLES: Sequence[str] = ("thread", "user", "shared", "workflow", "task", "journal")
 
 
-def _row(found: Found) -> Row:
-    head = found.head
-    return {
-        "id": found.entity.id,
-        "user": head.owner or None,
-        "created": _moment(head.created),
-        "updated": _moment(head.updated),
-    }
+def _page(columns: tuple[str, ...], listed: Listed, more: Callable[[Found], Row]) -> SectionPage:
+    """What every entity has, and what is shown besides of this kind."""
+    rows = []
+    for found in listed.entities:
+        head = found.head
+        row: Row = {"id": found.entity.id, "user": head.owner or None}
+        times = {"created": _moment(head.created), "updated": _moment(head.updated)}
+        rows.append(row | times | more(found))
+    return SectionPage(columns, rows, listed.next)
 
 
-def _error(error: Row) -> str:
-    return f"{error.get('type')}: {error.get('message')}"
+def _document(found: Found, name: str) -> Row | None:
+    kept = found.documents.get(name)
+    return decode(kept.json) if kept else None
+
+
+def _error(error: Row | None) -> str | None:
+    return f"{error.get('type')}: {error.get('message')}" if error else None
 
 
 def _holder(head: Head) -> str | None:

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import time
 import urllib.request
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from stateward import sync
-from stateward.cli import OK
+from stateward.cli.common import OK
 from stateward.cli.tables import table
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput, StatewardError
 from stateward.observe import catalogue as names
 from stateward.observe.exporters.source import look
-from stateward.observe.metrics import DURATIONS, Metrics, quantile
+from stateward.observe.metrics import Metrics
+from stateward.observe.prometheus_text import parse_text, percentiles
 
 SCRAPE_SECONDS = 5.0
 CLEAR = "\033[H\033[2J"
-
-_LINE = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 def watch(url: EngineURL, options: argparse.Namespace) -> int:
@@ -83,10 +79,10 @@ def _show(
 
 
 def _times(metrics: Metrics) -> dict[str, Any]:
-    took = metrics.distribution(names.LOOKUP_LATENCY)
+    took = metrics.distribution(names.LOOKUP_LATENCY.name)
     return {
         "lookups": took.count,
-        "failed": int(metrics.value(names.LOOKUP_ERROR)),
+        "failed": int(metrics.value(names.LOOKUP_ERROR.name)),
         **{f"p{n} ms": _ms(value) for n, value in ((50, took.p50), (95, took.p95), (99, took.p99))},
     }
 
@@ -103,38 +99,23 @@ def _scrape(address: str) -> dict[str, Any]:
             text = answer.read(16 << 20).decode("utf-8", "replace")
     except (OSError, ValueError) as error:
         return {"problem": str(error)}
-    samples = list(parse_text(text.splitlines()))
+    samples = parse_text(text)
 
-    def total(name: str, **labels: str) -> float:
-        return sum(v for n, have, v in samples if n == name and labels.items() <= have.items())
+    def total(name: str, **labels: str) -> int:
+        found = (v for n, have, v in samples if n == name and labels.items() <= have.items())
+        return round(sum(found))
 
-    below = [total(f"{names.LOOKUP_LATENCY}_bucket", le=_le(bound)) for bound in DURATIONS]
-    below.append(total(f"{names.LOOKUP_LATENCY}_count"))
-    counts = [round(b - a) for a, b in zip([0.0, *below], below, strict=False)]
+    lookups, times = percentiles(samples, names.LOOKUP_LATENCY.name)
     return {
-        "lookups": round(below[-1]),
-        "failed": round(total(names.LOOKUP_ERROR)),
-        "p50 ms": _ms(quantile(DURATIONS, counts, 0.5)),
-        "p95 ms": _ms(quantile(DURATIONS, counts, 0.95)),
-        "p99 ms": _ms(quantile(DURATIONS, counts, 0.99)),
-        "conflicts": round(total(names.OPERATIONS, outcome="conflict")),
-        "inconsistent": round(total(names.CONSISTENCY)),
-        "suppressed": round(total(names.SUPPRESSED)),
-        "waiting": round(total(names.SPILL_DEPTH)),
-        "context breaks": round(total(names.CONTEXT_BREAKS)),
+        "lookups": lookups,
+        "failed": total(names.LOOKUP_ERROR.name),
+        **{f"p{n} ms": _ms(value) for n, value in times.items()},
+        "conflicts": total(names.OPERATIONS.name, outcome="conflict"),
+        "inconsistent": total(names.CONSISTENCY.name),
+        "suppressed": total(names.SUPPRESSED.name),
+        "waiting": total(names.SPILL_DEPTH.name),
+        "context breaks": total(names.CONTEXT_BREAKS.name),
     }
-
-
-def parse_text(lines: Iterable[str]) -> Iterable[tuple[str, dict[str, str], float]]:
-    """Name, labels and value of every sample in Prometheus' text format."""
-    for line in lines:
-        match = _LINE.match(line)
-        if match is not None and not line.startswith("#"):
-            yield match[1], dict(_LABEL.findall(match[2] or "")), float(match[3])
-
-
-def _le(bound: float) -> str:
-    return str(int(bound)) if bound == int(bound) else repr(bound)
 
 
 def _ms(seconds: float | None) -> float | None:

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from stateward.cli import OK
+from stateward.cli.common import OK, add_url
 from stateward.engine import SyncMigrations
 from stateward.engines.registry import create_sync_engine, parse
 from stateward.engines.url import EngineURL
@@ -23,9 +23,9 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--print-sql", action="store_true", help="only print what would be run; change nothing"
-    )
+    add_url(parser)
+    only = "only print what would be run; change nothing"
+    parser.add_argument("--print-sql", action="store_true", help=only)
 
 
 def run(options: argparse.Namespace) -> int:

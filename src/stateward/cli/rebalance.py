@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from contextlib import ExitStack
 
 import msgspec
 
-from stateward.cli import FAILED, OK, complain
+from stateward.cli.common import FAILED, OK, ProgressLine, add_namespace, complain
 from stateward.codec import check_id
 from stateward.engine import SyncEngine
 from stateward.engines.registry import create_sync_engine, parse, refuse_missing
@@ -29,31 +28,16 @@ examples:
   stateward rebalance agents-0=sqlite:////a/agents.db --leaving agents-1=sqlite:////b/agents.db
   stateward rebalance agents-0=sqlite:////a/agents.db agents-1=sqlite:////b/agents.db --dry-run"""
 
-TAKES_URL = False
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    name = "NAME=URL"
-    parser.add_argument("staying", metavar=name, nargs="*", help="a replica that stays")
-    parser.add_argument(
-        "--joining", metavar=name, action="append", default=[], help="a new one; may be repeated"
-    )
-    parser.add_argument(
-        "--leaving",
-        metavar=name,
-        action="append",
-        default=[],
-        help="one that goes; may be repeated",
-    )
-    parser.add_argument("--namespace", default="default", help="default: default")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would move")
-    parser.add_argument(
-        "--wait",
-        type=float,
-        default=0.0,
-        metavar="SECONDS",
-        help="wait so long for replicas to be gone (default: 0)",
-    )
+    add, name = parser.add_argument, "NAME=URL"
+    add("staying", metavar=name, nargs="*", help="a replica that stays")
+    add("--joining", metavar=name, action="append", default=[], help="a new one; may be repeated")
+    add("--leaving", metavar=name, action="append", default=[], help="one that goes; likewise")
+    add_namespace(add)
+    add("--dry-run", action="store_true", help="only say what would move")
+    gone = "wait so long for replicas to be gone (default: 0)"
+    add("--wait", type=float, default=0.0, metavar="SECONDS", help=gone)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -74,9 +58,9 @@ def run(options: argparse.Namespace) -> int:
         [name for name in stores if name not in dict(leaving)],
         namespace=check_id(options.namespace, "a namespace"),
         world=world,
-        progress=_show,
+        progress=lambda count: progress.update(f"moved {count:,} …"),
     )
-    with ExitStack() as stack:
+    with ProgressLine() as progress, ExitStack() as stack:
         for engine in volumes.values():
             stack.callback(engine.close)
             engine.open()
@@ -116,14 +100,7 @@ def _refuse_missing(name: str, url: EngineURL) -> None:
         ) from error
 
 
-def _show(moved: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\rmoved {moved:,} …", end="", file=sys.stderr, flush=True)
-
-
 def _say(moved: Moved, *, as_json: bool) -> None:
-    if sys.stderr.isatty() and not moved.dry_run:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
     if as_json:
         print(json.dumps({**msgspec.to_builtins(moved), "entities": moved.entities}))
     else:

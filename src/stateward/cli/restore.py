@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from stateward.cli import OK, add_url
-from stateward.cli.backup_words import as_json, in_words
-from stateward.cli.progress import Bar
+from stateward.cli.backup_words import say
+from stateward.cli.common import OK, Bar, add_url
 from stateward.engines.registry import parse
 from stateward.transfer.backup import restore
 
-TAKES_URL = False
 EXAMPLES = """\
 Reads the whole file first; nothing is written unless all of it is right. The namespace must be
 empty. If it is interrupted, run it again. Let no agent use the namespace before it is done.
@@ -24,18 +22,12 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a backup")
+    add = parser.add_argument
+    add("file", metavar="FILE", help="a backup")
     add_url(parser)
-    parser.add_argument(
-        "--namespace", metavar="NAME", help="into which one (default: that of the backup)"
-    )
-    parser.add_argument(
-        "--erasures",
-        action="append",
-        default=[],
-        metavar="URL_OR_FILE",
-        help="a store or backup that knows who was erased; may be given several times",
-    )
+    add("--namespace", metavar="NAME", help="into which one (default: that of the backup)")
+    erased = "a store or backup that knows who was erased; may be given several times"
+    add("--erasures", action="append", default=[], metavar="URL_OR_FILE", help=erased)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -46,11 +38,8 @@ def run(options: argparse.Namespace) -> int:
             url.text,
             namespace=options.namespace,
             erasures=options.erasures,
-            progress=bar.show if bar.watched else None,
+            progress=bar.fill if bar.watched else None,
         )
-    if options.json:
-        print(as_json(report, url=url.safe, file=options.file))
-    else:
-        print(f"{url.safe}: restored from {options.file}, taken at {report.taken_at}")
-        print("\n".join(in_words(report)))
+    headline = f"{url.safe}: restored from {options.file}, taken at {report.taken_at}"
+    say(options, report, headline, url=url.safe, file=options.file)
     return OK

@@ -5,13 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-import sys
-import time
-from types import FrameType
 from typing import Self
 
 from stateward import sync
-from stateward.cli import INTERRUPTED, OK
+from stateward.cli.common import INTERRUPTED, OK, ProgressLine, add_url
 from stateward.engines.registry import parse, refuse_missing
 
 EXAMPLES = """\
@@ -24,31 +21,27 @@ examples:
   stateward sweep sqlite:///agents.db --limit 200
   stateward sweep sqlite:///agents.db --once --json"""
 
-EVERY = 0.2  # seconds between two reports of progress
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--limit", type=int, default=1000, metavar="N", help="rows a step (default: 1000)"
-    )
-    parser.add_argument("--once", action="store_true", help="one step, then stop")
+    add_url(parser)
+    add = parser.add_argument
+    add("--limit", type=int, default=1000, metavar="N", help="rows a step (default: 1000)")
+    add("--once", action="store_true", help="one step, then stop")
 
 
 def run(options: argparse.Namespace) -> int:
     url = parse(options.url)
-    progress = _Progress()
     entities = rows = 0
     more = True
     store = sync.open(url.text)
     refuse_missing(url)
-    with store, _Stop() as stop:
+    with store, ProgressLine() as progress, _Stop() as stop:
         while more and not stop.asked:
             swept = store.sweep(options.limit)
             entities, rows, more = entities + swept.entities, rows + swept.rows, swept.more
-            progress.show(rows)
+            progress.update(f"removed {rows:,} rows …")
             if options.once:
                 break
-    progress.end()
     interrupted = stop.asked and more
     if options.json:
         report = {"url": url.safe, "entities": entities, "rows": rows, "more": more}
@@ -69,28 +62,10 @@ class _Stop:
         self._before = {number: signal.signal(number, self._note) for number in signals}
         return self
 
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
+    def _note(self, *_: object) -> None:
         self.asked = True
         self.__exit__()
 
-
-class _Progress:
-    """A line on stderr that counts, where somebody watches."""
-
-    def __init__(self) -> None:
-        self._watched = sys.stderr.isatty()
-        self._shown: float | None = None
-
-    def show(self, rows: int) -> None:
-        now = time.monotonic()
-        if self._watched and (self._shown is None or now - self._shown >= EVERY):
-            self._shown = now
-            print(f"\rremoved {rows:,} rows …", end="", file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        if self._shown is not None:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from stateward.cli import OK
-from stateward.cli.backup_words import as_json, in_words
-from stateward.cli.progress import Bar
+from stateward.cli.backup_words import say
+from stateward.cli.common import OK, Bar
 from stateward.transfer.backup import verify
 
-TAKES_URL = False
 EXAMPLES = """\
 Exit code 0: every byte is as it was written. 1: it is not; the message says where it broke.
 
@@ -25,11 +23,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     with Bar() as bar:
-        report = verify(options.file, progress=bar.show if bar.watched else None)
-    if options.json:
-        print(as_json(report, file=options.file))
-    else:
-        taken = f"taken from {report.engine} at {report.taken_at}"
-        print(f"{options.file} is a complete backup, {taken}, {report.bytes:,} bytes")
-        print("\n".join(in_words(report)))
+        report = verify(options.file, progress=bar.fill if bar.watched else None)
+    taken = f"taken from {report.engine} at {report.taken_at}, {report.bytes:,} bytes"
+    headline = f"{options.file} is a complete backup, {taken}"
+    say(options, report, headline, file=options.file)
     return OK

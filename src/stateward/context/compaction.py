@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,27 +16,6 @@ from stateward.records import Summary, moment
 SUMMARY = "summary"  # the document beside the thread
 
 Summarize = Callable[[str | None, list[Message]], Any]
-
-
-class CompactionCounters:
-    """What became of compactions, in this process. Plain numbers, read at any time."""
-
-    def __init__(self) -> None:
-        self.made = 0  # summaries stored
-        self.failed = 0  # summarize raised, or the store did
-        self.elsewhere = 0  # another replica was at it
-        self.discarded = 0  # the conversation was edited or deleted meanwhile
-        self._lock = threading.Lock()
-
-    def add(self, what: str) -> None:
-        with self._lock:
-            setattr(self, what, getattr(self, what) + 1)
-
-    def __repr__(self) -> str:
-        return (
-            f"CompactionCounters(made={self.made}, failed={self.failed}, "
-            f"elsewhere={self.elsewhere}, discarded={self.discarded})"
-        )
 
 
 class Compaction:
@@ -70,7 +48,6 @@ class Compaction:
             raise InvalidInput(f"keep={keep} is more than after={after}; nothing would be due")
         self.background = background
         self.ttl = ttl
-        self.counters = CompactionCounters()
 
 
 class Kept(msgspec.Struct, omit_defaults=True):

@@ -1,29 +1,145 @@
-"""Work on a store written once for both colours: a plan yields operations and gets outcomes.
+"""Between a framework and a store: whose store it is, and in which colour it is asked.
 
-A framework asks the same object now with `await` and now without. A `Plan` is a generator that
-yields batches of operations and is sent their outcomes; `Bridge` carries them out, on the event
-loop through the store it was given, and for blocking callers through a blocking twin of it.
+Some frameworks call from an event loop, some from blocking code, and some ask the same object now
+with `await` and now without. What must serve both ways is written once as a `Plan`: a generator
+that yields batches of operations and is sent their outcomes. `Bridge` carries plans out, on the
+event loop through the store it was given, and for blocking callers through a blocking twin of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
+from functools import update_wrapper
+from inspect import signature
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+
+from msgspec.structs import replace
 
 import stateward
 from stateward import sync
 from stateward.codec import Limits
 from stateward.errors import InvalidInput
-from stateward.ops import Op, Outcome
+from stateward.ops import List, Listed, Op, Outcome
 from stateward.state.scope import Scope
 from stateward.sync.state.scope import Scope as BlockingScope
 from stateward.world import World
 
 T = TypeVar("T")
+S = TypeVar("S", bound="OnBridge")
+P = ParamSpec("P")
 Plan = Generator[Sequence[Op], list[Outcome], T]
 AnyStore = stateward.Store | sync.Store
+
+
+# --- whose store it is ------------------------------------------------------------------
+
+
+class OnStore:
+    """Something of a framework that stands on a store: one that it was given, or its own."""
+
+    _owned = False  # the store was opened here
+
+    @staticmethod
+    def _open(url: str | None, options: Mapping[str, Any]) -> Any:
+        return stateward.open(url, **options)
+
+    @classmethod
+    def from_url(cls, url: str | None = None, *args: Any, **options: Any) -> Self:
+        """One with a store of its own: close it. Several should share one store.
+
+        `options` are those of this class and of `stateward.open`. Does no I/O.
+        """
+        of_store = signature(stateward.open).parameters.keys() - signature(cls).parameters.keys()
+        store = cls._open(url, {name: options.pop(name) for name in options.keys() & of_store})
+        made: Self = cast(Any, cls)(store, *args, **options)
+        made._owned = True
+        return made
+
+
+class OnAnyStore(OnStore):
+    """Asked from an event loop, over a store of either colour."""
+
+    def __init__(self, store: AnyStore) -> None:
+        self._store: Any = store
+        self._blocking = not isinstance(store, stateward.Store)
+
+    async def close(self) -> None:
+        """Let go of a store that `from_url` opened; one that was passed in is left alone."""
+        if self._owned:
+            await self._store.close()
+
+    async def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A blocking store works from any event loop, on a thread each."""
+        if self._blocking:
+            return await asyncio.to_thread(method, *args, **kwargs)
+        return await method(*args, **kwargs)
+
+    async def _each(self, listing: Any) -> AsyncIterator[Any]:
+        """What a listing of the store's gives, in either colour."""
+        if self._blocking:
+            end = object()
+            while (each := await asyncio.to_thread(next, listing, end)) is not end:
+                yield each
+        else:
+            async for each in listing:
+                yield each
+
+
+class OnBlockingStore(OnStore):
+    """Asked from blocking code, over a blocking store."""
+
+    def __init__(self, store: sync.Store) -> None:
+        if not isinstance(store, sync.Store):
+            raise InvalidInput(
+                "this is called from blocking code: pass a store of stateward.sync.open(url), or "
+                f"use from_url(url); this is {type(store).__name__}"
+            )
+        self._store = store
+
+    @staticmethod
+    def _open(url: str | None, options: Mapping[str, Any]) -> Any:
+        return sync.open(url, **options)
+
+    def close(self) -> None:
+        """Let go of a store that `from_url` opened; one that was passed in is left alone."""
+        if self._owned:
+            self._store.close()
+
+
+class OnBridge(OnStore):
+    """Asked from an event loop and from blocking code; a context of both."""
+
+    def __init__(self, store: AnyStore | Bridge) -> None:
+        self._bridge = store if isinstance(store, Bridge) else Bridge(store)
+
+    @staticmethod
+    def _open(url: str | None, options: Mapping[str, Any]) -> Any:
+        return Bridge.at(url, options)
+
+    def close(self) -> None:
+        """Let go of what blocking calls have used; a store that was passed in stays open."""
+        self._bridge.close(whole=self._owned)
+
+    async def aclose(self) -> None:
+        """Let go of everything; a store that was passed in stays open."""
+        await self._bridge.aclose(whole=self._owned)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+
+# --- plans ------------------------------------------------------------------------------
 
 
 class Bridge:
@@ -39,28 +155,27 @@ class Bridge:
                 f"use from_url(...), not {type(store).__name__}"
             )
         self._lock = threading.Lock()
-        self._own: sync.Store | None = None  # the blocking twin, made at its first use
-        self._make_own = blocking or self._sibling
+        self._twin: sync.Store | None = None  # for blocking callers, made at its first use
+        self._make_twin = blocking or self._sibling
         self._store = store
-        scope: Scope | BlockingScope = store._scope
+        scope = store.sections["workflows"]
         self._async = scope if isinstance(scope, Scope) else None
         self._blocking = scope if isinstance(scope, BlockingScope) else None
         self.namespace: str = scope.namespace
         self.limits: Limits = scope.limits
         self.world: World = scope.world
-        self.page: int = scope.capabilities.page
 
     @classmethod
     def at(cls, url: str | None, options: Mapping[str, Any]) -> Self:
         """A store of its own at a URL, opened in the colour that is asked for."""
         store = stateward.open(url, **options)
-        if not store._scope.capabilities.durable:
+        if not store.sections["workflows"].capabilities.durable:
             return cls(store)  # it lives in this process: a second one would be another
         return cls(store, lambda: sync.open(url, **options))
 
     def run(self, plan: Plan[T]) -> T:
         """Carry a plan out, blocking."""
-        scope = self._blocking or self._twin()
+        scope = self._blocking or self._blocking_scope()
         try:
             ops = next(plan)
             while True:
@@ -82,12 +197,12 @@ class Bridge:
             result: T = done.value
             return result
 
-    def _twin(self) -> BlockingScope:
+    def _blocking_scope(self) -> BlockingScope:
         """The same engine with connections of its own: any thread may wait for it."""
         with self._lock:
             if self._blocking is None:
-                self._own = self._make_own()
-                self._blocking = self._own._scope
+                self._twin = self._make_twin()
+                self._blocking = self._twin.sections["workflows"]
             return self._blocking
 
     def _sibling(self) -> sync.Store:
@@ -109,8 +224,8 @@ class Bridge:
 
     def close(self, *, whole: bool) -> None:
         """Let go of the blocking twin; with `whole` also of a blocking store itself."""
-        if self._own is not None:
-            self._own.close()
+        if self._twin is not None:
+            self._twin.close()
         if whole and isinstance(self._store, sync.Store):
             self._store.close()
 
@@ -121,28 +236,33 @@ class Bridge:
             await self._store.close()
 
 
-class Bridged:
-    """Something of a framework that stands on a `Bridge`, and is closed or used as a context."""
+def pages(*listings: List) -> Plan[list[list[Listed]]]:
+    """Every page of several listings, all listings at once."""
+    found: list[list[Listed]] = [[] for _ in listings]
+    open_ = dict(enumerate(listings))
+    while open_:
+        outcomes = yield tuple(open_.values())
+        for (index, listing), page in zip(list(open_.items()), outcomes, strict=True):
+            assert isinstance(page, Listed)
+            found[index].append(page)
+            if page.next is None:
+                del open_[index]
+            else:
+                open_[index] = replace(listing, after=page.next)
+    return found
 
-    _backing: Bridge
-    _owned: bool  # the store was opened here
 
-    def close(self) -> None:
-        """Let go of what blocking calls have used; a store that was passed in stays open."""
-        self._backing.close(whole=self._owned)
+def in_both_colours(
+    plan: Callable[Concatenate[S, P], Plan[T]],
+) -> tuple[Callable[Concatenate[S, P], T], Callable[Concatenate[S, P], Coroutine[Any, Any, T]]]:
+    """A method that is a plan as the two that a framework calls: a blocking and an async one."""
 
-    async def aclose(self) -> None:
-        """Let go of everything; a store that was passed in stays open."""
-        await self._backing.aclose(whole=self._owned)
+    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._bridge.run(plan(self, *args, **kwargs))
 
-    def __enter__(self) -> Self:
-        return self
+    async def arun(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._bridge.arun(plan(self, *args, **kwargs))
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.aclose()
+    for method in (run, arun):
+        update_wrapper(method, plan)
+    return run, arun

@@ -10,19 +10,19 @@ one of `store.shared`; both are named after the application. What begins with `t
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
-import stateward
-from stateward.codec import decode, encode, encode_messages
+from stateward.codec import decode, encode
 from stateward.engines.registry import ENGINES
-from stateward.errors import InvalidInput, StoreUnavailable
+from stateward.errors import InvalidInput
+from stateward.integrations.bridge import AnyStore, OnAnyStore
+from stateward.kinds import THREAD
+from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
     Absent,
-    Append,
     Applied,
     Check,
     Conflict,
@@ -33,7 +33,6 @@ from stateward.ops import (
     Found,
     Head,
     List,
-    Listed,
     Log,
     LogAt,
     Put,
@@ -45,6 +44,7 @@ from stateward.ops import (
 from stateward.options import Retention
 from stateward.records import Cursor
 from stateward.state.refusals import refuse, stored
+from stateward.state.users import DEFAULT
 
 try:
     from google.adk.errors._stale_session_error import StaleSessionError
@@ -79,7 +79,7 @@ class Deltas(NamedTuple):
     session: Values
 
 
-class StatewardSessionService(BaseSessionService):
+class StatewardSessionService(OnAnyStore, BaseSessionService):
     """Sessions of ADK in a store.
 
     An event is added only to the session that it was made for: if another replica has added events
@@ -89,23 +89,9 @@ class StatewardSessionService(BaseSessionService):
     default as the store was told.
     """
 
-    def __init__(self, store: Any, *, retain: Retention = None) -> None:
-        self._store = store
-        self._blocking = not isinstance(store, stateward.Store)
+    def __init__(self, store: AnyStore, *, retain: Retention = None) -> None:
+        super().__init__(store)
         self._retain = retain
-        self._own = False
-
-    @classmethod
-    def from_url(cls, url: str, **options: Any) -> Self:
-        """A service with a store of its own: `close()` it."""
-        service = cls(stateward.open(url), **options)
-        service._own = True
-        return service
-
-    async def close(self) -> None:
-        """Let go of a store that `from_url` opened; one that was passed in is left alone."""
-        if self._own:
-            await self._store.close()
 
     # --- what ADK calls -------------------------------------------------------------
 
@@ -127,10 +113,10 @@ class StatewardSessionService(BaseSessionService):
             SetHead(status=status),
             *unmerged(deltas),
         )
-        outcome = await self._commit(thread, writes, (Absent(),))
+        outcome = await self._call(thread.handle.commit, writes, (Absent(),))
         if isinstance(outcome, Conflict):
             raise AlreadyExistsError(f"Session with id {session_id} already exists.")
-        stored(outcome, thread._entity)
+        stored(outcome, thread.handle.entity)
         await self._merge(app_name, user_id, thread, deltas)
         session = await self.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
         if session is None:
@@ -154,9 +140,12 @@ class StatewardSessionService(BaseSessionService):
             fetched, user, app = await self._fetch_all(app_name, user_id, thread, recent)
         if STATE not in fetched.documents:
             return None
-        events = [Event.model_validate(decode(entry.body)) for entry in fetched.entries]
-        if recent is None:
-            events += await self._rest(thread, fetched)
+        entries = list(fetched.entries)
+        if recent is None and len(entries) == thread.handle.scope.capabilities.page:
+            rest = thread.handle.pages(entries[-1].seq, fetched.head.version)
+            async for page in self._each(rest):
+                entries += page.entries
+        events = [Event.model_validate(decode(entry.body)) for entry in entries]
         if config is not None and config.after_timestamp is not None:
             events = [event for event in events if event.timestamp >= config.after_timestamp]
         own = decode(fetched.documents[STATE].json)
@@ -169,7 +158,12 @@ class StatewardSessionService(BaseSessionService):
     ) -> ListSessionsResponse:
         """Sessions with their state, without their events; the last one to change comes last."""
         prefix = address(app_name) if user_id is None else address(app_name, user_id)
-        found = [each async for each in self._found(f"{prefix}/", user_id)]
+        scope = self._store.sections["threads"]
+        wanted = List(
+            scope.namespace, kind=THREAD, owner=user_id, prefix=f"{prefix}/", documents=(STATE,)
+        )
+        pages = self._each(scope.pages(wanted))
+        found = [each async for page in pages for each in page.entities if is_session(each)]
         app = await self._call(self._store.shared(shared_name(app_name)).get)
         users: dict[str, Values] = {}
         for owner in {each.head.owner for each in found}:
@@ -201,46 +195,46 @@ class StatewardSessionService(BaseSessionService):
         thread = self._thread(session.app_name, session.user_id, session.id)
         deltas = split((event.actions and event.actions.state_delta) or {})
         message = json.loads(event.model_dump_json(exclude_none=True))
-        try:
-            applied = await self._append(thread, session, event.id, message, deltas)
-        except StoreUnavailable:
-            if any(deltas):
-                raise  # a state that was kept elsewhere would be read as it was before
-            added = await self._call(thread.append, message, key=event.id)
-            session._storage_update_marker = str(added.cursor) if added.version else None
-            return self._commit_event_to_session(session, event)
-        session._storage_update_marker = str(Cursor(applied.version, applied.stamp))
-        session.last_update_time = applied.at
-        await self._merge(session.app_name, session.user_id, thread, deltas)
+        applied = await self._append(thread, session, event.id, message, deltas)
+        if applied is None:
+            session._storage_update_marker = None
+        else:
+            session._storage_update_marker = str(Cursor(applied.version, applied.stamp))
+            session.last_update_time = applied.at
+            await self._merge(session.app_name, session.user_id, thread, deltas)
         return self._commit_event_to_session(session, event)
 
     # --- writing --------------------------------------------------------------------
 
     async def _append(
         self, thread: Any, session: Session, key: str, message: Values, deltas: Deltas
-    ) -> Applied:
-        """The event and the session's own state in one commit; state is read only to change it."""
-        scope = thread._scope
-        if scope.redact is not None:
-            message = scope.redact(message)
-        append = Append(encode_messages((message,), scope.limits), key)
+    ) -> Applied | None:
+        """The event and the session's own state in one commit; state is read only to change it.
+
+        None: the store did not answer, and the event is kept until it does.
+        """
+        handle = thread.handle
         checks: tuple[Check, ...] = (OPEN,)
         if session._storage_update_marker is not None:
             read = Cursor.of(session._storage_update_marker)
             checks = (OPEN, LogAt(read.version, read.stamp))
+        keep = not any(deltas)  # a state that was kept elsewhere would be read as it was before
         while True:
-            writes: tuple[Write, ...] = (append, *unmerged(deltas))
+            writes: tuple[Write, ...] = tuple(unmerged(deltas))
             at: tuple[Check, ...] = ()
             if deltas.session:
-                kept = await self._document(thread, STATE)
+                fetched = await self._call(handle.fetch, documents=(STATE,))
+                kept = fetched.documents.get(STATE)
                 state = decode(kept.json) if kept is not None else {}
                 writes = (*writes, Put(STATE, encode(state | deltas.session, "the state")))
                 at = () if kept is None else (DocumentAt(STATE, kept.version, kept.stamp),)
-            outcome = await self._commit(thread, writes, (*checks, *at))
+            outcome = await self._call(
+                handle.append, (message,), key, (*checks, *at), writes, keep=keep
+            )
+            if isinstance(outcome, Suppressed):
+                return None
             if not isinstance(outcome, Conflict):
-                if isinstance(outcome, Applied) and scope.on_append is not None:
-                    thread._tell(scope.on_append, (message,))
-                return stored(outcome, thread._entity)
+                return stored(outcome, handle.entity)
             if outcome.failed == OPEN:
                 raise SessionNotFoundError(f"Session {session.id} not found.")
             if isinstance(outcome.failed, LogAt):
@@ -248,13 +242,6 @@ class StatewardSessionService(BaseSessionService):
                     f"Another replica has added events to session {session.id} since it was read; "
                     "nothing was stored. Get the session again and run it anew"
                 )
-
-    async def _commit(
-        self, thread: Any, writes: tuple[Write, ...], checks: tuple[Check, ...]
-    ) -> Any:
-        scope, entity = thread._scope, thread._entity
-        kept = {"owner": thread.user, "retain": thread._retain}
-        return await self._call(scope.commit, entity, writes, checks, **kept)
 
     async def _merge(self, app_name: str, user_id: str, thread: Any, deltas: Deltas) -> None:
         """Bring what belongs to the user and the application there."""
@@ -264,9 +251,9 @@ class StatewardSessionService(BaseSessionService):
         if deltas.app:
             await self._call(self._store.shared(name).update, lambda v: v | deltas.app)
         if deltas.user or deltas.app:
-            outcome = await self._commit(thread, (Delete(UNMERGED),), (OPEN,))
+            outcome = await self._call(thread.handle.commit, (Delete(UNMERGED),), (OPEN,))
             if not isinstance(outcome, Conflict):  # else it was deleted meanwhile
-                stored(outcome, thread._entity)
+                stored(outcome, thread.handle.entity)
 
     async def _merge_left(self, app_name: str, user_id: str, thread: Any, left: Value) -> None:
         """Do what a process left undone that died right after it had stored an event."""
@@ -279,71 +266,25 @@ class StatewardSessionService(BaseSessionService):
         id = address(app_name, user_id, session_id)
         return self._store.thread(id, user=user_id, retain=self._retain)
 
-    async def _document(self, thread: Any, name: str) -> Value | None:
-        fetch = Fetch(thread._entity, thread.user, documents=(name,))
-        fetched = await self._call(thread._scope.fetch, fetch)
-        value: Value | None = fetched.documents.get(name)
-        return value
-
     async def _fetch_all(
         self, app_name: str, user_id: str, thread: Any, recent: int | None
     ) -> tuple[Fetched, Values, Values]:
         """The session, its newest or first events, and what is shared, in one round trip."""
-        page = thread._scope.capabilities.page
-        log = Log(first=page, details=True) if recent is None else None
+        session = thread.handle
+        log = Log(first=session.scope.capabilities.page, details=True) if recent is None else None
         if recent:
             log = Log(last=recent, details=True)
         name = shared_name(app_name)
-        user, shared = self._store.user(user_id), self._store.shared(name)
+        user, app = self._store.user(user_id).handle, self._store.shared(name).handle
         asked = (
-            (thread._scope, Fetch(thread._entity, thread.user, log, (STATE, UNMERGED))),
-            (user._scope, Fetch(user._entity, user_id, documents=(name,))),
-            (shared._scope, Fetch(shared._entity, "", documents=("default",))),
+            (session.scope, Fetch(session.entity, session.owner, log, (STATE, UNMERGED))),
+            (user.scope, Fetch(user.entity, user.owner, documents=(name,))),
+            (app.scope, Fetch(app.entity, app.owner, documents=(DEFAULT,))),
         )
-        session, of_user, of_app = await self._call(self._store._layered.execute, asked)
-        if not isinstance(session, Fetched):
-            refuse(session, thread._entity)
-        return session, value_of(of_user, name), value_of(of_app, "default")
-
-    async def _rest(self, thread: Any, fetched: Fetched) -> list[Event]:
-        """The events after the first page."""
-        events: list[Event] = []
-        page = thread._scope.capabilities.page
-        upto = fetched.head.version
-        while len(fetched.entries) == page:
-            log = Log(fetched.entries[-1].seq, upto, first=page, details=True)
-            fetch = Fetch(thread._entity, thread.user, log)
-            fetched = await self._call(thread._scope.fetch, fetch)
-            events += [Event.model_validate(decode(entry.body)) for entry in fetched.entries]
-        return events
-
-    async def _found(self, prefix: str, owner: str | None) -> Any:
-        scope = self._store._threads
-        after: str | None = None
-        while True:
-            page = List(
-                scope.namespace,
-                kind="thread",
-                owner=owner,
-                prefix=prefix,
-                documents=(STATE,),
-                limit=scope.capabilities.page,
-                after=after,
-            )
-            (listed,) = await self._call(scope.execute, (page,))
-            assert isinstance(listed, Listed)
-            for found in listed.entities:
-                if is_session(found):
-                    yield found
-            if listed.next is None:
-                return
-            after = listed.next
-
-    async def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """A blocking store works from any event loop (`Runner.run`), on a thread each."""
-        if self._blocking:
-            return await asyncio.to_thread(method, *args, **kwargs)
-        return await method(*args, **kwargs)
+        fetched, of_user, of_app = await self._call(self._store.sections.execute, asked)
+        if not isinstance(fetched, Fetched):
+            refuse(fetched, session.entity)
+        return fetched, value_of(of_user, name), value_of(of_app, DEFAULT)
 
 
 def register_schemes(registry: Any) -> None:

@@ -8,19 +8,32 @@ A session is a Stateward thread: every item is one of its messages, kept as it w
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Self
 
-import stateward
-from stateward.codec import decode, decode_lines, encode_messages
+from stateward.codec import decode, decode_lines
 from stateward.context.compaction import SUMMARY, Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds
-from stateward.errors import InvalidInput, StoreUnavailable
+from stateward.errors import InvalidInput
+from stateward.integrations.bridge import OnAnyStore
 from stateward.layers.leases.held import HeldLease
-from stateward.ops import Append, CommitsAt, Conflict, Delete, Fetch, Fetched, Log, Replace, Write
+from stateward.layers.outage.answers import Suppressed
+from stateward.ops import (
+    Append,
+    Check,
+    CommitsAt,
+    Conflict,
+    Delete,
+    Fence,
+    Fetched,
+    Log,
+    LogAt,
+    Outcome,
+    Replace,
+    Write,
+)
 from stateward.options import Retention
 from stateward.records import Cursor
 from stateward.state.refusals import stored
@@ -37,7 +50,7 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
 Item = dict[str, Any]
 
 
-class StatewardSession:
+class StatewardSession(OnAnyStore):
     """A conversation of the OpenAI Agents SDK, kept in a store. Making one asks the store nothing.
 
     Make one for each run: it remembers what the run has read, and with `conflict="raise"` an item
@@ -74,9 +87,9 @@ class StatewardSession:
         check_compaction(summarize, None, None)
         self.session_id = session_id
         self.session_settings = coerce_session_settings(session_settings or {})
-        self._store = store
-        self._blocking = not isinstance(store, stateward.Store)
-        self._thread = store.thread(session_id, user=user, retain=retain)
+        super().__init__(store)
+        self._thread = self._store.thread(session_id, user=user, retain=retain)
+        self._handle = self._thread.handle
         self._bounds = {
             "last": last,
             "turns": turns,
@@ -87,19 +100,6 @@ class StatewardSession:
         self._conflict = conflict
         self._read: Cursor | None = None  # how far the history went that the run has seen
         self._lease: HeldLease | None = None
-        self._own = False
-
-    @classmethod
-    def from_url(cls, url: str, session_id: str, **options: Any) -> Self:
-        """A session with a store of its own: `close()` it. Several should share one store."""
-        session = cls(stateward.open(url), session_id, **options)
-        session._own = True
-        return session
-
-    async def close(self) -> None:
-        """Let go of a store that `from_url` opened; one that was passed in is left alone."""
-        if self._own:
-            await self._store.close()
 
     # --- what the SDK calls ---------------------------------------------------------
 
@@ -121,37 +121,28 @@ class StatewardSession:
         """Add items to the end, adjacent, all or none."""
         if not items:
             return
-        thread, lease = self._thread, self._lease
-        expect = self._read if self._conflict == "raise" else None
-        key = thread._scope.world.new_id()
-        try:
-            added = await self._call(thread.append, *items, key=key, expect=expect, fence=lease)
-        except StoreUnavailable:
-            if lease is not None or expect is None:
-                raise
-            # Nobody can tell now whether somebody else wrote: what was said is kept all the same.
-            # The key keeps it from being stored twice if the first try was applied.
-            added = await self._call(thread.append, *items, key=key)
+        lease, handle = self._lease, self._handle
+        checks: list[Check] = []
+        if lease is not None:
+            checks.append(Fence(lease.token, lease.nonce))
+        if self._read is not None and self._conflict == "raise":
+            checks.append(LogAt(self._read.version, self._read.stamp))
+        # Without the store nobody can tell whether somebody else wrote: what was said is kept all
+        # the same, and the key keeps it from being stored twice. Who has the turn is told instead.
+        key, keep = handle.scope.world.new_id(), lease is None
+        outcome = await self._call(handle.append, items, key, tuple(checks), keep=keep)
+        end = None if isinstance(outcome, Suppressed) else self._end(outcome)
         if self._read is not None:
-            self._read = added.cursor if added.version else None
+            self._read = end
 
     async def pop_item(self) -> Item | None:
         """Remove the newest item and return it; None if there is none."""
-        scope, entity, user = self._thread._scope, self._thread._entity, self._thread.user
-        newest = Fetch(entity, user, Log(last=1, details=True), (SUMMARY,))
         while True:
-            fetched = await self._call(scope.fetch, newest)
+            fetched = await self._call(self._handle.fetch, Log(last=1, details=True), (SUMMARY,))
             if not fetched.entries:
                 return None
             (entry,) = fetched.entries
-            writes: tuple[Write, ...] = (Replace({entry.seq: None}),)
-            if SUMMARY in fetched.documents:  # it may say what is removed here
-                writes = (*writes, Delete(SUMMARY))
-            unchanged = (CommitsAt(fetched.head.commits),)
-            outcome = await self._call(scope.commit, entity, writes, unchanged, owner=user)
-            if not isinstance(outcome, Conflict):
-                stored(outcome, entity)
-                scope.plain_beginnings.pop(entity, None)
+            if await self._exchange(fetched, {entry.seq: None}, []) is not None:
                 item: Item = decode(entry.body)
                 return item
 
@@ -189,9 +180,8 @@ class StatewardSession:
         """
         from agents.memory.session import _CompactionSnapshot
 
-        thread = self._thread
-        asked = Fetch(thread._entity, thread.user, Log(last=limit, details=True), (SUMMARY,))
-        fetched = await self._call(thread._scope.fetch, asked)
+        newest = Log(last=limit, details=True)
+        fetched = await self._call(self._handle.fetch, newest, (SUMMARY,))
 
         async def replace_suffix(start: int, output: list[Item]) -> bool:
             replaced = fetched.entries[start:]
@@ -200,64 +190,45 @@ class StatewardSession:
             gone = {entry.seq: None for entry in replaced}
             if prune_prefix is not None:
                 gone |= await self._prefix(replaced[0].seq, prune_prefix)
-            return await self._exchange(fetched, gone, output)
+            end = await self._exchange(fetched, gone, output)
+            if end is not None and self._read is not None:
+                self._read = end
+            return end is not None
 
         items = [decode(entry.body) for entry in fetched.entries]
         return _CompactionSnapshot(items, len(items) == fetched.head.live, replace_suffix)
 
     async def _prefix(self, before: int, pruned: Callable[[Item], bool]) -> dict[int, None]:
         """The numbers of the items at the beginning that are to go."""
-        thread = self._thread
-        page = thread._scope.capabilities.page
         gone: dict[int, None] = {}
-        after = 0
-        while True:
-            log = Log(after, before - 1, first=page, details=True)
-            fetch = Fetch(thread._entity, thread.user, log)
-            entries = (await self._call(thread._scope.fetch, fetch)).entries
-            for entry in entries:
+        async for page in self._each(self._handle.pages(upto=before - 1)):
+            for entry in page.entries:
                 if not pruned(decode(entry.body)):
                     return gone
                 gone[entry.seq] = None
-            if len(entries) < page:
-                return gone
-            after = entries[-1].seq
+        return gone
 
-    async def _exchange(self, at: Fetched, gone: dict[int, None], output: list[Item]) -> bool:
-        """Items for others, unless anybody has written since they were read."""
-        thread = self._thread
-        scope = thread._scope
+    async def _exchange(
+        self, at: Fetched, gone: dict[int, None], output: list[Item]
+    ) -> Cursor | None:
+        """Items for others; None: somebody has written since they were read."""
         writes: tuple[Write, ...] = (Replace(gone),)
-        if scope.redact is not None:
-            output = [scope.redact(item) for item in output]
         if output:
-            writes = (*writes, Append(encode_messages(output, scope.limits)))
-        if SUMMARY in at.documents:
+            writes = (*writes, Append(self._handle.encoded(output)))
+        if SUMMARY in at.documents:  # it may say what is removed here
             writes = (*writes, Delete(SUMMARY))
         unchanged = (CommitsAt(at.head.commits),)
-        outcome = await self._call(
-            scope.commit, thread._entity, writes, unchanged, owner=thread.user
-        )
-        if isinstance(outcome, Conflict):
-            return False
-        applied = stored(outcome, thread._entity)
-        scope.plain_beginnings.pop(thread._entity, None)
-        if self._read is not None:
-            self._read = Cursor(applied.version, applied.stamp)
-        return True
+        outcome = await self._call(self._handle.commit, writes, unchanged)
+        return None if isinstance(outcome, Conflict) else self._end(outcome)
+
+    def _end(self, outcome: Outcome) -> Cursor:
+        applied = stored(outcome, self._handle.entity)
+        return Cursor(applied.version, applied.stamp)
 
     async def _newest(self, limit: int) -> list[Item]:
         """Exactly so many items: the SDK compares them with what it has added."""
         if limit < 0:
             raise InvalidInput(f"limit is a number of items, not {limit}; None gives all of them")
-        thread = self._thread
-        log = Log(last=limit) if limit else None
-        fetched = await self._call(thread._scope.fetch, Fetch(thread._entity, thread.user, log))
+        fetched = await self._call(self._handle.fetch, Log(last=limit) if limit else None)
         self._read = Cursor(fetched.head.version, fetched.head.stamp or None)
         return decode_lines(fetched.lines) if fetched.count else []
-
-    async def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """A blocking store works from any event loop (`Runner.run_sync`), on a thread each."""
-        if self._blocking:
-            return await asyncio.to_thread(method, *args, **kwargs)
-        return await method(*args, **kwargs)

@@ -25,6 +25,7 @@ from msgspec import Struct
 from stateward.codec import check_count
 from stateward.errors import InvalidInput
 from stateward.kinds import CACHED
+from stateward.observe.counters import Counters
 from stateward.ops import (
     Append,
     Applied,
@@ -48,30 +49,6 @@ SHORT = 20  # a log of no more messages is remembered whole while this process a
 OVERHEAD = 500  # bytes that an entry takes besides its texts, roughly
 
 
-class CacheCounters:
-    """How a cache does, over all threads of a process. Plain numbers, read at any time."""
-
-    def __init__(self) -> None:
-        self.hits = 0  # answered by what was remembered and what was new
-        self.misses = 0  # read in full
-        self.vain = 0  # questions that only told that another round trip was needed
-        self.evictions = 0
-        self.entities = 0
-        self.bytes = 0
-
-    @property
-    def hit_rate(self) -> float:
-        """Hits of all cacheable reads; 0 before the first."""
-        asked = self.hits + self.misses
-        return self.hits / asked if asked else 0.0
-
-    def __repr__(self) -> str:
-        return (
-            f"CacheCounters(hits={self.hits}, misses={self.misses}, vain={self.vain}, "
-            f"evictions={self.evictions}, entities={self.entities}, bytes={self.bytes})"
-        )
-
-
 class Cache:
     """Remember the newest messages of threads and users' documents, in this process.
 
@@ -84,7 +61,6 @@ class Cache:
         if type(seconds) not in (int, float) or not seconds > 0:
             raise InvalidInput(f"seconds is a number above 0, not {seconds!r}")
         self.seconds = float(seconds)
-        self.counters = CacheCounters()
         self.lock = threading.Lock()  # one for all engines of a store: they share the counters
 
 
@@ -118,9 +94,9 @@ class CacheLookup(Struct, frozen=True):
 class CacheMemory:
     """The memory of one cache over one engine. Any thread may call."""
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, counters: Counters) -> None:
         self._cache = cache
-        self._counters = cache.counters
+        self._counters = counters
         self._entries: OrderedDict[Entity, CachedEntity] = OrderedDict()
         self._size = 0
         self._lock = cache.lock
@@ -222,13 +198,13 @@ class CacheMemory:
         counters = self._counters
         if not isinstance(outcome, Fetched) or not outcome.head.exists:
             self._evict(op.entity)
-            counters.misses += 1
+            counters.cache_misses += 1
             if isinstance(outcome, Fetched):
                 return Fetched(outcome.head)
             return outcome
         known = plan.known
         if known is None:
-            counters.misses += 1
+            counters.cache_misses += 1
             tail = None if op.log is None else _tail_of(outcome)
             before = msgspec.structs.replace(self._entries.get(op.entity) or CachedEntity(), at=now)
             self._remember(op, outcome, tail, before)
@@ -236,16 +212,16 @@ class CacheMemory:
         if not plan.asked.documents and not plan.asked.all_documents and plan.asked.log is None:
             unchanged = _unchanged(op, known, outcome.head)
             if unchanged is not None:
-                counters.hits += 1
+                counters.cache_hits += 1
                 if op.entity in self._entries:
                     self._entries.move_to_end(op.entity)
                 return unchanged
         merged = _merged(op, plan, known, outcome)
         if merged is None:
-            counters.vain += 1
+            counters.cache_vain += 1
             self._keep(op.entity, _after_vain(plan, known, outcome.head))
             return None
-        counters.hits += 1
+        counters.cache_hits += 1
         fetched, tail = merged
         news = known.news and bool(outcome.entries)
         self._remember(op, fetched, tail, msgspec.structs.replace(known, doubt=0, news=news))
@@ -267,8 +243,8 @@ class CacheMemory:
         self._forget(entity)
         self._entries[entity] = known
         self._size += known.size
-        self._counters.bytes += known.size
-        self._counters.entities += 1
+        self._counters.cache_bytes += known.size
+        self._counters.cache_entities += 1
         while self._size > self._cache.size:
             self._evict(next(iter(self._entries)))
 
@@ -281,15 +257,15 @@ class CacheMemory:
 
     def _evict(self, entity: Entity) -> None:
         if self._forget(entity):
-            self._counters.evictions += 1
+            self._counters.cache_evictions += 1
 
     def _forget(self, entity: Entity) -> bool:
         known = self._entries.pop(entity, None)
         if known is None:
             return False
         self._size -= known.size
-        self._counters.bytes -= known.size
-        self._counters.entities -= 1
+        self._counters.cache_bytes -= known.size
+        self._counters.cache_entities -= 1
         return True
 
 

@@ -33,12 +33,12 @@ class Coalescer:
     def __init__(
         self,
         engine: Engine,
-        meter: Recorder | None = None,
+        recorder: Recorder | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._engine = engine
-        self._reads = Lane(engine, clock, None if meter is None else meter.read_batches)
-        self._writes = Lane(engine, clock, None if meter is None else meter.write_batches)
+        self._reads = Lane(engine, clock, None if recorder is None else recorder.read_batches)
+        self._writes = Lane(engine, clock, None if recorder is None else recorder.write_batches)
         self._inline = engine.capabilities.inline_reads
 
     def execute(

@@ -32,18 +32,18 @@ class Opener:
         engine: Engine,
         world: World,
         opened: Callable[[], Coroutine[Any, Any, None]] | None = None,
-        meter: Recorder | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.engine = engine
         self._opened = opened  # is told of every opening, before the first call goes on
-        self._meter = meter
+        self._recorder = recorder
         self._clock = world.monotonic
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = 0
         self._closed = False
         self._lock = threading.Lock()  # two loops may meet here
         self._opening: asyncio.Task[None] | None = None
-        self._coalescer = Coalescer(engine, meter, self._clock)
+        self._coalescer = Coalescer(engine, recorder, self._clock)
 
     def execute(
         self, ops: Sequence[Op], deadline: float | None = None
@@ -100,7 +100,7 @@ class Opener:
         try:
             if self._loop is not None:
                 await self.engine.close()  # what belonged to the loop that has ended
-                self._coalescer = Coalescer(self.engine, self._meter, self._clock)
+                self._coalescer = Coalescer(self.engine, self._recorder, self._clock)
             await self.engine.open()
             if self._opened is not None:
                 await self._opened()

@@ -23,7 +23,7 @@ class Opener:
         engine: SyncEngine,
         world: World,
         opened: Callable[[], None] | None = None,
-        meter: Recorder | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.engine = engine
         self._opened = opened  # is told of the opening, before the first call goes on
@@ -31,7 +31,7 @@ class Opener:
         self._closed = False
         self._lock = threading.Lock()
         self._clock = world.monotonic
-        self._coalescer = Coalescer(engine, meter, self._clock)
+        self._coalescer = Coalescer(engine, recorder, self._clock)
 
     def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
         if self._process != opener._process or self._closed:

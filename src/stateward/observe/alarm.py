@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal
@@ -20,14 +21,16 @@ logger = logging.getLogger("stateward.observe.alarm")
 WEBHOOK_SECONDS = 5.0
 FEWEST_LOOKUPS = 20  # fewer have no 95th percentile worth the name
 
+AlarmName = Literal["memory_write_suppressed", "memory_write_lost", "slow_lookups"]
+
 
 class AlarmEvent(Struct, frozen=True):
     """What a hook is told: an alarm was raised, or is over.
 
-    `count` is how many writes were suppressed, or lookups slow, in the last `seconds`.
+    `count` is how many writes were suppressed or lost, or lookups slow, in the last `seconds`.
     """
 
-    name: Literal["memory_write_suppressed", "slow_lookups"]
+    name: AlarmName
     raised: bool
     count: int
     seconds: float
@@ -37,7 +40,8 @@ class Alarm(Struct, frozen=True):
     """When to raise an alarm, and whom to tell.
 
     Raised when `suppressed` writes were suppressed within `seconds`, and when the 95th percentile
-    of lookups in that time is over `slow` seconds; over when less than half of that is left.
+    of lookups in that time is over `slow` seconds; over when less than half of that is left. Raised
+    too when a write that was kept locally turns out to be lost; over when none was for `seconds`.
     `hook` is a function of the `AlarmEvent` (it may be async), or a URL that the event is
     posted to as JSON; the log is told in any case.
     """
@@ -69,13 +73,16 @@ def chosen_alarm(alarm: Alarm | Callable[[AlarmEvent], Any] | str | None) -> Ala
 
 
 class Alarms:
-    """The two alarms of a store. Told the time by whoever asks; no I/O."""
+    """The alarms of a store, whatever its engines. Told the time by whoever asks; no I/O."""
 
     def __init__(self, alarm: Alarm, counters: Counters) -> None:
-        self._alarm = alarm
+        self.alarm = alarm
         self._counters = counters
+        self._lock = threading.Lock()  # several engines may ask at once; one of them is told
         self._suppressed: deque[float] = deque(maxlen=alarm.suppressed)
         self._looked: deque[tuple[float, int, int]] = deque()
+        self._lost: deque[tuple[float, int]] = deque()  # when it was seen, and how many then
+        self._lost_before = 0
         self._raised: set[str] = set()
 
     @property
@@ -89,32 +96,37 @@ class Alarms:
 
     def check(self, now: float) -> list[AlarmEvent]:
         """What has been raised or is over since the last time."""
-        return [*self._check_suppressed(now), *self._check_slow(now)]
+        with self._lock:
+            return [*self._check_suppressed(now), *self._check_lost(now), *self._check_slow(now)]
 
     def _check_suppressed(self, now: float) -> list[AlarmEvent]:
-        since = now - self._alarm.seconds
+        since = now - self.alarm.seconds
         count = sum(1 for at in list(self._suppressed) if at > since)
-        most = self._alarm.suppressed
+        most = self.alarm.suppressed
         return self._turn("memory_write_suppressed", count, count >= most, 2 * count < most)
+
+    def _check_lost(self, now: float) -> list[AlarmEvent]:
+        lost = self._counters.lost
+        if lost > self._lost_before:
+            self._lost.append((now, lost - self._lost_before))
+            self._lost_before = lost
+        while self._lost and self._lost[0][0] <= now - self.alarm.seconds:
+            self._lost.popleft()
+        count = sum(many for _, many in self._lost)
+        return self._turn("memory_write_lost", count, count > 0, count == 0)
 
     def _check_slow(self, now: float) -> list[AlarmEvent]:
         looked, counters = self._looked, self._counters
-        if not looked or now - looked[-1][0] >= self._alarm.seconds / 20:
+        if not looked or now - looked[-1][0] >= self.alarm.seconds / 20:
             looked.append((now, counters.lookups, counters.slow_lookups))
-        while len(looked) > 1 and looked[1][0] <= now - self._alarm.seconds:
+        while len(looked) > 1 and looked[1][0] <= now - self.alarm.seconds:
             looked.popleft()
         count = counters.lookups - looked[0][1]
         slow = counters.slow_lookups - looked[0][2]
         up = count >= FEWEST_LOOKUPS and slow * 20 > count
         return self._turn("slow_lookups", slow, up, slow * 40 <= count)
 
-    def _turn(
-        self,
-        name: Literal["memory_write_suppressed", "slow_lookups"],
-        count: int,
-        up: bool,
-        over: bool,
-    ) -> list[AlarmEvent]:
+    def _turn(self, name: AlarmName, count: int, up: bool, over: bool) -> list[AlarmEvent]:
         if name not in self._raised and up:
             self._raised.add(name)
             self._counters.alarms_raised += 1
@@ -122,7 +134,7 @@ class Alarms:
             self._raised.discard(name)
         else:
             return []
-        event = AlarmEvent(name, name in self._raised, count, self._alarm.seconds)
+        event = AlarmEvent(name, name in self._raised, count, self.alarm.seconds)
         logger.error(
             "alarm_raised" if event.raised else "alarm_cleared",
             extra={"alarm": name, "count": count, "seconds": event.seconds},

@@ -2,76 +2,112 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec import Struct
 
 from stateward.observe.metrics import Type
 
+CATALOGUE: list[Metric] = []  # in the order in which they are shown
 
-class Described(Struct, frozen=True):
-    """One family of the catalogue."""
 
-    name: str
+class Metric(Struct, frozen=True):
+    """One entry of the catalogue: to make one is to enter it."""
+
     type: Type
-    labels: tuple[str, ...]
+    name: str
     help: str
+    labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        CATALOGUE.append(self)
 
 
-DURATION = "stateward_operation_duration_seconds"
-OPERATIONS = "stateward_operations_total"
-ERRORS = "stateward_operation_errors_total"
-LOOKUP_SUCCESS = "agent_state_lookup_success_total"
-LOOKUP_ERROR = "agent_state_lookup_error_total"
-LOOKUP_LATENCY = "agent_state_lookup_latency_seconds"
-RETRIES = "stateward_retries_total"
-CONSISTENCY = "stateward_consistency_errors_total"
-CACHE = "stateward_cache_lookups_total"
-SUPPRESSED = "stateward_suppressed_writes_total"
-SPILLED = "stateward_spilled_writes_total"
-REPLAYED = "stateward_replayed_writes_total"
-DROPPED = "stateward_dropped_writes_total"
-SPILL_DEPTH = "stateward_spill_depth"
-SPILL_AGE = "stateward_spill_age_seconds"
-BREAKER = "stateward_breaker_open"
-BREAKER_REFUSED = "stateward_breaker_refused_total"
-TAKEOVERS = "stateward_lease_takeovers_total"
-LEASES_LOST = "stateward_leases_lost_total"
-RENEWALS_FAILED = "stateward_lease_renewal_failures_total"
-BATCH = "stateward_batch_size"
-CONTEXT_BREAKS = "stateward_context_breaks_total"
-STORAGE_BYTES = "stateward_storage_bytes"
-STORAGE_ROWS = "stateward_storage_rows"
-STORAGE_CAPACITY = "stateward_storage_capacity_bytes"
-STORAGE_GROWTH = "stateward_storage_growth_bytes_per_day"
-STORAGE_DAYS = "stateward_storage_days_to_full"
+_counter, _gauge = partial(Metric, "counter"), partial(Metric, "gauge")
+_histogram = partial(Metric, "histogram")
 
 _WHERE = ("engine", "kind", "operation")
 
-CATALOGUE = (
-    Described(DURATION, "histogram", _WHERE, "Time an operation took, retries included"),
-    Described(OPERATIONS, "counter", (*_WHERE, "outcome"), "Operations that the store answered"),
-    Described(ERRORS, "counter", (*_WHERE, "error"), "Operations that failed"),
-    Described(LOOKUP_SUCCESS, "counter", ("engine",), "Reads that the store answered"),
-    Described(LOOKUP_ERROR, "counter", ("engine", "error"), "Reads that failed"),
-    Described(LOOKUP_LATENCY, "histogram", ("engine",), "Time that reads took"),
-    Described(RETRIES, "counter", ("reason",), "Tries after the first one"),
-    Described(CONSISTENCY, "counter", ("engine", "problem"), "Signs that replicas disagree"),
-    Described(CACHE, "counter", ("result",), "Reads by what the cache had"),
-    Described(SUPPRESSED, "counter", (), "Appends whose failure was kept from the caller"),
-    Described(SPILLED, "counter", (), "Suppressed appends kept locally"),
-    Described(REPLAYED, "counter", (), "Spilled appends that reached the store later"),
-    Described(DROPPED, "counter", (), "Suppressed appends that were lost"),
-    Described(SPILL_DEPTH, "gauge", (), "Appends kept locally now"),
-    Described(SPILL_AGE, "gauge", (), "Age of the oldest append kept locally"),
-    Described(BREAKER, "gauge", (), "1 while calls fail at once because the store is down"),
-    Described(BREAKER_REFUSED, "counter", (), "Calls that failed at once for that"),
-    Described(TAKEOVERS, "counter", ("engine", "kind"), "Expired leases taken over"),
-    Described(LEASES_LOST, "counter", ("engine",), "Leases lost while their holder was at work"),
-    Described(RENEWALS_FAILED, "counter", ("engine",), "Renewals that failed"),
-    Described(BATCH, "histogram", ("engine", "lane"), "Operations in one round trip"),
-    Described(CONTEXT_BREAKS, "counter", ("reason",), "Conversations that lost context"),
-    Described(STORAGE_BYTES, "gauge", ("engine",), "Size of the store"),
-    Described(STORAGE_ROWS, "gauge", ("engine",), "Rows in the store, as estimated"),
-    Described(STORAGE_CAPACITY, "gauge", ("engine",), "Size the store can grow to"),
-    Described(STORAGE_GROWTH, "gauge", ("engine",), "Growth of the store a day, by its last day"),
-    Described(STORAGE_DAYS, "gauge", ("engine",), "Days until the store is full at that growth"),
+DURATION = _histogram(
+    "stateward_operation_duration_seconds", "Time an operation took, retries included", _WHERE
+)
+OPERATIONS = _counter(
+    "stateward_operations_total", "Operations that were answered", (*_WHERE, "outcome")
+)
+ERRORS = _counter("stateward_operation_errors_total", "Operations that failed", (*_WHERE, "error"))
+LOOKUP_SUCCESS = _counter(
+    "agent_state_lookup_success_total", "Reads that the store answered", ("engine",)
+)
+LOOKUP_ERROR = _counter("agent_state_lookup_error_total", "Reads that failed", ("engine", "error"))
+LOOKUP_LATENCY = _histogram(
+    "agent_state_lookup_latency_seconds", "Time that reads took", ("engine",)
+)
+LOOKUPS = _counter(
+    "stateward_lookups_total", "Calls that only read, as the alarm for slow ones counts them"
+)
+SLOW_LOOKUPS = _counter("stateward_slow_lookups_total", "Those of them that took too long")
+RETRIES = _counter("stateward_retries_total", "Tries after the first one", ("reason",))
+CONSISTENCY = _counter(
+    "stateward_consistency_errors_total", "Signs that replicas disagree", ("engine", "problem")
+)
+CACHE = _counter("stateward_cache_lookups_total", "Reads by what the cache had", ("result",))
+CACHE_VAIN = _counter(
+    "stateward_cache_vain_questions_total", "Round trips that only told that another was needed"
+)
+CACHE_EVICTIONS = _counter("stateward_cache_evictions_total", "Entities that the cache let go of")
+CACHE_ENTITIES = _gauge("stateward_cache_entities", "Entities in the cache")
+CACHE_BYTES = _gauge("stateward_cache_bytes", "Text in the cache")
+SUPPRESSED = _counter(
+    "stateward_suppressed_writes_total", "Appends whose failure was kept from the caller"
+)
+SPILLED = _counter("stateward_spilled_writes_total", "Suppressed appends kept locally")
+REPLAYED = _counter(
+    "stateward_replayed_writes_total", "Spilled appends that reached the store later"
+)
+LATE = _counter("stateward_late_writes_total", "Replayed appends that came after newer turns")
+ERASED = _counter(
+    "stateward_erased_writes_total", "Spilled appends left out because they were erased"
+)
+ADOPTED = _counter(
+    "stateward_adopted_writes_total", "Spilled appends taken over from ended processes"
+)
+DROPPED = _counter("stateward_dropped_writes_total", "Suppressed appends that were lost")
+DROPPED_THREADS = _counter(
+    "stateward_dropped_threads_total", "Threads that lost suppressed appends"
+)
+LOST = _counter(
+    "stateward_lost_writes_total", "Spilled appends that will never be stored", ("reason",)
+)
+SPILL_DEPTH = _gauge("stateward_spill_depth", "Appends kept locally now")
+SPILL_AGE = _gauge("stateward_spill_age_seconds", "Age of the oldest append kept locally")
+BREAKER = _gauge("stateward_breaker_open", "1 while calls fail at once because the store is down")
+BREAKER_OPENED = _counter("stateward_breaker_opened_total", "Times that began")
+BREAKER_REFUSED = _counter("stateward_breaker_refused_total", "Calls that failed at once for that")
+ALARMS = _counter("stateward_alarms_raised_total", "Alarms that the store has raised")
+TAKEOVERS = _counter(
+    "stateward_lease_takeovers_total", "Expired leases taken over", ("engine", "kind")
+)
+LEASES_LOST = _counter(
+    "stateward_leases_lost_total", "Leases lost while their holder was at work", ("engine",)
+)
+RENEWALS_FAILED = _counter(
+    "stateward_lease_renewal_failures_total", "Renewals that failed", ("engine",)
+)
+BATCH = _histogram("stateward_batch_size", "Operations in one round trip", ("engine", "lane"))
+SUMMARIES = _counter("stateward_summaries_total", "Attempts to summarise older turns", ("result",))
+CONTEXT_BREAKS = _counter(
+    "stateward_context_breaks_total", "Conversations that lost context", ("reason",)
+)
+STORAGE_BYTES = _gauge("stateward_storage_bytes", "Size of the store", ("engine",))
+STORAGE_ROWS = _gauge("stateward_storage_rows", "Rows in the store, as estimated", ("engine",))
+STORAGE_CAPACITY = _gauge(
+    "stateward_storage_capacity_bytes", "Size the store can grow to", ("engine",)
+)
+STORAGE_GROWTH = _gauge(
+    "stateward_storage_growth_bytes_per_day",
+    "Growth of the store a day, by its last day",
+    ("engine",),
+)
+STORAGE_DAYS = _gauge(
+    "stateward_storage_days_to_full", "Days until the store is full at that growth", ("engine",)
 )

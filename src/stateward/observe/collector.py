@@ -1,197 +1,142 @@
 """Everything that one store counts, put together when somebody asks.
 
-Layers keep plain numbers of their own; `Collector` is told once where they are, and reads them when
-a snapshot is made. So counting costs an addition, and nobody waits for an exporter.
+Layers count into plain numbers (`Counters`) and into the recorder of their engine; the collector
+reads both when a snapshot is made. So counting costs an addition, and nobody waits for an exporter.
 """
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
-from stateward.observe import catalogue as names
-from stateward.observe.catalogue import CATALOGUE
-from stateward.observe.metrics import Family, Metrics, Sample, add_up
-from stateward.observe.recorder import OK, PROBLEMS, READS, Recorder, SeriesReading, Tracing
-from stateward.observe.sizes import SizeGrowth, Sizes
+from stateward.observe import catalogue as metric
+from stateward.observe.consistency import PROBLEMS, Consistency
+from stateward.observe.counters import Counters, numbers
+from stateward.observe.metrics import Distribution, Family, Labels, Metrics, Sample, add_up
+from stateward.observe.recorder import OK, READS, Recorder, SeriesReading, Tracing
+from stateward.observe.sizes import Sizes
 from stateward.world import World
 
-Numbers = Callable[[], Mapping[str, float]]
+Gauges = Callable[[], Mapping[metric.Metric, float]]
 
-# The plain counters of other layers, by the name that each layer gives them.
-ABSORBED: dict[str, tuple[str, dict[str, str]]] = {
-    "suppressed": (names.SUPPRESSED, {}),
-    "spilled": (names.SPILLED, {}),
-    "replayed": (names.REPLAYED, {}),
-    "dropped": (names.DROPPED, {}),
-    "spill_depth": (names.SPILL_DEPTH, {}),
-    "spill_age": (names.SPILL_AGE, {}),
-    "breaker_open": (names.BREAKER, {}),
-    "breaker_refused": (names.BREAKER_REFUSED, {}),
-    "cache_hits": (names.CACHE, {"result": "hit"}),
-    "cache_misses": (names.CACHE, {"result": "miss"}),
-    "update_retries": (names.RETRIES, {"reason": "conflict"}),
-    "retries": (names.RETRIES, {"reason": "unavailable"}),
-}
-_OLDEST = {"spill_age", "breaker_open"}  # of several sources the highest counts, not the sum
-
+_HIGHEST = (metric.SPILL_AGE, metric.BREAKER)  # of several engines the highest counts, not the sum
 FIRST_ERROR = "StoreUnavailable"
-REASONS = 16  # reasons for a context break that get a series of their own
-
-
-class Leases(Protocol):
-    """What renews leases counts."""
-
-    leases_lost: int
-    renewals_failed: int
 
 
 class Collector:
-    """The meters of a store's engines, and where its other numbers are."""
+    """The recorders of a store's engines, its counters, and where its gauges are read."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._meters: dict[str, Recorder] = {}
-        self._storages: dict[str, list[Sizes]] = {}
-        self._numbers: list[tuple[object, Numbers]] = []
-        self._leases: dict[str, list[Leases]] = {}
-        self._breaks: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self._recorders: dict[str, Recorder] = {}
+        self._counters = Counters()
+        self._sizes: dict[str, list[Sizes]] = {}
+        self._gauges: list[Gauges] = []
 
     # --- told by the layers ---------------------------------------------------------
 
-    def meter(self, engine: str) -> Recorder:
-        """The meter of all engines with this name."""
-        return self._meters.setdefault(engine, Recorder(engine))
+    def recorder(self, engine: str) -> Recorder:
+        """The recorder of all engines with this name."""
+        return self._recorders.setdefault(engine, Recorder(engine))
 
-    def absorb(self, whose: object, numbers: Numbers) -> None:
-        """Read these numbers at every snapshot; names not in `ABSORBED` are left out.
-
-        `whose` they are is read once, though several engines may share it.
-        """
-        if all(known is not whose for known, _ in self._numbers):
-            self._numbers.append((whose, numbers))
-
-    def absorb_leases(self, engine: str, leases: Leases) -> None:
-        """Where the renewals of an engine's leases keep their numbers."""
-        self._leases.setdefault(engine, []).append(leases)
-
-    def sample(self, engine: str, storage: Sizes) -> None:
-        """Where the size of an engine's store is read."""
-        self._storages.setdefault(engine, []).append(storage)
-
-    def context_break(self, reason: str) -> None:
-        """A conversation shows that context was lost."""
-        with self._lock:
-            known = reason in self._breaks or len(self._breaks) < REASONS
-            self._breaks[reason if known else "other"] += 1
+    def include(self, engine: str, counters: Counters, sizes: Sizes, gauges: Gauges) -> None:
+        """Read these at every snapshot; the counters are one book for all engines of a store."""
+        self._counters = counters
+        self._sizes.setdefault(engine, []).append(sizes)
+        self._gauges.append(gauges)
 
     def trace(self, tracing: Tracing | None) -> None:
         """Wrap every call from now on; None: none."""
-        for meter in self._meters.values():
-            meter.tracing = tracing
+        for recorder in self._recorders.values():
+            recorder.tracing = tracing
 
     # --- asked by exporters ---------------------------------------------------------
 
     def refresh(self) -> None:
         """Read the store's size anew if the last look is old. Blocks, so never on an event loop."""
-        for storages in self._storages.values():
-            for storage in storages:
-                storage.look()
+        for stores in self._sizes.values():
+            for sizes in stores:
+                sizes.look()
 
     def snapshot(self) -> Metrics:
         """All there is, read now. No I/O."""
-        families = {d.name: Family(d.name, d.type, d.help, [], []) for d in CATALOGUE}
-        for meter in self._meters.values():
-            _operations(families, meter)
-            _consistency(families, meter)
-        self._absorbed(families)
-        self._renewals(families)
-        for engine, storages in self._storages.items():
-            _storage(families, engine, [growth for s in storages if (growth := s.growth())])
-        with self._lock:
-            breaks = dict(self._breaks)
-        for reason, count in sorted(breaks.items()):
-            families[names.CONTEXT_BREAKS].samples.append(Sample({"reason": reason}, count))
-        return Metrics(self._world.now(), list(families.values()))
-
-    def _absorbed(self, families: dict[str, Family]) -> None:
-        found = dict.fromkeys(ABSORBED, 0.0)  # a rate needs a 0 to start from
-        for _, numbers in self._numbers:
-            for name, value in numbers().items():
-                if name in _OLDEST:
-                    found[name] = max(found[name], value)
-                elif name in found:
-                    found[name] += value
-        for name, value in found.items():
-            family, labels = ABSORBED[name]
-            families[family].samples.append(Sample(dict(labels), value))
-
-    def _renewals(self, families: dict[str, Family]) -> None:
-        for engine, kept in self._leases.items():
-            lost, failed = sum(k.leases_lost for k in kept), sum(k.renewals_failed for k in kept)
-            families[names.LEASES_LOST].samples.append(Sample({"engine": engine}, lost))
-            families[names.RENEWALS_FAILED].samples.append(Sample({"engine": engine}, failed))
+        families = _Families()
+        for recorder in self._recorders.values():
+            _operations(families, recorder)
+            _consistency(families, recorder.engine, recorder.consistency)
+        for of, labels, value in numbers(self._counters):
+            families.add(of, labels, value)
+        read = [gauges() for gauges in self._gauges]
+        for of in (metric.SPILL_DEPTH, metric.SPILL_AGE, metric.BREAKER):
+            values = [gauges[of] for gauges in read]
+            families.add(of, {}, max(values, default=0.0) if of in _HIGHEST else sum(values))
+        for engine, stores in self._sizes.items():
+            _storage(families, engine, stores)
+        return Metrics(self._world.now(), list(families.by_name.values()))
 
 
-def _operations(families: dict[str, Family], meter: Recorder) -> None:
+class _Families:
+    """Every family of the catalogue, while it is filled."""
+
+    def __init__(self) -> None:
+        self.by_name = {m.name: Family(m.name, m.type, m.help, [], []) for m in metric.CATALOGUE}
+
+    def add(self, of: metric.Metric, labels: Labels, value: float) -> None:
+        self.by_name[of.name].samples.append(Sample(dict(labels), value))
+
+    def distribute(self, of: metric.Metric, distribution: Distribution) -> None:
+        self.by_name[of.name].distributions.append(distribution)
+
+
+def _operations(families: _Families, recorder: Recorder) -> None:
     reads: list[SeriesReading] = []
-    for series in meter.series:
-        labels = {"engine": meter.engine, "kind": series.kind, "operation": series.operation}
+    where = {"engine": recorder.engine}
+    for series in recorder.series:
+        labels = {**where, "kind": series.kind, "operation": series.operation}
         reading = series.read(labels)
-        families[names.DURATION].distributions.append(reading.took)
+        families.distribute(metric.DURATION, reading.took)
         ok = reading.answered - sum(reading.refused.values())
         for outcome, count in {OK: ok, **reading.refused}.items():
-            sample = Sample({**labels, "outcome": outcome}, count)
-            families[names.OPERATIONS].samples.append(sample)
+            families.add(metric.OPERATIONS, {**labels, "outcome": outcome}, count)
         for error, count in reading.errors.items():
-            families[names.ERRORS].samples.append(Sample({**labels, "error": error}, count))
+            families.add(metric.ERRORS, {**labels, "error": error}, count)
         if series.operation in READS:
             reads.append(reading)
-    _lookups(families, meter.engine, reads)
-    for lane, sizes in (("read", meter.read_batches), ("write", meter.write_batches)):
-        read = sizes.read({"engine": meter.engine, "lane": lane})
-        families[names.BATCH].distributions.append(read)
+    _lookups(families, where, reads)
+    for lane, sizes in (("read", recorder.read_batches), ("write", recorder.write_batches)):
+        families.distribute(metric.BATCH, sizes.read({**where, "lane": lane}))
 
 
-def _lookups(families: dict[str, Family], engine: str, reads: list[SeriesReading]) -> None:
+def _lookups(families: _Families, where: Labels, reads: list[SeriesReading]) -> None:
     """All reads together, by the names that dashboards of agents use."""
-    labels = {"engine": engine}
     errors: Counter[str] = Counter({FIRST_ERROR: 0})  # a rate needs a 0 to start from
     for reading in reads:
         errors.update(reading.errors)
-    answered = sum(reading.answered for reading in reads)
-    families[names.LOOKUP_SUCCESS].samples.append(Sample(dict(labels), answered))
-    took = add_up([reading.took for reading in reads], labels)
-    families[names.LOOKUP_LATENCY].distributions.append(took)
+    families.add(metric.LOOKUP_SUCCESS, where, sum(reading.answered for reading in reads))
+    families.distribute(metric.LOOKUP_LATENCY, add_up([reading.took for reading in reads], where))
     for error, count in errors.items():
-        families[names.LOOKUP_ERROR].samples.append(Sample({**labels, "error": error}, count))
+        families.add(metric.LOOKUP_ERROR, {**where, "error": error}, count)
 
 
-def _consistency(families: dict[str, Family], meter: Recorder) -> None:
+def _consistency(families: _Families, engine: str, seen: Consistency) -> None:
     for problem in PROBLEMS:
-        sample = Sample({"engine": meter.engine, "problem": problem}, meter.consistency[problem])
-        families[names.CONSISTENCY].samples.append(sample)
-    for kind, count in sorted(meter.takeovers.copy().items()):
-        sample = Sample({"engine": meter.engine, "kind": kind}, count)
-        families[names.TAKEOVERS].samples.append(sample)
+        labels = {"engine": engine, "problem": problem}
+        families.add(metric.CONSISTENCY, labels, seen.problems[problem])
+    for kind, count in sorted(seen.takeovers.copy().items()):
+        families.add(metric.TAKEOVERS, {"engine": engine, "kind": kind}, count)
 
 
-def _storage(families: dict[str, Family], engine: str, growths: list[SizeGrowth]) -> None:
+def _storage(families: _Families, engine: str, stores: list[Sizes]) -> None:
     """Several stores of one engine as one, except that the one that is full first counts."""
-    found: dict[str, list[float]] = {}
-    for growth in growths:
-        for name, value in (
-            (names.STORAGE_BYTES, growth.bytes),
-            (names.STORAGE_ROWS, growth.rows),
-            (names.STORAGE_CAPACITY, growth.capacity),
-            (names.STORAGE_GROWTH, growth.bytes_a_day),
-            (names.STORAGE_DAYS, growth.days_to_full),
-        ):
-            if value is not None:
-                found.setdefault(name, []).append(value)
-    for name, values in found.items():
-        value = min(values) if name == names.STORAGE_DAYS else sum(values)
-        families[name].samples.append(Sample({"engine": engine}, value))
+    growths = [growth for sizes in stores if (growth := sizes.growth()) is not None]
+    for of, read in (
+        (metric.STORAGE_BYTES, [growth.bytes for growth in growths]),
+        (metric.STORAGE_ROWS, [growth.rows for growth in growths]),
+        (metric.STORAGE_CAPACITY, [growth.capacity for growth in growths]),
+        (metric.STORAGE_GROWTH, [growth.bytes_a_day for growth in growths]),
+        (metric.STORAGE_DAYS, [growth.days_to_full for growth in growths]),
+    ):
+        values = [value for value in read if value is not None]
+        if values:
+            value = min(values) if of is metric.STORAGE_DAYS else sum(values)
+            families.add(of, {"engine": engine}, value)

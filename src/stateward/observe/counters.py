@@ -1,65 +1,117 @@
-"""What happened in a store since it was made, as plain numbers."""
+"""What happened in a store since it was made, as plain numbers: one book for all layers."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator
+from threading import Lock
+from typing import Annotated, get_type_hints
+
+from msgspec import Struct
+
+from stateward.observe import catalogue as metric
+from stateward.observe.metrics import Labels
 
 THREADS_NAMED = 1000  # threads whose dropped turns are counted one by one
+REASONS = 16  # reasons for a context break that are told apart
+
+_lock = Lock()  # over the numbers that are kept by name: all of them rare
 
 
-class Counters:
-    """Numbers that only grow. Exporters read them; reading takes no lock.
+class Counters(Struct, eq=False):
+    """Numbers of one store of one process, which begin anew with it. Reading takes no lock.
 
-    They belong to one store of one process, and begin anew with it.
+    Each field is annotated with the metric that exports it, and with the labels it has there. So
+    what is counted is exported: there is no room here for anything else. All of them only grow,
+    but for what the cache holds.
     """
 
-    __slots__ = (
-        "adopted",
-        "alarms_raised",
-        "breaker_opened",
-        "breaker_refused",
-        "damaged",
-        "dropped",
-        "dropped_by_thread",
-        "erased",
-        "expired",
-        "late",
-        "lookups",
-        "refused",
-        "replayed",
-        "retries",
-        "slow_lookups",
-        "spilled",
-        "suppressed",
-        "update_retries",
-    )
+    lookups: Annotated[int, metric.LOOKUPS] = 0  # calls that only read
+    slow_lookups: Annotated[int, metric.SLOW_LOOKUPS] = 0  # of those, longer than `Alarm.slow`
+    retries: Annotated[int, metric.RETRIES, {"reason": "unavailable"}] = 0
+    update_retries: Annotated[int, metric.RETRIES, {"reason": "conflict"}] = 0
 
-    def __init__(self) -> None:
-        self.lookups = 0  # calls that only read
-        self.slow_lookups = 0  # those of them that took longer than `Alarm.slow`
-        self.suppressed = 0  # appends whose failure the caller was spared: spilled + dropped
-        self.spilled = 0  # of those, kept locally
-        self.dropped = 0  # of those, lost: there was no room, or the store closed before a replay
-        self.replayed = 0  # spilled appends that reached the store
-        self.late = 0  # of those, ones that came after newer turns
-        self.erased = 0  # spilled appends left out because their thread or user was erased
-        self.expired = 0  # spilled appends that grew too old
-        self.refused = 0  # spilled appends that the store refused: another's thread, a reused key
-        self.adopted = 0  # spilled appends taken over from processes that have ended
-        self.damaged = 0  # lines of spill files that could not be read
-        self.breaker_opened = 0  # times the breaker opened
-        self.breaker_refused = 0  # calls that failed at once because it was open
-        self.alarms_raised = 0
-        self.retries = 0  # tries of a call after one that the store failed
-        self.update_retries = 0  # tries of an update after somebody else was faster
-        self.dropped_by_thread: Counter[str] = Counter()  # "" are those beyond the first thousand
+    suppressed: Annotated[int, metric.SUPPRESSED] = 0  # failures that callers were spared
+    spilled: Annotated[int, metric.SPILLED] = 0  # of those, kept locally
+    dropped: Annotated[int, metric.DROPPED] = 0  # of those, lost: no room, or closed too soon
+    # Whose they were; "" are those beyond the first thousand. How many is exported: never an id.
+    dropped_by_thread: Annotated[dict[str, int], metric.DROPPED_THREADS] = {}
+    replayed: Annotated[int, metric.REPLAYED] = 0  # spilled appends that reached the store
+    late: Annotated[int, metric.LATE] = 0  # of those, ones that came after newer turns
+    erased: Annotated[int, metric.ERASED] = 0  # left out: their thread or user was erased
+    expired: Annotated[int, metric.LOST, {"reason": "expired"}] = 0  # grew too old
+    refused: Annotated[int, metric.LOST, {"reason": "refused"}] = 0  # another's thread, a used key
+    damaged: Annotated[int, metric.LOST, {"reason": "damaged"}] = 0  # lines that cannot be read
+    adopted: Annotated[int, metric.ADOPTED] = 0  # taken over from processes that have ended
+    breaker_opened: Annotated[int, metric.BREAKER_OPENED] = 0
+    breaker_refused: Annotated[int, metric.BREAKER_REFUSED] = 0  # failed at once: it was open
+    alarms_raised: Annotated[int, metric.ALARMS] = 0
 
-    def drop(self, thread: str) -> None:
-        """One append of this thread is lost."""
-        self.dropped += 1
-        named = self.dropped_by_thread
-        named[thread if thread in named or len(named) < THREADS_NAMED else ""] += 1
+    leases_lost: Annotated[dict[str, int], metric.LEASES_LOST] = {}  # by engine
+    renewals_failed: Annotated[dict[str, int], metric.RENEWALS_FAILED] = {}  # by engine
 
-    def as_dict(self) -> dict[str, int]:
-        """Every counter by name, except the one by thread."""
-        return {name: getattr(self, name) for name in self.__slots__ if name[-6:] != "thread"}
+    context_breaks: Annotated[dict[str, int], metric.CONTEXT_BREAKS] = {}  # by reason
+    summaries_made: Annotated[int, metric.SUMMARIES, {"result": "made"}] = 0
+    summaries_failed: Annotated[int, metric.SUMMARIES, {"result": "failed"}] = 0
+    # Another replica was at it; or the conversation was edited or deleted meanwhile.
+    summaries_elsewhere: Annotated[int, metric.SUMMARIES, {"result": "elsewhere"}] = 0
+    summaries_discarded: Annotated[int, metric.SUMMARIES, {"result": "discarded"}] = 0
+
+    cache_hits: Annotated[int, metric.CACHE, {"result": "hit"}] = 0  # by memory, and what was new
+    cache_misses: Annotated[int, metric.CACHE, {"result": "miss"}] = 0  # read in full
+    cache_vain: Annotated[int, metric.CACHE_VAIN] = 0  # another round trip had to follow
+    cache_evictions: Annotated[int, metric.CACHE_EVICTIONS] = 0
+    cache_entities: Annotated[int, metric.CACHE_ENTITIES] = 0
+    cache_bytes: Annotated[int, metric.CACHE_BYTES] = 0
+
+    @property
+    def cache_hit_rate(self) -> float:
+        """Hits of all cacheable reads; 0 before the first."""
+        asked = self.cache_hits + self.cache_misses
+        return self.cache_hits / asked if asked else 0.0
+
+    @property
+    def lost(self) -> int:
+        """Appends that a caller was told are kept, and that will never be stored."""
+        return self.expired + self.refused + self.damaged
+
+
+def count_dropped(counters: Counters, thread: str) -> None:
+    """One append of this thread is lost."""
+    with _lock:
+        counters.dropped += 1
+        _add(counters.dropped_by_thread, thread, THREADS_NAMED, "")
+
+
+def count_context_break(counters: Counters, reason: str) -> None:
+    """A conversation shows that context was lost."""
+    with _lock:
+        _add(counters.context_breaks, reason, REASONS, "other")
+
+
+def _add(numbers: dict[str, int], name: str, most: int, further: str) -> None:
+    """Count by name, as long as the names are few."""
+    name = name if name in numbers or len(numbers) < most else further
+    numbers[name] = numbers.get(name, 0) + 1
+
+
+def _entry(of: metric.Metric, labels: Labels | None = None) -> tuple[metric.Metric, Labels]:
+    return of, labels or {}
+
+
+ENTRIES = {  # of every field: its metric, and the labels that it always has
+    name: _entry(*hint.__metadata__)
+    for name, hint in get_type_hints(Counters, include_extras=True).items()
+}
+
+
+def numbers(counters: Counters) -> Iterator[tuple[metric.Metric, Labels, int]]:
+    """Everything in the book, as it is exported."""
+    for name, (of, labels) in ENTRIES.items():
+        kept = getattr(counters, name)
+        if isinstance(kept, int):
+            yield of, labels, kept
+        elif of.labels:
+            for value, count in sorted(kept.copy().items()):
+                yield of, {of.labels[0]: value}, count
+        else:
+            yield of, labels, len(kept)

@@ -7,14 +7,14 @@ Labels are the kinds of state (bounded here, whoever invents them), the operatio
 from __future__ import annotations
 
 import logging
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from stateward.errors import StatewardError, StoreUnavailable
-from stateward.observe.logs import WRITES_LOG, log_failure, log_going_back, log_refusal, log_write
+from stateward.observe.consistency import ENTITIES, GENERATION, Consistency
+from stateward.observe.logs import WRITES_LOG, log_failure, log_refusal, log_write
 from stateward.observe.metrics import (
     DURATIONS,
     SIZES,
@@ -25,63 +25,38 @@ from stateward.observe.metrics import (
 )
 from stateward.ops import (
     Acquire,
-    Append,
     Applied,
     Commit,
-    Conflict,
-    Delete,
-    Drop,
-    Duplicate,
-    Entity,
     Fenced,
     Fetch,
     Fetched,
-    Head,
-    Held,
-    KeyReused,
     List,
     Listed,
-    NotYours,
     Op,
     Outcome,
     Put,
-    Release,
-    Renew,
-    Replace,
     SetHead,
     Swept,
-    Trim,
 )
 
 KINDS = 24  # kinds of state that get series of their own; further ones share "other"
-REMEMBERED = 4096  # entities whose number of commits is remembered, in each of two generations
 LOGGED_A_SECOND = 20  # failed reads
-GENERATION = 1800.0  # seconds; far below the day for which a store remembers what was deleted
 
-OUTCOMES: dict[type, str] = {
-    Conflict: "conflict",
-    Duplicate: "duplicate",
-    KeyReused: "key_reused",
-    Held: "held",
-    Fenced: "fenced",
-    NotYours: "not_yours",
+# By the name of the outcome's type: the last two are answers of the layer that suppresses failures.
+OUTCOMES = {
+    "Conflict": "conflict",
+    "Duplicate": "duplicate",
+    "KeyReused": "key_reused",
+    "Held": "held",
+    "Fenced": "fenced",
+    "NotYours": "not_yours",
+    "Spilled": "spilled",
+    "Dropped": "dropped",
 }
+SUPPRESSED = ("spilled", "dropped")
 OK = "ok"
-PROBLEMS = ("backwards", "reset", "fenced", "unknown")
 READS = ("load", "get", "head", "list")
 
-_WRITES: dict[type, str] = {
-    Append: "append",
-    Put: "put",
-    Delete: "delete",
-    Trim: "trim",
-    Replace: "replace",
-    Acquire: "acquire",
-    Renew: "renew",
-    Release: "release",
-    SetHead: "set",
-    Drop: "drop",
-}
 _ORDINARY = frozenset((Applied, Fetched, Listed, Swept))
 
 Key = tuple[Any, ...]
@@ -95,7 +70,7 @@ class Series:
     both could shrink for a moment, which to Prometheus is a restart.
     """
 
-    __slots__ = ("_errors", "_refused", "duration", "kind", "operation")
+    __slots__ = ("_errors", "_refused", "_spared", "duration", "kind", "operation")
 
     def __init__(self, kind: str, operation: str) -> None:
         self.kind = kind
@@ -103,11 +78,14 @@ class Series:
         self.duration = Histogram(DURATIONS)
         self._refused: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
+        self._spared: Counter[str] = Counter()  # errors behind an answer all the same
 
-    def refused(self, outcome: str, seconds: float) -> None:
+    def refused(self, outcome: str, seconds: float, spared: str | None = None) -> None:
         with self.duration.lock:
             self.duration.add_locked(seconds)
             self._refused[outcome] += 1
+            if spared is not None:
+                self._spared[spared] += 1
 
     def failed(self, error: str, seconds: float) -> None:
         with self.duration.lock:
@@ -117,8 +95,8 @@ class Series:
     def read(self, labels: Labels) -> SeriesReading:
         with self.duration.lock:
             counts, total = list(self.duration.counts), self.duration.total
-            refused, errors = dict(self._refused), dict(self._errors)
-        answered = sum(counts) - sum(errors.values())
+            refused, errors = dict(self._refused), self._errors + self._spared
+            answered = sum(counts) - sum(self._errors.values())
         took = distribution(labels, DURATIONS, counts, total)
         return SeriesReading(took, answered, refused, errors)
 
@@ -137,19 +115,13 @@ class Recorder:
 
     def __init__(self, engine: str) -> None:
         self.engine = engine
+        self.consistency = Consistency()
         self.tracing: Tracing | None = None
         self.read_batches = Histogram(SIZES)
         self.write_batches = Histogram(SIZES)
-        self.consistency: Counter[str] = Counter()
-        self.takeovers: Counter[str] = Counter()
         self._series: dict[tuple[str, str], Series] = {}
         self._by_key: dict[Key, Series] = {}
         self._kinds: set[str] = set()
-        self._commits: dict[Entity, int] = {}
-        self._older: dict[Entity, int] = {}
-        self._rotated = 0.0
-        self._leases: dict[Entity, tuple[int, float]] = {}  # token and end of leases seen
-        self._lock = threading.Lock()  # over the two counters that have no series
         self._logging_since = 0.0
         self._logged = self._not_logged = 0
 
@@ -159,18 +131,6 @@ class Recorder:
 
     # --- called for every operation -------------------------------------------------
 
-    def known(self, ops: Sequence[Op]) -> Sequence[int]:
-        """How many commits these entities are known to have, before they are asked."""
-        if len(ops) == 1:
-            return (self._known(ops[0]),)
-        return [self._known(op) for op in ops]
-
-    def _known(self, op: Op) -> int:
-        if type(op) is Fetch or type(op) is Commit:
-            entity = op.entity
-            return self._commits.get(entity) or self._older.get(entity, 0)
-        return 0
-
     def answered(
         self,
         ops: Sequence[Op],
@@ -179,14 +139,14 @@ class Recorder:
         seconds: float,
         now: float,
     ) -> None:
-        """The engine answered all of these, after so many seconds."""
+        """All of these were answered, after so many seconds; `known` as `Consistency` said."""
         if len(ops) == 1:
             self._note(ops[0], outcomes[0], known[0], seconds)
         else:
             for op, outcome, before in zip(ops, outcomes, known, strict=True):
                 self._note(op, outcome, before, seconds)
-        if len(self._commits) > REMEMBERED or now - self._rotated > GENERATION:
-            self._rotate(now)
+        if len(self.consistency.commits) > ENTITIES or now - self.consistency.rotated > GENERATION:
+            self.consistency.rotate(now)
 
     def _note(self, op: Op, outcome: Outcome, before: int, seconds: float) -> None:
         series = self._of(op)
@@ -196,39 +156,38 @@ class Recorder:
         series.duration.add(seconds)
         if type(op) is Commit:
             if type(outcome) is Applied:
-                self._commits[op.entity] = before + 1
+                self.consistency.commits[op.entity] = before + 1
                 if outcome.lease is not None and type(op.writes[0]) is Acquire:
-                    self._granted(op.entity, outcome)
+                    self.consistency.granted(op.entity, outcome, series.kind)
                 if WRITES_LOG.isEnabledFor(logging.DEBUG):
                     log_write(op, series.operation, outcome, seconds)
         elif type(op) is Fetch:
             if type(outcome) is Fetched:
-                self._fetched(op.entity, outcome, before)
+                self.consistency.fetched(op.entity, outcome, before)
         elif type(outcome) is Listed and type(op) is List and op.due:
             for found in outcome.entities:
-                self._see(found.entity, found.head)
-
-    def _fetched(self, entity: Entity, fetched: Fetched, before: int) -> None:
-        head = fetched.head
-        if head.commits > before:
-            self._commits[entity] = head.commits
-        elif head.commits < before and head.exists:
-            self._went_back(entity, head, before)
-        if fetched.reset:
-            self._count("reset")
+                self.consistency.see(found.entity, found.head)
 
     def failed(self, ops: Sequence[Op], error: BaseException, seconds: float, now: float) -> None:
         """The engine failed, or the caller did not wait for the answer."""
-        name = type(error).__name__ if isinstance(error, StatewardError) else _foreign(error)
+        name = _name(error)
         unknown = isinstance(error, StoreUnavailable) and error.applied == "unknown"
         for op in ops:
             series = self._of(op)
             series.failed(name, seconds)
-            if unknown and type(op) is Commit:
-                self._count("unknown")
             unlogged = 0 if type(op) is Commit else self._unlogged(now)
             if unlogged is not None:
                 log_failure(op, series.operation, error, name, seconds, unlogged)
+            if unknown and type(op) is Commit:
+                self.consistency.count("unknown")
+
+    def _fate(self, op: Op, error: BaseException) -> None:
+        if (
+            isinstance(error, StoreUnavailable)
+            and error.applied == "unknown"
+            and type(op) is Commit
+        ):
+            self.consistency.count("unknown")
 
     def _unlogged(self, now: float) -> int | None:
         """How many failed reads were not logged since the last one; None: nor is this one.
@@ -274,45 +233,27 @@ class Recorder:
         return series
 
     def _refused(self, op: Op, series: Series, outcome: Outcome, seconds: float) -> None:
-        name = OUTCOMES.get(type(outcome), "other")
+        name = OUTCOMES.get(type(outcome).__name__, "other")
+        if name in SUPPRESSED:
+            self._suppressed(op, series, name, outcome, seconds)
+            return
         series.refused(name, seconds)
         if type(op) is not Commit:
             return
         if type(outcome) is Fenced:
-            self._count("fenced")
+            self.consistency.count("fenced")
         head = getattr(outcome, "head", None)
         if head is not None:
-            self._see(op.entity, head)
+            self.consistency.see(op.entity, head)
         log_refusal(op, series.operation, name, outcome, seconds)
 
-    def _see(self, entity: Entity, head: Head) -> None:
-        """Remember somebody's lease, so that it is known whether the next one takes it over."""
-        if head.lease is not None:
-            if len(self._leases) >= REMEMBERED:
-                self._leases.clear()
-            self._leases[entity] = (head.lease.token, head.lease.until)
-
-    def _granted(self, entity: Entity, applied: Applied) -> None:
-        seen = self._leases.pop(entity, None)
-        lease = applied.lease
-        assert lease is not None
-        if seen is not None and seen[0] != lease.token and lease.granted >= seen[1]:
-            with self._lock:
-                self.takeovers[entity.kind if entity.kind in self._kinds else "other"] += 1
-
-    def _went_back(self, entity: Entity, head: Head, before: int) -> None:
-        """The store shows less than it has shown: an old replica, a failover, a restore."""
-        self._count("backwards")
-        self._commits[entity] = head.commits  # said once; from here on it may only grow again
-        log_going_back(entity, head, before)
-
-    def _count(self, problem: str) -> None:
-        with self._lock:
-            self.consistency[problem] += 1
-
-    def _rotate(self, now: float) -> None:
-        self._rotated = now
-        self._older, self._commits = self._commits, {}
+    def _suppressed(self, op: Op, series: Series, name: str, outcome: Any, seconds: float) -> None:
+        """A failure that the caller was spared is one all the same."""
+        error: StoreUnavailable = outcome.error
+        series.refused(name, seconds, spared=_name(error))
+        log_failure(op, series.operation, error, _name(error), seconds, 0)
+        if error.applied == "unknown":
+            self.consistency.count("unknown")
 
 
 def operation_of(op: Op) -> str:
@@ -323,7 +264,7 @@ def operation_of(op: Op) -> str:
             return "acquire" if first is Acquire else "commit"
         if first is Put and op.checks:
             return "update"
-        return _WRITES[first]
+        return name_of(first)
     if type(op) is Fetch:
         if op.log is not None:
             return "load"
@@ -331,6 +272,12 @@ def operation_of(op: Op) -> str:
     return "list" if type(op) is List else "sweep"
 
 
-def _foreign(error: BaseException) -> str:
-    """Errors that are not ours have no bounded set of names."""
+def name_of(write: type) -> str:
+    return "set" if write is SetHead else write.__name__.lower()
+
+
+def _name(error: BaseException) -> str:
+    """What an error is counted as: those that are not ours have no bounded set of names."""
+    if isinstance(error, StatewardError):
+        return type(error).__name__
     return "Exception" if isinstance(error, Exception) else "Cancelled"

@@ -29,6 +29,10 @@ class Layered:
         for section, scope in scopes.items():
             self._names.setdefault(scope, []).append(section)
 
+    def __getitem__(self, section: str) -> Scope:
+        """Where that section lives."""
+        return next(scope for scope, names in self._names.items() if section in names)
+
     @property
     def scopes(self) -> list[Scope]:
         """Each engine's scope, once."""

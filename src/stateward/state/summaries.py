@@ -82,7 +82,7 @@ class SummaryMaker:
 
     def failed(self, error: Exception) -> None:
         """Count it and say so; whose conversation it is stays out of the log's message."""
-        self._compaction.counters.add("failed")
+        self._scope.counters.summaries_failed += 1
         logger.warning(
             "summary_failed", extra={"thread_id": self._entity.id, "error": type(error).__name__}
         )
@@ -101,7 +101,7 @@ class SummaryMaker:
             async with lock:
                 return await self._made(more_than)
         except LeaseHeld:
-            self._compaction.counters.add("elsewhere")
+            self._scope.counters.summaries_elsewhere += 1
             return None
 
     async def _made(self, more_than: int) -> Kept | None:
@@ -137,7 +137,7 @@ class SummaryMaker:
         if isinstance(outcome, Applied | Duplicate):
             return op
         if isinstance(outcome, Conflict):  # somebody is writing just now: the next load tries again
-            self._compaction.counters.add("discarded")
+            self._scope.counters.summaries_discarded += 1
             return None
         refuse(outcome, self._entity)
 
@@ -171,10 +171,10 @@ class SummaryMaker:
         claimed = (DocumentAt(SUMMARY, version, claim),)
         outcome = await self._handle.commit((Put(SUMMARY, made.json()),), claimed)
         if isinstance(outcome, Applied | Duplicate):
-            self._compaction.counters.add("made")
+            self._scope.counters.summaries_made += 1
             return True
         if isinstance(outcome, Conflict):  # edited or deleted meanwhile
-            self._compaction.counters.add("discarded")
+            self._scope.counters.summaries_discarded += 1
             return False
         refuse(outcome, self._entity)
 

@@ -29,8 +29,8 @@ from stateward.errors import InvalidInput
 from stateward.ops import Entity
 from stateward.records import moment as moment_of
 from stateward.transfer.erasures import Erasures
-from stateward.transfer.format import BackupFile, BackupWriter, Counts, checked_path
-from stateward.transfer.lines import FORMAT, Content, End, EntityLine, EntryLine, Header, Moment
+from stateward.transfer.format import Advance, BackupFile, BackupWriter, Counts, checked_path
+from stateward.transfer.lines import FORMAT, Content, EntityLine, EntryLine, Header, Moment
 from stateward.transfer.source import Source
 from stateward.transfer.target import OWN_KINDS, RestoreTarget
 from stateward.world import World
@@ -74,7 +74,7 @@ def backup(
         except BaseException:
             writer.abandon()
             raise
-    return _report(header, writer.counts, bytes=writer.bytes, sha256=total)
+    return _report(header, writer.counts.all(), bytes=writer.bytes, sha256=total)
 
 
 def verify(path: str, *, progress: Progress | None = None) -> BackupReport:
@@ -100,20 +100,19 @@ def restore(
     with BackupFile(path) as file:
         marks = Erasures()
         found = _verified(file, progress, marks)
-        place = namespace or file.header.namespace
-        check_id(place, "a namespace")
+        into = namespace or file.header.namespace
+        check_id(into, "a namespace")
         for other in erasures:
             _add_erasures(marks, other, file.header.namespace)
         with _opened(parse(url)) as engine:
-            marks.add_all(Source(engine, place, one_moment=False).marks(), there=True)
+            marks.add_all(Source(engine, into).marks(), there=True)
             what = f"the backup {os.path.basename(path)}"
-            target = RestoreTarget(engine, place, found.sha256, what)
+            target = RestoreTarget(engine, into, found.sha256, what)
             target.begin()
             target.put_marks(marks)
-            advance = None if progress is None else _advance(progress, "restoring", file.size)
-            target.put(_contents(file, advance), marks)
+            target.put(file.lines(_advance(progress, "restoring", file.size)), marks)
             target.finish()
-    return _changed(found, place, target)
+    return _changed(found, into, target)
 
 
 def copy(
@@ -125,26 +124,26 @@ def copy(
     progress: Progress | None = None,
 ) -> BackupReport:
     """Put all of a namespace into an empty one of another store, without a file in between."""
-    place = to or namespace
+    into = to or namespace
     check_id(namespace, "a namespace")
-    check_id(place, "a namespace")
+    check_id(into, "a namespace")
     known = parse(source_url)
-    if known.text == parse(target_url).text and place == namespace:
+    if known.text == parse(target_url).text and into == namespace:
         raise InvalidInput("source and target are the same namespace of the same store")
     with _reading(known, namespace) as (source, header), _opened(parse(target_url)) as engine:
         marks = Erasures()
-        marks.add_all(Source(engine, place, one_moment=False).marks(), there=True)
+        marks.add_all(Source(engine, into).marks(), there=True)
         marks.add_all(source.marks())
         what = f"a copy of the namespace {namespace!r} of {known.safe}"
-        target = RestoreTarget(engine, place, what, what)
+        target = RestoreTarget(engine, into, what, what)
         target.begin()
         target.put_marks(marks)
         counts = Counts()
         target.put(_counted(_watched(source, progress), counts), marks)
         if target.resumed:
-            target.drop(_gone(Source(engine, place, one_moment=False), source, namespace))
+            target.drop(_gone(Source(engine, into), source, namespace))
         target.finish()
-    return _changed(_report(header, counts), place, target)
+    return _changed(_report(header, counts.all()), into, target)
 
 
 # --- stores -----------------------------------------------------------------------------
@@ -177,21 +176,21 @@ def _reading(url: EngineURL, namespace: str) -> Iterator[tuple[Source, Header]]:
             moment_of(World().now()).isoformat(timespec="seconds"),
         )
         if not one_moment:
-            yield Source(engine, namespace, one_moment=False), header
+            yield Source(engine, namespace), header
             return
         with cast(SyncSnapshots, engine).snapshot() as reader:
             yield Source(reader, namespace, one_moment=True), header
 
 
-def _add_erasures(marks: Erasures, place: str, namespace: str) -> None:
+def _add_erasures(marks: Erasures, other: str, namespace: str) -> None:
     """Those that another store, or another backup, knows."""
-    if "://" in place:
-        url = parse(place)
+    if "://" in other:
+        url = parse(other)
         refuse_missing(url)
         with _opened(url) as engine:
-            marks.add_all(Source(engine, namespace, one_moment=False).marks())
+            marks.add_all(Source(engine, namespace).marks())
     else:
-        with BackupFile(place) as file:
+        with BackupFile(other) as file:
             _verified(file, None, marks)
 
 
@@ -218,28 +217,11 @@ def _gone(target: Source, source: Source, namespace: str) -> Iterator[Entity]:
 def _verified(
     file: BackupFile, progress: Progress | None, marks: Erasures | None = None
 ) -> BackupReport:
-    counts = Counts()
-    advance = None if progress is None else _advance(progress, "verifying", file.size)
-    end: End | None = None
-
-    def contents() -> Iterator[Content]:
-        nonlocal end
-        for line in file.lines(advance):
-            if isinstance(line, End):
-                end = line
-            else:
-                counts.add(line)
-                yield line
-
-    (marks or Erasures()).add_lines(contents())
+    (marks or Erasures()).add_lines(file.lines(_advance(progress, "verifying", file.size)))
+    end = file.end
     assert end is not None
+    counts = (end.entities, end.messages, end.documents)
     return _report(file.header, counts, bytes=file.size, sha256=end.sha256)
-
-
-def _contents(file: BackupFile, advance: Callable[[int], None] | None) -> Iterator[Content]:
-    for line in file.lines(advance):
-        if not isinstance(line, End):
-            yield line
 
 
 def _counted(lines: Iterator[Content], counts: Counts) -> Iterator[Content]:
@@ -261,13 +243,15 @@ def _watched(source: Source, progress: Progress | None) -> Iterator[Content]:
         yield line
 
 
-def _advance(progress: Progress, what: str, total: int) -> Callable[[int], None]:
-    return lambda done: progress(what, done, total)
+def _advance(progress: Progress | None, what: str, total: int) -> Advance | None:
+    return None if progress is None else lambda done: progress(what, done, total)
 
 
-def _report(header: Header, counts: Counts, *, bytes: int = 0, sha256: str = "") -> BackupReport:
+def _report(
+    header: Header, counts: tuple[int, int, int], *, bytes: int = 0, sha256: str = ""
+) -> BackupReport:
     kept = (header.moment, header.engine, header.taken_at)
-    return BackupReport(header.namespace, *counts.all(), *kept, bytes=bytes, sha256=sha256)
+    return BackupReport(header.namespace, *counts, *kept, bytes=bytes, sha256=sha256)
 
 
 def _changed(report: BackupReport, namespace: str, target: RestoreTarget) -> BackupReport:

@@ -170,6 +170,7 @@ class BackupFile:
         except OSError as error:
             raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
         self.size = os.fstat(self._file.fileno()).st_size
+        self.end: End | None = None
         try:
             self.header = self._read_header()
         except BaseException:
@@ -185,10 +186,8 @@ class BackupFile:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def lines(
-        self, advance: Advance | None = None
-    ) -> Iterator[EntityLine | DocumentLine | EntryLine | End]:
-        """Every line after the first; the last is an `End`, after which all was as it should be."""
+    def lines(self, advance: Advance | None = None) -> Iterator[Content]:
+        """Every line between the first and the last; `end` is set when all was as it should be."""
         counts = Counts()
         entity: EntityLine | None = None
         last = 0
@@ -199,7 +198,7 @@ class BackupFile:
                     self._check_end(line, number, member, counts)
                     for extra in members:
                         raise self._damaged(extra.start, "something follows its end")
-                    yield line
+                    self.end = line
                     return
                 if isinstance(line, Header):
                     if member.start or number:

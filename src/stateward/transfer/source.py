@@ -26,7 +26,7 @@ class Source:
     that changes between two of its pages is read again: each is consistent in itself.
     """
 
-    def __init__(self, reader: SyncReader, namespace: str, *, one_moment: bool) -> None:
+    def __init__(self, reader: SyncReader, namespace: str, *, one_moment: bool = False) -> None:
         self._reader = reader
         self._namespace = namespace
         self._one_moment = one_moment
@@ -44,16 +44,14 @@ class Source:
 
     def entities(self, kind: str | None = None, documents: tuple[str, ...] = ()) -> Iterator[Found]:
         """All of them, by kind and id."""
-        after: str | None = None
+        listing = List(self._namespace, kind=kind, documents=documents, limit=LISTED)
         while True:
-            place = List(self._namespace, kind=kind, documents=documents, limit=LISTED)
-            listing = replace(place, after=after)
             (listed,) = self._reader.execute((listing,))
             assert isinstance(listed, Listed)
             yield from listed.entities
             if listed.next is None:
                 return
-            after = listed.next
+            listing = replace(listing, after=listed.next)
 
     def has(self, entities: Sequence[Entity]) -> list[bool]:
         """Which of these there are."""

@@ -13,29 +13,25 @@ from stateward.errors import StateConflictError
 from stateward.kinds import ERASED, RESTORING
 from stateward.ops import (
     Absent,
-    Acquire,
     Applied,
     Commit,
     Conflict,
     Drop,
     Entity,
     Entry,
-    Fence,
     Fetch,
     Fetched,
     Head,
-    Held,
-    List,
-    Listed,
     LogAt,
     Put,
-    Renew,
     Restore,
     Value,
     Write,
 )
+from stateward.transfer.engine_lease import EngineLease
 from stateward.transfer.erasures import Erasures, marker
 from stateward.transfer.lines import Content, DocumentLine, EntityLine
+from stateward.transfer.source import Source
 from stateward.world import World
 
 PART = 1024 * 1024  # bytes in one commit, before its last entry
@@ -105,9 +101,10 @@ class RestoreTarget:
         self._world = World()
         self._together: list[Commit] = []
         self._size = 0
-        self._nonce = self._world.new_id()
-        self._token = 0
-        self._leased = 0.0
+        self._marker = marker(namespace)
+        self._lease = EngineLease(
+            engine, self._marker, self._world, ttl=LEASE, holder=self._world.name()
+        )
         self.resumed = False
         self.erased = 0
 
@@ -115,13 +112,12 @@ class RestoreTarget:
 
     def begin(self) -> None:
         """Refuse a namespace that is in use; mark it as being restored."""
-        place = marker(self._namespace)
-        text = encode(self._source, "the marker")
-        if (there := self._marked(place)) is None:
+        if (there := self._marked()) is None:
             self._refuse_used()
-            put = Commit(place, self._world.new_id(), (Put(RESTORING, text),), (Absent(),))
-            (outcome,) = self._engine.execute((put,))
-            there = self._source if isinstance(outcome, Applied) else self._marked(place)
+            put = Put(RESTORING, encode(self._source, "the marker"))
+            commit = Commit(self._marker, self._world.new_id(), (put,), (Absent(),))
+            (outcome,) = self._engine.execute((commit,))
+            there = self._source if isinstance(outcome, Applied) else self._marked()
         else:
             self.resumed = True
         if there is None or there.get("source") != self._source["source"]:
@@ -130,65 +126,33 @@ class RestoreTarget:
                 f"{what} is being restored into the namespace {self._namespace!r}: finish that "
                 "first (run it again), or use another namespace"
             )
-        self._acquire(place)
+        # One process at a time: the loser would overwrite what agents write after the winner.
+        if not self._lease.take(1.5 * LEASE):
+            raise StateConflictError(
+                f"another process is restoring into the namespace {self._namespace!r} right now; "
+                "wait for it, or stop it and run this again"
+            )
 
-    def _acquire(self, place: Entity) -> None:
-        """One process at a time: the loser would overwrite what agents write after the winner."""
-        end = self._world.monotonic() + 1.5 * LEASE
-        while True:
-            self._leased = self._world.monotonic()
-            write = Acquire(self._nonce, LEASE, self._world.name())
-            (outcome,) = self._engine.execute((Commit(place, self._world.new_id(), (write,)),))
-            if isinstance(outcome, Applied) and outcome.lease is not None:
-                self._token = outcome.lease.token
-                return
-            if not isinstance(outcome, Held) or self._world.monotonic() > end:
-                raise StateConflictError(
-                    f"another process is restoring into the namespace {self._namespace!r} right "
-                    "now; wait for it, or stop it and run this again"
-                )
-            self._world.block(min(0.5, outcome.remaining))
-
-    def _renew(self) -> None:
-        """From time to time; whoever was frozen for too long learns it here."""
-        now = self._world.monotonic()
-        if now - self._leased < LEASE / 4:
-            return
-        place = marker(self._namespace)
-        renew = Renew(self._token, self._nonce, LEASE)
-        (outcome,) = self._engine.execute((Commit(place, self._world.new_id(), (renew,)),))
-        _must_be_applied(outcome, place)
-        self._leased = now
-
-    def _marked(self, place: Entity) -> dict[str, Any] | None:
-        (fetched,) = self._engine.execute((Fetch(place, documents=(RESTORING,)),))
+    def _marked(self) -> dict[str, Any] | None:
+        (fetched,) = self._engine.execute((Fetch(self._marker, documents=(RESTORING,)),))
         assert isinstance(fetched, Fetched)
         value = fetched.documents.get(RESTORING)
         return None if value is None else dict(decode(value.json))
 
     def _refuse_used(self) -> None:
-        after: str | None = None
-        while True:
-            listing = List(self._namespace, limit=200, after=after)
-            (listed,) = self._engine.execute((listing,))
-            assert isinstance(listed, Listed)
-            for found in listed.entities:
-                if found.entity.kind not in OWN_KINDS:
-                    raise StateConflictError(
-                        f"the namespace {self._namespace!r} is not empty (it has the "
-                        f"{found.entity.kind} {found.entity.id!r}): restore into another one with "
-                        "--namespace, or into an empty store"
-                    )
-            if listed.next is None:
-                return
-            after = listed.next
+        for found in Source(self._engine, self._namespace).entities():
+            if found.entity.kind not in OWN_KINDS:
+                raise StateConflictError(
+                    f"the namespace {self._namespace!r} is not empty (it has the "
+                    f"{found.entity.kind} {found.entity.id!r}): restore into another one with "
+                    "--namespace, or into an empty store"
+                )
 
     def finish(self) -> None:
         """Everything is there, and the namespace may be used."""
         self._flush()
-        fence = Fence(self._token, self._nonce)
-        place = marker(self._namespace)
-        self._send([Commit(place, self._world.new_id(), (Drop(),), (fence,))])
+        drop = Commit(self._marker, self._world.new_id(), (Drop(),), (self._lease.fence,))
+        self._send([drop])
 
     def drop(self, entities: Iterable[Entity]) -> None:
         for entity in entities:
@@ -234,7 +198,7 @@ class RestoreTarget:
     def _put_part(self, part: Part, *, last: bool = False) -> bool:
         """One part of many, after what came before it; False: its time has come meanwhile."""
         self._flush()
-        self._renew()
+        self._keep()
         before = part.stored
         checks = () if before is None else (LogAt(before.version, before.stamp),)
         entity = self._entity(part)
@@ -244,6 +208,11 @@ class RestoreTarget:
             return False
         _must_be_applied(outcome, entity)
         return True
+
+    def _keep(self) -> None:
+        """Whoever was frozen for too long learns it here."""
+        if not self._lease.keep():
+            raise _changed(self._marker)
 
     def _has_expired(self, part: Part) -> bool:
         """By this machine's clock, which may be a little behind the engine's."""
@@ -262,7 +231,7 @@ class RestoreTarget:
     def _flush(self) -> None:
         together, self._together, self._size = self._together, [], 0
         if together:
-            self._renew()
+            self._keep()
             self._send(together)
 
     def _send(self, commits: list[Commit]) -> None:
@@ -272,7 +241,11 @@ class RestoreTarget:
 
 def _must_be_applied(outcome: object, entity: Entity) -> None:
     if not isinstance(outcome, Applied):
-        raise StateConflictError(
-            f"{entity.kind} {entity.id!r} was changed while it was being restored: stop whoever "
-            f"uses the namespace {entity.namespace!r}, then run the restore again"
-        )
+        raise _changed(entity)
+
+
+def _changed(entity: Entity) -> StateConflictError:
+    return StateConflictError(
+        f"{entity.kind} {entity.id!r} was changed while it was being restored: stop whoever uses "
+        f"the namespace {entity.namespace!r}, then run the restore again"
+    )

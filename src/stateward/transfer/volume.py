@@ -12,35 +12,32 @@ from stateward.engine import SyncEngine
 from stateward.errors import StoreUnavailable
 from stateward.kinds import LAYOUT, REPLICA, UNROUTED
 from stateward.ops import (
-    Acquire,
     Applied,
     Check,
     Commit,
     CommitsAt,
     Drop,
     Entity,
-    Fence,
     Fetch,
     Fetched,
     Found,
     Head,
     Held,
-    List,
-    Listed,
     Log,
     Op,
     Outcome,
     Put,
-    Release,
-    Renew,
     Restore,
     Unheld,
     Write,
 )
+from stateward.transfer.engine_lease import EngineLease
+from stateward.transfer.source import Source
 from stateward.world import World
 
 PAGE = 100  # entries that are read at once
 TTL = 5.0  # of the lease that keeps a second run out
+TAKEN_OVER = "another run has taken over; let it finish"
 ARRIVING = "arriving"  # the document of the layout that notes what is being copied here
 
 
@@ -52,9 +49,7 @@ class Volume:
         self._engine = engine
         self._layout = layout
         self._world = world
-        self._nonce = world.new_id()
-        self._token = 0
-        self._kept = 0.0
+        self._lease = EngineLease(engine, layout, world, ttl=TTL, holder="rebalance")
 
     # --- reading --------------------------------------------------------------------
 
@@ -63,19 +58,9 @@ class Volume:
 
     def everything(self, kind: str | None = None) -> Iterator[Found]:
         """All that is divided among the replicas; or all of one kind."""
-        after: str | None = None
-        while True:
-            page = List(self._layout.namespace, kind=kind, after=after)
-            listed = self._ask(page)
-            assert isinstance(listed, Listed)
-            yield from (
-                found
-                for found in listed.entities
-                if kind is not None or found.entity.kind not in UNROUTED
-            )
-            if listed.next is None:
-                return
-            after = listed.next
+        for found in Source(self._engine, self._layout.namespace).entities(kind):
+            if kind is not None or found.entity.kind not in UNROUTED:
+                yield found
 
     def whole(self, entity: Entity, after: int = 0) -> Fetched:
         """A part of an entity with all that counts; the first part has its documents too."""
@@ -148,39 +133,24 @@ class Volume:
 
     def _put(self, name: str, value: Any) -> None:
         put = Put(name, encode(value, "the layout"))
-        outcome = self._commit(self._layout, put, Fence(self._token, self._nonce))
+        outcome = self._commit(self._layout, put, self._lease.fence)
         if not isinstance(outcome, Applied):
-            raise StoreUnavailable("another run has taken over; let it finish")
+            raise StoreUnavailable(TAKEN_OVER)
 
     # --- keeping others out ---------------------------------------------------------
 
     def take(self, wait: float) -> None:
         """Keep other runs out, and replicas from moving in."""
-        end = self._world.monotonic() + max(wait, TTL)  # a killed run's lease lasts so long
-        while True:
-            self._kept = self._world.monotonic()
-            outcome = self._commit(self._layout, Acquire(self._nonce, TTL, "rebalance"))
-            if not isinstance(outcome, Held):
-                break
-            if self._world.monotonic() >= end:
-                raise StoreUnavailable(f"another run is rebalancing the store of {self.name!r}")
-            self._world.block(0.2)
-        assert isinstance(outcome, Applied)
-        assert outcome.lease is not None
-        self._token = outcome.lease.token
+        if not self._lease.take(max(wait, TTL)):  # a killed run's lease lasts so long
+            raise StoreUnavailable(f"another run is rebalancing the store of {self.name!r}")
 
     def keep(self) -> None:
-        """Renew the lease when a third of it is over."""
-        now = self._world.monotonic()
-        if now < self._kept + TTL / 3:
-            return
-        self._kept = now
-        outcome = self._commit(self._layout, Renew(self._token, self._nonce, TTL))
-        if not isinstance(outcome, Applied):
-            raise StoreUnavailable("another run has taken over; let it finish")
+        """Renew the lease from time to time."""
+        if not self._lease.keep():
+            raise StoreUnavailable(TAKEN_OVER)
 
     def release(self) -> None:
-        self._commit(self._layout, Release(self._token, self._nonce))
+        self._lease.release()
 
     def refuse_present(self, wait: float) -> None:
         """Raise if a replica uses the volume, and does not stop within so many seconds."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -19,13 +18,3 @@ class Anomaly(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name}: {self.story}"
-
-
-def names(anomalies: Iterable[Anomaly]) -> set[str]:
-    """The kinds of anomaly among these."""
-    return {anomaly.name for anomaly in anomalies}
-
-
-def tell(anomalies: Iterable[Anomaly]) -> str:
-    """All of them as one text, for a failing test or a report."""
-    return "\n\n".join(str(anomaly) for anomaly in anomalies)

@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 
 ROOM = 16_384  # bytes that any one file may have once the disk is "full"
+SMALL_ROOM = 256  # where none grows much
 
 
 class DiskFull:
@@ -17,9 +18,9 @@ class DiskFull:
     label = "the disk is full"
     every = 0.1
 
-    def __init__(self, room: int = ROOM) -> None:
+    def __init__(self, small: bool = False) -> None:
         self.changed: dict[str, Any] = {}
-        self._room = room
+        self._room = SMALL_ROOM if small else ROOM
         self._before: tuple[int, int] | None = None
 
     async def begin(self, replica: Any) -> None:

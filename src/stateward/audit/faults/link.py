@@ -24,7 +24,7 @@ CUTS = 0.2  # seconds between two cuts
 UNANSWERED = 8  # of so many answers on a connection one is lost: enough for it to be made
 
 
-class Connection:
+class ProxiedConnection:
     """One that passes through."""
 
     def __init__(self, target: tuple[str, int]) -> None:
@@ -57,7 +57,7 @@ class Proxy:
         self._servers: list[asyncio.Server] = []
         self._unanswered = 0
         self.unanswered = 0  # answers that were lost
-        self._tasks: dict[asyncio.Task[None], Connection] = {}  # the oldest first
+        self._tasks: dict[asyncio.Task[None], ProxiedConnection] = {}  # the oldest first
 
     async def open(self) -> None:
         for target in self._targets:
@@ -124,7 +124,7 @@ class Proxy:
             return
         task = asyncio.current_task()
         assert task is not None
-        connection = self._tasks[task] = Connection(target)
+        connection = self._tasks[task] = ProxiedConnection(target)
         try:
             await self._connect(connection, reader, writer)
         except (asyncio.CancelledError, OSError):
@@ -134,7 +134,10 @@ class Proxy:
             writer.transport.abort()
 
     async def _connect(
-        self, connection: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        connection: ProxiedConnection,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         there, back = await asyncio.open_connection(*connection.target)
         try:
@@ -150,7 +153,7 @@ class Proxy:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        answering: Connection | None = None,
+        answering: ProxiedConnection | None = None,
     ) -> None:
         while data := await reader.read(65_536):
             if self.delay or self._frozen or self._rate:
@@ -166,7 +169,7 @@ class Proxy:
             await writer.drain()
         raise EOFError
 
-    def _is_lost(self, connection: Connection) -> bool:
+    def _is_lost(self, connection: ProxiedConnection) -> bool:
         connection.answers += 1
         if not self._unanswered or connection.answers < self._unanswered:
             return False

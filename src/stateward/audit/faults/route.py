@@ -2,7 +2,7 @@
 
 A replica is to go on believing that it talks to the server itself: a cluster's nodes tell each
 other's addresses, and TLS verifies the name of the host. So its connections are led aside when they
-are made (see `routing`), or its engine says another URL with the same name of the host.
+are made (see `reroute`), or its engine says another URL with the same name of the host.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from stateward.audit.targets import TargetAddress
 from stateward.engine import Reached
 from stateward.engines.registry import create_engine, parse
 from stateward.errors import StoreUnavailable
@@ -24,20 +23,18 @@ HERE = "127.0.0.1"
 SOCKET = "it is not reached by TCP, or not by an address in its URL, so no proxy can be put there"
 
 
-class Way(Struct, frozen=True):
-    """The servers' addresses; `change` makes a replica's place from the ports of a proxy."""
+class Route(Struct, frozen=True):
+    """The servers' addresses; `change` says, of a proxy's ports, how a replica's target differs."""
 
     addresses: list[tuple[str, int]]
     change: Callable[[list[int]], dict[str, Any]]
 
 
-async def way_to(place: TargetAddress) -> Way | str:
-    """How to put a proxy before this target; or why that cannot be done."""
-    if place.kind != "store":
-        return _plainly(place.url)
-    engine = create_engine(parse(place.name), World())
+async def store_route(url: str) -> Route | str:
+    """How to put a proxy before a store; or why that cannot be done."""
+    engine = create_engine(parse(url), World())
     if not hasattr(engine, "addresses"):
-        return f"no proxy can be put before {place.name.partition(':')[0]}://"
+        return f"no proxy can be put before {url.partition(':')[0]}://"
     reached: Reached = engine
     try:
         addresses = list(await reached.addresses())
@@ -49,12 +46,12 @@ async def way_to(place: TargetAddress) -> Way | str:
     def change(ports: list[int]) -> dict[str, Any]:
         pairs = zip(addresses, ports, strict=True)
         routes = {f"{host}:{number}": port for (host, number), port in pairs}
-        return {"name": reached.through(place.name, ports), "routes": routes}
+        return {"name": reached.through(url, ports), "routes": routes}
 
-    return Way(addresses, change)
+    return Route(addresses, change)
 
 
-def _plainly(url: str | None) -> Way | str:
+def plain_route(url: str | None) -> Route | str:
     """Whatever uses this URL is told another host and port: one server, without TLS."""
     if url is None:
         return "the target has no server that a proxy could be put before: pass --url"
@@ -72,4 +69,4 @@ def _plainly(url: str | None) -> Way | str:
     def change(ports: list[int]) -> dict[str, Any]:
         return {"url": urlunsplit(parts._replace(netloc=f"{user}{at}{HERE}:{ports[0]}"))}
 
-    return Way([(parts.hostname or HERE, parts.port or PORTS[scheme])], change)
+    return Route([(parts.hostname or HERE, parts.port or PORTS[scheme])], change)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from stateward.audit.compare import ComparedRow, Table
+from stateward.audit.compare import MOST, ComparedRow, Table
 from stateward.audit.forms import words
 from stateward.audit.forms.html.document import document
 from stateward.audit.forms.html.markup import Markup, tag
-from stateward.audit.forms.html.parts import chip, heads, pair, section, shape
+from stateward.audit.forms.html.parts import chip, heads, hero, section
 from stateward.audit.forms.markdown import safe
 from stateward.audit.forms.markdown import table as markdown_table
 from stateward.audit.forms.terminal import fold
@@ -120,15 +120,10 @@ def _last(found: Table, row: ComparedRow) -> list[str]:
 def required(found: Table) -> str:
     """The requirements in words."""
     wanted, said = found.requirements, []
-    for name, what, unit in (
-        ("p95_ms", "p95", " ms"),
-        ("mb_a_replica", "memory a replica", " MB"),
-        ("connections", "connections", ""),
-        ("gb_a_year", "growth a year", " GB"),
-        ("money_a_month", "a month", f" {words.line(found.currency)}".rstrip()),
-    ):
+    for name, what, unit in MOST:
         most = getattr(wanted, name)
         if most is not None:
+            unit = f" {words.line(found.currency)}".rstrip() if name == "money_a_month" else unit
             said.append(f"{what} at most {words.number(most)}{unit}")
     for name in ("durability", "races"):
         enough = getattr(wanted, name)
@@ -149,30 +144,14 @@ def html(found: Table, links: Sequence[str] = ()) -> str:
         ("Required", required(found)),
         ("Compared", str(len(found.targets))),
     ]
-    hero = tag(
-        "div",
-        tag("p", "Stateward audit", class_="overline"),
-        tag("h1", title),
-        tag(
-            "div",
-            shape(verdict),
-            tag(
-                "div",
-                tag("p", found.recommended or "None of these", class_="verdict"),
-                tag("p", found.recommendation, class_="sentence"),
-            ),
-            class_="statement",
-        ),
-        tag("dl", *(pair(name, value) for name, value in facts), class_="facts"),
-        class_=f"hero {verdict}",
-    )
+    best = found.recommended or "None of these"
     cards = [
         _card(found, row, links[at] if at < len(links) else "")
         for at, row in enumerate(found.targets)
     ]
     return document(
         f"{title} · Stateward audit",
-        tag("header", hero),
+        tag("header", hero(title, verdict, best, found.recommendation, facts)),
         tag(
             "main",
             section("table", "Side by side", _page_table(found)),

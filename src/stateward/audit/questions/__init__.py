@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stateward.audit.questions import (
+    alarms,
     backup,
     concurrency,
     conflicts,
@@ -10,13 +11,12 @@ from stateward.audit.questions import (
     costs,
     growth,
     latency,
-    monitoring,
     outage,
     preferences,
     races,
     sessions,
     settings,
-    sharing,
+    shared_state,
     updates,
     workflows,
 )
@@ -28,12 +28,12 @@ QUESTIONS: tuple[Question, ...] = tuple(
         sessions,
         preferences,
         workflows,
-        sharing,
+        shared_state,
         backup,
         latency,
         concurrency,
         outage,
-        monitoring,
+        alarms,
         races,
         updates,
         conflicts,

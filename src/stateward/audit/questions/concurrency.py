@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from stateward.audit.questions.latency import AGAIN, doubtful
-from stateward.audit.questions.question import Finding, Limits, Question, plural
+from stateward.audit.questions.question import Finding, Question, Thresholds, plural
 from stateward.audit.record import Doubling, Length, Level, Record
 from stateward.audit.report import Evidence, Verdict
 
 FEWEST_COLD = 10  # lookups of replicas that have just started
 
 
-def judge(record: Record, limits: Limits) -> Finding:
+def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.levels is not None
     assert record.lengths is not None
     assert record.doubling is not None
@@ -42,7 +42,7 @@ def judge(record: Record, limits: Limits) -> Finding:
 
 
 def _facts(
-    levels: list[Level], lengths: list[Length], doubling: Doubling, limits: Limits
+    levels: list[Level], lengths: list[Length], doubling: Doubling, limits: Thresholds
 ) -> tuple[Evidence, ...]:
     most = f"under {limits['lookup_p95_ms']:g} ms"
     joined = f"replicas {doubling.before} → {doubling.after}"
@@ -58,11 +58,11 @@ def _facts(
     )
 
 
-def _windows_over(level: Level, limits: Limits) -> int:
+def _windows_over(level: Level, limits: Thresholds) -> int:
     return sum(window > limits["lookup_p95_ms"] for window in level.windows)
 
 
-def _history(lengths: list[Length], limits: Limits) -> tuple[Verdict, str]:
+def _history(lengths: list[Length], limits: Thresholds) -> tuple[Verdict, str]:
     """How a lookup follows the length of the history."""
     if len(lengths) < 2 or not all(each.p50 and each.messages for each in lengths):
         return "unknown", "nothing is known of long histories"
@@ -75,7 +75,7 @@ def _history(lengths: list[Length], limits: Limits) -> tuple[Verdict, str]:
     return "fail" if times > limits["history_fail"] else "warn", said
 
 
-def _cold(seen: Doubling, limits: Limits) -> tuple[Verdict, str]:
+def _cold(seen: Doubling, limits: Thresholds) -> tuple[Verdict, str]:
     """How a lookup is in a replica that has just joined."""
     if seen.lookups < FEWEST_COLD or not seen.before < seen.after:
         return "unknown", "nothing is known of replicas that join under load"

@@ -6,7 +6,7 @@ from collections import Counter
 
 from stateward.audit.checkers.histories import Status
 from stateward.audit.checkers.list_append import ListAppend, ListRead, Transaction, check
-from stateward.audit.questions.question import Finding, Limits, Question, plural, power, zero
+from stateward.audit.questions.question import Finding, Question, Thresholds, plural, power, zero
 from stateward.audit.record import Record, Step
 from stateward.audit.report import Evidence
 
@@ -14,7 +14,7 @@ FEWEST = 100
 BROKEN = {"lost append", "duplicate", "garbage read", "incompatible order", "aborted read"}
 
 
-def judge(record: Record, limits: Limits) -> Finding:
+def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.steps is not None
     steps = [step for step in record.steps if _tells_something(step)]
     appends = [s for s in steps if s.what == "append" and s.status == "ok"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.question import Finding, Limits, Question
+from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 from stateward.audit.report import Evidence
 
 
-def judge(record: Record, limits: Limits) -> Finding:
+def judge(record: Record, limits: Thresholds) -> Finding:
     seen = record.costs
     assert seen is not None
     agents = int(limits["agents"])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.question import Finding, Limits, Question, plural
+from stateward.audit.questions.question import Finding, Question, Thresholds, plural
 from stateward.audit.record import Record
 from stateward.audit.report import Evidence, Growth
 
 
-def projection(record: Record, limits: Limits) -> Growth | None:
+def projection(record: Record, limits: Thresholds) -> Growth | None:
     """None if the store does not tell its size."""
     seen = record.growing
     if seen is None or seen.bytes_before is None or seen.bytes_after is None or not seen.turns:
@@ -20,7 +20,7 @@ def projection(record: Record, limits: Limits) -> Growth | None:
     return Growth(a_turn, a_day, seen.capacity, seen.bytes_after, days)
 
 
-def judge(record: Record, limits: Limits) -> Finding:
+def judge(record: Record, limits: Thresholds) -> Finding:
     lasting, lengthening = capacity(record, limits), history(record, limits)
     if lasting.verdict == "unknown" or (lengthening is None and lasting.verdict == "fail"):
         return lasting
@@ -34,7 +34,7 @@ def judge(record: Record, limits: Limits) -> Finding:
     return Finding(worst.verdict, "; ".join(said), facts, "", lengthening.remedy)
 
 
-def history(record: Record, limits: Limits) -> Finding | None:
+def history(record: Record, limits: Thresholds) -> Finding | None:
     """Whether a turn takes more room the longer its conversation is; None if nobody looked."""
     seen, grown = record.growing, projection(record, limits)
     if seen is None or grown is None or not grown.bytes_a_turn:
@@ -61,7 +61,7 @@ def history(record: Record, limits: Limits) -> Finding | None:
     return Finding("pass", "", facts)
 
 
-def capacity(record: Record, limits: Limits) -> Finding:
+def capacity(record: Record, limits: Thresholds) -> Finding:
     """How long the store lasts."""
     grown = projection(record, limits)
     if grown is None:

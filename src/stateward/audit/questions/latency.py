@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.question import Finding, Limits, Question, plural
+from stateward.audit.questions.question import Finding, Question, Thresholds, plural
 from stateward.audit.record import Level, Record
 from stateward.audit.report import Evidence
 
@@ -13,7 +13,7 @@ AGAIN = (
 )
 
 
-def judge(record: Record, limits: Limits) -> Finding:
+def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.levels is not None
     if not record.levels:
         return Finding("unknown", "no load was made")
@@ -21,7 +21,7 @@ def judge(record: Record, limits: Limits) -> Finding:
     return judge_level(level, limits)
 
 
-def judge_level(level: Level, limits: Limits) -> Finding:
+def judge_level(level: Level, limits: Thresholds) -> Finding:
     """One load. A generator that lagged proves nothing, neither good nor bad."""
     most, calls = limits["lookup_p95_ms"], level.lookups + level.failed
     facts = (
@@ -54,7 +54,7 @@ def judge_level(level: Level, limits: Limits) -> Finding:
     return Finding("pass", p95, facts)
 
 
-def doubtful(level: Level, limits: Limits) -> str:
+def doubtful(level: Level, limits: Thresholds) -> str:
     """Why this load says nothing about the store's latency; "" if it does."""
     if not (level.p50 and level.p95 and level.p99 and level.conversations):
         return "no latency was measured"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stateward.audit.prices import Prices
 from stateward.audit.questions.growth import projection
-from stateward.audit.questions.question import Limits
+from stateward.audit.questions.question import Thresholds
 from stateward.audit.record import Record
 from stateward.audit.report import Money, Price
 
@@ -14,7 +14,7 @@ REQUESTS = 2  # a turn: a lookup and an append
 GB = 1e9
 
 
-def money(record: Record, limits: Limits, prices: Prices | None) -> Money | None:
+def money(record: Record, limits: Thresholds, prices: Prices | None) -> Money | None:
     """None without prices."""
     if prices is None:
         return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.question import Finding, Limits, Question, plural, zero
+from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
 from stateward.audit.record import Outage, Record
 from stateward.audit.report import Evidence
 
 
-def judge(record: Record, limits: Limits) -> Finding:
+def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.outages is not None
     outages = [outage for outage in record.outages if outage.fired]
     if not outages:
@@ -77,7 +77,7 @@ def judge(record: Record, limits: Limits) -> Finding:
     return Finding("pass", f"{said}; back within {max(recovery):.1f} s", facts)
 
 
-def _recoveries(outages: list[Outage], limits: Limits) -> list[Evidence]:
+def _recoveries(outages: list[Outage], limits: Thresholds) -> list[Evidence]:
     """The slowest after a disturbance of the link or the disk, and after the end of a server."""
     limit = f"{limits['recovery_fail_s']:g} s"
     found = []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.question import Finding, Limits, Question, plural, zero
+from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
 from stateward.audit.record import Record
 from stateward.audit.report import Evidence
 
 
-def judge(record: Record, limits: Limits) -> Finding:
+def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.preferences is not None
     written, read = record.preferences.written, record.preferences.read
     if not written:

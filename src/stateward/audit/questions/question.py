@@ -10,7 +10,7 @@ from stateward.audit.plurals import plural as plural
 from stateward.audit.record import Record
 from stateward.audit.report import Evidence, Verdict
 
-Limits = Mapping[str, float]
+Thresholds = Mapping[str, float]
 
 
 class Finding(Struct, frozen=True):
@@ -36,7 +36,7 @@ class Question(Struct, frozen=True):
     needs: tuple[str, ...]  # parts of the target; without one of them the answer is "absent"
     evidence: tuple[str, ...]  # fields of the record; without one of them it is "unknown"
     remedy: str
-    judge: Callable[[Record, Limits], Finding]
+    judge: Callable[[Record, Thresholds], Finding]
     workloads: tuple[str, ...]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from stateward.audit.questions.question import Finding, Limits, Question, plural, zero
+from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
 from stateward.audit.record import LockRace, Record, TaskRace, TurnRace
 from stateward.audit.report import Evidence
 
 
-def judge(record: Record, limits: Limits) -> Finding:
+def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.turn_race is not None
     problems, facts, example = turns(record.turn_race)
     if len(record.turn_race.acknowledged) < limits["fewest_turns"] and not problems:

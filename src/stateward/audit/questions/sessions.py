@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.question import Finding, Limits, Question, plural, zero
+from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
 from stateward.audit.record import Record
 
 
-def judge(record: Record, limits: Limits) -> Finding:
+def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.sessions is not None
     written, read = record.sessions.written, record.sessions.read
     total = sum(map(len, written.values()))

@@ -2,85 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+import re
+from collections.abc import Container
 from typing import Any
 
-from stateward.audit.questions.question import Finding, Limits, Question
+from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 from stateward.audit.report import Evidence, Setting, Verdict
 
-Judged = tuple[Verdict, str]
-
-
-def _appendonly(value: Any) -> Judged:
-    if str(value) == "yes":
-        return "pass", "what is acknowledged goes to a file"
-    return "fail", "a restart of the server loses everything since its last snapshot"
-
-
-def _appendfsync(value: Any) -> Judged:
-    known: dict[str, Judged] = {
-        "always": ("pass", "an acknowledged write is on disk"),
-        "everysec": ("warn", "a crash of the server loses about the last second"),
-        "no": ("fail", "a crash loses what the system had not written yet"),
-    }
-    return known.get(str(value), ("unknown", "the server does not tell how often it syncs"))
-
-
-def _maxmemory_policy(value: Any) -> Judged:
-    if str(value).startswith("allkeys"):
-        return "fail", "under memory pressure the server deletes state"
-    if str(value).startswith("volatile"):
-        return "fail", "under memory pressure the server deletes what has an expiry: conversations"
-    if str(value) == "noeviction":
-        return "pass", "a full server refuses writes, and deletes nothing"
-    return "unknown", "the server does not tell what it evicts"
-
-
-def _fsync(value: Any) -> Judged:
-    if str(value) == "on":
-        return "pass", "writes are synced to disk"
-    return "fail", "a crash of the machine may lose or damage everything"
-
-
-def _synchronous_commit(value: Any) -> Judged:
-    if str(value) == "off":
-        return "fail", "a crash may lose acknowledged writes of the last moments"
-    return "pass", "an acknowledged write survives a crash"
-
-
-def _full_page_writes(value: Any) -> Judged:
-    if str(value) == "on":
-        return "pass", "a torn page can be repaired"
-    return "fail", "a crash may leave torn pages"
-
-
-def _journal_mode(value: Any) -> Judged:
-    if str(value).lower() in ("wal", "delete", "truncate", "persist"):
-        return "pass", "a crash leaves the file whole"
-    return "fail", "a crash may damage the file"
-
-
-def _synchronous(value: Any) -> Judged:
-    word = {"0": "off", "1": "normal", "2": "full", "3": "extra"}.get(
-        str(value), str(value).lower()
-    )
-    if word in ("full", "extra"):
-        return "pass", "every acknowledged write is synced to disk"
-    if word == "normal":
-        return "warn", "a power failure may lose the last writes"
-    return "fail", "a power failure may lose writes or damage the file"
-
-
-RULES: dict[str, Callable[[Any], Judged]] = {
-    "appendonly": _appendonly,
-    "appendfsync": _appendfsync,
-    "maxmemory_policy": _maxmemory_policy,
-    "fsync": _fsync,
-    "synchronous_commit": _synchronous_commit,
-    "full_page_writes": _full_page_writes,
-    "journal_mode": _journal_mode,
-    "synchronous": _synchronous,
+# What a value means: the first pattern that it is.
+RULES: dict[str, tuple[tuple[str, Verdict, str], ...]] = {
+    "appendonly": (
+        ("yes", "pass", "what is acknowledged goes to a file"),
+        (".*", "fail", "a restart of the server loses everything since its last snapshot"),
+    ),
+    "appendfsync": (
+        ("always", "pass", "an acknowledged write is on disk"),
+        ("everysec", "warn", "a crash of the server loses about the last second"),
+        ("no", "fail", "a crash loses what the system had not written yet"),
+        (".*", "unknown", "the server does not tell how often it syncs"),
+    ),
+    "maxmemory_policy": (
+        ("allkeys.*", "fail", "under memory pressure the server deletes state"),
+        (
+            "volatile.*",
+            "fail",
+            "under memory pressure the server deletes what has an expiry: conversations",
+        ),
+        ("noeviction", "pass", "a full server refuses writes, and deletes nothing"),
+        (".*", "unknown", "the server does not tell what it evicts"),
+    ),
+    "fsync": (
+        ("on", "pass", "writes are synced to disk"),
+        (".*", "fail", "a crash of the machine may lose or damage everything"),
+    ),
+    "synchronous_commit": (
+        ("off", "fail", "a crash may lose acknowledged writes of the last moments"),
+        (".*", "pass", "an acknowledged write survives a crash"),
+    ),
+    "full_page_writes": (
+        ("on", "pass", "a torn page can be repaired"),
+        (".*", "fail", "a crash may leave torn pages"),
+    ),
+    "journal_mode": (
+        ("(?i:wal|delete|truncate|persist)", "pass", "a crash leaves the file whole"),
+        (".*", "fail", "a crash may damage the file"),
+    ),
+    "synchronous": (
+        ("(?i:2|3|full|extra)", "pass", "every acknowledged write is synced to disk"),
+        ("(?i:1|normal)", "warn", "a power failure may lose the last writes"),
+        (".*", "fail", "a power failure may lose writes or damage the file"),
+    ),
 }
 
 
@@ -103,18 +75,26 @@ def _untold(known: Container[str]) -> list[str]:
     ]
 
 
+def _meaning(name: str, value: Any) -> tuple[Verdict, str]:
+    return next(
+        (verdict, meaning)
+        for pattern, verdict, meaning in RULES[name]
+        if re.fullmatch(pattern, str(value), re.DOTALL)
+    )
+
+
 def read_settings(record: Record) -> tuple[Setting, ...]:
     """Each setting that has a rule, as read or as declared."""
     values = record.settings.values if record.settings is not None else {}
     values = {name: value for name, value in values.items() if value not in (None, "")}
     values |= dict.fromkeys(_untold({**values, **record.declared}), "unknown")
     found = []
-    for name, rule in RULES.items():
+    for name in RULES:
         if name in values and str(values[name]) != "unknown":
-            verdict, meaning = rule(values[name])
+            verdict, meaning = _meaning(name, values[name])
             found.append(Setting(name, str(values[name]), verdict, meaning))
         elif name in record.declared:
-            _, meaning = rule(record.declared[name])
+            _, meaning = _meaning(name, record.declared[name])
             said = f"{meaning} (declared, not verified)"
             found.append(Setting(name, str(record.declared[name]), "unknown", said, "declared"))
         elif name in values:
@@ -125,7 +105,7 @@ def read_settings(record: Record) -> tuple[Setting, ...]:
     return tuple(found)
 
 
-def judge(record: Record, limits: Limits) -> Finding:
+def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.settings is not None
     settings = read_settings(record)
     facts = tuple(Evidence(s.name, s.value or None, limit=s.meaning) for s in settings)

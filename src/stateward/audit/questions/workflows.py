@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.question import Finding, Limits, Question, plural, zero
+from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
 from stateward.audit.record import Record, WorkflowRun
 
 
-def judge(record: Record, limits: Limits) -> Finding:
+def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.workflows is not None
     runs = [run for run in record.workflows if run.steps and run.finished and run.under_way]
     if not runs:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from stateward.audit.targets import TargetAddress
+from stateward.audit.targets.target import AuditTarget
 from stateward.errors import StatewardError
 
 LIMIT = 64 << 20
@@ -23,11 +23,6 @@ PATIENCE = 60.0  # seconds for an answer that has no limit of its own
 
 class Failed(StatewardError):
     """A replica could not do what it was told, or did not answer."""
-
-    def __init__(self, message: str, *, kind: str = "", typed: bool = False) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.typed = typed
 
 
 class Replica:
@@ -61,14 +56,13 @@ class Replica:
             if waiting is None or waiting.done():
                 continue
             if "error" in said:
-                text = f"{said['error']}: {said['message']}"
-                waiting.set_exception(Failed(text, kind=said["error"], typed=said["typed"]))
+                waiting.set_exception(Failed(said["error"]))
             else:
                 waiting.set_result(said["value"])
         self.alive = False
         for waiting in self._asked.values():
             if not waiting.done():
-                waiting.set_exception(Failed(f"replica {self.number} is gone", kind="Gone"))
+                waiting.set_exception(Failed(f"replica {self.number} is gone"))
                 waiting.exception()  # nobody need ask: it was killed
         self._happened.set()
 
@@ -83,21 +77,27 @@ class Replica:
     def _write(self, said: Any) -> None:
         assert self._process.stdin is not None
         if self._process.stdin.is_closing() or not self.alive:
-            raise Failed(f"replica {self.number} is gone", kind="Gone")
+            raise Failed(f"replica {self.number} is gone")
         self._process.stdin.write(json.dumps(said).encode() + b"\n")
 
     async def ask(self, do: str, *, patience: float = PATIENCE, **args: Any) -> Any:
         try:
-            return await asyncio.wait_for(self.send(do, **args), patience)
+            async with asyncio.timeout(patience):  # not wait_for: an interrupt could get lost in it
+                return await self.send(do, **args)
         except TimeoutError:
             said = f"replica {self.number} did not finish {do} within {patience:g} s"
-            raise Failed(said, kind="TimeoutError") from None
+            raise Failed(said) from None
 
-    async def begin(self, place: TargetAddress) -> None:
+    async def call(self, method: str, *args: Any) -> Any:
+        """What a method of its memory returns."""
+        return await self.ask(f"memory:{method}", args=args)
+
+    async def begin(self, target: AuditTarget) -> None:
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked[0] = waiting
-        self._write(msgspec.to_builtins(place))
-        said = await asyncio.wait_for(waiting, PATIENCE)
+        self._write(msgspec.to_builtins(target))
+        async with asyncio.timeout(PATIENCE):
+            said = await waiting
         self.provides = said["provides"]
 
     async def until(
@@ -107,7 +107,7 @@ class Replica:
         async with asyncio.timeout(patience):
             while not condition(self.events):
                 if not self.alive:
-                    raise Failed(f"replica {self.number} is gone", kind="Gone")
+                    raise Failed(f"replica {self.number} is gone")
                 self._happened.clear()
                 await self._happened.wait()
 
@@ -134,15 +134,15 @@ class Replica:
 class Fleet:
     """All replicas of one audit."""
 
-    def __init__(self, place: TargetAddress) -> None:
-        self.place = place
+    def __init__(self, target: AuditTarget) -> None:
+        self.target = target
         self.replicas: list[Replica] = []
         self._idle: list[Replica] = []
         self._number = 0
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill_all)
 
     async def start(self, count: int = 1, *, fresh: bool = False, **changed: Any) -> list[Replica]:
-        """So many, at once. `changed` differs from the target's place.
+        """So many, at once. `changed` differs from the target.
 
         Starting a process takes longer than most workloads do, so those that another workload has
         done with are used again, unless new ones are asked for.
@@ -174,7 +174,7 @@ class Fleet:
         replica = Replica(number, process)
         self.replicas.append(replica)
         changed.setdefault("replica", number)
-        await replica.begin(msgspec.structs.replace(self.place, **changed))
+        await replica.begin(msgspec.structs.replace(self.target, **changed))
         return replica
 
     async def end(self, *replicas: Replica) -> None:

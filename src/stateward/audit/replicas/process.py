@@ -14,13 +14,14 @@ import signal
 import sys
 import traceback
 from importlib import import_module
+from os import _exit as exit_at_once
 from typing import Any, TextIO
 
 import msgspec
 
 from stateward.audit.faults import reroute
-from stateward.audit.targets import Target, TargetAddress
-from stateward.audit.targets.choosing import create
+from stateward.audit.targets.choice import AnyTarget
+from stateward.audit.targets.memory import Memory
 
 LIMIT = 64 << 20
 PR_SET_PDEATHSIG = 1
@@ -32,49 +33,48 @@ class ReplicaProcess:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def tell(self, **said: Any) -> None:
-        self._out.write(json.dumps(said) + "\n")
+        self._out.write(json.dumps(said, default=str) + "\n")  # a memory may return anything
         self._out.flush()
 
     async def run(self, lines: asyncio.StreamReader) -> None:
-        place = msgspec.json.decode(await lines.readline(), type=TargetAddress)
-        if place.routes:
-            reroute.take(place.routes)
-        target: Target | None = None
+        target: AnyTarget = msgspec.json.decode(await lines.readline(), type=AnyTarget)
+        if target.routes:
+            reroute.take(target.routes)
         try:
-            target = create(place)
-            await target.call("open")
+            memory = Memory(target.connect())
+            await memory.call("open")
         except BaseException as error:
-            self.tell(id=0, **failure(error, target))
+            self.tell(id=0, error=failure(error))
             return
-        self.tell(id=0, value={"provides": target.provides, "pid": os.getpid()})
+        self.tell(id=0, value={"provides": memory.provides})
         while line := await lines.readline():
             command = json.loads(line)
             if command["do"] == "close":
-                await target.call("close")
+                await memory.call("close")
                 self.tell(id=command["id"], value=None)
                 return
-            task = asyncio.create_task(self._carry_out(target, command))
+            task = asyncio.create_task(self._carry_out(memory, command))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _carry_out(self, target: Target, command: dict[str, Any]) -> None:
+    async def _carry_out(self, memory: Memory, command: dict[str, Any]) -> None:
         module, _, name = command["do"].partition(":")
         try:
-            role = getattr(import_module(f"stateward.audit.workloads.{module}"), name)
-            value = await role(target, self.tell, **command["args"])
+            if module == "memory":
+                value = await memory.do(name, *command["args"]["args"])
+            else:
+                role = getattr(import_module(f"stateward.audit.workloads.{module}"), name)
+                value = await role(memory, self.tell, **command["args"])
         except Exception as error:
-            self.tell(id=command["id"], **failure(error, target))
+            self.tell(id=command["id"], error=failure(error))
         else:
             self.tell(id=command["id"], value=value)
 
 
-def failure(error: BaseException, target: Target | None) -> dict[str, Any]:
-    where = traceback.extract_tb(error.__traceback__)[-1:]
-    return {
-        "error": type(error).__name__,
-        "message": f"{error} ({where[0].filename}:{where[0].lineno})" if where else str(error),
-        "typed": target is not None and isinstance(error, target.unavailable),
-    }
+def failure(error: BaseException) -> str:
+    """It in words, and where it was raised."""
+    where = [f" ({at.filename}:{at.lineno})" for at in traceback.extract_tb(error.__traceback__)]
+    return f"{type(error).__name__}: {error}{''.join(where[-1:])}"
 
 
 def end_with_the_conductor() -> None:
@@ -92,7 +92,7 @@ async def main() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     await ReplicaProcess(out).run(lines)
     out.flush()
-    os._exit(0)  # calls that hang must not keep it
+    exit_at_once(0)  # calls that hang must not keep it
 
 
 if __name__ == "__main__":

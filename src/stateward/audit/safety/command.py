@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 
-from stateward.audit.safety import isolation
-from stateward.audit.targets import TargetAddress
-from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 
 
-def shell(command: str, place: TargetAddress) -> None:
-    """Run it to its end; `InvalidInput` if it fails."""
-    told = {"STATEWARD_AUDIT_NAMESPACE": place.namespace}
-    if place.kind == "store" and isolation.is_apart(place.name):
-        told["STATEWARD_AUDIT_SCHEMA"] = parse(place.name).options["schema"]
+def shell(command: str, told: Mapping[str, str]) -> None:
+    """Run it to its end, `told` in its environment; `InvalidInput` if it fails."""
     ran = subprocess.run(
         command,
         shell=True,

@@ -1,4 +1,4 @@
-"""What keeps an audit from harming the store it looks at, and from leaving anything in it."""
+"""A part of the store for the audit alone: what it writes stays there, and all of it is removed."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator
-from typing import Any, cast
+from typing import cast
 from urllib.parse import urlencode
 
-from msgspec.structs import replace
-
 from stateward import Store
-from stateward.audit.safety.expiring import DAY, Expiring
-from stateward.audit.stage import Sizes
-from stateward.audit.targets import TargetAddress
-from stateward.engine import Description, Engine, Purges, Schemas
+from stateward.audit.safety.expiry import DAY, ExpiringEngine
+from stateward.engine import Capabilities, Engine, Purges, Schemas
 from stateward.engines.registry import create_engine, parse
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput, SchemaError, StoreUnavailable
@@ -29,30 +25,22 @@ SCHEMA = "stateward_audit_"
 NOTE = "a stateward audit works here; stateward audit clean removes what a killed one left"
 RUNS = "runs"
 NOTED = 7 * DAY
-MEMORY = 0.8  # of maxmemory
-CONNECTIONS = 0.2  # of those that are free
-POOL = 4  # connections of one replica
-FEWEST_POOL, FEWEST_REPLICAS = 2, 2
-OWN = 3  # connections of the conductor: its probe, and a backup
 
 
-# --- a place of its own -----------------------------------------------------------------
+# --- a part of its own ------------------------------------------------------------------
 
 
-def apart(place: TargetAddress, own: bool, observing: bool) -> TargetAddress:
-    """A store's place with a schema of the audit's own, where the store can have several.
+def apart(url: str, namespace: str, *, own: bool, observing: bool) -> str:
+    """The URL with a schema of the audit's own, where the store can have several.
 
     Not for a namespace that the user named (`own` is False) and not while only looking: no
     table of the store that is there is touched then, so nothing of it is migrated either.
     """
-    if place.kind != "store" or not _capabilities(place.name).schemas:
-        return place
+    if not capabilities(url).schemas:
+        return url
     if own and not observing:
-        schema = SCHEMA + place.namespace.rpartition("-")[2]
-        return replace(place, name=with_options(place.name, schema=schema))
-    if "migrate" in parse(place.name).options:
-        return place
-    return replace(place, name=with_options(place.name, migrate="off"))
+        return with_options(url, schema=SCHEMA + namespace.rpartition("-")[2])
+    return url if "migrate" in parse(url).options else with_options(url, migrate="off")
 
 
 def is_apart(url: str) -> bool:
@@ -66,8 +54,10 @@ def with_options(url: str, **options: str) -> str:
     return f"{base}?{urlencode(parse(url).options | options)}"
 
 
-def _capabilities(url: str) -> Any:
-    return create_engine(parse(url), World()).capabilities
+def capabilities(url: str) -> Capabilities:
+    """What its engine can do."""
+    engine: Engine = create_engine(parse(url), World())
+    return engine.capabilities
 
 
 async def begin(url: str, namespace: str) -> None:
@@ -130,7 +120,7 @@ async def forget(url: str, namespace: str) -> None:
 
 async def refuse_used(url: str, namespace: str) -> None:
     """Raise if the namespace holds anything."""
-    async with _engine(parse(url)) as engine:
+    async with opened(url) as engine:
         async for found in _everything(engine, namespace):
             raise InvalidInput(
                 f"the namespace {namespace!r} holds data ({found.entity.kind} "
@@ -141,7 +131,7 @@ async def refuse_used(url: str, namespace: str) -> None:
 
 async def remove_all(url: str, namespace: str) -> int:
     """Remove all of a namespace, without marks where the engine can; how many entities."""
-    async with _engine(parse(url)) as engine:
+    async with opened(url) as engine:
         if engine.capabilities.purges:
             return await cast(Purges, engine).purge(namespace)
         count, world = 0, World()
@@ -156,7 +146,7 @@ async def clean(url: str) -> list[str]:
     if _is_missing(url):
         return []
     cleaned: list[str] = []
-    if _capabilities(url).schemas:
+    if capabilities(url).schemas:
         schemas = cast(Schemas, create_engine(parse(url), World()))
         for name in await schemas.marked_schemas(NOTE):
             if name.startswith(SCHEMA):
@@ -183,91 +173,12 @@ def _is_missing(url: str) -> bool:
     return path is not None and not os.path.exists(path)
 
 
-# --- no harm ----------------------------------------------------------------------------
-
-
-async def described(url: str) -> Description:
-    """What the store says of itself."""
-    async with _engine(parse(url)) as engine:
-        return await engine.describe()
-
-
-def refuse_full(said: dict[str, Any]) -> None:
-    """Raise if the store has so little memory left that a load could do harm."""
-    full = too_full(said.get("settings", {}))
-    if full:
-        raise InvalidInput(f"{full}; --observe reads its settings and writes nothing")
-
-
-def too_full(settings: Any) -> str:
-    """Why a server must not be loaded, or nothing."""
-    most, used = int(settings.get("maxmemory") or 0), int(settings.get("used_memory") or 0)
-    if not most or used <= MEMORY * most:
-        return ""
-    return (
-        f"the server uses {used / most:.0%} of its maxmemory: an audit does not load one that "
-        f"is over {MEMORY:.0%}"
-    )
-
-
-def free_connections(settings: Any) -> int | None:
-    """How many more the server would take; None if it does not tell."""
-    for most, used, reserved in (
-        ("max_connections", "used_connections", "reserved_connections"),
-        ("maxclients", "connected_clients", ""),
-    ):
-        if isinstance(settings.get(most), int) and isinstance(settings.get(used), int):
-            kept = int(settings.get(reserved) or 0)
-            return max(0, int(settings[most]) - int(settings[used]) - kept)
-    return None
-
-
-def connections(replicas: int, pool: int) -> int:
-    """Most that an audit opens at once: while the replicas are doubled, and while others look."""
-    return pool * max(2 * replicas, max(2, replicas) + 1) + OWN
-
-
-def pool_of(url: str | None) -> int:
-    """Connections that one replica may open."""
-    said = parse(url).options.get("pool", "") if url is not None and "://" in url else ""
-    return int(said) if said.isdigit() else POOL
-
-
-async def fitted(sizes: Sizes, url: str) -> tuple[Sizes, str]:
-    """`sizes` and the URL so that they take no more than a fifth of the free connections."""
-    settings = (await described(url)).settings
-    pool, pools = pool_of(url), "max_connections" in settings
-    sizes, smaller = fit(sizes, pool, free_connections(settings), pools)
-    return sizes, url if smaller == pool else with_options(url, pool=str(smaller))
-
-
-def fit(sizes: Sizes, pool: int, free: int | None, pools: bool) -> tuple[Sizes, int]:
-    """Sizes and pool that take no more than a fifth of the free connections.
-
-    `pools`: whether the pool can be told to the store. Raises if even the least is too much.
-    """
-    if free is None:
-        return sizes, pool
-    most = int(CONNECTIONS * free)
-    smaller = range(pool, FEWEST_POOL - 1, -1) if pools else (pool,)
-    fewer = range(sizes.replicas, min(FEWEST_REPLICAS, sizes.replicas) - 1, -1)
-    for replicas in fewer:
-        for each in smaller:
-            if connections(replicas, each) <= most:
-                return replace(sizes, replicas=replicas), each
-    least = connections(fewer[-1], smaller[-1])
-    raise InvalidInput(
-        f"the server has {free} free connections. An audit takes at most a fifth of them, {most}, "
-        f"and needs {least}: raise the server's limit or end idle connections; --observe needs one"
-    )
-
-
 # --- stores and engines -----------------------------------------------------------------
 
 
 @contextlib.asynccontextmanager
 async def _registry(url: str) -> AsyncIterator[Store]:
-    engine = Expiring(create_engine(parse(url), World()), NOTED)
+    engine = ExpiringEngine(create_engine(parse(url), World()), NOTED)
     async with Store(engine, namespace=REGISTRY, spill=False) as store:
         yield store
 
@@ -285,8 +196,9 @@ async def _everything(engine: Engine, namespace: str) -> AsyncIterator[Found]:
 
 
 @contextlib.asynccontextmanager
-async def _engine(url: EngineURL) -> AsyncIterator[Engine]:
-    engine: Engine = create_engine(url, World())
+async def opened(url: str) -> AsyncIterator[Engine]:
+    """Its engine, without any layer."""
+    engine: Engine = create_engine(parse(url), World())
     await engine.open()
     try:
         yield engine
@@ -296,8 +208,8 @@ async def _engine(url: EngineURL) -> AsyncIterator[Engine]:
 
 def file_of(url: EngineURL) -> str | None:
     """The path of a store that is a file; None for a server or memory."""
-    capabilities = create_engine(url, World()).capabilities
-    if capabilities.networked or not capabilities.durable:
+    found = create_engine(url, World()).capabilities
+    if found.networked or not found.durable:
         return None
     return os.path.abspath(url.rest.removeprefix("/"))
 

@@ -11,7 +11,8 @@ from typing import Any
 from msgspec import Struct
 
 import stateward
-from stateward.audit.safety.isolation import REGISTRY, too_full
+from stateward.audit.safety.headroom import too_full
+from stateward.audit.safety.isolation import REGISTRY
 from stateward.errors import StatewardError
 
 EVERY = 0.25  # seconds between two looks

@@ -7,22 +7,25 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
-from stateward.audit.targets import TargetAddress
+from msgspec.structs import replace
 
-Json = dict[str, Any]
+from stateward.audit.targets.memory import Json
+from stateward.audit.targets.target import AuditTarget, FileStorage, cleaned
+from stateward.errors import InvalidInput
 
 
-class Naive:
+class NaiveMemory:
     """Everything in one document a conversation and one a user: read it, change it, write it."""
 
     provides: tuple[str, ...] = ("threads", "users", "tasks")
     needs_url = False
+    files: FileStorage | None = None
 
-    def __init__(self, place: TargetAddress) -> None:
-        self.place = place
+    def __init__(self, target: AuditTarget) -> None:
+        self.target = target
 
     def read(self, kind: str, id: str) -> Any:
         raise NotImplementedError
@@ -56,11 +59,11 @@ class Naive:
         return done["result"]
 
 
-class ProcessDict(Naive):
+class ProcessDict(NaiveMemory):
     """A dictionary in the process."""
 
-    def __init__(self, place: TargetAddress) -> None:
-        super().__init__(place)
+    def __init__(self, target: AuditTarget) -> None:
+        super().__init__(target)
         self._kept: dict[tuple[str, str], str] = {}
 
     def read(self, kind: str, id: str) -> Any:
@@ -71,11 +74,13 @@ class ProcessDict(Naive):
         self._kept[kind, id] = json.dumps(value)
 
 
-class JsonFiles(Naive):
+class JsonFiles(NaiveMemory):
     """Three files in a folder, each read and written whole."""
 
+    files = FileStorage(small=True)
+
     def _path(self, kind: str) -> str:
-        folder = os.path.join(self.place.folder, self.place.namespace)
+        folder = os.path.join(self.target.folder, self.target.namespace)
         os.makedirs(folder, exist_ok=True)
         return os.path.join(folder, f"{kind}s.json")
 
@@ -104,17 +109,17 @@ class JsonFiles(Naive):
         ]
         return {"engine": "JSON files", "bytes": sum(sizes), "settings": {}}
 
-    provides = (*Naive.provides, "sizes")
+    provides = (*NaiveMemory.provides, "sizes")
 
 
-class RedisDocument(Naive):
+class RedisDocument(NaiveMemory):
     """GET, change, SET of one document an agent."""
 
     needs_url = True
     seconds: ClassVar[int] = 3600  # after which a server forgets what nobody removed
 
-    def __init__(self, place: TargetAddress) -> None:
-        super().__init__(place)
+    def __init__(self, target: AuditTarget) -> None:
+        super().__init__(target)
         self._own = threading.local()
         self._wires: list[NaiveWire] = []
 
@@ -124,7 +129,7 @@ class RedisDocument(Naive):
 
     def _ask(self, *words: str) -> Any:
         if not hasattr(self._own, "wire"):
-            self._own.wire = NaiveWire(self.place.url or "")
+            self._own.wire = NaiveWire(self.target.url or "")
             self._wires.append(self._own.wire)
         try:
             return self._own.wire.ask(*words)
@@ -134,7 +139,7 @@ class RedisDocument(Naive):
             raise
 
     def _key(self, kind: str, id: str) -> str:
-        return f"{self.place.namespace}:{kind}:{id}"
+        return f"{self.target.namespace}:{kind}:{id}"
 
     def read(self, kind: str, id: str) -> Any:
         text = self._ask("GET", self._key(kind, id))
@@ -143,12 +148,12 @@ class RedisDocument(Naive):
     def write(self, kind: str, id: str, value: Any) -> None:
         key = self._key(kind, id)
         self._ask("SET", key, json.dumps(value), "EX", str(self.seconds))
-        index = f"{self.place.namespace}:index"
+        index = f"{self.target.namespace}:index"
         self._ask("SADD", index, key)
         self._ask("EXPIRE", index, str(self.seconds))
 
     def clean(self) -> None:
-        index = f"{self.place.namespace}:index"
+        index = f"{self.target.namespace}:index"
         for key in self._ask("SMEMBERS", index) or []:
             self._ask("UNLINK", key.decode())
         self._ask("UNLINK", index)
@@ -192,8 +197,45 @@ class NaiveWire:
         self._socket.close()
 
 
-NAIVE: dict[str, type[Naive]] = {
+NAIVE: dict[str, type[NaiveMemory]] = {
     "process-dict": ProcessDict,
     "json-files": JsonFiles,
     "redis-document": RedisDocument,
 }
+
+
+class NaiveTarget(AuditTarget, frozen=True):
+    """`naive:…`: one of these."""
+
+    @classmethod
+    def named(cls, named: str | None, folder: str, namespace: str, url: str | None) -> Self | None:
+        kind, colon, name = (named or "").partition(":")
+        if kind != "naive" or not colon:
+            return None
+        if name not in NAIVE:
+            raise InvalidInput(f"no naive:{name}; there are: naive:{', naive:'.join(NAIVE)}")
+        if NAIVE[name].needs_url and url is None:
+            raise InvalidInput(f"naive:{name} needs a server: --url redis://127.0.0.1:6379")
+        return cls(name, namespace, folder, url=url)
+
+    def connect(self) -> NaiveMemory:
+        return NAIVE[self.name](self)
+
+    @property
+    def title(self) -> str:
+        return f"naive:{self.name}"
+
+    @property
+    def uses_server(self) -> bool:
+        return NAIVE[self.name].needs_url
+
+    @property
+    def files(self) -> FileStorage | None:
+        return NAIVE[self.name].files
+
+    def for_workload(self, workload: str) -> Self:
+        """What one workload breaks for good must not hide what the next would find."""
+        return replace(self, namespace=f"{self.namespace}-{workload}")
+
+    async def clear(self) -> str:
+        return await cleaned(self)

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from stateward import Alarm, AlarmEvent, LeaseLost, StateConflictError, Store, StoreUnavailable
-from stateward.audit.safety.expiring import DAY, Expiring
-from stateward.audit.targets import KeptLocally, Refused, TargetAddress, VersionConflict
+from stateward.audit.faults.route import Route, store_route
+from stateward.audit.profiles import AuditSizes
+from stateward.audit.safety import headroom, isolation
+from stateward.audit.safety.expiry import DAY, ExpiringEngine
+from stateward.audit.targets.memory import Json, KeptLocally, NamedSteps, Refused, VersionConflict
+from stateward.audit.targets.target import AuditTarget, BackupProcedure, FileStorage
 from stateward.engines.registry import create_engine, parse
 from stateward.observe.catalogue import LOOKUP_LATENCY
-from stateward.volumes.route import route
+from stateward.transfer import backup
 from stateward.world import World
 
-Step = tuple[str, Callable[[], Any]]
+CLEARING = 30.0  # seconds that a store is given to let itself be cleaned
 
 
-class StoreTarget:
+class StoreMemory:
     """One store. Everything it writes expires within a day, should nobody remove it."""
 
     provides = (
@@ -38,15 +43,15 @@ class StoreTarget:
     )
     unavailable = (StoreUnavailable,)
 
-    def __init__(self, place: TargetAddress) -> None:
+    def __init__(self, target: AuditTarget) -> None:
         self.alarmed: list[tuple[str, float]] = []
         self.kept: list[float] = []
-        spill = os.path.join(place.folder, f"spill-{place.replica}")
+        spill = os.path.join(target.folder, f"spill-{target.replica}")
         os.makedirs(spill, exist_ok=True)
-        world, url = World(), parse(place.name)
+        world, url = World(), parse(target.name)
         self.store = Store(
-            Expiring(create_engine(url, world)),
-            namespace=place.namespace,
+            ExpiringEngine(create_engine(url, world)),
+            namespace=target.namespace,
             retain=DAY,
             spill=spill,
             alarm=Alarm(hook=self._alarm),
@@ -64,9 +69,7 @@ class StoreTarget:
     async def close(self) -> None:
         await self.store.close()
 
-    async def append(
-        self, thread: str, messages: list[dict[str, Any]], key: str, fence: Any = None
-    ) -> str:
+    async def append(self, thread: str, messages: list[Json], key: str, fence: Any = None) -> str:
         try:
             said = await self.store.thread(thread).append(*messages, key=key, fence=fence)
         except LeaseLost as error:
@@ -78,26 +81,26 @@ class StoreTarget:
             raise StoreUnavailable("the turn was dropped: there was no room to keep it")
         return said.status
 
-    async def load(self, thread: str, last: int | None) -> list[dict[str, Any]]:
+    async def load(self, thread: str, last: int | None) -> list[Json]:
         return list((await self.store.thread(thread).load(last=last)).messages)
 
-    async def get_user(self, user: str) -> tuple[dict[str, Any], int]:
+    async def get_user(self, user: str) -> tuple[Json, int]:
         document = await self.store.user(user).get()
         return document.value, document.version
 
-    async def put_user(self, user: str, value: dict[str, Any], expect: int | None = None) -> int:
+    async def put_user(self, user: str, value: Json, expect: int | None = None) -> int:
         try:
             return (await self.store.user(user).put(value, expect=expect)).version
         except StateConflictError as error:
             raise VersionConflict(str(error), error.expected, error.current) from error
 
-    async def update_user(self, user: str, change: Callable[[dict[str, Any]], Any]) -> None:
+    async def update_user(self, user: str, change: Callable[[Json], Any]) -> None:
         await self.store.user(user).update(change, within=20.0)
 
     async def run_once(self, task: str, function: Callable[[], Any]) -> Any:
         return await self.store.once(task, function, fingerprint="audit", ttl=10.0)
 
-    async def run_workflow(self, id: str, steps: Sequence[Step]) -> None:
+    async def run_workflow(self, id: str, steps: NamedSteps) -> None:
         async with self.store.workflow(id, kind="audit", ttl=2.0) as run:
             for name, function in steps:
                 await run.step(name, function)
@@ -106,21 +109,20 @@ class StoreTarget:
     async def lock(self, thread: str, ttl: float) -> AsyncIterator[Any]:
         # Not `lead`: that ends the block of a holder whose time is up, and would hide whether the
         # store itself refuses what such a holder writes.
-        led = self.store.thread(thread)
-        handle = led.handle
+        handle = self.store.thread(thread).handle
         leases = handle.scope.leases
         lease, _ = await leases.acquire(handle.entity, ttl=ttl, wait=20.0, retain=DAY)
         yield lease
 
-    async def metrics(self) -> dict[str, Any]:
+    async def metrics(self) -> Json:
         metrics = self.store.metrics()
-        took = metrics.distribution(LOOKUP_LATENCY)
+        took = metrics.distribution(LOOKUP_LATENCY.name)
         return {
             "lookups": took.count,
             "percentiles": {"p50": took.p50, "p95": took.p95, "p99": took.p99},
         }
 
-    async def alarms(self) -> dict[str, Any]:
+    async def alarms(self) -> Json:
         """Those that came, with the seconds since the tenth turn that was kept."""
         tenth = self.kept[9] if len(self.kept) > 9 else None
         fired = [
@@ -129,7 +131,7 @@ class StoreTarget:
         ]
         return {"kept": len(self.kept), "fired": fired}
 
-    async def describe(self) -> dict[str, Any]:
+    async def describe(self) -> Json:
         said = await self.store.describe()
         return {
             "engine": said.engine,
@@ -141,70 +143,91 @@ class StoreTarget:
         }
 
 
-class Division:
-    """As many stores as there are replicas, each conversation and user in the one it routes to."""
+def file_url(path: str) -> str:
+    """A store in this file."""
+    return f"sqlite:///{quote(path)}"
 
-    provides = StoreTarget.provides
-    unavailable = (StoreUnavailable,)
 
-    def __init__(self, place: TargetAddress) -> None:
-        names = [f"agents-{number}" for number in range(int(place.name))]
-        self._parts = {
-            name: StoreTarget(
-                TargetAddress(
-                    "store",
-                    f"sqlite:///{quote(os.path.join(place.folder, name))}.db",
-                    place.namespace,
-                    place.folder,
-                    place.replica,
-                )
-            )
-            for name in names
-        }
+class StoreTarget(AuditTarget, frozen=True):
+    """A store's URL; a file in the audit's own folder without any."""
 
-    def _of(self, id: str) -> StoreTarget:
-        return self._parts[route(id, self._parts)]
+    @classmethod
+    def named(cls, named: str | None, folder: str, namespace: str, url: str | None) -> Self | None:
+        if named is None:
+            named = file_url(os.path.join(folder, "agents.db"))
+        if not named.partition(":")[2].startswith("//"):
+            return None
+        path = isolation.file_of(parse(named))
+        made = None if path is None or os.path.exists(path) else path
+        return cls(named, namespace, folder, made=made)
 
-    async def open(self) -> None:
-        await asyncio.gather(*(part.open() for part in self._parts.values()))
+    def connect(self) -> StoreMemory:
+        return StoreMemory(self)
 
-    async def close(self) -> None:
-        await asyncio.gather(*(part.close() for part in self._parts.values()))
+    @property
+    def title(self) -> str:
+        return parse(self.name).safe
 
-    async def append(
-        self, thread: str, messages: list[dict[str, Any]], key: str, fence: Any = None
-    ) -> str:
-        return await self._of(thread).append(thread, messages, key, fence)
+    @property
+    def files(self) -> FileStorage | None:
+        path = isolation.file_of(parse(self.name))
+        return None if path is None else FileStorage(path)
 
-    async def load(self, thread: str, last: int | None) -> list[dict[str, Any]]:
-        return await self._of(thread).load(thread, last)
+    async def route(self) -> Route | str:
+        return await store_route(self.name)
 
-    async def get_user(self, user: str) -> tuple[dict[str, Any], int]:
-        return await self._of(user).get_user(user)
+    @property
+    def pool(self) -> int:
+        return headroom.pool_of(self.name)
 
-    async def put_user(self, user: str, value: dict[str, Any], expect: int | None = None) -> int:
-        return await self._of(user).put_user(user, value, expect)
+    def apart(self, own: bool, observing: bool) -> Self:
+        url = isolation.apart(self.name, self.namespace, own=own, observing=observing)
+        return replace(self, name=url, observed=observing)
 
-    async def update_user(self, user: str, change: Callable[[dict[str, Any]], Any]) -> None:
-        await self._of(user).update_user(user, change)
+    async def prepare(self) -> None:
+        if not self.observed:
+            await isolation.begin(self.name, self.namespace)
 
-    async def run_once(self, task: str, function: Callable[[], Any]) -> Any:
-        return await self._of(task).run_once(task, function)
+    async def fitted(self, sizes: AuditSizes) -> tuple[Self, AuditSizes]:
+        if self.observed:
+            return self, sizes
+        sizes, url = await headroom.fitted(sizes, self.name)
+        return replace(self, name=url), sizes
 
-    async def run_workflow(self, id: str, steps: Sequence[Step]) -> None:
-        await self._of(id).run_workflow(id, steps)
+    @property
+    def watched(self) -> str | None:
+        return None if self.observed else self.name
 
-    def lock(self, thread: str, ttl: float) -> Any:
-        return self._of(thread).lock(thread, ttl)
+    async def clear(self) -> str:
+        if self.observed:
+            return ""
+        return await isolation.end_within(CLEARING, self.name, self.namespace)
 
-    async def metrics(self) -> dict[str, Any]:
-        said = [await part.metrics() for part in self._parts.values()]
-        return max(said, key=lambda each: each["lookups"])
+    def backup(self) -> BackupProcedure:
+        """Into a file, and from there into a new store."""
+        file = os.path.join(self.folder, "drill.backup")
+        restored = file_url(os.path.join(self.folder, "restored.db"))
 
-    async def alarms(self) -> dict[str, Any]:
-        said = [await part.alarms() for part in self._parts.values()]
-        return max(said, key=lambda each: each["kept"])
+        def save() -> str:
+            return backup.backup(self.name, file, namespace=self.namespace).moment
 
-    async def describe(self) -> dict[str, Any]:
-        said = [await part.describe() for part in self._parts.values()]
-        return {**said[0], "bytes": sum(each["bytes"] for each in said)}
+        def put_back() -> Json:
+            backup.restore(file, restored, namespace=self.namespace)
+            return {"name": restored}
+
+        return BackupProcedure(save, put_back)
+
+    @property
+    def told(self) -> dict[str, str]:
+        schema = self._own_schema()
+        return super().told | ({"STATEWARD_AUDIT_SCHEMA": schema} if schema else {})
+
+    def restored_at(self, url: str) -> Json:
+        """A copy of the database has the audit's schema too, unless the URL names another."""
+        schema = self._own_schema()
+        if schema and "schema" not in parse(url).options:
+            url = isolation.with_options(url, schema=schema)
+        return {"name": url}
+
+    def _own_schema(self) -> str:
+        return parse(self.name).options["schema"] if isolation.is_apart(self.name) else ""

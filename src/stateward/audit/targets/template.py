@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Memory:
+class MyMemory:
     # Errors that mean "the store does not answer".
     unavailable = (OSError, TimeoutError)
 
@@ -39,12 +39,12 @@ class Memory:
         """Change it so that no other change gets lost."""
         self._users[user] = change(self._users.get(user, {}))
 
-    # Also, if your memory has them (see `stateward.audit.targets`): run_once, run_workflow, lock,
-    # metrics, alarms, describe.
+    # Also, if your memory has them (`stateward.audit.targets.memory` says how): run_once,
+    # run_workflow, lock, metrics, alarms, describe.
 
     def clean(self) -> None:
         """Remove all that was written under the namespace."""
 
 
-def create(namespace: str, url: str | None = None) -> Memory:
-    return Memory(namespace, url)
+def create(namespace: str, url: str | None = None) -> MyMemory:
+    return MyMemory(namespace, url)

@@ -3,57 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 from stateward.audit.record import Monitoring
-from stateward.audit.replicas.fleet import Replica
-from stateward.audit.stage import Stage, message
-from stateward.audit.targets import Target
+from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads.samples import message
+from stateward.audit.workloads.workload import Looked, Stage, Workload
 
 WRITES = 15  # suppressed: the alarm is due at the tenth
 LOOKUPS = 60
-
-Looked = Callable[[], Awaitable[dict[str, Any]]]
-
-
-class Fault(Protocol):
-    """Something that can be done to a store, and undone."""
-
-    changed: dict[str, Any]
-
-    async def begin(self, replica: Replica) -> None: ...
-    async def end(self, replica: Replica) -> None: ...
+SECONDS = 60.0  # for the buyer's own alarm to come
 
 
-async def conduct(
-    stage: Stage, fault: Fault | None, scrape: Looked | None, alerts: Looked | None, limit: float
-) -> Monitoring:
-    """`scrape` and `alerts` ask the buyer's own monitoring instead of the target."""
+async def conduct(stage: Stage) -> None:
+    """The buyer's own monitoring is asked, if there is any, instead of the target."""
+    fault = await stage.disturbances.alarming()
+    if fault is None and stage.disturbances.why_none:
+        stage.record.notes["monitoring"] = stage.disturbances.why_none
     changed = fault.changed if fault is not None else {}
     (replica,) = await stage.fleet.start(fresh=True, **changed)
     (thread,) = stage.names("watched", 1)
-    await replica.ask("alarms:look_up", thread=thread)
+    await replica.call("append", thread, [message("user", "before")], "before")
+    for _ in range(LOOKUPS):
+        await replica.call("load", thread, 20)
     said: dict[str, Any] = {"lookups": None, "percentiles": {}}
-    if scrape is not None:
-        said = await scrape()
-    elif "metrics" in stage.provides:
-        said = await replica.ask("alarms:metrics")
+    if stage.scrape is not None:
+        said = await stage.scrape()
+    elif stage.provides("metrics"):
+        said = await replica.call("metrics")
     alarm: dict[str, Any] = {"kept": 0, "fired": []}
-    if fault is not None and (alerts is not None or "alarm" in stage.provides):
+    if fault is not None and (stage.alerts is not None or stage.provides("alarm")):
         await fault.begin(replica)
         try:
             await replica.ask("alarms:write_all", thread=thread)
-            if alerts is None:
+            if stage.alerts is None:
                 alarm = await replica.ask("alarms:alarms", seconds=15.0)
             else:
-                alarm = await _poll(alerts, limit)
+                alarm = await _poll(stage.alerts)
         finally:
             await fault.end(replica)
     await stage.fleet.end(replica)
     first = alarm["fired"][0] if alarm["fired"] else {"name": None, "after": None}
-    return Monitoring(
-        "the metrics page" if scrape else "the store's own metrics",
+    stage.record.monitoring = Monitoring(
+        "the metrics page" if stage.scrape else "the store's own metrics",
         said["lookups"],
         said["percentiles"],
         fault is not None,
@@ -63,10 +55,10 @@ async def conduct(
     )
 
 
-async def _poll(alerts: Looked, limit: float) -> dict[str, Any]:
+async def _poll(alerts: Looked) -> dict[str, Any]:
     """Ask the buyer's alert manager until something fires."""
     waited = 0.0
-    while waited < limit:
+    while waited < SECONDS:
         said = await alerts()
         if said["fired"]:
             name = said["fired"][0]
@@ -76,30 +68,32 @@ async def _poll(alerts: Looked, limit: float) -> dict[str, Any]:
     return {"kept": WRITES, "fired": []}
 
 
-async def look_up(target: Target, tell: Any, thread: str) -> None:
-    await target.append(thread, [message("user", "before")], "before")
-    for _ in range(LOOKUPS):
-        await target.load(thread, 20)
+WORKLOAD = Workload(
+    "monitoring",
+    "metrics",
+    "looking at the metrics, waiting for the alarm",
+    conduct,
+    unwatched=True,
+)
 
 
-async def metrics(target: Target, tell: Any) -> Any:
-    return await target.call("metrics")
+# --- in a replica -----------------------------------------------------------------------
 
 
-async def write_all(target: Target, tell: Any, thread: str) -> None:
+async def write_all(memory: Memory, tell: Any, thread: str) -> None:
     async def one(number: int) -> None:
         try:
-            await target.append(thread, [message("user", f"{number}")], f"{number}")
+            await memory.append(thread, [message("user", f"{number}")], f"{number}")
         except Exception as error:
             tell(failed=type(error).__name__)
 
     await asyncio.wait([asyncio.create_task(one(n)) for n in range(WRITES)], timeout=15.0)
 
 
-async def alarms(target: Target, tell: Any, seconds: float) -> Any:
+async def alarms(memory: Memory, tell: Any, seconds: float) -> Any:
     said: Any = None
     for _ in range(int(seconds * 10)):
-        said = await target.call("alarms")
+        said = await memory.call("alarms")
         if said["fired"]:
             return said
         await asyncio.sleep(0.1)

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Protocol
+from typing import Any
 
 from stateward.audit.record import Outage, Tried
 from stateward.audit.replicas.fleet import Failed, Replica
-from stateward.audit.stage import Stage
-from stateward.audit.targets import Target
-from stateward.audit.workloads import outage
+from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads.calls import HUNG, append, found, read, told
+from stateward.audit.workloads.workload import Crash, Stage
 
 ROUNDS = 2
 BEFORE = 100  # turns acknowledged before each of them
 TOLD = 10  # turns between two reports
 EVERY = 0.1  # seconds between two reads, and before a turn that follows a failure
-
-STOPPED: set[str] = set()  # threads, in a replica
-
-
-class Crash(Protocol):
-    """The end of a server, and its return."""
-
-    label: str
-    fired: bool  # whether it has really happened
-
-    async def strike(self) -> None: ...
 
 
 async def conduct(stage: Stage, crash: Crash) -> Outage:
@@ -47,9 +36,8 @@ async def conduct(stage: Stage, crash: Crash) -> Outage:
             break
     end = time.monotonic() - origin
     await replica.ask("crash:stop", thread=thread)
-    said = await asyncio.wait_for(going, outage.HUNG + 10.0)
+    said = await asyncio.wait_for(going, HUNG + 10.0)
     tried = [Tried(**each) for each in said["tried"]]
-    found = await outage.found(stage, replica, thread, said["kept"])
     return Outage(
         crash.label,
         crash.fired,
@@ -57,7 +45,7 @@ async def conduct(stage: Stage, crash: Crash) -> Outage:
         round(end, 2),
         tried,
         said["accepted"],
-        found,
+        await found(stage, replica, thread, said["kept"]),
         recovery,
         said["hung"],
         len(spans),
@@ -79,25 +67,30 @@ async def _recovered(
 ) -> float | None:
     """Seconds from the end of the server until it has answered again; None if it has not."""
     try:
-        await replica.ask("outage:recover", thread=thread, patience=stage.sizes.recovery)
+        await replica.ask("calls:recover", thread=thread, patience=stage.sizes.recovery)
     except Failed as error:
         stage.say(f"not recovered: {error}")
         return None
     return max(slowest or 0.0, time.monotonic() - struck)
 
 
-async def go_on(target: Target, tell: Any, thread: str, origin: float) -> dict[str, Any]:
+# --- in a replica -----------------------------------------------------------------------
+
+STOPPED: set[str] = set()  # threads
+
+
+async def go_on(memory: Memory, tell: Any, thread: str, origin: float) -> dict[str, Any]:
     """Append one turn after the other, and read now and then, until told to stop."""
     tried: list[dict[str, Any]] = []
     accepted: list[str] = []
     hung: list[str] = []
-    reading = asyncio.create_task(_read_on(target, thread, tried, hung, origin))
+    reading = asyncio.create_task(_read_on(memory, thread, tried, hung, origin))
     stored = number = 0
     while thread not in STOPPED:
-        turn = outage.append(target, thread, f"turn/{number}", accepted, origin)
+        turn = append(memory, thread, f"turn/{number}", accepted, origin)
         number += 1
         try:
-            entry = await asyncio.wait_for(turn, outage.HUNG)
+            entry = await asyncio.wait_for(turn, HUNG)
         except TimeoutError:
             hung.append("append")
             continue
@@ -109,21 +102,21 @@ async def go_on(target: Target, tell: Any, thread: str, origin: float) -> dict[s
         if stored % TOLD == 0:
             tell(stored=stored)
     await reading
-    return outage.told(tried, accepted, len(hung))
+    return told(tried, accepted, len(hung))
 
 
 async def _read_on(
-    target: Target, thread: str, tried: list[dict[str, Any]], hung: list[str], origin: float
+    memory: Memory, thread: str, tried: list[dict[str, Any]], hung: list[str], origin: float
 ) -> None:
     while thread not in STOPPED:
         known = sum(each["outcome"] == "stored" for each in tried)
-        looking = outage.read(target, thread, known, origin)
+        looking = read(memory, thread, known, origin)
         try:
-            tried.append(await asyncio.wait_for(looking, outage.HUNG))
+            tried.append(await asyncio.wait_for(looking, HUNG))
         except TimeoutError:
             hung.append("read")
         await asyncio.sleep(EVERY)
 
 
-async def stop(target: Target, tell: Any, thread: str) -> None:
+async def stop(memory: Memory, tell: Any, thread: str) -> None:
     STOPPED.add(thread)

@@ -4,74 +4,78 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Any
 
 from stateward.audit.record import Drill
-from stateward.audit.stage import Stage, message
-from stateward.audit.targets import Target
+from stateward.audit.replicas.fleet import Replica
+from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads.samples import message
+from stateward.audit.workloads.workload import Stage, Workload
 
 THREADS = 5
 BEFORE = 60  # turns that must be there when the backup begins
 
 
-async def conduct(
-    stage: Stage, backup: Callable[[], str], restore: Callable[[], dict[str, Any]], by: str
-) -> Drill:
-    """`backup` and `restore` block; the one tells its moment, the other where the copy is."""
-    threads, users = stage.names("drill", THREADS), stage.names("drill-user", 5)
+async def conduct(stage: Stage) -> None:
+    procedure = stage.backup()
+    if procedure is None:
+        return
+    threads = stage.names("drill", THREADS)
+    users = stage.names("drill-user", 5) if stage.provides("users") else []
     (writer,) = await stage.fleet.start(fresh=True)
-    with_users = "users" in stage.provides
-    await writer.ask("drill:set_users", users=users if with_users else [])
+    for number, user in enumerate(users):
+        await writer.call("put_user", user, {"number": number})
     writing = writer.send("drill:write", threads=threads)
     await writer.until(lambda events: len(events) >= BEFORE)
     before = len(writer.events)
     started = time.monotonic()
-    moment = await asyncio.to_thread(backup)
+    moment = await asyncio.to_thread(procedure.save)
     took = time.monotonic() - started
     await writer.ask("drill:stop")
     await asyncio.wait_for(writing, 30.0)
     written: dict[str, list[int]] = {thread: [] for thread in threads}
     for event in writer.events:
         written[event["thread"]].append(event["number"])
-    kept = await writer.ask("drill:users", users=users) if with_users else {}
+    kept = await _values(writer, users)
     await stage.fleet.end(writer)
     started = time.monotonic()
-    changed = await asyncio.to_thread(restore)
+    changed = await asyncio.to_thread(procedure.put_back)
     (reader,) = await stage.fleet.start(**changed)
-    restored = await reader.ask("drill:numbers", threads=threads)
+    restored = {
+        thread: [int(each["number"]) for each in await reader.call("load", thread)]
+        for thread in threads
+    }
     restoring = time.monotonic() - started
-    there = await reader.ask("drill:users", users=users) if with_users else {}
+    there = await _values(reader, users)
     await stage.fleet.end(reader)
-    return Drill(before, restored, written, there == kept, took, restoring, moment, by)
+    same = there == kept
+    stage.record.drill = Drill(
+        before, restored, written, same, took, restoring, moment, procedure.by
+    )
 
+
+async def _values(replica: Replica, users: list[str]) -> list[Any]:
+    return [(await replica.call("get_user", user))[0] for user in users]
+
+
+WORKLOAD = Workload("backup", "threads", "backing up under load, restoring elsewhere", conduct)
+
+
+# --- in a replica -----------------------------------------------------------------------
 
 _stopped = asyncio.Event()
 
 
-async def stop(target: Target, tell: Any) -> None:
+async def stop(memory: Memory, tell: Any) -> None:
     _stopped.set()
 
 
-async def write(target: Target, tell: Any, threads: list[str]) -> None:
+async def write(memory: Memory, tell: Any, threads: list[str]) -> None:
     """One turn after the other: at any moment a whole beginning of them is there."""
     number = 0
     while not _stopped.is_set():
         thread = threads[number % len(threads)]
-        await target.append(thread, [message("user", str(number), number=number)], f"n/{number}")
+        await memory.append(thread, [message("user", str(number), number=number)], f"n/{number}")
         tell(thread=thread, number=number)
         number += 1
         await asyncio.sleep(0.001)
-
-
-async def numbers(target: Target, tell: Any, threads: list[str]) -> dict[str, list[int]]:
-    return {thread: [int(m["number"]) for m in await target.load(thread)] for thread in threads}
-
-
-async def set_users(target: Target, tell: Any, users: list[str]) -> None:
-    for number, user in enumerate(users):
-        await target.put_user(user, {"number": number})
-
-
-async def users(target: Target, tell: Any, users: list[str]) -> dict[str, Any]:
-    return {user: (await target.get_user(user))[0] for user in users}

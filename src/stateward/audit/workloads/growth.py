@@ -1,4 +1,4 @@
-"""How much a turn takes, and what the store says of itself."""
+"""How much room a turn takes, and what a replica takes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from stateward.audit.record import Costs, Growing, Read
+from stateward.audit.record import Costs, Growing
 from stateward.audit.replicas.fleet import Replica
-from stateward.audit.stage import Stage, varied_turn
-from stateward.audit.targets import Target
+from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads.samples import varied_turn
+from stateward.audit.workloads.workload import Stage, Workload
 
 THREADS = 10
 FEWEST = 20  # turns that show what one takes
@@ -17,46 +18,42 @@ LEAST = 100  # bytes that a turn has, at the least
 AT_ONCE = 100  # messages a call, when a history is made
 
 
-async def conduct(stage: Stage) -> tuple[Growing, Costs]:
+async def conduct(stage: Stage) -> None:
     threads, (one,) = stage.names("growing", THREADS), stage.names("grown", 1)
     long = max(stage.sizes.history)
-    sized = "sizes" in stage.provides
     await stage.fleet.rest()
     (replica,) = await stage.fleet.start(fresh=True)
     await replica.ask("growth:write", threads=threads, count=THREADS)
     await replica.ask("growth:lengthen", thread=one, messages=long, patience=300.0)
-    replica, before = await _measured(stage, replica, sized)
+    replica, before = await _measured(stage, replica)
     out = await replica.ask("growth:written")
     count = stage.sizes.growth_turns
     await replica.ask("growth:write", threads=threads, count=count, patience=300.0)
     written = await replica.ask("growth:written")
-    memory = await replica.ask("growth:memory")
-    replica, after = await _measured(stage, replica, sized)
+    resident = await replica.ask("growth:resident")
+    replica, after = await _measured(stage, replica)
     more = max(FEWEST, count // 3)
     await replica.ask("growth:write", threads=[one], count=more, patience=300.0)
-    replica, at_last = await _measured(stage, replica, sized)
+    replica, at_last = await _measured(stage, replica)
     await stage.fleet.end(replica)
-    settings = after.get("settings", {})
-    told = settings.get("max_connections")
-    return (
-        Growing(
-            count,
-            before.get("bytes"),
-            after.get("bytes"),
-            after.get("capacity"),
-            usual=count // THREADS,
-            long=long,
-            long_turns=more,
-            bytes_long=at_last.get("bytes"),
-        ),
-        Costs(
-            stage.sizes.replicas,
-            None,
-            None if told is None else int(told),
-            memory,
-            THREADS,
-            _a_turn(out, written, count),
-        ),
+    most = after.get("settings", {}).get("max_connections")
+    stage.record.growing = Growing(
+        count,
+        before.get("bytes"),
+        after.get("bytes"),
+        after.get("capacity"),
+        usual=count // THREADS,
+        long=long,
+        long_turns=more,
+        bytes_long=at_last.get("bytes"),
+    )
+    stage.record.costs = Costs(
+        stage.sizes.replicas,
+        None if most is None else stage.pool,
+        None if most is None else int(most),
+        resident,
+        THREADS,
+        _a_turn(out, written, count),
     )
 
 
@@ -68,67 +65,53 @@ def _a_turn(before: int | None, after: int | None, turns: int) -> float | None:
     return None if each < LEAST else each  # such few are wake-ups of an event loop
 
 
-async def _measured(stage: Stage, replica: Replica, sized: bool) -> tuple[Replica, dict[str, Any]]:
+async def _measured(stage: Stage, replica: Replica) -> tuple[Replica, dict[str, Any]]:
     """What the store says, and a replica to go on with."""
-    if not sized:
+    if not stage.provides("sizes"):
         return replica, {}
-    said: dict[str, Any] = await replica.ask("growth:describe")
+    said: dict[str, Any] = await replica.call("describe")
     if "journal_mode" not in said.get("settings", {}):
         return replica, said
     # A file is as large as it will be when the last one has closed it.
     await stage.fleet.end(replica)
     (another,) = await stage.fleet.start(fresh=True)
-    return another, await another.ask("growth:describe")
+    return another, await another.call("describe")
 
 
-async def settings(stage: Stage) -> Read:
-    (replica,) = await stage.fleet.start()
-    said = await replica.ask("growth:describe")
-    await stage.fleet.end(replica)
-    values = said.get("settings", {})
-    blocked = [name for name, value in values.items() if value == "unknown"]
-    return Read(
-        said.get("engine", ""), said.get("version", ""), said.get("durability", ""), values, blocked
-    )
+WORKLOAD = Workload("growth", "threads", "measuring growth", conduct, unwatched=True)
 
 
-async def describe(target: Target, tell: Any) -> Any:
-    return await target.call("describe")
+# --- in a replica -----------------------------------------------------------------------
 
 
-async def write(target: Target, tell: Any, threads: list[str], count: int) -> None:
+async def write(memory: Memory, tell: Any, threads: list[str], count: int) -> None:
     for first in range(0, count, len(threads)):
         for thread in threads:
             name = f"{first}/{count}"
-            await target.append(thread, varied_turn(f"{thread}/{name}"), name)
+            await memory.append(thread, varied_turn(f"{thread}/{name}"), name)
 
 
-async def lengthen(target: Target, tell: Any, thread: str, messages: int) -> None:
+async def lengthen(memory: Memory, tell: Any, thread: str, messages: int) -> None:
     for first in range(0, messages, AT_ONCE):
         count = min(AT_ONCE, messages - first)
         given = [m for n in range(first, first + count, 2) for m in varied_turn(f"{n}")]
-        await target.append(thread, given, f"long/{first}")
+        await memory.append(thread, given, f"long/{first}")
 
 
-async def written(target: Target, tell: Any) -> int | None:
+async def written(memory: Memory, tell: Any) -> int | None:
     """Bytes that this process has handed to the system so far, where that is known."""
-    return _written()
-
-
-async def memory(target: Target, tell: Any) -> int | None:
-    return _memory()
-
-
-def _written() -> int | None:
-    if not os.path.exists("/proc/self/io"):
+    said = _told_of_itself("io")
+    if said is None:
         return None
-    text = Path("/proc/self/io").read_text()
-    fields = dict(line.split(": ") for line in text.splitlines())
-    return int(fields["wchar"])
+    return int(dict(line.split(": ") for line in said.splitlines())["wchar"])
 
 
-def _memory() -> int | None:
-    if not os.path.exists("/proc/self/statm"):
-        return None
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+async def resident(memory: Memory, tell: Any) -> int | None:
+    """Bytes of memory that this process takes, where that is known."""
+    said = _told_of_itself("statm")
+    return None if said is None else int(said.split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _told_of_itself(name: str) -> str | None:
+    path = Path("/proc/self") / name
+    return path.read_text() if path.exists() else None

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from stateward.audit.record import Sessions
-from stateward.audit.stage import Stage, turn
-from stateward.audit.targets import Target
+from stateward.audit.workloads.samples import contents, turn
+from stateward.audit.workloads.workload import Stage, Workload
 
 
-async def conduct(stage: Stage) -> Sessions:
+async def conduct(stage: Stage) -> None:
     threads = stage.names("session", stage.sizes.threads)
-    (writer,) = await stage.fleet.start(fresh=True)
-    written = await writer.ask("sessions:write", threads=threads, turns=stage.sizes.turns)
-    await writer.kill()
-    (reader,) = await stage.fleet.start(fresh=True)
-    read = await reader.ask("sessions:read", threads=threads)
-    await stage.fleet.end(reader)
-    return Sessions(written, read)
-
-
-async def write(target: Target, tell: Any, threads: list[str], turns: int) -> dict[str, list[str]]:
     written: dict[str, list[str]] = {}
-    for number in range(turns):
+    (writer,) = await stage.fleet.start(fresh=True)
+    for number in range(stage.sizes.turns):
         for thread in threads:
             name = f"{thread}/{number}"
-            await target.append(thread, turn(name), name)
+            await writer.call("append", thread, turn(name), name)
             written.setdefault(thread, []).extend([name, name])
-    return written
+    await writer.kill()
+    (reader,) = await stage.fleet.start(fresh=True)
+    read = {thread: contents(await reader.call("load", thread)) for thread in threads}
+    await stage.fleet.end(reader)
+    stage.record.sessions = Sessions(written, read)
 
 
-async def read(target: Target, tell: Any, threads: list[str]) -> dict[str, list[str]]:
-    return {
-        thread: [str(m.get("content")) for m in await target.load(thread)] for thread in threads
-    }
+WORKLOAD = Workload(
+    "sessions", "threads", "killing a process, then reading its conversations", conduct
+)

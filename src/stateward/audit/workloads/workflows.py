@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 from stateward.audit.record import WorkflowRun
-from stateward.audit.stage import Stage
-from stateward.audit.targets import Target
+from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads.workload import Stage, Workload
 
 STEPS = ["reserve", "charge", "ship", "notify", "close"]
 
 
-async def conduct(stage: Stage) -> list[WorkflowRun]:
+async def conduct(stage: Stage) -> None:
     ids = stage.names("workflow", stage.sizes.workflows)
     stops = {id: STEPS[1 + number % (len(STEPS) - 1)] for number, id in enumerate(ids)}
     (first,) = await stage.fleet.start(fresh=True)
@@ -27,7 +27,7 @@ async def conduct(stage: Stage) -> list[WorkflowRun]:
     said = await asyncio.gather(
         *(second.ask("workflows:drive", id=id, stop=None) for id in ids), return_exceptions=True
     )
-    runs = [
+    stage.record.workflows = [
         WorkflowRun(
             id,
             STEPS,
@@ -39,10 +39,17 @@ async def conduct(stage: Stage) -> list[WorkflowRun]:
         for id, answer in zip(ids, said, strict=True)
     ]
     await stage.fleet.end(second)
-    return runs
 
 
-async def drive(target: Target, tell: Any, id: str, stop: str | None) -> None:
+WORKLOAD = Workload(
+    "workflows", "workflows", "killing replicas in the middle of workflows", conduct
+)
+
+
+# --- in a replica -----------------------------------------------------------------------
+
+
+async def drive(memory: Memory, tell: Any, id: str, stop: str | None) -> None:
     def step(name: str) -> Any:
         async def effect() -> str:
             tell(begun=name, workflow=id)
@@ -52,4 +59,4 @@ async def drive(target: Target, tell: Any, id: str, stop: str | None) -> None:
 
         return effect
 
-    await target.call("run_workflow", id, [(name, step(name)) for name in STEPS])
+    await memory.call("run_workflow", id, [(name, step(name)) for name in STEPS])

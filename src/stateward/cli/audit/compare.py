@@ -3,49 +3,57 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 
 from stateward.audit.compare import QUESTIONS, Table, compared, table
-from stateward.audit.config import read_config
+from stateward.audit.config import read_config, requirements, thresholds_of
 from stateward.audit.forms import comparison, schema, words
 from stateward.audit.forms.html import page
-from stateward.audit.forms.redaction import redact
 from stateward.audit.prices import read_prices
-from stateward.audit.profiles import thresholds_of
 from stateward.audit.report import Report
-from stateward.audit.requirements import requirements
-from stateward.audit.targets import frameworks
-from stateward.audit.verdict import report as judged
-from stateward.cli import FAILED, INTERRUPTED, OK
-from stateward.cli.audit.output import put
-from stateward.cli.audit.run import recorded
+from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
+from stateward.audit.targets.frameworks.sandbox import kind_of
+from stateward.cli.audit.options import add_options
+from stateward.cli.audit.output import width, write_all
+from stateward.cli.audit.run import judged, recorded
+from stateward.cli.common import FAILED, INTERRUPTED, OK
 from stateward.errors import InvalidInput
 
+USAGE = "stateward audit compare TARGET … [options]"
+EXAMPLES = """\
+Audits each target a little, one after the other, and says which of them meets what is required.
 
-def compare(options: argparse.Namespace, targets: list[str]) -> int:
+examples:
+  stateward audit compare statefulset:3 sqlite:///agents.db --yes
+  stateward audit compare statefulset:3 redis://… postgresql://… --yes --require p95_ms=20
+  stateward audit compare langgraph:postgres postgresql://… --url postgresql://… --yes
+
+exit codes: 0 none fails, 1 one of them fails a question, 2 wrong usage, 4 interrupted"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("targets", metavar="TARGET", nargs="*", help="as of stateward audit")
+    add_options(parser, alone=False)
+    parser.set_defaults(only=",".join(QUESTIONS))
+
+
+def run(options: argparse.Namespace) -> int:
     """Audit each of them a little, and show them side by side."""
     if options.with_server is not None:
         raise InvalidInput("compare takes URLs: --with-server is for one audit by itself")
-    if not targets:
+    if not options.targets:
         raise InvalidInput("compare takes targets: stateward audit compare statefulset:3 redis://…")
     config, prices = read_config(options.config), read_prices(options.prices)
     limits = thresholds_of(config.thresholds)
     wanted = requirements(config.require, options.require, limits["lookup_p95_ms"])
-    options.only = options.only or ",".join(QUESTIONS)
-    rows, reports, urls = [], [], options.url or []
-    for target in targets:
-        options.target, options.url = [target], url_for(target, urls)
-        record = recorded(options, config)
+    rows, reports = [], []
+    for target in options.targets:
+        record = recorded(options, config, target, url_for(target, options.url or []))
         if record is None:
             continue
-        report = judged(record, limits, config.waive, datetime.now(UTC).date(), prices)
-        if options.redact:
-            report = redact(report)
+        report = judged(options, record, config, limits, prices)
         rows.append(compared(record, report, wanted))
         reports.append(report)
         if record.interrupted:
@@ -55,26 +63,23 @@ def compare(options: argparse.Namespace, targets: list[str]) -> int:
         return OK
     currency = "" if prices is None else prices.currency
     found = table(rows, wanted, int(limits["agents"]), currency)
-    _write(options, found, reports)
-    width = max(40, min(shutil.get_terminal_size((100, 24)).columns, 120))
+    if options.output is not None:
+        write_all(options.output, _files(found, reports))
     as_json = msgspec.json.encode(found).decode()
-    print(as_json if options.json else comparison.text(found, width))
+    print(as_json if options.json else comparison.text(found, width()))
     return OK if all(not row.failing for row in rows) else FAILED
 
 
-def _write(options: argparse.Namespace, found: Table, reports: list[Report]) -> None:
+def _files(found: Table, reports: list[Report]) -> dict[str, bytes]:
     """The table in every form, and each target's own report, which the page leads to."""
-    if options.output is None:
-        return
-    folder = Path(options.output)
-    folder.mkdir(parents=True, exist_ok=True)
-    links = [f"report-{number}.html" for number in range(1, len(reports) + 1)]
-    for link, report in zip(links, reports, strict=True):
-        put(folder / link, page.html(report).encode())
-        put((folder / link).with_suffix(".json"), schema.to_json(report))
-    put(folder / "compare.json", msgspec.json.encode(found))
-    put(folder / "compare.md", comparison.markdown(found).encode())
-    put(folder / "compare.html", comparison.html(found, links).encode())
+    named = {f"report-{number}": report for number, report in enumerate(reports, 1)}
+    return {
+        **{f"{name}.html": page.html(report).encode() for name, report in named.items()},
+        **{f"{name}.json": schema.to_json(report) for name, report in named.items()},
+        "compare.json": msgspec.json.encode(found),
+        "compare.md": comparison.markdown(found).encode(),
+        "compare.html": comparison.html(found, [f"{name}.html" for name in named]).encode(),
+    }
 
 
 def url_for(target: str, urls: list[str]) -> str | None:
@@ -82,7 +87,6 @@ def url_for(target: str, urls: list[str]) -> str | None:
     fitting = [
         url
         for url in urls
-        if target not in frameworks.FRAMEWORKS
-        or frameworks.kind_of(url) in frameworks.FRAMEWORKS[target].kept_in
+        if target not in FRAMEWORKS or kind_of(url) in FRAMEWORKS[target].kept_in
     ]
     return None if not fitting or "://" in target else fitting[0]

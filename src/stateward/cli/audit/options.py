@@ -8,35 +8,93 @@ import shlex
 import sys
 from typing import Any
 
-from stateward.audit.conductor import Options, plan
 from stateward.audit.config import Config
+from stateward.audit.faults.choice import NAMES as FAULTS
 from stateward.audit.faults.choice import named
-from stateward.audit.profiles import sizes_of
+from stateward.audit.options import AuditOptions, plan
+from stateward.audit.profiles import PROFILES, sizes_of
 from stateward.audit.questions import QUESTIONS
 from stateward.audit.safety.probe import Stop
-from stateward.audit.servers.server import read_settings
+from stateward.audit.servers.choice import KINDS, read_settings
+from stateward.cli.common import chosen, command_line, numbers
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 
 
-def asked_for(options: argparse.Namespace, config: Config) -> Options:
+def add_options(parser: argparse.ArgumentParser, *, alone: bool) -> None:
+    """Those of one audit by itself, or of a comparison."""
+    add = parser.add_argument_group("how much of it").add_argument
+    add("--profile", default="quick", metavar="NAME", help=f"{', '.join(PROFILES)} (quick)")
+    add("--replicas", type=int, metavar="N", help="processes that use the store at once")
+    add("--conversations", metavar="N,N", help="how many at once, e.g. 1,10,100")
+    add("--rate", type=float, metavar="N", help="calls a second, all replicas together")
+    add("--duration", type=float, metavar="S", help="seconds of load at each number")
+    add("--only", metavar="ID,ID", help="these questions alone, by id or number")
+    add("--faults", metavar="NAME,NAME", help=f"these alone: {', '.join(FAULTS)}")
+    add("--seed", type=int, metavar="N", help="repeat an audit's choices")
+    add("--config", metavar="FILE", help="TOML: [thresholds], [sizes], [declare], [waive.ID]")
+
+    add = parser.add_argument_group("where").add_argument
+    each = "" if alone else "; once for each that needs one"
+    kept = f"where a naive:, framework's or module:factory target keeps its state{each}"
+    add("--url", metavar="URL", action="append", help=kept)
+    add("--namespace", metavar="NAME", help="an empty one to work in (default: a new one)")
+    if alone:
+        add("--with-server", metavar="KIND", help=f"start one and audit it: {', '.join(KINDS)}")
+        setting = "a setting of that server, e.g. fsync=off; can be repeated"
+        add("--server-setting", metavar="NAME=VALUE", action="append", default=[], help=setting)
+    else:  # refused with a sentence that says why
+        add("--with-server", help=argparse.SUPPRESS)
+        parser.set_defaults(server_setting=[])
+
+    add = parser.add_argument_group("care").add_argument
+    add("--yes", action="store_true", help="do not ask before it begins")
+    add("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    add("--observe", action="store_true", help="read settings and sizes, and write no state")
+    slower = "end the audit when its own probe of the store is slower, three times in a row (2000)"
+    behind = "end the audit when a replica of the store is further behind (64)"
+    add("--abort-after-ms", type=float, default=2000.0, metavar="MS", help=slower)
+    add("--abort-lag-mb", type=float, default=64.0, metavar="MB", help=behind)
+
+    add = parser.add_argument_group("what you run yourself").add_argument
+    add("--restart-command", metavar="CMD", help="kills and restarts your server, for question 8")
+    add("--backup-command", metavar="CMD", help="your own backup, for question 5")
+    add("--restore-command", metavar="CMD", help="and its restore")
+    add("--restored", metavar="URL", help="where that puts the copy")
+    add("--metrics-url", metavar="URL", help="your own metrics page, for question 9")
+    add("--alerts-url", metavar="URL", help="your own alerts, as JSON")
+
+    add = parser.add_argument_group("the report").add_argument
+    add("--output", metavar="FOLDER", help="write report.json and the other forms here")
+    add("--redact", action="store_true", help="leave host names out of the report")
+    add("--prices", metavar="FILE", help="TOML: what things cost; see: stateward audit init --help")
+    if alone:
+        add("--save", metavar="FILE", help="keep what was recorded, to be judged again")
+        add("--from", dest="saved", metavar="FILE", help="judge what was saved; attack nothing")
+        add("--baseline", metavar="FILE", help="a report.json to compare with")
+    else:
+        add("--require", metavar="NAME=VALUE,…", help="what is wanted: p95_ms=20,durability=pass")
+
+
+def asked_for(
+    options: argparse.Namespace, config: Config, target: str | None, url: str | None
+) -> AuditOptions:
     given: dict[str, Any] = {
         name: value
         for name in ("replicas", "rate", "duration")
         if (value := getattr(options, name)) is not None
     }
     if options.conversations is not None:
-        given["conversations"] = _numbers(options.conversations)
+        given["conversations"] = numbers("--conversations", options.conversations, 100_000)
     sizes = sizes_of(options.profile, config.sizes, given)
     if not 1 <= sizes.replicas <= 64 or sizes.rate <= 0 or sizes.duration <= 0:
         raise InvalidInput("replicas are 1 to 64; rate and duration are above 0")
     if options.abort_after_ms <= 0 or options.abort_lag_mb <= 0:
         raise InvalidInput("--abort-after-ms and --abort-lag-mb are above 0")
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 10**6)
-    target = options.target[0] if options.target else None
-    return Options(
+    return AuditOptions(
         target=target,
-        url=options.url,
+        url=url,
         namespace=options.namespace,
         profile=options.profile,
         sizes=sizes,
@@ -54,25 +112,17 @@ def asked_for(options: argparse.Namespace, config: Config) -> Options:
         observe=options.observe,
         stop=Stop(options.abort_after_ms / 1000, options.abort_lag_mb * 1e6),
         declared=config.declare,
-        command=_command(options, target, seed),
+        command=_command(options, target, url, seed),
     )
 
 
-def _command(options: argparse.Namespace, target: str | None, seed: int) -> str:
-    """What repeats this audit, without credentials."""
-    words = ["stateward", "audit"]
-    if target is not None:
-        words.append(parse(target).safe if "://" in target else target)
-    words += ["--profile", options.profile, "--seed", str(seed)]
-    if options.url is not None:
-        words += ["--url", parse(options.url).safe]
-    for name in ("replicas", "conversations", "rate", "duration", "with_server", "faults"):
-        value = getattr(options, name)
-        if value is not None:
-            words += [f"--{name.replace('_', '-')}", f"{value}"]
-    for setting in options.server_setting:
-        words += ["--server-setting", setting]
-    return shlex.join(words)
+def _command(options: argparse.Namespace, target: str | None, url: str | None, seed: int) -> str:
+    names = ("replicas", "conversations", "rate", "duration", "with_server", "faults")
+    given = {name: getattr(options, name) for name in names}
+    where = None if url is None else parse(url).safe
+    said = command_line("audit", target, profile=options.profile, seed=seed, url=where, **given)
+    settings = (f" --server-setting {shlex.quote(each)}" for each in options.server_setting)
+    return said + "".join(settings)
 
 
 def _settings(options: argparse.Namespace) -> dict[str, str]:
@@ -84,26 +134,17 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
     return read_settings(options.server_setting)
 
 
-def _numbers(text: str) -> list[int]:
-    parts = text.split(",")
-    if not all(part.isdigit() and 1 <= int(part) <= 100_000 for part in parts):
-        raise InvalidInput(f"--conversations is like 1,10,100, not {text!r}")
-    return [int(part) for part in parts]
-
-
 def _workloads(only: str | None) -> tuple[str, ...]:
     if only is None:
         return ()
-    known = {name: q for q in QUESTIONS for name in (q.id, str(q.number))}
-    unknown = [name for name in only.split(",") if name not in known or name == "None"]
-    if unknown:
-        ids = ", ".join(question.id for question in QUESTIONS)
-        raise InvalidInput(f"no question {unknown[0]!r}; there are: {ids}")
-    wanted = [name for each in only.split(",") for name in known[each].workloads]
+    by_number = {str(question.number): question.id for question in QUESTIONS if question.number}
+    ids = ",".join(by_number.get(name, name) for name in only.split(","))
+    questions = {question.id: question for question in QUESTIONS}
+    wanted = [name for id in chosen("question", ids, questions) for name in questions[id].workloads]
     return tuple(dict.fromkeys(wanted))
 
 
-def confirm(options: argparse.Namespace, asked: Options) -> None:
+def confirm(options: argparse.Namespace, asked: AuditOptions) -> None:
     """Ask before a store of somebody's is touched."""
     if (
         options.yes
@@ -121,7 +162,7 @@ def confirm(options: argparse.Namespace, asked: Options) -> None:
         raise InvalidInput("nothing was done")
 
 
-def described(asked: Options) -> str:
+def described(asked: AuditOptions) -> str:
     what = _shown(asked.target) if asked.target is not None else ""
     if asked.with_server is None:
         return what or "an embedded SQLite store"

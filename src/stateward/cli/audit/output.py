@@ -15,37 +15,45 @@ from stateward.audit.forms.html import page
 from stateward.audit.record import Record
 from stateward.audit.report import Report
 from stateward.errors import InvalidInput
+from stateward.files import write_whole
 
 
 def write(options: argparse.Namespace, record: Record, report: Report) -> None:
     """Every form of the report, each complete or not at all."""
     if options.save is not None:
-        put(Path(options.save), msgspec.json.encode(record))
-    if options.output is None:
-        return
-    folder = Path(options.output)
-    folder.mkdir(parents=True, exist_ok=True)
-    put(folder / "report.json", schema.to_json(report))
-    put(folder / "report.html", page.html(report).encode())
-    put(folder / "report.md", markdown.text(report).encode())
-    put(folder / "junit.xml", junit.xml(report).encode())
+        write_whole(options.save, msgspec.json.encode(record))
+    if options.output is not None:
+        write_all(
+            options.output,
+            {
+                "report.json": schema.to_json(report),
+                "report.html": page.html(report).encode(),
+                "report.md": markdown.text(report).encode(),
+                "junit.xml": junit.xml(report).encode(),
+            },
+        )
 
 
-def put(path: Path, content: bytes) -> None:
+def write_all(folder: str, contents: dict[str, bytes]) -> None:
+    """Files of a folder, which is made if need be."""
     try:
-        beside = path.with_name(f"{path.name}.{os.getpid()}")
-        beside.write_bytes(content)
-        beside.replace(path)
+        os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error
+        raise InvalidInput(f"{folder} is no folder to write into: {error.strerror}") from error
+    for name, content in contents.items():
+        write_whole(os.path.join(folder, name), content)
+
+
+def width() -> int:
+    """Of lines that are easy to read on this terminal."""
+    return max(40, min(shutil.get_terminal_size((100, 24)).columns, 120))
 
 
 def shown(options: argparse.Namespace, report: Report) -> str:
     if options.json:
         return schema.to_json(report).decode()
-    width = shutil.get_terminal_size((100, 24)).columns
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    shown = terminal.text(report, colour, max(40, min(width, 120)))
+    shown = terminal.text(report, colour, width())
     if options.output is not None:
         shown += f"\n\nreport: {Path(options.output) / 'report.html'}"
     return shown

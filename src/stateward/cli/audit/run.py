@@ -1,58 +1,59 @@
-"""One audit, watched, and its record."""
+"""One audit, watched: its record, and what is judged of it."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
-import signal
-import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from stateward.audit.conductor import Audit, Options, plan
+from stateward.audit import verdict
+from stateward.audit.conductor import Audit
 from stateward.audit.config import Config
+from stateward.audit.forms.redaction import redact
+from stateward.audit.options import plan
+from stateward.audit.prices import Prices
 from stateward.audit.record import Record
+from stateward.audit.report import Report
 from stateward.cli.audit.options import asked_for, confirm, described
+from stateward.cli.common import ProgressLine, run_interruptibly
 from stateward.errors import InvalidInput
 
 
-def recorded(options: argparse.Namespace, config: Config) -> Record | None:
-    """A record saved earlier, or a new one; None if nothing was to be done."""
-    if options.saved is not None:
-        try:
-            return msgspec.json.decode(Path(options.saved).read_bytes(), type=Record)
-        except (OSError, msgspec.DecodeError) as error:
-            raise InvalidInput(f"{options.saved} holds no saved audit: {error}") from error
-    asked = asked_for(options, config)
+def recorded(
+    options: argparse.Namespace, config: Config, target: str | None, url: str | None
+) -> Record | None:
+    """The record of a new audit; None if nothing was to be done."""
+    asked = asked_for(options, config, target, url)
     if options.dry_run:
         print(f"would audit {described(asked)}: {plan(asked)}")
         return None
     confirm(options, asked)
-    return asyncio.run(_audit(asked))
+
+    async def conducted() -> Record:
+        return await Audit(asked, progress.show).run()
+
+    with ProgressLine() as progress:
+        return run_interruptibly(conducted())
 
 
-async def _audit(asked: Options) -> Record:
-    audit = Audit(asked, _show)
-    task = asyncio.create_task(audit.run())
-    loop = asyncio.get_running_loop()
-
-    def interrupt() -> None:
-        """Once: what was written is then removed, and a second Ctrl-C must not keep it there."""
-        if not task.cancelling():
-            task.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupt)
+def saved(file: str) -> Record:
+    """What `--save` has kept."""
     try:
-        return await task
-    finally:
-        _show("")
+        return msgspec.json.decode(Path(file).read_bytes(), type=Record)
+    except (OSError, msgspec.DecodeError) as error:
+        raise InvalidInput(f"{file} holds no saved audit: {error}") from error
 
 
-def _show(what: str) -> None:
-    """One line on stderr where somebody watches."""
-    if sys.stderr.isatty():
-        width = max(20, os.get_terminal_size(sys.stderr.fileno()).columns - 1)
-        print(f"\r\033[K{what[:width]}", end="", file=sys.stderr, flush=True)
+def judged(
+    options: argparse.Namespace,
+    record: Record,
+    config: Config,
+    limits: Mapping[str, float],
+    prices: Prices | None,
+) -> Report:
+    today = datetime.now(UTC).date()
+    report = verdict.report(record, limits, config.waive, today, prices)
+    return redact(report) if options.redact else report

@@ -151,23 +151,23 @@ class KnownLists:
         self._lock = threading.Lock()
         self._lists: OrderedDict[ChannelKey, tuple[str, Frozen]] = OrderedDict()
 
-    def get(self, place: ChannelKey, id: str) -> Frozen | None:
+    def get(self, channel: ChannelKey, id: str) -> Frozen | None:
         """The list whose newest part is `id`."""
         with self._lock:
-            found = self._lists.get(place)
+            found = self._lists.get(channel)
             if found is None or found[0] != id:
                 return None
-            self._lists.move_to_end(place)
+            self._lists.move_to_end(channel)
             return found[1]
 
-    def put(self, place: ChannelKey, id: str, items: Frozen | None) -> None:
+    def put(self, channel: ChannelKey, id: str, items: Frozen | None) -> None:
         with self._lock:
-            before = self._lists.pop(place, None)
+            before = self._lists.pop(channel, None)
             if before is not None:
                 self._size -= len(before[1]) + 1
             if items is None or len(items) > self._most:
                 return
-            self._lists[place] = (id, items)
+            self._lists[channel] = (id, items)
             self._size += len(items) + 1
             while self._size > self._most:
                 _, (_, oldest) = self._lists.popitem(last=False)

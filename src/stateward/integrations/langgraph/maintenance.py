@@ -1,32 +1,32 @@
-"""Listing, copying and thinning out threads, and what a delta channel was made of."""
+"""Copying and thinning out threads, and what a delta channel was made of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from stateward.codec import decode, encode
 from stateward.errors import StateConflictError
 from stateward.integrations.bridge import Plan
 from stateward.integrations.langgraph import names
-from stateward.integrations.langgraph.item_filter import field_at
+from stateward.integrations.langgraph.reads import (
+    decode_copy,
+    documents_of,
+    fetched,
+    find,
+    listed,
+    pending_writes,
+    read_values,
+)
 from stateward.integrations.langgraph.records import (
+    NAMES,
     PAGE,
     CheckpointHead,
     CheckpointMemory,
     CheckpointRecord,
     GraphThread,
-    decode_copy,
-    fetched,
-    find,
-    gather,
-    listed,
-    load,
-    pending_writes,
-    read_values,
 )
 from stateward.integrations.langgraph.serializer import from_json
 from stateward.ops import Commit, CommitsAt, Conflict, Delete, Drop, Entity, Fetch, List, Put, Value
@@ -36,82 +36,8 @@ from stateward.world import World
 
 TRIES = 20  # a thread that somebody writes to again and again is not thinned out
 CHUNK = 1000  # writes of one commit
-NAMES = 1000  # of a page of names alone
 
 Keep = Callable[["Whole"], set[tuple[str, str]]]
-
-
-# --- listing ----------------------------------------------------------------------------
-
-
-class CheckpointQuery(NamedTuple):
-    """Which checkpoints to list."""
-
-    ns: str | None
-    id: str | None
-    before: str | None
-    filter: Mapping[str, Any]
-
-
-def thread_ids(namespace: str, after: str | None) -> Plan[tuple[list[str], str | None]]:
-    """A page of all threads there are."""
-    (outcome,) = yield (List(namespace, kind=names.KIND, limit=PAGE, after=after),)
-    page = listed(outcome)
-    return [found.entity.id for found in page.entities], page.next
-
-
-def found_names(place: GraphThread, wanted: CheckpointQuery, limit: int | None) -> Plan[list[str]]:
-    """The names of the checkpoints to look at, newest first; `limit` if all will be shown."""
-    if wanted.ns is not None and wanted.id is not None:
-        return [names.checkpoint(wanted.ns, wanted.id)]
-    prefix = names.checkpoints(wanted.ns)
-    if wanted.ns is not None and limit is not None and not wanted.filter:
-        after = None if wanted.before is None else names.checkpoint(wanted.ns, wanted.before)
-        few = place.listing(prefix, values=False, reverse=True, after=after, limit=max(1, limit))
-        (page,) = yield (few,)
-        return [name for name, _ in listed(page).documents]
-    (found,) = yield from gather([place.listing(prefix, values=False, limit=NAMES)])
-    last = names.part(wanted.before) if wanted.before is not None else None
-    only = names.part(wanted.id) if wanted.id is not None else None
-    ids = [(name.rpartition("/")[2], name) for name, _ in found]
-    return [
-        name
-        for id, name in sorted(ids, reverse=True)
-        if (last is None or id < last) and (only is None or id == only)
-    ]
-
-
-def list_page(
-    place: GraphThread,
-    wanted: CheckpointQuery,
-    page: Sequence[str],
-    limit: int | None,
-    memory: CheckpointMemory,
-    serde: SerializerProtocol,
-) -> Plan[list[CheckpointTuple]]:
-    """The checkpoints of these names that match."""
-    (outcome,) = yield (place.fetch(*page),)
-    documents = fetched(outcome, place).documents
-    records = [CheckpointRecord.of(documents[name]) for name in page if name in documents]
-    matching = [record for record in records if _matches(record, wanted.filter, serde)][:limit]
-    if not matching:
-        return []
-    spaces = {names.head(record.ns) for record in matching}
-    (outcome,) = yield (place.fetch(*spaces),)
-    heads = fetched(outcome, place).documents
-    for record in matching:
-        at = GraphThread(place.entity, record.ns, place.owner)
-        memory.learn(at, record.id, record, CheckpointHead.of(heads.get(at.head)))
-    return (yield from load(place, matching, memory, serde))
-
-
-def _matches(
-    record: CheckpointRecord, filter: Mapping[str, Any], serde: SerializerProtocol
-) -> bool:
-    if not filter:
-        return True
-    metadata = from_json(decode_copy(record.metadata), serde)
-    return all(field_at(metadata, key) == value for key, value in filter.items())
 
 
 # --- the whole of a thread ----------------------------------------------------------------
@@ -135,15 +61,15 @@ class Whole(NamedTuple):
             key = (record.ns, record.parent or "")
 
 
-def whole(place: GraphThread) -> Plan[Whole | None]:
+def whole(thread: GraphThread) -> Plan[Whole | None]:
     """Read a thread; None if there is none."""
-    (outcome,) = yield (Fetch(place.entity, place.owner),)
-    head = fetched(outcome, place).head
+    (outcome,) = yield (Fetch(thread.entity, thread.owner),)
+    head = fetched(outcome, thread).head
     if not head.exists:
         return None
-    values = [place.listing(prefix) for prefix in ("c/", "h/", "l/")]
-    bare = [place.listing(prefix, values=False, limit=NAMES) for prefix in ("r/", "v/", "w/")]
-    found = yield from gather([*values, *bare])
+    values = [thread.listing(prefix) for prefix in ("c/", "h/", "l/")]
+    bare = [thread.listing(prefix, values=False, limit=NAMES) for prefix in ("r/", "v/", "w/")]
+    found = yield from documents_of(*values, *bare)
     records = [CheckpointRecord.of(value) for _, value in found[0]]
     spaces = {record.ns for record in records}
     heads = dict(found[1])
@@ -193,14 +119,14 @@ def without_runs(
     }
 
 
-def thin_out(place: GraphThread, keep: Keep, world: World) -> Plan[None]:
+def thin_out(thread: GraphThread, keep: Keep, world: World) -> Plan[None]:
     """Remove all checkpoints but some, and what only the others needed.
 
     Nothing that was put meanwhile can lose what it shares: each commit is refused if anything
     was written since the thread was read, and then it is read again.
     """
     for _ in range(TRIES):
-        all_ = yield from whole(place)
+        all_ = yield from whole(thread)
         if all_ is None:
             return
         kept = keep(all_)
@@ -212,17 +138,17 @@ def thin_out(place: GraphThread, keep: Keep, world: World) -> Plan[None]:
             part = tuple(writes[start : start + CHUNK])
             (outcome,) = yield (
                 Commit(
-                    place.entity, world.new_op(), part, (CommitsAt(commits),), owner=place.owner
+                    thread.entity, world.new_op(), part, (CommitsAt(commits),), owner=thread.owner
                 ),
             )
             if isinstance(outcome, Conflict):
                 break
-            stored(outcome, place.entity)
+            stored(outcome, thread.entity)
             commits += 1
         else:
             return
     raise StateConflictError(
-        f"the thread {place.entity.id!r} is written to all the time; stop its runs and try again"
+        f"the thread {thread.entity.id!r} is written to all the time; stop its runs and try again"
     )
 
 
@@ -271,11 +197,11 @@ def threads_of_runs(
     return [found.entity for found in page.entities if found.documents], page.next
 
 
-def copy(place: GraphThread, target: Entity, world: World) -> Plan[None]:
+def copy(thread: GraphThread, target: Entity, world: World) -> Plan[None]:
     """All of a thread into another, whose checkpoints appear when the rest is there."""
-    (outcome,) = yield (Fetch(place.entity, place.owner),)
-    head = fetched(outcome, place).head
-    (documents,) = yield from gather([place.listing("")])
+    (outcome,) = yield (Fetch(thread.entity, thread.owner),)
+    head = fetched(outcome, thread).head
+    (documents,) = yield from documents_of(thread.listing(""))
     puts = [Put(name, value.json) for name, value in documents]
     puts.sort(key=lambda put: ("lrvwch".index(put.name[0]), put.name))
     for start in range(0, len(puts), CHUNK):
@@ -289,17 +215,17 @@ def copy(place: GraphThread, target: Entity, world: World) -> Plan[None]:
 
 
 def history(
-    place: GraphThread,
+    thread: GraphThread,
     id: str | None,
     channels: Sequence[str],
     memory: CheckpointMemory,
     serde: SerializerProtocol,
 ) -> Plan[dict[str, Any]]:
     """What the ancestors of a checkpoint wrote to these channels, from the last stored value on."""
-    target = yield from find(place, id, memory)
-    chain = [] if target is None else (yield from _chain(place, target, set(channels)))
-    listings = [place.listing(names.writes(place.ns, record.id)) for record in chain]
-    documents = yield from gather(listings)
+    target = yield from find(thread, id, memory)
+    chain = [] if target is None else (yield from _chain(thread, target, set(channels)))
+    listings = [thread.listing(names.writes(thread.ns, record.id)) for record in chain]
+    documents = yield from documents_of(*listings)
     found: dict[str, Any] = {}
     for channel in channels:
         entry: dict[str, Any] = {"writes": []}
@@ -307,7 +233,7 @@ def history(
             own = [write for write in pending_writes(written, serde) if write[1] == channel]
             entry["writes"][:0] = own
             if channel in record.values:
-                values = yield from read_values(place, record, (channel,), {}, memory, serde)
+                values = yield from read_values(thread, record, (channel,), {}, memory, serde)
                 entry["seed"] = values[channel]
                 break
         found[channel] = entry
@@ -315,7 +241,7 @@ def history(
 
 
 def _chain(
-    place: GraphThread, target: CheckpointRecord, missing: set[str]
+    thread: GraphThread, target: CheckpointRecord, missing: set[str]
 ) -> Plan[list[CheckpointRecord]]:
     """The ancestors, newest first, until each channel has a stored value."""
     read: dict[str, Value] = {}
@@ -324,10 +250,10 @@ def _chain(
     parent = target.parent
     while parent is not None and parent not in seen and missing:
         seen.add(parent)
-        name = place.checkpoint(parent)
+        name = thread.checkpoint(parent)
         if name not in read:
-            before = place.listing(
-                names.checkpoints(place.ns), reverse=True, after=f"{name}!", limit=PAGE
+            before = thread.listing(
+                names.checkpoints(thread.ns), reverse=True, after=f"{name}!", limit=PAGE
             )
             (page,) = yield (before,)
             read = dict(listed(page).documents)

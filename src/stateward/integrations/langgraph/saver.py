@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -21,26 +21,19 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from stateward.codec import check_id
 from stateward.errors import InvalidInput
-from stateward.integrations.bridge import AnyStore, Bridge, Bridged, Plan
+from stateward.integrations.bridge import AnyStore, Bridge, OnBridge, Plan, in_both_colours
 from stateward.integrations.langgraph import maintenance, names
 from stateward.integrations.langgraph import writes as write_plans
-from stateward.integrations.langgraph.maintenance import CheckpointQuery
-from stateward.integrations.langgraph.records import (
-    CheckpointMemory,
-    GraphThread,
-    config_of,
-    find,
-    load,
-)
+from stateward.integrations.langgraph.listing import CheckpointListing, CheckpointQuery
+from stateward.integrations.langgraph.reads import config_of, find, load
+from stateward.integrations.langgraph.records import PAGE, CheckpointMemory, GraphThread
 from stateward.integrations.langgraph.serializer import Allowed, StrictSerializer
-from stateward.ops import Commit, Drop, Entity
+from stateward.ops import Commit, Drop, Entity, List
 from stateward.options import Retention, seconds
 from stateward.state.refusals import stored
 
-PAGE = 50  # checkpoints of one page of a listing, each with all its values
 
-
-class StatewardSaver(Bridged, BaseCheckpointSaver[str]):
+class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
     """Keeps the checkpoints of graphs: `graph.compile(checkpointer=StatewardSaver(store))`.
 
     A thread is one entity of the store. A list that only grew is stored by its new part. Of two
@@ -72,55 +65,26 @@ class StatewardSaver(Bridged, BaseCheckpointSaver[str]):
             raise InvalidInput(
                 "a serde= of your own decides itself what it allows: leave allow= out"
             )
-        super().__init__(serde=StrictSerializer(allow) if serde is None else serde)
-        self._backing = store if isinstance(store, Bridge) else Bridge(store)
+        OnBridge.__init__(self, store)
+        BaseCheckpointSaver.__init__(
+            self, serde=StrictSerializer(allow) if serde is None else serde
+        )
         self._user_key = user_key
-        self._owned = False
         self._memory = CheckpointMemory()
         self._writer = write_plans.CheckpointWriter(
             self._memory,
-            self._backing.limits,
-            self._backing.world,
+            self._bridge.limits,
+            self._bridge.world,
             on_conflict,
             seconds(retain),
         )
 
-    @classmethod
-    def from_url(
-        cls,
-        url: str | None = None,
-        *,
-        namespace: str = "default",
-        on_conflict: write_plans.OnConflict = "raise",
-        allow: Allowed = None,
-        serde: SerializerProtocol | None = None,
-        user_key: str | None = "user_id",
-        retain: Retention = None,
-        **options: Any,
-    ) -> Self:
-        """A saver over a store of its own; `options` are those of `stateward.open`.
-
-        Does no I/O. Close it, or use it as a context: `with` or `async with`.
-        """
-        saver = cls(
-            Bridge.at(url, {"namespace": namespace, **options}),
-            on_conflict=on_conflict,
-            allow=allow,
-            serde=serde,
-            user_key=user_key,
-            retain=retain,
-        )
-        saver._owned = True
-        return saver
-
-    # --- the plans ----------------------------------------------------------------------
-
     def _entity(self, thread: Any) -> Entity:
         # LangGraph takes a number for a thread's id too.
         text = str(thread) if isinstance(thread, int) else thread
-        return Entity(self._backing.namespace, names.KIND, check_id(text, "a thread_id"))
+        return Entity(self._bridge.namespace, names.KIND, check_id(text, "a thread_id"))
 
-    def _place(self, config: RunnableConfig) -> GraphThread:
+    def _thread(self, config: RunnableConfig) -> GraphThread:
         given = config["configurable"]
         user = None if self._user_key is None else given.get(self._user_key)
         owner = None if user is None else check_id(str(user), "a user")
@@ -128,13 +92,23 @@ class StatewardSaver(Bridged, BaseCheckpointSaver[str]):
             self._entity(given["thread_id"]), given.get("checkpoint_ns") or "", owner
         )
 
+    def get_next_version(self, current: Any, channel: None) -> str:
+        """Versions grow, and those of two branches differ."""
+        number = 0 if current is None else int(str(current).partition(".")[0])
+        return f"{number + 1:012}.{random.getrandbits(32):08x}"
+
+    # --- what LangGraph calls in either colour ------------------------------------------
+
     def _get_tuple(self, config: RunnableConfig) -> Plan[CheckpointTuple | None]:
-        place = self._place(config)
-        record = yield from find(place, get_checkpoint_id(config) or None, self._memory)
+        """A checkpoint: that of the `checkpoint_id`, or the one that was put last."""
+        thread = self._thread(config)
+        record = yield from find(thread, get_checkpoint_id(config) or None, self._memory)
         if record is None:
             return None
-        (found,) = yield from load(place, [record], self._memory, self.serde)
+        (found,) = yield from load(thread, [record], self._memory, self.serde)
         return found
+
+    get_tuple, aget_tuple = in_both_colours(_get_tuple)
 
     def _put(
         self,
@@ -143,101 +117,94 @@ class StatewardSaver(Bridged, BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> Plan[RunnableConfig]:
-        place = self._place(config)
+        """Store a checkpoint; the `checkpoint_id` in the config is the one that it continues."""
+        thread = self._thread(config)
         said: Any = get_checkpoint_metadata(config, metadata)
         check_id(checkpoint["id"], "the id of a checkpoint")
         yield from write_plans.put(
             self._writer,
-            place,
+            thread,
             get_checkpoint_id(config) or None,
             checkpoint,
             said,
             new_versions,
             self.serde,
         )
-        put: RunnableConfig = config_of(place, checkpoint["id"])
+        put: RunnableConfig = config_of(thread, checkpoint["id"])
         return put
+
+    put, aput = in_both_colours(_put)
 
     def _put_writes(
         self,
         config: RunnableConfig,
         writes: Sequence[tuple[str, Any]],
         task_id: str,
-        task_path: str,
+        task_path: str = "",
     ) -> Plan[None]:
+        """Store what a task wrote; repeated, it changes nothing."""
         id = check_id(get_checkpoint_id(config), "the checkpoint_id of pending writes")
-        place = self._place(config)
+        thread = self._thread(config)
         yield from write_plans.put_writes(
-            self._writer, place, id, writes, task_id, task_path, self.serde
+            self._writer, thread, id, writes, task_id, task_path, self.serde
         )
 
+    put_writes, aput_writes = in_both_colours(_put_writes)
+
     def _delete_thread(self, thread_id: str) -> Plan[None]:
+        """Remove a thread with everything in it."""
         entity = self._entity(thread_id)
-        (outcome,) = yield (Commit(entity, self._backing.world.new_id(), (Drop(),)),)
+        (outcome,) = yield (Commit(entity, self._bridge.world.new_id(), (Drop(),)),)
         stored(outcome, entity)
 
-    def _copy_thread(self, source: str, target: str) -> Plan[None]:
-        place = GraphThread(self._entity(source), "", None)
-        yield from maintenance.copy(place, self._entity(target), self._backing.world)
+    delete_thread, adelete_thread = in_both_colours(_delete_thread)
 
-    def _prune(self, thread_id: str, strategy: str) -> Plan[None]:
-        if strategy == "delete":
-            yield from self._delete_thread(thread_id)
-        elif strategy == "keep_latest":
-            place = GraphThread(self._entity(thread_id), "", None)
-            yield from maintenance.thin_out(
-                place, lambda all_: maintenance.newest_of(all_, self.serde), self._backing.world
-            )
-        else:
-            raise InvalidInput(f"strategy is 'keep_latest' or 'delete', not {strategy!r}")
-
-    def _delete_runs(self, run_ids: Sequence[str]) -> Plan[None]:
+    def _delete_for_runs(self, run_ids: Sequence[str]) -> Plan[None]:
+        """Remove the checkpoints of these runs. Looks at every thread there is."""
         after: str | None = None
         while run_ids:
             entities, after = yield from maintenance.threads_of_runs(
-                self._backing.namespace, run_ids, after
+                self._bridge.namespace, run_ids, after
             )
             for entity in entities:
                 yield from maintenance.thin_out(
                     GraphThread(entity, "", None),
                     lambda all_: maintenance.without_runs(all_, run_ids, self.serde),
-                    self._backing.world,
+                    self._bridge.world,
                 )
             if after is None:
                 return
 
-    def _wanted(
-        self,
-        config: RunnableConfig | None,
-        filter: dict[str, Any] | None,
-        before: RunnableConfig | None,
-    ) -> CheckpointQuery:
-        given = {} if config is None else config["configurable"]
-        return CheckpointQuery(
-            given.get("checkpoint_ns"),
-            given.get("checkpoint_id") or None,
-            None if before is None else get_checkpoint_id(before) or None,
-            filter or {},
-        )
+    delete_for_runs, adelete_for_runs = in_both_colours(_delete_for_runs)
 
-    def _found(
-        self, place: GraphThread, wanted: CheckpointQuery, limit: int | None
-    ) -> Plan[list[str]]:
-        found = yield from maintenance.found_names(place, wanted, limit)
-        if not found and wanted.before is not None and wanted.ns is not None:
-            self._memory.begin(GraphThread(place.entity, wanted.ns, place.owner))
-        return found
+    def _copy_thread(self, source_thread_id: str, target_thread_id: str) -> Plan[None]:
+        """Copy a thread with all its checkpoints and writes; it belongs to the same user."""
+        thread = GraphThread(self._entity(source_thread_id), "", None)
+        yield from maintenance.copy(thread, self._entity(target_thread_id), self._bridge.world)
 
-    def _list_page(
-        self, place: GraphThread, wanted: CheckpointQuery, page: Sequence[str], limit: int | None
-    ) -> Plan[list[CheckpointTuple]]:
-        return maintenance.list_page(place, wanted, page, limit, self._memory, self.serde)
+    copy_thread, acopy_thread = in_both_colours(_copy_thread)
 
-    def _history(
-        self, config: RunnableConfig, channels: Sequence[str]
+    def _prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> Plan[None]:
+        """Keep the newest checkpoint of each namespace (and what it is made of), or nothing."""
+        if strategy not in ("keep_latest", "delete"):
+            raise InvalidInput(f"strategy is 'keep_latest' or 'delete', not {strategy!r}")
+        for id in thread_ids:
+            if strategy == "delete":
+                yield from self._delete_thread(id)
+                continue
+            thread = GraphThread(self._entity(id), "", None)
+            yield from maintenance.thin_out(
+                thread, lambda all_: maintenance.newest_of(all_, self.serde), self._bridge.world
+            )
+
+    prune, aprune = in_both_colours(_prune)
+
+    def _get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Plan[Mapping[str, DeltaChannelHistory]]:
+        """What the ancestors of a checkpoint wrote to these channels."""
         found: Any = yield from maintenance.history(
-            self._place(config),
+            self._thread(config),
             get_checkpoint_id(config) or None,
             channels,
             self._memory,
@@ -245,16 +212,29 @@ class StatewardSaver(Bridged, BaseCheckpointSaver[str]):
         )
         return found  # type: ignore[no-any-return]
 
-    def get_next_version(self, current: Any, channel: None) -> str:
-        """Versions grow, and those of two branches differ."""
-        number = 0 if current is None else int(str(current).partition(".")[0])
-        return f"{number + 1:012}.{random.getrandbits(32):08x}"
+    get_delta_channel_history, aget_delta_channel_history = in_both_colours(
+        _get_delta_channel_history
+    )
 
-    # --- blocking -----------------------------------------------------------------------
+    # --- listing ------------------------------------------------------------------------
 
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """A checkpoint: that of the `checkpoint_id`, or the one that was put last."""
-        return self._backing.run(self._get_tuple(config))
+    def _listing(
+        self,
+        config: RunnableConfig | None,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> CheckpointListing:
+        given = {} if config is None else config["configurable"]
+        wanted = CheckpointQuery(
+            given.get("checkpoint_ns"),
+            given.get("checkpoint_id") or None,
+            None if before is None else get_checkpoint_id(before) or None,
+            filter or {},
+        )
+        all_ = List(self._bridge.namespace, kind=names.KIND, limit=PAGE)
+        threads = self._thread(config) if config else all_
+        return CheckpointListing(threads, wanted, limit, self._memory, self.serde)
 
     def list(
         self,
@@ -265,74 +245,9 @@ class StatewardSaver(Bridged, BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Checkpoints, newest first; without a config those of all threads, one after the other."""
-        run, wanted, left = self._backing.run, self._wanted(config, filter, before), limit
-        for place in [self._place(config)] if config else self._all_places():
-            found = run(self._found(place, wanted, left))
-            while found and left != 0:
-                page = found[: PAGE if left is None else min(PAGE, max(left, 1))]
-                found = found[len(page) :]
-                for each in run(self._list_page(place, wanted, page, left)):
-                    left = None if left is None else left - 1
-                    yield each
-
-    def _all_places(self) -> Iterator[GraphThread]:
-        after: str | None = None
-        while True:
-            page = maintenance.thread_ids(self._backing.namespace, after)
-            ids, after = self._backing.run(page)
-            for id in ids:
-                yield GraphThread(self._entity(id), "", None)
-            if after is None:
-                return
-
-    def put(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Store a checkpoint; the `checkpoint_id` in the config is the one that it continues."""
-        return self._backing.run(self._put(config, checkpoint, metadata, new_versions))
-
-    def put_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """Store what a task wrote; repeated, it changes nothing."""
-        self._backing.run(self._put_writes(config, writes, task_id, task_path))
-
-    def delete_thread(self, thread_id: str) -> None:
-        """Remove a thread with everything in it."""
-        self._backing.run(self._delete_thread(thread_id))
-
-    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Remove the checkpoints of these runs. Looks at every thread there is."""
-        self._backing.run(self._delete_runs(run_ids))
-
-    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy a thread with all its checkpoints and writes; it belongs to the same user."""
-        self._backing.run(self._copy_thread(source_thread_id, target_thread_id))
-
-    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Keep the newest checkpoint of each namespace (and what it is made of), or nothing."""
-        for id in thread_ids:
-            self._backing.run(self._prune(id, strategy))
-
-    def get_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """What the ancestors of a checkpoint wrote to these channels."""
-        return self._backing.run(self._history(config, channels))
-
-    # --- on the event loop --------------------------------------------------------------
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """See `get_tuple`."""
-        return await self._backing.arun(self._get_tuple(config))
+        listing = self._listing(config, filter, before, limit)
+        while (page := self._bridge.run(listing.page())) is not None:
+            yield from page
 
     async def alist(
         self,
@@ -343,66 +258,7 @@ class StatewardSaver(Bridged, BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """See `list`."""
-        run, wanted, left = self._backing.arun, self._wanted(config, filter, before), limit
-        places = [self._place(config)] if config else [each async for each in self._aall_places()]
-        for place in places:
-            found = await run(self._found(place, wanted, left))
-            while found and left != 0:
-                page = found[: PAGE if left is None else min(PAGE, max(left, 1))]
-                found = found[len(page) :]
-                for each in await run(self._list_page(place, wanted, page, left)):
-                    left = None if left is None else left - 1
-                    yield each
-
-    async def _aall_places(self) -> AsyncIterator[GraphThread]:
-        after: str | None = None
-        while True:
-            page = maintenance.thread_ids(self._backing.namespace, after)
-            ids, after = await self._backing.arun(page)
-            for id in ids:
-                yield GraphThread(self._entity(id), "", None)
-            if after is None:
-                return
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """See `put`."""
-        return await self._backing.arun(self._put(config, checkpoint, metadata, new_versions))
-
-    async def aput_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """See `put_writes`."""
-        await self._backing.arun(self._put_writes(config, writes, task_id, task_path))
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """See `delete_thread`."""
-        await self._backing.arun(self._delete_thread(thread_id))
-
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """See `delete_for_runs`."""
-        await self._backing.arun(self._delete_runs(run_ids))
-
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """See `copy_thread`."""
-        await self._backing.arun(self._copy_thread(source_thread_id, target_thread_id))
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """See `prune`."""
-        for id in thread_ids:
-            await self._backing.arun(self._prune(id, strategy))
-
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """See `get_delta_channel_history`."""
-        return await self._backing.arun(self._history(config, channels))
+        listing = self._listing(config, filter, before, limit)
+        while (page := await self._bridge.arun(listing.page())) is not None:
+            for each in page:
+                yield each

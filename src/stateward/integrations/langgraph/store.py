@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from langgraph.store.base import (
     BaseStore,
@@ -22,7 +22,7 @@ from langgraph.store.base import (
 
 from stateward.codec import check_id, decode, encode_document
 from stateward.errors import InvalidInput
-from stateward.integrations.bridge import AnyStore, Bridge, Bridged, Plan
+from stateward.integrations.bridge import AnyStore, Bridge, OnBridge, Plan, pages
 from stateward.integrations.langgraph import item_filter
 from stateward.integrations.langgraph.vectors import VECTORS, VectorIndex, Vectors, nearest
 from stateward.kinds import LANGGRAPH_ITEM
@@ -38,7 +38,6 @@ from stateward.ops import (
     Found,
     Head,
     List,
-    Listed,
     Put,
     SetHead,
     Value,
@@ -54,7 +53,7 @@ BATCH = 200
 User = str | Callable[[tuple[str, ...]], str | None] | None
 
 
-class StatewardStore(Bridged, BaseStore):
+class StatewardStore(OnBridge, BaseStore):
     """Items by namespace and key: `graph.compile(store=StatewardStore(store))`.
 
     `ttl` gives the default time an item lives, in minutes, and whether reading restarts it. `index`
@@ -74,32 +73,11 @@ class StatewardStore(Bridged, BaseStore):
         index: IndexConfig | None = None,
         user: User = None,
     ) -> None:
-        self._backing = store if isinstance(store, Bridge) else Bridge(store)
-        self._owned = False
+        super().__init__(store)
         self._user = user
         self._index = None if index is None else VectorIndex(index)
         self.index_config = index
         self.ttl_config = ttl
-
-    @classmethod
-    def from_url(
-        cls,
-        url: str | None = None,
-        *,
-        namespace: str = "default",
-        ttl: TTLConfig | None = None,
-        index: IndexConfig | None = None,
-        user: User = None,
-        **options: Any,
-    ) -> Self:
-        """A store of its own at that URL; `options` are those of `stateward.open`.
-
-        Does no I/O. Close it, or use it as a context: `with` or `async with`.
-        """
-        backing = Bridge.at(url, {"namespace": namespace, **options})
-        store = cls(backing, ttl=ttl, index=index, user=user)
-        store._owned = True
-        return store
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Reads as of before, then writes; of several writes to one item the last one counts."""
@@ -107,7 +85,7 @@ class StatewardStore(Bridged, BaseStore):
         vectors = Vectors()
         if self._index is not None:
             vectors = self._index.embed(asked)
-        return self._backing.run(self._batch(asked, vectors))
+        return self._bridge.run(self._batch(asked, vectors))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """See `batch`."""
@@ -115,7 +93,7 @@ class StatewardStore(Bridged, BaseStore):
         vectors = Vectors()
         if self._index is not None:
             vectors = await self._index.aembed(asked)
-        return await self._backing.arun(self._batch(asked, vectors))
+        return await self._bridge.arun(self._batch(asked, vectors))
 
     def _checked(self, ops: Iterable[Op]) -> list[Op]:
         """Everything that can be refused is refused before anything is written."""
@@ -125,7 +103,7 @@ class StatewardStore(Bridged, BaseStore):
             if isinstance(op, PutOp | GetOp):
                 self._entity(op.namespace, op.key)
             if isinstance(op, PutOp) and op.value is not None:
-                encode_document(op.value, self._backing.limits)
+                encode_document(op.value, self._bridge.limits)
             if isinstance(op, SearchOp):
                 item_filter.check_filter(op.filter or {})
                 if op.query and self._index is None:
@@ -140,7 +118,7 @@ class StatewardStore(Bridged, BaseStore):
     def _entity(self, namespace: tuple[str, ...], key: str) -> Entity:
         id = item_filter.item_id(namespace, key)
         return Entity(
-            self._backing.namespace, KIND, check_id(id, "the namespace and key of an item")
+            self._bridge.namespace, KIND, check_id(id, "the namespace and key of an item")
         )
 
     def _owner(self, namespace: tuple[str, ...]) -> str | None:
@@ -170,10 +148,10 @@ class StatewardStore(Bridged, BaseStore):
 
     def _get(self, ops: dict[int, GetOp]) -> Plan[dict[int, Found]]:
         found: dict[int, Found] = {}
-        for page in _pages(list(ops.items())):
-            entities = [self._entity(op.namespace, op.key) for _, op in page]
+        for batch in _batches(list(ops.items())):
+            entities = [self._entity(op.namespace, op.key) for _, op in batch]
             outcomes = yield [Fetch(entity, documents=(ITEM,)) for entity in entities]
-            for (at, _), entity, outcome in zip(page, entities, outcomes, strict=True):
+            for (at, _), entity, outcome in zip(batch, entities, outcomes, strict=True):
                 if not isinstance(outcome, Fetched):
                     refuse(outcome, entity)
                 if ITEM in outcome.documents:
@@ -209,31 +187,18 @@ class StatewardStore(Bridged, BaseStore):
         return sorted(spaces)[op.offset : op.offset + op.limit]
 
     def _all(self, prefix: str, documents: tuple[str, ...]) -> Plan[list[Found]]:
-        found: list[Found] = []
-        after: str | None = None
-        while True:
-            (page,) = yield (
-                List(
-                    self._backing.namespace,
-                    kind=KIND,
-                    prefix=prefix,
-                    documents=documents,
-                    limit=BATCH,
-                    after=after,
-                ),
-            )
-            assert isinstance(page, Listed)
-            found += page.entities
-            if page.next is None:
-                return found
-            after = page.next
+        namespace = self._bridge.namespace
+        (found,) = yield from pages(
+            List(namespace, kind=KIND, prefix=prefix, documents=documents, limit=BATCH)
+        )
+        return [each for page in found for each in page.entities]
 
     def _touch(self, items: Sequence[Found]) -> Plan[None]:
         """Restart the time of items that were read; what was changed meanwhile has its own."""
         commits = [
             Commit(
                 found.entity,
-                self._backing.world.new_op(),
+                self._bridge.world.new_op(),
                 (SetHead(retain=found.head.retain),),
                 (DocumentAt(ITEM, item.version, item.stamp),),
             )
@@ -241,8 +206,8 @@ class StatewardStore(Bridged, BaseStore):
             if found.head.retain is not None
             for item in (found.documents[ITEM],)
         ]
-        for page in _pages(commits):
-            for commit, outcome in zip(page, (yield page), strict=True):
+        for batch in _batches(commits):
+            for commit, outcome in zip(batch, (yield batch), strict=True):
                 if not isinstance(outcome, Conflict):
                     stored(outcome, commit.entity)
 
@@ -250,14 +215,14 @@ class StatewardStore(Bridged, BaseStore):
         commits = [
             Commit(
                 entity,
-                self._backing.world.new_op(),
+                self._bridge.world.new_op(),
                 self._writes(op, vectors),
                 owner=self._owner(op.namespace),
             )
             for entity, op in puts.items()
         ]
-        for page in _pages(commits):
-            for commit, outcome in zip(page, (yield page), strict=True):
+        for batch in _batches(commits):
+            for commit, outcome in zip(batch, (yield batch), strict=True):
                 stored(outcome, commit.entity)
 
     def _writes(self, op: PutOp, vectors: Vectors) -> tuple[Write, ...]:
@@ -265,7 +230,7 @@ class StatewardStore(Bridged, BaseStore):
             return (Drop(),)
         retain = 0.0 if op.ttl is None else op.ttl * 60.0
         writes: list[Write] = [
-            Put(ITEM, encode_document(op.value, self._backing.limits)),
+            Put(ITEM, encode_document(op.value, self._bridge.limits)),
             SetHead(retain=retain),
         ]
         if self._index is not None:
@@ -274,7 +239,7 @@ class StatewardStore(Bridged, BaseStore):
         return tuple(writes)
 
 
-def _pages(things: list[Any]) -> Iterable[list[Any]]:
+def _batches(things: list[Any]) -> Iterable[list[Any]]:
     return (things[start : start + BATCH] for start in range(0, len(things), BATCH))
 
 

@@ -20,15 +20,14 @@ from stateward.integrations.langgraph.list_deltas import (
     common_as_stored,
     frozen,
 )
+from stateward.integrations.langgraph.reads import fetched, list_parts
 from stateward.integrations.langgraph.records import (
     CheckpointHead,
     CheckpointMemory,
     CheckpointRecord,
     GraphThread,
     Json,
-    KnownCheckpoints,
-    fetched,
-    list_parts,
+    KnownCheckpoint,
 )
 from stateward.integrations.langgraph.serializer import to_json
 from stateward.ops import Check, Commit, Conflict, DocumentAt, Put, SetHead, Write
@@ -63,7 +62,7 @@ class Draft:
 
 def put(
     writer: CheckpointWriter,
-    place: GraphThread,
+    thread: GraphThread,
     parent: str | None,
     checkpoint: Mapping[str, Any],
     metadata: Mapping[str, Any],
@@ -71,9 +70,9 @@ def put(
     serde: SerializerProtocol,
 ) -> Plan[None]:
     """Store a checkpoint that continues `parent`."""
-    known = writer.memory.get(place, parent or "")
+    known = writer.memory.get(thread, parent or "")
     if known is None and parent is not None:
-        known = yield from _learn(writer, place, parent)
+        known = yield from _learn(writer, thread, parent)
     before = None if known is None else known.record
     draft = Draft()
     versions = checkpoint["channel_versions"]
@@ -87,54 +86,54 @@ def put(
             draft.values[channel] = old
         elif type(value) is list and value:
             yield from _draft_list(
-                writer, place, checkpoint["id"], channel, value, old, draft, serde
+                writer, thread, checkpoint["id"], channel, value, old, draft, serde
             )
         else:
-            _draft_value(place, checkpoint["id"], channel, value, draft, serde)
+            _draft_value(thread, checkpoint["id"], channel, value, draft, serde)
     rest = {key: value for key, value in checkpoint.items() if key not in ELSEWHERE}
     record = CheckpointRecord(
         checkpoint["id"],
-        place.ns,
+        thread.ns,
         parent,
         dict(versions),
         to_json(rest, serde),
         to_json(dict(metadata), serde),
         draft.values,
     )
-    yield from _commit(writer, place, record, draft, known, metadata)
+    yield from _commit(writer, thread, record, draft, known, metadata)
 
 
 def _learn(
-    writer: CheckpointWriter, place: GraphThread, parent: str
-) -> Plan[KnownCheckpoints | None]:
+    writer: CheckpointWriter, thread: GraphThread, parent: str
+) -> Plan[KnownCheckpoint | None]:
     """The parent is not one that this process remembers: ask for it."""
-    name = place.checkpoint(parent)
-    (outcome,) = yield (place.fetch(name, place.head),)
-    documents = fetched(outcome, place).documents
+    name = thread.checkpoint(parent)
+    (outcome,) = yield (thread.fetch(name, thread.head),)
+    documents = fetched(outcome, thread).documents
     if name not in documents:
         return None
-    head = CheckpointHead.of(documents.get(place.head))
-    known = KnownCheckpoints(CheckpointRecord.of(documents[name]))
+    head = CheckpointHead.of(documents.get(thread.head))
+    known = KnownCheckpoint(CheckpointRecord.of(documents[name]))
     if head is not None and head.id == parent:
         known.guard = head.version
     return known
 
 
 def _draft_value(
-    place: GraphThread, id: str, channel: str, value: Any, draft: Draft, serde: SerializerProtocol
+    thread: GraphThread, id: str, channel: str, value: Any, draft: Draft, serde: SerializerProtocol
 ) -> None:
     plain = to_json(value, serde)
     text = encode(plain, "the state")
     if len(text) <= INLINE:
         draft.values[channel] = {"json": plain}
     else:
-        draft.puts[names.value(place.ns, channel, id)] = text
+        draft.puts[names.value(thread.ns, channel, id)] = text
         draft.values[channel] = {"in": id}
 
 
 def _draft_list(
     writer: CheckpointWriter,
-    place: GraphThread,
+    thread: GraphThread,
     id: str,
     channel: str,
     value: list[Any],
@@ -145,7 +144,7 @@ def _draft_list(
     base = None if old is None or "list" not in old else ListRef(*old["list"])
     keep, kept = 0, None
     if base is not None:
-        keep, kept = yield from _common(writer, place, channel, base, value, serde)
+        keep, kept = yield from _common(writer, thread, channel, base, value, serde)
     if base is not None and keep == len(value) == base.length:
         draft.values[channel] = {"list": list(base)}
         draft.lists[channel] = (base.id, kept)
@@ -159,7 +158,7 @@ def _draft_list(
             draft.values[channel] = {"json": items}
             return
     part = {"base": None if base is None else base.id, "keep": keep, "items": items}
-    draft.puts[names.lists(place.ns, channel) + names.part(id)] = encode(part, "the state")
+    draft.puts[names.lists(thread.ns, channel) + names.part(id)] = encode(part, "the state")
     total = len(items) + (0 if base is None else base.stored)
     draft.values[channel] = {"list": [id, len(value), total]}
     draft.lists[channel] = (id, _extended(kept, keep, value))
@@ -167,20 +166,20 @@ def _draft_list(
 
 def _common(
     writer: CheckpointWriter,
-    place: GraphThread,
+    thread: GraphThread,
     channel: str,
     base: ListRef,
     value: list[Any],
     serde: SerializerProtocol,
 ) -> Plan[tuple[int, Frozen | None]]:
     """How much of the list is what its parent's checkpoint holds."""
-    kept = writer.memory.lists.get((place.entity.id, place.ns, channel), base.id)
+    kept = writer.memory.lists.get((thread.entity.id, thread.ns, channel), base.id)
     if kept is not None and len(kept) == base.length:
         try:
             return kept.common(value), kept
         except Opaque:
             pass  # something new can only be compared as stored
-    items = yield from list_parts(place, channel, base, {})
+    items = yield from list_parts(thread, channel, base, {})
     return common_as_stored(items, value, serde), None
 
 
@@ -195,16 +194,16 @@ def _extended(kept: Frozen | None, keep: int, value: list[Any]) -> Frozen | None
 
 def _commit(
     writer: CheckpointWriter,
-    place: GraphThread,
+    thread: GraphThread,
     record: CheckpointRecord,
     draft: Draft,
-    known: KnownCheckpoints | None,
+    known: KnownCheckpoint | None,
     metadata: Mapping[str, Any],
 ) -> Plan[None]:
-    name = place.checkpoint(record.id)
+    name = thread.checkpoint(record.id)
     puts = draft.puts | {
         name: encode(record.stored(), "the checkpoint"),
-        place.head: encode({"id": record.id}, "the head"),
+        thread.head: encode({"id": record.id}, "the head"),
     }
     run = metadata.get("run_id")
     if (
@@ -218,64 +217,63 @@ def _commit(
     if writer.retain is not None:
         writes.append(SetHead(retain=writer.retain))
     commit = Commit(
-        place.entity,
+        thread.entity,
         writer.world.new_op(),
         tuple(writes),
-        _checks(writer, place, record, known, metadata),
-        owner=place.owner,
+        _checks(writer, thread, record, known, metadata),
+        owner=thread.owner,
         retain=writer.retain,
     )
     (outcome,) = yield (commit,)
     if isinstance(outcome, Conflict):
-        writer.memory.forget(place, record.parent or "")
-        _refuse(place, record, outcome)
-    applied = stored(outcome, place.entity)
+        writer.memory.forget(thread, record.parent or "")
+        _refuse(thread, record, outcome)
+    applied = stored(outcome, thread.entity)
     record.version = applied.documents[name]
-    writer.memory.stored(place, record, applied.documents[place.head])
+    writer.memory.stored(thread, record, applied.documents[thread.head])
     for channel, (part, items) in draft.lists.items():
-        writer.memory.lists.put((place.entity.id, place.ns, channel), part, items)
+        writer.memory.lists.put((thread.entity.id, thread.ns, channel), part, items)
 
 
-def _run(known: KnownCheckpoints) -> Any:
+def _run(known: KnownCheckpoint) -> Any:
     metadata = known.record.metadata if known.record is not None else None
     return metadata.get("run_id") if isinstance(metadata, dict) else None
 
 
 def _checks(
     writer: CheckpointWriter,
-    place: GraphThread,
+    thread: GraphThread,
     record: CheckpointRecord,
-    known: KnownCheckpoints | None,
+    known: KnownCheckpoint | None,
     metadata: Mapping[str, Any],
 ) -> tuple[Check, ...]:
     """The parent is still there; and unless a fork is meant, nobody has continued it."""
     checks: list[Check] = []
     if known is not None and known.record is not None:
-        checks.append(DocumentAt(place.checkpoint(known.record.id), known.record.version))
+        checks.append(DocumentAt(thread.checkpoint(known.record.id), known.record.version))
     if writer.on_conflict == "fork" or known is None:
         return tuple(checks)
     if not known.free and metadata.get("source") != "fork":
         # Without a guard it was not the newest when it was looked up: no version can be right.
-        checks.append(DocumentAt(place.head, -1 if known.guard is None else known.guard))
+        checks.append(DocumentAt(thread.head, -1 if known.guard is None else known.guard))
     return tuple(checks)
 
 
-def _refuse(place: GraphThread, record: CheckpointRecord, conflict: Conflict) -> NoReturn:
+def _refuse(thread: GraphThread, record: CheckpointRecord, conflict: Conflict) -> NoReturn:
     failed = conflict.failed
-    thread = place.entity.id
-    if isinstance(failed, DocumentAt) and failed.name == place.head:
-        now = CheckpointHead.of(conflict.values.get(place.head))
+    if isinstance(failed, DocumentAt) and failed.name == thread.head:
+        now = CheckpointHead.of(conflict.values.get(thread.head))
         raise StateConflictError(
-            f"the thread {thread!r} was continued by somebody else: its newest checkpoint is "
-            f"{None if now is None else now.id!r}, and this continues {record.parent!r}; it was "
-            "not stored: invoke the graph again, or keep both with StatewardSaver(..., "
-            "on_conflict='fork')",
+            f"the thread {thread.entity.id!r} was continued by somebody else: its newest "
+            f"checkpoint is {None if now is None else now.id!r}, and this continues "
+            f"{record.parent!r}; it was not stored: invoke the graph again, or keep both with "
+            "StatewardSaver(..., on_conflict='fork')",
             expected=record.parent,
             current=None if now is None else now.id,
         )
     raise StateConflictError(
-        f"the checkpoint {record.parent!r} of the thread {thread!r} is gone: the thread was "
-        "deleted or pruned while this run was under way; the next one was not stored",
+        f"the checkpoint {record.parent!r} of the thread {thread.entity.id!r} is gone: the thread "
+        "was deleted or pruned while this run was under way; the next one was not stored",
         expected=record.parent,
         current=None,
     )
@@ -283,7 +281,7 @@ def _refuse(place: GraphThread, record: CheckpointRecord, conflict: Conflict) ->
 
 def put_writes(
     writer: CheckpointWriter,
-    place: GraphThread,
+    thread: GraphThread,
     id: str,
     writes: Sequence[tuple[str, Any]],
     task: str,
@@ -296,7 +294,7 @@ def put_writes(
     size = 0
     for index, (channel, value) in enumerate(writes):
         number = WRITES_IDX_MAP.get(channel, index)
-        name = names.write(place.ns, id, task, number)
+        name = names.write(thread.ns, id, task, number)
         plain = {"task": task, "path": path, "channel": channel, "value": to_json(value, serde)}
         text = encode(plain, "the state")
         size += len(text)
@@ -308,17 +306,17 @@ def put_writes(
         checks = tuple(DocumentAt(name, 0) for name in firsts)
         op = writer.world.new_op()
         commit = Commit(
-            place.entity,
+            thread.entity,
             op,
             tuple(puts.values()),
             checks,
-            owner=place.owner,
+            owner=thread.owner,
             retain=writer.retain,
             reading=tuple(firsts),
         )
         (outcome,) = yield (commit,)
         if not isinstance(outcome, Conflict):
-            stored(outcome, place.entity)
+            stored(outcome, thread.entity)
             return
         # A retried or replayed task: what it stored the first time stays.
         there = set(outcome.values)

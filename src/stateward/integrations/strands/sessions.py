@@ -8,28 +8,29 @@ from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage
 
-from stateward.codec import check_commit, decode, encode_messages
+from stateward import sync
+from stateward.codec import check_commit, decode
 from stateward.errors import StateConflictError, StatewardError, StoreUnavailable
+from stateward.integrations.bridge import OnBlockingStore
 from stateward.integrations.strands.messages import (
     agent_of,
     as_message,
     as_session_message,
     plain_json,
 )
-from stateward.integrations.strands.stores import OnStore
+from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
     Absent,
-    Append,
-    Applied,
     Check,
     Conflict,
     DocumentAt,
     Drop,
     Entity,
-    Fetch,
+    Head,
     KeyReused,
     Log,
     LogAt,
+    Outcome,
     Put,
     SetHead,
     StatusIn,
@@ -39,12 +40,14 @@ from stateward.ops import (
 from stateward.options import Retention
 from stateward.records import Cursor
 from stateward.state.refusals import refuse, stored
+from stateward.sync.state.handle import Handle
+from stateward.sync.state.threads import Thread
 
 SESSION = "session"
 OPEN = StatusIn(("strands",))
 
 
-class SeenMessages(NamedTuple):
+class SeenDocument(NamedTuple):
     """A document as this repository knows it."""
 
     version: int
@@ -52,7 +55,7 @@ class SeenMessages(NamedTuple):
     created_at: str | None
 
 
-class StatewardSessionRepository(OnStore, SessionRepository):
+class StatewardSessionRepository(OnBlockingStore, SessionRepository):
     """Sessions of Strands in a store. Make one for each session manager: it costs nothing.
 
     It remembers how far it has read. What another replica has written meanwhile is never
@@ -61,24 +64,28 @@ class StatewardSessionRepository(OnStore, SessionRepository):
     locally, as the store's policy says; everything else raises `StoreUnavailable` then.
     """
 
-    def __init__(self, store: Any, *, user: str | None = None, retain: Retention = None) -> None:
+    def __init__(
+        self, store: sync.Store, *, user: str | None = None, retain: Retention = None
+    ) -> None:
         super().__init__(store)
         self._user = user
         self._retain = retain
         self._read: dict[tuple[str, str], Cursor] = {}  # by session and agent
-        self._documents: dict[tuple[str, str], SeenMessages] = {}  # by session and name
+        self._documents: dict[tuple[str, str], SeenDocument] = {}  # by session and name
 
-    def _thread(self, session_id: str) -> Any:
+    def _thread(self, session_id: str) -> Thread:
         return self._store.thread(session_id, user=self._user, retain=self._retain)
+
+    def _handle(self, session_id: str) -> Handle:
+        return self._thread(session_id).handle
 
     def _commit(
         self, session_id: str, writes: tuple[Write, ...], checks: tuple[Check, ...] = (OPEN,)
-    ) -> Any:
-        """One commit on a session; a session that does not exist raises."""
-        thread = self._thread(session_id)
-        outcome = thread._scope.commit(
-            thread._entity, writes, checks, owner=self._user, retain=thread._retain
-        )
+    ) -> Outcome:
+        return self._checked(session_id, self._handle(session_id).commit(writes, checks))
+
+    def _checked(self, session_id: str, outcome: Outcome) -> Outcome:
+        """What a commit on a session gave; a session that does not exist raises."""
         if isinstance(outcome, Conflict) and outcome.failed == OPEN:
             raise SessionException(f"Session {session_id} does not exist")
         return outcome
@@ -92,7 +99,7 @@ class StatewardSessionRepository(OnStore, SessionRepository):
         outcome = self._commit(session.session_id, (put, SetHead(status=status)), (Absent(),))
         if isinstance(outcome, Conflict):
             raise SessionException(f"Session {session.session_id} already exists")
-        stored(outcome, self._thread(session.session_id)._entity)
+        stored(outcome, self._handle(session.session_id).entity)
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
@@ -102,11 +109,10 @@ class StatewardSessionRepository(OnStore, SessionRepository):
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
         """Remove a session with its agents and messages; one that does not exist raises."""
-        thread = self._thread(session_id)
-        stored(self._commit(session_id, (Drop(),)), thread._entity)
+        stored(self._commit(session_id, (Drop(),)), self._handle(session_id).entity)
         for known in (self._read, self._documents):
-            for place in [place for place in known if place[0] == session_id]:
-                del known[place]
+            for key in [key for key in known if key[0] == session_id]:
+                del known[key]
 
     # --- agents ---------------------------------------------------------------------
 
@@ -145,37 +151,34 @@ class StatewardSessionRepository(OnStore, SessionRepository):
         self._replace(session_id, name, multi_agent.serialize_state(), seen)
 
     def _document(self, session_id: str, name: str) -> Value | None:
-        thread = self._thread(session_id)
-        fetched = thread._scope.fetch(Fetch(thread._entity, self._user, documents=(name,)))
-        value: Value | None = fetched.documents.get(name)
+        value = self._handle(session_id).fetch(documents=(name,)).documents.get(name)
         if value is not None:
             created = decode(value.json).get("created_at")
-            self._documents[session_id, name] = SeenMessages(value.version, value.stamp, created)
+            self._documents[session_id, name] = SeenDocument(value.version, value.stamp, created)
         return value
 
-    def _known(self, session_id: str, name: str) -> SeenMessages:
+    def _known(self, session_id: str, name: str) -> SeenDocument:
         if (session_id, name) not in self._documents and self._document(session_id, name) is None:
             raise SessionException(f"There is no {name} in session {session_id}")
         return self._documents[session_id, name]
 
     def _create(self, session_id: str, name: str, state: dict[str, Any]) -> None:
-        self._replace(session_id, name, state, SeenMessages(0, None, state.get("created_at")))
+        self._replace(session_id, name, state, SeenDocument(0, None, state.get("created_at")))
 
     def _replace(
-        self, session_id: str, name: str, state: dict[str, Any], seen: SeenMessages
+        self, session_id: str, name: str, state: dict[str, Any], seen: SeenDocument
     ) -> None:
-        at = DocumentAt(name, seen.version, seen.stamp)
-        scope = self._thread(session_id)._scope
+        handle = self._handle(session_id)
         text = plain_json(state)
-        check_commit(len(text), scope.limits)
+        check_commit(len(text), handle.scope.limits)
+        at = DocumentAt(name, seen.version, seen.stamp)
         outcome = self._commit(session_id, (Put(name, text),), (OPEN, at))
         if isinstance(outcome, Conflict):
             how = "exists already" if seen.version == 0 else "was changed by another replica"
-            raise SessionException(f"The {name} of session {session_id} {how}") from conflict(
-                outcome, self._thread(session_id)._entity
-            )
-        applied = stored(outcome, self._thread(session_id)._entity)
-        self._documents[session_id, name] = SeenMessages(
+            said = f"The {name} of session {session_id} {how}"
+            raise SessionException(said) from conflict(outcome, handle.entity)
+        applied = stored(outcome, handle.entity)
+        self._documents[session_id, name] = SeenDocument(
             applied.documents[name], None, seen.created_at
         )
 
@@ -185,54 +188,47 @@ class StatewardSessionRepository(OnStore, SessionRepository):
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
     ) -> None:
         """Add a message of an agent; an index that is taken raises."""
-        thread = self._thread(session_id)
+        handle, index = self._handle(session_id), session_message.message_id
         message = as_message(agent_id, session_message)
-        key = f"{session_message.message_id} of {agent_id}"
-        try:
-            self._add(thread, agent_id, session_message.message_id, message, key)
-        except StoreUnavailable:
-            # What was said is kept all the same; the key keeps it from being stored twice.
-            thread.append(message, key=key)
-
-    def _add(
-        self, thread: Any, agent_id: str, index: int, message: dict[str, Any], key: str
-    ) -> None:
-        if thread._scope.redact is not None:
-            message = thread._scope.redact(message)
-        append = Append(encode_messages((message,), thread._scope.limits), key)
-        read = self._read.get((thread.id, agent_id))
+        key = f"{index} of {agent_id}"  # so that what is kept in an outage is not stored twice
+        read = self._read.get((session_id, agent_id))
+        refused: Outcome | None = None
         while True:
-            if read is None:
-                read = self._place_for(thread, agent_id, index)
-            at = LogAt(read.version, read.stamp)
-            outcome = self._commit(thread.id, (append,), (OPEN, at))
-            if isinstance(outcome, Conflict):
-                read = self._passed_by(thread, agent_id, index, read, outcome)
+            try:
+                if read is None:
+                    read = self._end(handle, agent_id, index)
+                elif refused is not None:
+                    read = self._passed_by(handle, agent_id, index, read, refused)
+                at: tuple[Check, ...] = (LogAt(read.version, read.stamp),)
+            except StoreUnavailable:
+                at = ()  # nobody can tell now what was written: what was said is kept all the same
+            outcome = handle.append((message,), key, (OPEN, *at), keep=True)
+            if isinstance(outcome, Suppressed):
+                return
+            refused = self._checked(session_id, outcome)
+            if isinstance(refused, Conflict):
                 continue
             if isinstance(outcome, KeyReused):
-                raise taken(thread.id, agent_id, index) from conflict(outcome, thread._entity)
-            applied = stored(outcome, thread._entity)
-            self._read[thread.id, agent_id] = Cursor(applied.version, applied.stamp)
-            if isinstance(outcome, Applied) and thread._scope.on_append is not None:
-                thread._tell(thread._scope.on_append, (message,))
+                raise taken(session_id, agent_id, index) from conflict(outcome, handle.entity)
+            applied = stored(outcome, handle.entity)
+            self._read[session_id, agent_id] = Cursor(applied.version, applied.stamp)
             return
 
-    def _place_for(self, thread: Any, agent_id: str, index: int) -> Cursor:
+    def _end(self, handle: Handle, agent_id: str, index: int) -> Cursor:
         """Where the log ends, if it has no message of that index."""
-        head, found = self._messages(thread, agent_id)
+        head, found = self._messages(handle, agent_id)
         if any(message.message_id == index for message in found):
-            raise taken(thread.id, agent_id, index)
+            raise taken(handle.entity.id, agent_id, index)
         return Cursor(head.version, head.stamp or None)
 
     def _passed_by(
-        self, thread: Any, agent_id: str, index: int, read: Cursor, outcome: Conflict
+        self, handle: Handle, agent_id: str, index: int, read: Cursor, outcome: Outcome
     ) -> Cursor:
         """The end of a log that has grown, unless by messages of the same agent."""
-        log = Log(read.version, stamp=read.stamp, details=True)
-        fetched = thread._scope.fetch(Fetch(thread._entity, self._user, log))
+        fetched = handle.fetch(Log(read.version, stamp=read.stamp, details=True))
         new = (decode(entry.body) for entry in fetched.entries)
         if fetched.reset or any(agent_of(message) == agent_id for message in new):
-            raise taken(thread.id, agent_id, index) from conflict(outcome, thread._entity)
+            raise taken(handle.entity.id, agent_id, index) from conflict(outcome, handle.entity)
         return Cursor(fetched.head.version, fetched.head.stamp or None)
 
     def read_message(
@@ -265,27 +261,17 @@ class StatewardSessionRepository(OnStore, SessionRepository):
         """The messages of an agent by index, without the first `offset`, at most `limit`."""
         if self._document(session_id, f"agent {agent_id}") is None:
             raise SessionException(f"There is no agent {agent_id} in session {session_id}")
-        head, messages = self._messages(self._thread(session_id), agent_id)
+        head, messages = self._messages(self._handle(session_id), agent_id)
         self._read[session_id, agent_id] = Cursor(head.version, head.stamp or None)
         messages.sort(key=lambda message: message.message_id)
         return messages[offset:] if limit is None else messages[offset : offset + limit]
 
-    def _messages(self, thread: Any, agent_id: str) -> tuple[Any, list[SessionMessage]]:
+    def _messages(self, handle: Handle, agent_id: str) -> tuple[Head, list[SessionMessage]]:
         """All messages of an agent as they stand in the log, and the head they belong to."""
-        scope, entity = thread._scope, thread._entity
-        page = scope.capabilities.page
-        head, after, found = None, 0, []
-        while True:
-            log = Log(after, None if head is None else head.version, first=page, details=True)
-            fetched = scope.fetch(Fetch(entity, self._user, log))
-            head = head or fetched.head
-            for entry in fetched.entries:
-                message = decode(entry.body)
-                if agent_of(message) == agent_id:
-                    found.append(as_session_message(message))
-            if len(fetched.entries) < page:
-                return head, found
-            after = fetched.entries[-1].seq
+        pages = list(handle.pages())
+        messages = [decode(entry.body) for page in pages for entry in page.entries]
+        own = [as_session_message(each) for each in messages if agent_of(each) == agent_id]
+        return pages[0].head, own
 
     def _find(
         self, session_id: str, agent_id: str, message_id: int
@@ -293,11 +279,11 @@ class StatewardSessionRepository(OnStore, SessionRepository):
         """A message and its number in the log; the newest are looked at first."""
         if type(message_id) is not int:
             raise ValueError(f"message_id is an integer, not {message_id!r}")
-        thread = self._thread(session_id)
+        handle = self._handle(session_id)
+        page = handle.scope.capabilities.page
         upto: int | None = None
         while True:
-            log = Log(upto=upto, last=thread._scope.capabilities.page, details=True)
-            fetched = thread._scope.fetch(Fetch(thread._entity, self._user, log))
+            fetched = handle.fetch(Log(upto=upto, last=page, details=True))
             for entry in reversed(fetched.entries):
                 message = decode(entry.body)
                 if agent_of(message) == agent_id and message["strands"]["message_id"] == message_id:
@@ -316,7 +302,7 @@ def taken(session_id: str, agent_id: str, index: int) -> SessionException:
     )
 
 
-def conflict(outcome: Any, entity: Entity) -> StateConflictError:
+def conflict(outcome: Outcome, entity: Entity) -> StateConflictError:
     """What the store says about it."""
     try:
         refuse(outcome, entity)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal
 
 from strands.storage.storage import Storage
 from strands.types.exceptions import StorageError
 
+from stateward import sync
 from stateward.codec import check_commit, decode, encode
 from stateward.errors import InvalidInput, StatewardError
-from stateward.integrations.strands.stores import OnStore
+from stateward.integrations.bridge import OnBlockingStore
 from stateward.kinds import BLOB
-from stateward.ops import DocumentAt, Drop, Entity, Fetch, List, Listed, Put
+from stateward.ops import DocumentAt, Drop, List, Put
 from stateward.state.refusals import stored
+from stateward.sync.state.handle import Handle
 
 DATA = "data"
 
 
-class StatewardStorage(OnStore, Storage):
+class StatewardStorage(OnBlockingStore, Storage):
     """What Strands keeps as bytes under keys: snapshots of agents, memories, offloaded content.
 
     Make one for each agent: with `conflict="raise"` it remembers what it has read, and replacing
@@ -30,7 +32,7 @@ class StatewardStorage(OnStore, Storage):
 
     def __init__(
         self,
-        store: Any,
+        store: sync.Store,
         *,
         user: str | None = None,
         conflict: Literal["raise", "overwrite"] = "raise",
@@ -38,7 +40,7 @@ class StatewardStorage(OnStore, Storage):
         if conflict not in ("raise", "overwrite"):
             raise InvalidInput(f'conflict= is "raise" or "overwrite", not {conflict!r}')
         super().__init__(store)
-        self._scope = self._store._scope
+        self._scope = self._store.sections["workflows"]
         self._user = user
         self._conflict = conflict
         self._read: dict[str, DocumentAt] = {}
@@ -58,7 +60,9 @@ class StatewardStorage(OnStore, Storage):
 
     async def list(self, query: str = "") -> list[str]:
         """The keys that begin so, sorted."""
-        return sorted(await self._run(lambda: [*self._keys(query)]))
+        wanted = List(self._scope.namespace, kind=BLOB, owner=self._user, prefix=query)
+        pages = await self._run(lambda: [*self._scope.pages(wanted)])
+        return sorted(found.entity.id for page in pages for found in page.entities)
 
     def namespace(self, prefix: str) -> Any:
         """The same storage with a prefix before every key."""
@@ -73,25 +77,22 @@ class StatewardStorage(OnStore, Storage):
         except StatewardError as error:
             raise StorageError(str(error)) from error
 
-    def _entity(self, key: str) -> Entity:
-        entity: Entity = self._scope.entity(BLOB, key)
-        return entity
+    def _handle(self, key: str) -> Handle:
+        return Handle(self._scope, self._scope.entity(BLOB, key), self._user)
 
     def _write(self, key: str, data: bytes) -> None:
-        entity = self._entity(key)
+        handle = self._handle(key)
         text = data_json(data)
         check_commit(len(text), self._scope.limits)
         at = self._read.get(key) if self._conflict == "raise" else None
         checks = () if at is None else (at,)
         op = self._scope.world.new_op()
-        outcome = self._scope.commit(entity, (Put(DATA, text),), checks, owner=self._user, op=op)
-        applied = stored(outcome, entity)
+        applied = stored(handle.commit((Put(DATA, text),), checks, op=op), handle.entity)
         if at is not None:
             self._read[key] = DocumentAt(DATA, applied.documents[DATA], op)
 
     def _read_data(self, key: str) -> bytes | None:
-        fetched = self._scope.fetch(Fetch(self._entity(key), self._user, documents=(DATA,)))
-        value = fetched.documents.get(DATA)
+        value = self._handle(key).fetch(documents=(DATA,)).documents.get(DATA)
         if value is None:
             self._read[key] = DocumentAt(DATA, 0)
             return None
@@ -99,28 +100,9 @@ class StatewardStorage(OnStore, Storage):
         return data_of(value.json)
 
     def _delete(self, key: str) -> None:
-        entity = self._entity(key)
-        stored(self._scope.commit(entity, (Drop(),), owner=self._user), entity)
+        handle = self._handle(key)
+        stored(handle.commit((Drop(),)), handle.entity)
         self._read.pop(key, None)
-
-    def _keys(self, prefix: str) -> Iterator[str]:
-        after: str | None = None
-        while True:
-            page = List(
-                self._scope.namespace,
-                kind=BLOB,
-                owner=self._user,
-                prefix=prefix,
-                limit=self._scope.capabilities.page,
-                after=after,
-            )
-            (listed,) = self._scope.execute((page,))
-            assert isinstance(listed, Listed)
-            for found in listed.entities:
-                yield found.entity.id
-            if listed.next is None:
-                return
-            after = listed.next
 
 
 def data_json(data: bytes) -> str:

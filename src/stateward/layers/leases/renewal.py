@@ -14,6 +14,7 @@ from typing import Protocol
 
 from stateward.engine import SyncEngine
 from stateward.errors import StatewardError
+from stateward.observe.counters import Counters
 from stateward.ops import Applied, Commit, Duplicate, Entity, Outcome, Renew, SetHead, Write
 from stateward.world import Ticker, World
 
@@ -42,7 +43,7 @@ class Renewable(Protocol):
 class Renewals:
     """All leases of one store."""
 
-    def __init__(self, engine: SyncEngine, world: World) -> None:
+    def __init__(self, engine: SyncEngine, world: World, counters: Counters) -> None:
         self._engine = engine
         self._world = world
         self._lock = threading.Lock()
@@ -50,8 +51,10 @@ class Renewals:
         self._looks_at = inf  # when the ticker looks next, unless woken: for nothing, perhaps
         self._ticker: Ticker | None = None
         self._open = False
-        self.leases_lost = 0
-        self.renewals_failed = 0
+        self._counters = counters
+        self._system = engine.capabilities.system or "other"
+        counters.leases_lost.setdefault(self._system, 0)  # a rate needs a 0 to start from
+        counters.renewals_failed.setdefault(self._system, 0)
 
     def add(self, lease: Renewable, asked: float) -> None:
         """Renew this one every third of its ttl; it was asked for at this monotonic time."""
@@ -105,7 +108,7 @@ class Renewals:
                 self._open = True
             outcomes = self._engine.execute([self._renewal(lease) for lease in due])
         except StatewardError as error:
-            self.renewals_failed += len(due)
+            self._counters.renewals_failed[self._system] += len(due)
             # The holder's own deadline decides when it is too late; until then, try again soon.
             logger.warning("lease_renewal_failed", extra={"error": type(error).__name__})
             with self._lock:
@@ -134,7 +137,7 @@ class Renewals:
         if kept:
             lease.renewed(now)
         else:
-            self.leases_lost += 1
+            self._counters.leases_lost[self._system] += 1
             logger.warning(
                 "lease_lost",
                 extra={"kind": lease.entity.kind, "id": lease.entity.id, "token": lease.token},

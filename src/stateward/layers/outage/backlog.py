@@ -19,7 +19,7 @@ from stateward.layers.outage.spill import (
     line_of,
     read_lines,
 )
-from stateward.observe.counters import Counters
+from stateward.observe.counters import Counters, count_dropped
 from stateward.ops import Entity
 from stateward.world import World
 
@@ -256,7 +256,7 @@ class Backlog:
             self._sizes.clear()
             self.bytes = 0
         for record in lost:
-            self._counters.drop(record.entity.id)
+            count_dropped(self._counters, record.entity.id)
         return len(lost)
 
     def let_go(self) -> None:

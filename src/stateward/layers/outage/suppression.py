@@ -22,9 +22,9 @@ from stateward.layers.outage.replay import Replayer
 from stateward.layers.outage.spill import SpillRecord
 from stateward.layers.policy import Policy
 from stateward.layers.queue import closed
-from stateward.observe.alarm import Alarm, AlarmEvent, Alarms, failed, tell
+from stateward.observe.alarm import AlarmEvent, Alarms, failed, tell
 from stateward.observe.correlation import correlation_id
-from stateward.observe.counters import Counters
+from stateward.observe.counters import Counters, count_dropped
 from stateward.ops import WRITES, Append, Commit, Entity, Op, Outcome
 from stateward.world import Ticker, World
 
@@ -45,7 +45,7 @@ class Suppression:
         below: Deadlines,
         backlog: Backlog,
         replayer: Replayer,
-        alarm: Alarm,
+        alarms: Alarms,
         policy: Policy,
         world: World,
         counters: Counters,
@@ -53,17 +53,17 @@ class Suppression:
         self._below = below
         self._backlog = backlog
         self._replayer = replayer
-        self._hook = alarm.hook
+        self._hook = alarms.alarm.hook
         self._policy = policy
         self._world = world
         self._counters = counters
         self._waiting = backlog.waiting
-        self._tick = min(ADOPT_SECONDS, alarm.seconds / 10)
+        self._tick = min(ADOPT_SECONDS, alarms.alarm.seconds / 10)
         self._next_look = self._next_replay = 0.0
         self._news: deque[AlarmEvent] = deque()
         self._process = 0
         self._closed = False
-        self.alarms = Alarms(alarm, counters)
+        self._alarms = alarms
         # async only: begin
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -116,6 +116,8 @@ class Suppression:
         deadline = end if deadline is None else min(end, deadline)
         for entity in touched:
             await self._replayer.replay(entity, deadline)
+        if self._has_news():
+            self._arm(0.0)
         return await self._below.execute(ops, deadline)
 
     @property
@@ -141,7 +143,7 @@ class Suppression:
         if kept:
             self._counters.spilled += 1
         else:
-            self._counters.drop(commit.entity.id)
+            count_dropped(self._counters, commit.entity.id)
         answer = Spilled(error) if kept else Dropped(error)
         self._say(record, answer.status, error)
         if self._is_over:
@@ -165,13 +167,12 @@ class Suppression:
                 "correlation_id": record.correlation,
             },
         )
-        now = self._world.monotonic()
-        self.alarms.suppressed(now)
-        self._news.extend(self.alarms.check(now))
+        self._alarms.suppressed(self._world.monotonic())
+        news = self._has_news()
         if self._is_over:
             return
         self._settle_here()
-        self._arm(0.0 if self._news else RETRY_SECONDS)
+        self._arm(0.0 if news else RETRY_SECONDS)
 
     # --- beside everything else -----------------------------------------------------
 
@@ -181,7 +182,7 @@ class Suppression:
         if self._backlog.has_files:
             await self._world.offload(self._backlog.adopt)
         self._next_look = self._world.monotonic() + ADOPT_SECONDS
-        self._arm(0.0 if self._waiting else self._tick)
+        self._arm(0.0 if self._has_news() or self._waiting else self._tick)
 
     def _settle_here(self) -> None:
         self._process = os.getpid()
@@ -194,15 +195,14 @@ class Suppression:
     async def round(self) -> float:
         """Replay what waits, look for files, look after the alarms; seconds until the next."""
         now = self._world.monotonic()
-        self._news.extend(self.alarms.check(now))
-        while self._news:
-            await self._tell(self._news.popleft())
+        await self._tell_news()
         if now >= self._next_look and self._backlog.has_files:
             self._next_look = now + ADOPT_SECONDS
             await self._world.offload(self._backlog.adopt)
         if self._waiting and now >= self._next_replay:
             await self._replay_all()
             self._next_replay = self._world.monotonic() + RETRY_SECONDS
+        await self._tell_news()  # what is lost has shown by now
         return min(self._tick, RETRY_SECONDS) if self._waiting else self._tick
 
     async def _replay_all(self) -> bool:
@@ -231,6 +231,15 @@ class Suppression:
             )
             return False
         return True
+
+    def _has_news(self) -> bool:
+        """Whether an alarm has been raised, or is over, that the hook has not heard of."""
+        self._news.extend(self._alarms.check(self._world.monotonic()))
+        return bool(self._news)
+
+    async def _tell_news(self) -> None:
+        while self._has_news():
+            await self._tell(self._news.popleft())
 
     async def _tell(self, event: AlarmEvent) -> None:
         # async only: begin
@@ -290,8 +299,6 @@ class Suppression:
         # async only: end
         if self._ticker is not None:
             await self._world.offload(self._ticker.stop)
-        while self._news:
-            await self._tell(self._news.popleft())
         deadline = self._world.monotonic() + CLOSING_SECONDS
         while self._waiting and not await self._replay_all():
             if self._world.monotonic() + CLOSING_PAUSE >= deadline:
@@ -303,3 +310,4 @@ class Suppression:
         if left:
             lost = await self._world.offload(self._backlog.close)
             logger.warning("spill_left_behind", extra={"records": left, "lost": lost})
+        await self._tell_news()

@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from stateward.errors import InvalidInput
-from stateward.observe.catalogue import CATALOGUE, DURATION, Described
+from stateward.observe import catalogue
 from stateward.observe.exporters.source import MetricsSource, look
 from stateward.observe.metrics import Distribution, Metrics
 from stateward.observe.recorder import operation_of
-from stateward.ops import Entity, Op
+from stateward.ops import Commit, Entity, Fetch, Op
 
 try:
     from opentelemetry import metrics as otel_metrics
@@ -72,19 +72,15 @@ def instrument(
     """
     meter = otel_metrics.get_meter(SCOPE, meter_provider=meter_provider)
     snapshots = _Snapshots(store)
-    for described in CATALOGUE:
-        name = otel_name(described.name)
-        if described.type == "counter":
-            read = _reader(snapshots, described)
-            meter.create_observable_counter(name, [read], description=described.help)
-        elif described.type == "gauge":
-            read = _reader(snapshots, described)
-            meter.create_observable_gauge(name, [read], description=described.help)
+    for entry in catalogue.CATALOGUE:
+        name, said = otel_name(entry.name), entry.help
+        if entry.type == "counter":
+            meter.create_observable_counter(name, [_reader(snapshots, entry)], "", said)
+        elif entry.type == "gauge":
+            meter.create_observable_gauge(name, [_reader(snapshots, entry)], "", said)
         else:
-            read = _quantiles(snapshots, described)
-            meter.create_observable_gauge(
-                f"{name}.quantile", [read], description=f"{described.help}, by percentile"
-            )
+            read = _quantiles(snapshots, entry)
+            meter.create_observable_gauge(f"{name}.quantile", [read], "", f"{said}, by percentile")
     if spans:
         store.collector.trace(_tracing(otel_trace.get_tracer(SCOPE, None, tracer_provider)))
 
@@ -113,19 +109,19 @@ class _Snapshots:
 Read = Callable[[CallbackOptions], Iterable[Observation]]
 
 
-def _reader(snapshots: _Snapshots, described: Described) -> Read:
+def _reader(snapshots: _Snapshots, entry: catalogue.Metric) -> Read:
     def read(_: CallbackOptions) -> Iterable[Observation]:
-        samples = snapshots.get().family(described.name).samples
+        samples = snapshots.get().family(entry.name).samples
         return [Observation(sample.value, _attributes(sample.labels)) for sample in samples]
 
     return read
 
 
-def _quantiles(snapshots: _Snapshots, described: Described) -> Read:
+def _quantiles(snapshots: _Snapshots, entry: catalogue.Metric) -> Read:
     def read(_: CallbackOptions) -> Iterable[Observation]:
         return [
             Observation(value, {**_attributes(part.labels), "quantile": quantile})
-            for part in snapshots.get().family(described.name).distributions
+            for part in snapshots.get().family(entry.name).distributions
             for quantile, value in (("0.5", part.p50), ("0.95", part.p95), ("0.99", part.p99))
             if value is not None
         ]
@@ -163,7 +159,7 @@ def _tracing(tracer: otel_trace.Tracer) -> Callable[[str, Sequence[Op]], Any]:
 
 def _described(engine: str, ops: Sequence[Op]) -> tuple[str, dict[str, Any]]:
     operations = list(dict.fromkeys(operation_of(op) for op in ops))
-    entities = [entity for op in ops if (entity := _entity(op)) is not None]
+    entities: list[Entity] = [op.entity for op in ops if isinstance(op, Commit | Fetch)]
     operation = operations[0] if len(operations) == 1 else "BATCH"
     attributes: dict[str, Any] = {"db.system.name": engine, "db.operation.name": operation}
     if len(ops) > 1:
@@ -177,11 +173,6 @@ def _described(engine: str, ops: Sequence[Op]) -> tuple[str, dict[str, Any]]:
     if len(threads) == 1:
         attributes["gen_ai.conversation.id"] = threads.pop()
     return f"{operation} {kinds[0]}" if len(kinds) == 1 else operation, attributes
-
-
-def _entity(op: Op) -> Entity | None:
-    found: Entity | None = getattr(op, "entity", None)
-    return found
 
 
 # --- histograms -------------------------------------------------------------------------
@@ -225,7 +216,7 @@ class Durations(MetricExporter):
         return self._exporter.export(extended, timeout_millis, **options)
 
     def _points(self, now: int) -> Iterator[HistogramDataPoint]:
-        for part in look(self._store).family(DURATION).distributions:
+        for part in look(self._store).family(catalogue.DURATION.name).distributions:
             key = tuple(sorted(part.labels.items()))
             before = self._before.get(key) if self._delta else None
             self._before[key] = part

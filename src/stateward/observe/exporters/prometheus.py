@@ -12,7 +12,6 @@ import logging
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Self
 
 from stateward.observe.exporters.source import MetricsSource, look
@@ -56,12 +55,7 @@ class Endpoint:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -70,7 +64,7 @@ class _Server(ThreadingHTTPServer):
         """A scraper that hung up is its own affair; anything else is told with its traceback."""
         gone = isinstance(sys.exc_info()[1], ConnectionError)
         level = logging.DEBUG if gone else logging.ERROR
-        logger.log(level, "scrape not answered", exc_info=True)
+        logger.log(level, "scrape_not_answered", exc_info=True)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -17,7 +17,6 @@ import logging
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 from typing import Self
 
 from stateward.errors import InvalidInput
@@ -30,9 +29,9 @@ PACKET = 1432  # bytes: what fits into one frame on any network
 logger = logging.getLogger("stateward.observe.exporters")
 
 _NAMES = {
-    LOOKUP_SUCCESS: "agent.state.lookup.success",
-    LOOKUP_ERROR: "agent.state.lookup.error",
-    LOOKUP_LATENCY: "agent.state.lookup.latency",
+    LOOKUP_SUCCESS.name: "agent.state.lookup.success",
+    LOOKUP_ERROR.name: "agent.state.lookup.error",
+    LOOKUP_LATENCY.name: "agent.state.lookup.latency",
 }
 Labels = Mapping[str, str]
 Key = tuple[str, tuple[tuple[str, str], ...]]
@@ -72,12 +71,7 @@ class Statsd:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # --- on its own thread ----------------------------------------------------------
@@ -132,7 +126,7 @@ class Lines:
             if more is None:
                 continue
             yield f"{name}:{more:g}|c{self._tagged(sample.labels)}"
-            if family.name == LOOKUP_ERROR:
+            if family.name == LOOKUP_ERROR.name:
                 yield f"{name}.{sample.labels['error']}:{more:g}|c{self._tagged(sample.labels)}"
         for part in family.distributions:
             yield from self._values(name, family.name, part)

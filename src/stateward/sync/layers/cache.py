@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stateward.layers.cache_memory import Cache, CacheMemory
+from stateward.observe.counters import Counters
 from stateward.ops import Op, Outcome
 from stateward.sync.layers.layer import Layer
 from stateward.world import World
@@ -14,9 +15,9 @@ from stateward.world import World
 class Caching:
     """Reads through what this process remembers; see `cache_memory.py` for why that is safe."""
 
-    def __init__(self, below: Layer, cache: Cache, world: World) -> None:
+    def __init__(self, below: Layer, cache: Cache, world: World, counters: Counters) -> None:
         self._below = below
-        self._memory = CacheMemory(cache)
+        self._memory = CacheMemory(cache, counters)
         self._world = world
 
     def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:

@@ -19,7 +19,8 @@ from stateward.layers.opener_sync import Opener
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.spill import Spill
 from stateward.layers.policy import Policy
-from stateward.observe.alarm import Alarm
+from stateward.observe.alarm import Alarm, Alarms
+from stateward.observe.catalogue import BREAKER, SPILL_AGE, SPILL_DEPTH, Metric
 from stateward.observe.collector import Collector
 from stateward.observe.counters import Counters
 from stateward.observe.sizes import Sizes
@@ -55,43 +56,42 @@ class Stack:
         replica: str | None = None,
         replicas: Replicas | None = None,
         spill: Spill | None = None,
-        alarm: Alarm | None = None,
+        alarms: Alarms | None = None,
         counters: Counters | None = None,
         cache: Cache | None = None,
         collector: Collector | None = None,
     ) -> None:
-        alarm, counters = alarm or Alarm(), counters or Counters()
+        counters = counters or Counters()
+        alarms = alarms or Alarms(Alarm(), counters)
         if spill is not None and (identity is None or not engine.capabilities.durable):
             spill = replace(spill, path=None)  # nothing says where an earlier process left off
         self.engine = engine
         self.policy = policy
-        self.renewals = Renewals(engine.sibling(), world)
+        self.renewals = Renewals(engine.sibling(), world, counters)
         self.counters = counters
+        self.alarms = alarms
         self.backlog = Backlog(spill, identity or "", namespace, world, counters)
         self._world = world
         self._sizes = Sizes(engine.sibling(), world)
-        recorder = None
-        if collector is not None:
-            recorder = collector.meter(self.capabilities.system or "other")
+        system = self.capabilities.system or "other"
+        recorder = None if collector is None else collector.recorder(system)
         self._opener = Opener(engine, world, self._opened, recorder)
         below: Layer = self._opener
         self.layers: list[object] = [engine, Coalescer, below]  # from the engine up
         if cache is not None:
-            below = Caching(below, cache, world)
+            below = Caching(below, cache, world, counters)
             self.layers.append(below)
-        self._deadlines = Deadlines(below, policy, world, counters, alarm.slow)
+        self._deadlines = Deadlines(below, policy, world, counters, alarms.alarm.slow)
         replayer = Replayer(self._deadlines, self.backlog, engine.capabilities, world, counters)
         self._suppression = Suppression(
-            self._deadlines, self.backlog, replayer, alarm, policy, world, counters
+            self._deadlines, self.backlog, replayer, alarms, policy, world, counters
         )
         self.layers += [self._deadlines, self._suppression]
-        self.alarms = self._suppression.alarms
         self.execute: Execute = self._suppression.execute
         self.append: Execute = self.execute
         if policy.threads == "suppress":
             self.append = self._suppression.append  # type: ignore[assignment]
         self.execute_past_breaker: Execute = self._deadlines.execute_past_breaker
-        self.context_break = (collector or Collector(world)).context_break
         if collector is not None and recorder is not None:
             over = Instruments(self.execute, recorder, world)
             self.layers.append(over)
@@ -99,16 +99,7 @@ class Stack:
             self.append = Instruments(self.append, recorder, world).execute
             past = self.execute_past_breaker
             self.execute_past_breaker = Instruments(past, recorder, world).execute
-            collector.sample(recorder.engine, self._sizes)
-            collector.absorb_leases(recorder.engine, self.renewals)
-            collector.absorb(counters, counters.as_dict)
-            collector.absorb(self, self._numbers)
-            if cache is not None:
-                counted = cache.counters
-                collector.absorb(
-                    counted,
-                    lambda: {"cache_hits": counted.hits, "cache_misses": counted.misses},
-                )
+            collector.include(system, counters, self._sizes, self._gauges)
         self.execute_here = self.execute
         self._residence: Residence | None = None
         if replica is not None and replicas is not None and not engine.capabilities.networked:
@@ -126,12 +117,12 @@ class Stack:
         """Whose own volume this is; None if all replicas share the store."""
         return None if self._residence is None else self._residence.replica
 
-    def _numbers(self) -> dict[str, float]:
-        """What the layers here have counted, for `Collector`."""
+    def _gauges(self) -> dict[Metric, float]:
+        """How things stand now, for `Collector`."""
         return {
-            "spill_depth": self.backlog.depth,
-            "spill_age": self.backlog.age,
-            "breaker_open": float(self.breaker != "closed"),
+            SPILL_DEPTH: self.backlog.depth,
+            SPILL_AGE: self.backlog.age,
+            BREAKER: float(self.breaker != "closed"),
         }
 
     @property

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from stateward.codec import encode_messages
 from stateward.layers.outage.answers import Suppressed
+from stateward.observe.counters import count_context_break
 from stateward.ops import (
     Append,
     Applied,
@@ -70,6 +71,23 @@ class Handle(Struct, frozen=True):
             refuse(outcome, self.entity)
         return outcome
 
+    def pages(self, after: int = 0, upto: int | None = None) -> Iterator[Fetched]:
+        """The log with its details, page by page, as long as it was when the first was read."""
+        page = self.scope.capabilities.page
+        while True:
+            fetched = self.fetch(Log(after, upto, first=page, details=True))
+            yield fetched
+            if len(fetched.entries) < page:
+                return
+            after = fetched.entries[-1].seq
+            upto = fetched.head.version if upto is None else upto
+
+    def encoded(self, messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+        """Messages as they may be stored: redacted, and as JSON text."""
+        if self.scope.redact is not None:
+            messages = tuple(map(self.scope.redact, messages))  # type: ignore[arg-type]
+        return encode_messages(messages, self.scope.limits)
+
     def append(
         self,
         messages: Sequence[Mapping[str, Any]],
@@ -111,7 +129,7 @@ class Handle(Struct, frozen=True):
         try:
             found = self.scope.on_append(self.entity.id, self.owner, messages)
             for repeat in found if isinstance(found, list) else ():
-                self.scope.context_break(str(getattr(repeat, "kind", "other")))
+                count_context_break(self.scope.counters, str(getattr(repeat, "kind", "other")))
         except Exception as error:
             logger.error(
                 "on_append_failed",

@@ -45,7 +45,6 @@ class Scope:
         self.redact = redact
         self.on_append = on_append
         self.counters = stack.counters
-        self.context_break = stack.context_break
         self.background = Background()
         self.leases = Leases(
             self.execute, stack.execute_past_breaker, stack.renewals, self.background, world

@@ -9,7 +9,7 @@ from stateward.audit.forms.baseline import Comparison
 from stateward.audit.forms.html.document import document
 from stateward.audit.forms.html.figures import measurements
 from stateward.audit.forms.html.markup import Markup, tag
-from stateward.audit.forms.html.parts import chip, heads, pair, section, shape
+from stateward.audit.forms.html.parts import chip, heads, hero, pair, section
 from stateward.audit.report import Answer, Evidence, Report
 
 
@@ -54,25 +54,10 @@ def _hero(report: Report) -> Markup:
         ("Profile", report.profile),
         ("Seed", str(report.seed)),
     ]
-    return tag(
-        "div",
-        tag("p", "Stateward audit", class_="overline"),
-        tag("h1", tag("span", report.title, class_="title")),
-        tag(
-            "div",
-            shape(report.verdict),
-            tag(
-                "div",
-                tag("p", report.verdict.upper(), class_="verdict"),
-                tag("p", report.sentence, class_="sentence"),
-            ),
-            class_="statement",
-        ),
-        _interruption(report),
-        _counts(report),
-        tag("dl", *(pair(name, value) for name, value in facts), class_="facts"),
-        class_=f"hero {report.verdict}",
-    )
+    title = tag("span", report.title, class_="title")
+    more = (_interruption(report), _counts(report))
+    verdict = report.verdict
+    return hero(title, verdict, verdict.upper(), report.sentence, facts, *more)
 
 
 def _interruption(report: Report) -> Markup | None:

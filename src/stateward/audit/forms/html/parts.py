@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from stateward.audit.forms import words
@@ -26,6 +27,27 @@ def section(name: str, title: str, *children: Markup | None) -> Markup:
         *children,
         id=name,
         aria_labelledby=f"{name}-title",
+    )
+
+
+def hero(
+    title: Markup | str,
+    verdict: Verdict,
+    statement: str,
+    sentence: str,
+    facts: Sequence[tuple[str, str]],
+    *more: Markup | None,
+) -> Markup:
+    """The top of a page: what it is about, how it ended, and the circumstances."""
+    said = tag("div", tag("p", statement, class_="verdict"), tag("p", sentence, class_="sentence"))
+    return tag(
+        "div",
+        tag("p", "Stateward audit", class_="overline"),
+        tag("h1", title),
+        tag("div", shape(verdict), said, class_="statement"),
+        *more,
+        tag("dl", *(pair(name, value) for name, value in facts), class_="facts"),
+        class_=f"hero {verdict}",
     )
 
 

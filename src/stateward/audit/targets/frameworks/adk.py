@@ -13,16 +13,16 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai.types import Content, Part
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from stateward.audit.targets import UNAVAILABLE, TargetAddress
-from stateward.audit.targets.frameworks import databases, sandbox
+from stateward.audit.targets.frameworks.memory import FrameworkMemory
+from stateward.audit.targets.memory import UNAVAILABLE, Json
+from stateward.audit.targets.target import AuditTarget
 
-Json = dict[str, Any]
 APP = "audit"
 USER = "user"  # whose conversations are talked about
 TRIES = 10  # the service refuses a session that somebody else has changed, and says: reload
 
 
-class DatabaseSessions:
+class DatabaseSessions(FrameworkMemory):
     """A turn is an event a message, as ADK's runner appends them, each in its own transaction.
 
     An event gets its id from the turn's key, so that a repeat is refused by the table's own key. A
@@ -33,12 +33,12 @@ class DatabaseSessions:
     provides = ("threads", "users", "sizes")
     unavailable = (DBAPIError, *UNAVAILABLE)
 
-    def __init__(self, place: TargetAddress) -> None:
-        self.place = place
+    def __init__(self, target: AuditTarget) -> None:
+        super().__init__(target)
         self._service: Any = None
 
     async def open(self) -> None:
-        url, options = databases.url_of(self.place), databases.options_of(self.place)
+        url, options = self.sandbox.sqlalchemy()
         self._service = DatabaseSessionService(url, **options)
         await self._service.list_sessions(app_name=APP)  # makes the tables
 
@@ -98,7 +98,7 @@ class DatabaseSessions:
 
     async def put_user(self, user: str, value: Json) -> None:
         """By an event of a conversation that this replica has with the user."""
-        session = await self._session(user, f"{user}-{self.place.replica}")
+        session = await self._session(user, f"{user}-{self.target.replica}")
         changed = {f"user:{name}": part for name, part in value.items()}
         await self._store(session, Event(author=APP, actions=EventActions(state_delta=changed)))
 
@@ -108,6 +108,3 @@ class DatabaseSessions:
         await self.put_user(
             user, {name: part for name, part in after.items() if before.get(name) != part}
         )
-
-    async def describe(self) -> Json:
-        return await sandbox.describe(self.place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any, TypedDict
 
@@ -11,14 +11,15 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from stateward.audit.targets import UNAVAILABLE, TargetAddress
-from stateward.audit.targets.frameworks import POOL, sandbox
+from stateward.audit.targets.frameworks.memory import FrameworkMemory
+from stateward.audit.targets.frameworks.sandbox import POOL
+from stateward.audit.targets.memory import UNAVAILABLE, Json, NamedSteps
+from stateward.audit.targets.target import AuditTarget
 
-Json = dict[str, Any]
 USERS = ("users",)
 
 
-class GraphMemory:
+class GraphMemory(FrameworkMemory):
     """A turn is one call of a graph that adds its messages to the thread (`add_messages`).
 
     A message gets its id from the turn's key, which is how LangGraph tells a repeat. LangGraph has
@@ -26,10 +27,9 @@ class GraphMemory:
     """
 
     provides: tuple[str, ...] = ("threads", "users", "workflows", "sizes")
-    unavailable: tuple[type[BaseException], ...] = UNAVAILABLE
 
-    def __init__(self, place: TargetAddress) -> None:
-        self.place = place
+    def __init__(self, target: AuditTarget) -> None:
+        super().__init__(target)
         self._stack = AsyncExitStack()
 
     async def connect(self) -> tuple[Any, Any]:
@@ -63,7 +63,7 @@ class GraphMemory:
         value = await self.get_user(user)
         await self.put_user(user, change(value) or value)
 
-    async def run_workflow(self, id: str, steps: Sequence[tuple[str, Callable[[], Any]]]) -> None:
+    async def run_workflow(self, id: str, steps: NamedSteps) -> None:
         """A graph of one node a step, each recorded before the next begins."""
         graph = workflow(steps).compile(checkpointer=self._saver)
         config = configured(f"workflow/{id}")
@@ -73,15 +73,12 @@ class GraphMemory:
         given = None if state.next else {"done": ""}
         await graph.ainvoke(given, config, durability="sync")
 
-    async def describe(self) -> Json:
-        return await sandbox.describe(self.place)
-
 
 class PostgresGraph(GraphMemory):
     """AsyncPostgresSaver and AsyncPostgresStore on one pool, as their documentation sets it up."""
 
-    def __init__(self, place: TargetAddress) -> None:
-        super().__init__(place)
+    def __init__(self, target: AuditTarget) -> None:
+        super().__init__(target)
         from psycopg import OperationalError
 
         self.unavailable = (OperationalError, *UNAVAILABLE)
@@ -92,9 +89,8 @@ class PostgresGraph(GraphMemory):
         from psycopg.rows import dict_row
         from psycopg_pool import AsyncConnectionPool
 
-        url = sandbox.within(self.place.url or "", sandbox.schema_of(self.place))
         pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
-            url,
+            self.sandbox.within(),
             min_size=1,
             max_size=POOL,
             open=False,
@@ -116,8 +112,7 @@ class SqliteGraph(GraphMemory):
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
         from langgraph.store.sqlite import AsyncSqliteStore
 
-        path = sandbox.path_of(self.place.url or "")
-        enter = self._stack.enter_async_context
+        path, enter = self.sandbox.path, self._stack.enter_async_context
         saver = await enter(AsyncSqliteSaver.from_conn_string(path))
         store = await enter(AsyncSqliteStore.from_conn_string(path))
         await saver.setup()
@@ -138,15 +133,17 @@ def conversation() -> Any:
     return graph
 
 
-class Progress(TypedDict):
+class WorkflowState(TypedDict):
     done: str
 
 
-def workflow(steps: Sequence[tuple[str, Callable[[], Any]]]) -> Any:
-    graph, before = StateGraph(Progress), START
+def workflow(steps: NamedSteps) -> Any:
+    graph, before = StateGraph(WorkflowState), START
     for name, function in steps:
 
-        async def node(state: Progress, function: Callable[[], Any] = function) -> Progress:
+        async def node(
+            state: WorkflowState, function: Callable[[], Any] = function
+        ) -> WorkflowState:
             return {"done": str(await function())}
 
         graph.add_node(name, node)

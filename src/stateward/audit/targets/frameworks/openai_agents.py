@@ -12,18 +12,14 @@ from typing import Any
 
 from agents import SQLiteSession
 
-from stateward.audit.targets import UNAVAILABLE, TargetAddress
-from stateward.audit.targets.frameworks import databases, sandbox
+from stateward.audit.targets.frameworks.memory import FrameworkMemory
+from stateward.audit.targets.frameworks.sandbox import SECONDS
+from stateward.audit.targets.memory import UNAVAILABLE, Json
+from stateward.audit.targets.target import AuditTarget
 
-Json = dict[str, Any]
 
-
-class SessionsMemory:
+class SessionsMemory(FrameworkMemory):
     provides: tuple[str, ...] = ("threads", "sizes")
-    unavailable: tuple[type[BaseException], ...] = UNAVAILABLE
-
-    def __init__(self, place: TargetAddress) -> None:
-        self.place = place
 
     def session(self, thread: str) -> Any:
         """An async context manager that gives the session of a conversation."""
@@ -38,9 +34,6 @@ class SessionsMemory:
             found: list[Json] = await session.get_items(limit=last)
         return found
 
-    async def describe(self) -> Json:
-        return await sandbox.describe(self.place)
-
 
 class SqliteSessions(SessionsMemory):
     """SQLiteSession: one file, a connection a session."""
@@ -49,7 +42,7 @@ class SqliteSessions(SessionsMemory):
 
     @asynccontextmanager
     async def session(self, thread: str) -> Any:
-        session = SQLiteSession(thread, sandbox.path_of(self.place.url or ""))
+        session = SQLiteSession(thread, self.sandbox.path)
         try:
             yield session
         finally:
@@ -59,15 +52,15 @@ class SqliteSessions(SessionsMemory):
 class SqlalchemySessions(SessionsMemory):
     """SQLAlchemySession over one engine a replica."""
 
-    def __init__(self, place: TargetAddress) -> None:
-        super().__init__(place)
+    def __init__(self, target: AuditTarget) -> None:
+        super().__init__(target)
         from agents.extensions.memory import SQLAlchemySession
         from sqlalchemy.exc import DBAPIError
         from sqlalchemy.ext.asyncio import create_async_engine
 
         self.unavailable = (DBAPIError, *UNAVAILABLE)
         self._kind = SQLAlchemySession
-        url, options = databases.url_of(self.place), databases.options_of(self.place)
+        url, options = self.sandbox.sqlalchemy()
         self._engine = create_async_engine(url, **options)
 
     async def open(self) -> None:
@@ -84,15 +77,15 @@ class SqlalchemySessions(SessionsMemory):
 class RedisSessions(SessionsMemory):
     """RedisSession over one client a replica; everything it writes expires within an hour."""
 
-    def __init__(self, place: TargetAddress) -> None:
-        super().__init__(place)
+    def __init__(self, target: AuditTarget) -> None:
+        super().__init__(target)
         from agents.extensions.memory import RedisSession
         from redis.asyncio import Redis
         from redis.exceptions import ConnectionError, TimeoutError
 
         self.unavailable = (ConnectionError, TimeoutError, *UNAVAILABLE)
         self._kind = RedisSession
-        self._client = Redis.from_url(self.place.url or "")
+        self._client = Redis.from_url(self.target.url or "")
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -102,6 +95,6 @@ class RedisSessions(SessionsMemory):
         yield self._kind(
             thread,
             redis_client=self._client,
-            key_prefix=self.place.namespace,
-            ttl=sandbox.SECONDS,
+            key_prefix=self.target.namespace,
+            ttl=SECONDS,
         )

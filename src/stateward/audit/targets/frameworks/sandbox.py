@@ -1,4 +1,4 @@
-"""A room of the audit's own where a framework keeps its state: made, measured, and removed.
+"""A sandbox: where a framework keeps its state during an audit. It is made, measured and removed.
 
 In PostgreSQL a schema with a mark, in Redis keys with a prefix and a time to live, else a file or
 folder that was not there before. Frameworks need not know: nothing of theirs is imported here.
@@ -18,78 +18,28 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from stateward.audit.safety.isolation import PREFIX, remove_file
-from stateward.audit.targets import TargetAddress
-from stateward.audit.targets.frameworks import FOLDER, POSTGRES, REDIS, SQLITE, kind_of
+from stateward.audit.targets.target import FileStorage
 from stateward.errors import InvalidInput
 
+POSTGRES, SQLITE, REDIS, FOLDER = "postgresql", "sqlite", "redis", "file"
+SERVERS = (POSTGRES, REDIS)
+EXAMPLES = {
+    POSTGRES: "postgresql://127.0.0.1/agents",
+    SQLITE: "sqlite:///agents.db",
+    REDIS: "redis://127.0.0.1:6379",
+    FOLDER: "file:///var/lib/sessions",
+}
+POOL = 4  # connections a replica may open: as many as a store of Stateward's does
 MARK = "made by stateward audit for a framework"
 SECONDS = 3600  # after which a Redis server forgets what nobody removed
 SETTINGS = ("fsync", "synchronous_commit", "full_page_writes", "max_connections")
 TIDY = 30_000  # milliseconds that removing a schema may wait for somebody's transaction
 
 
-async def prepare(place: TargetAddress) -> bool:
-    """Make the room; raises, and has made nothing, if somebody's data is there."""
-    url = place.url or ""
-    kind = kind_of(url)
-    if kind == POSTGRES:
-        await _create_schema(url, schema_of(place))
-    elif kind == REDIS:
-        async for key in _keys(url, f"{place.namespace}:"):
-            raise InvalidInput(
-                f"the namespace {place.namespace!r} holds data ({key!r}): leave --namespace out"
-            )
-    else:
-        _refuse_existing(path_of(url))
-    return True
-
-
-async def clear(place: TargetAddress) -> None:
-    """Remove the room and all that is in it. Only of one that `prepare` has made."""
-    url = place.url or ""
-    kind = kind_of(url)
-    if kind == POSTGRES:
-        await _drop_schemas(url, [schema_of(place)])
-    elif kind == REDIS:
-        await _drop_keys(url, f"{place.namespace}:")
-    else:
-        _remove(path_of(url))
-
-
-async def clear_all(url: str) -> list[str]:
-    """Remove what killed audits have left in a server; their names."""
-    if kind_of(url) == POSTGRES:
-        left = await _marked(url)
-        await _drop_schemas(url, left)
-        return left
-    if kind_of(url) == REDIS:
-        names = {key.partition(":")[0] async for key in _keys(url, PREFIX)}
-        await _drop_keys(url, PREFIX)
-        return sorted(names)
-    raise InvalidInput("clean takes --url postgresql://… or redis://…; files are removed with rm")
-
-
-async def describe(place: TargetAddress) -> dict[str, Any]:
-    """How large the room is, and what its storage says of itself."""
-    url = place.url or ""
-    kind = kind_of(url)
-    if kind == POSTGRES:
-        return await _describe_postgres(url, schema_of(place))
-    if kind == REDIS:
-        return await _describe_redis(url, f"{place.namespace}:")
-    return await asyncio.to_thread(_describe_file if kind == SQLITE else _describe_folder, url)
-
-
-def file_of(place: TargetAddress) -> str | None:
-    """The path of a framework's state, if that is one file."""
-    if place.kind == "framework" and kind_of(place.url or "") == SQLITE:
-        return path_of(place.url or "")
-    return None
-
-
-def is_folder(place: TargetAddress) -> bool:
-    """Whether a framework's state is a folder of small files."""
-    return place.kind == "framework" and kind_of(place.url or "") == FOLDER
+def kind_of(url: str) -> str:
+    """What a URL names."""
+    scheme = url.partition("://")[0]
+    return {"postgres": POSTGRES, "rediss": REDIS}.get(scheme, scheme)
 
 
 def path_of(url: str) -> str:
@@ -97,197 +47,282 @@ def path_of(url: str) -> str:
     return os.path.abspath(unquote(urlsplit(url).path.removeprefix("/")))
 
 
-# --- PostgreSQL -------------------------------------------------------------------------
+def sandbox(url: str, namespace: str) -> Sandbox:
+    """The one that a URL and a namespace name; it need not be there."""
+    return KINDS.get(kind_of(url), FolderSandbox)(url, namespace)
 
 
-def schema_of(place: TargetAddress) -> str:
-    return re.sub(r"[^a-z0-9_]", "_", place.namespace.lower())
+class Sandbox:
+    """State of a framework at one URL, under one name."""
 
+    files: FileStorage | None = None
 
-def within(url: str, schema: str) -> str:
-    """The same database, where names without a schema mean this one."""
-    parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query))
-    asked = f'{options.get("options", "")} -c search_path="{schema}"'.strip()
-    query = urlencode(options | {"options": asked}, quote_via=quote)
-    return urlunsplit(parts._replace(scheme="postgresql", query=query))
+    def __init__(self, url: str, namespace: str) -> None:
+        self.url = url
+        self.namespace = namespace
 
+    async def prepare(self) -> None:
+        """Make it; raises, and has made nothing, if somebody's data is there."""
+        raise NotImplementedError
 
-@asynccontextmanager
-async def _connected(url: str) -> AsyncIterator[Any]:
-    import psycopg
+    async def clear(self) -> None:
+        """Remove it and all that is in it. Only one that `prepare` has made."""
+        raise NotImplementedError
 
-    try:
-        connection = await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=10)
-    except psycopg.OperationalError as error:
-        raise InvalidInput(f"the database cannot be reached: {error}") from error
-    async with connection:
-        yield connection
-
-
-async def _create_schema(url: str, schema: str) -> None:
-    import psycopg
-
-    async with _connected(url) as connection:
-        try:
-            async with connection.transaction():
-                await connection.execute(f'CREATE SCHEMA "{schema}"')
-                await connection.execute(f"COMMENT ON SCHEMA \"{schema}\" IS '{MARK}'")
-        except psycopg.errors.DuplicateSchema as error:
-            raise InvalidInput(
-                f"the schema {schema!r} is there already: an audit works in a schema of its own; "
-                "leave --namespace out"
-            ) from error
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise InvalidInput(
-                "an audit works in a schema of its own, and this role may not create one: "
-                "GRANT CREATE ON DATABASE … TO …, or audit another database"
-            ) from error
-
-
-async def _drop_schemas(url: str, schemas: list[str]) -> None:
-    async with _connected(url) as connection:
-        await connection.execute(f"SET lock_timeout = {TIDY}")
-        for schema in schemas:
-            await connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
-
-
-async def _marked(url: str) -> list[str]:
-    query = (
-        "SELECT nspname FROM pg_namespace "
-        "WHERE obj_description(oid, 'pg_namespace') = %s ORDER BY nspname"
-    )
-    async with _connected(url) as connection:
-        return [row[0] for row in await (await connection.execute(query, [MARK])).fetchall()]
-
-
-async def _describe_postgres(url: str, schema: str) -> dict[str, Any]:
-    size = (
-        "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c "
-        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r'"
-    )
-    async with _connected(url) as connection:
-        (taken,) = await (await connection.execute(size, [schema])).fetchone()
-        named = "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)"
-        rows = await (await connection.execute(named, [list(SETTINGS)])).fetchall()
-        version = connection.info.server_version
-    return {
-        "engine": "postgresql",
-        "version": f"{version // 10_000}.{version % 10_000}",
-        "bytes": taken,
-        "settings": dict(rows),
-    }
-
-
-# --- Redis ------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def _redis(url: str) -> AsyncIterator[Any]:
-    from redis.asyncio import Redis
-    from redis.exceptions import RedisError
-
-    client = Redis.from_url(url)
-    try:
-        yield client
-    except RedisError as error:
-        raise InvalidInput(f"the server cannot be asked: {error}") from error
-    finally:
-        await client.aclose()
-
-
-async def _keys(url: str, prefix: str) -> AsyncIterator[str]:
-    """Those that begin so, in small steps: a server with much else is not held up."""
-    async with _redis(url) as client:
-        async for key in client.scan_iter(match=f"{_literal(prefix)}*", count=1000):
-            yield key.decode()
-
-
-def _literal(prefix: str) -> str:
-    return re.sub(r"([\\*?\[\]^-])", r"\\\1", prefix)
-
-
-async def _drop_keys(url: str, prefix: str) -> None:
-    found = [key async for key in _keys(url, prefix)]
-    async with _redis(url) as client:
-        for first in range(0, len(found), 100):
-            await client.unlink(*found[first : first + 100])
-
-
-async def _describe_redis(url: str, prefix: str) -> dict[str, Any]:
-    from redis.exceptions import ResponseError
-
-    async with _redis(url) as client:
-        taken = 0
-        async for key in client.scan_iter(match=f"{_literal(prefix)}*", count=1000):
-            taken += await client.memory_usage(key) or 0
-        info = await client.info()
-        try:
-            config = await client.config_get("append*")
-        except ResponseError:
-            config = {}  # managed servers tell nothing, and the report says so
-    most = int(info.get("maxmemory", 0))
-    return {
-        "engine": "redis",
-        "version": str(info.get("valkey_version") or info.get("redis_version")),
-        "bytes": taken,
-        "capacity": most or None,
-        "settings": {
-            "appendonly": "yes" if int(info.get("aof_enabled", 0)) else "no",
-            "appendfsync": _text(config.get("appendfsync", config.get(b"appendfsync"))),
-            "maxmemory": most,
-            "maxmemory_policy": info.get("maxmemory_policy", "unknown"),
-            "used_memory": int(info.get("used_memory", 0)),
-        },
-    }
-
-
-def _text(value: str | bytes | None) -> str:
-    return value.decode() if isinstance(value, bytes) else value or "unknown"
-
-
-# --- files ------------------------------------------------------------------------------
-
-
-def _refuse_existing(path: str) -> None:
-    if os.path.isfile(path) or (os.path.isdir(path) and os.listdir(path)):
+    async def clear_all(self) -> list[str]:
+        """Remove what killed audits have left in this server; their names."""
         raise InvalidInput(
-            f"{path} is there already: an audit works in a place of its own; name one that does "
-            "not exist yet, or leave --url out"
+            "clean takes --url postgresql://… or redis://…; files are removed with rm"
         )
 
+    async def describe(self) -> dict[str, Any]:
+        """How large it is, and what its storage says of itself."""
+        raise NotImplementedError
 
-def _remove(path: str) -> None:
-    """A file with those that SQLite keeps beside it, or a folder."""
-    if os.path.isdir(path):
-        shutil.rmtree(path)
-    remove_file(path)
-
-
-def _describe_file(url: str) -> dict[str, Any]:
-    path = path_of(url)
-    # None of these frameworks sets `synchronous`: what a new connection says is what theirs have.
-    with closing(sqlite3.connect(path)) as connection:
-        (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
-        (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
-    taken = sum(os.path.getsize(path + end) for end in ("", "-wal") if os.path.exists(path + end))
-    return {
-        "engine": "sqlite",
-        "version": sqlite3.sqlite_version,
-        "bytes": taken,
-        "capacity": taken + shutil.disk_usage(os.path.dirname(path)).free,
-        "settings": {"journal_mode": journal, "synchronous": str(synchronous)},
-    }
+    def sqlalchemy(self) -> tuple[str, dict[str, Any]]:
+        """URL and options of SQLAlchemy's engine, with the drivers that the frameworks name."""
+        raise NotImplementedError
 
 
-def _describe_folder(url: str) -> dict[str, Any]:
-    path = Path(path_of(url))
-    path.mkdir(parents=True, exist_ok=True)
-    taken = sum(file.stat().st_size for file in path.rglob("*.json"))
-    return {
-        "engine": "files",
-        "version": "",
-        "bytes": taken,
-        "capacity": taken + shutil.disk_usage(path).free,
-        "settings": {},
-    }
+class SchemaSandbox(Sandbox):
+    """A schema of PostgreSQL."""
+
+    def __init__(self, url: str, namespace: str) -> None:
+        super().__init__(url, namespace)
+        self.schema = re.sub(r"[^a-z0-9_]", "_", namespace.lower())
+
+    def within(self) -> str:
+        """The same database, where names without a schema mean this one."""
+        parts = urlsplit(self.url)
+        options = dict(parse_qsl(parts.query))
+        asked = f'{options.get("options", "")} -c search_path="{self.schema}"'.strip()
+        query = urlencode(options | {"options": asked}, quote_via=quote)
+        return urlunsplit(parts._replace(scheme="postgresql", query=query))
+
+    def sqlalchemy(self) -> tuple[str, dict[str, Any]]:
+        return f"postgresql+asyncpg://{self.url.partition('://')[2]}", {
+            "pool_size": POOL,
+            "max_overflow": 0,
+            "pool_pre_ping": True,
+            "connect_args": {"server_settings": {"search_path": f'"{self.schema}"'}},
+        }
+
+    async def prepare(self) -> None:
+        import psycopg
+
+        async with self._connected() as connection:
+            try:
+                async with connection.transaction():
+                    await connection.execute(f'CREATE SCHEMA "{self.schema}"')
+                    await connection.execute(f"COMMENT ON SCHEMA \"{self.schema}\" IS '{MARK}'")
+            except psycopg.errors.DuplicateSchema as error:
+                raise InvalidInput(
+                    f"the schema {self.schema!r} is there already: an audit works in a schema of "
+                    "its own; leave --namespace out"
+                ) from error
+            except psycopg.errors.InsufficientPrivilege as error:
+                raise InvalidInput(
+                    "an audit works in a schema of its own, and this role may not create one: "
+                    "GRANT CREATE ON DATABASE … TO …, or audit another database"
+                ) from error
+
+    async def clear(self) -> None:
+        await self._drop([self.schema])
+
+    async def clear_all(self) -> list[str]:
+        query = (
+            "SELECT nspname FROM pg_namespace "
+            "WHERE obj_description(oid, 'pg_namespace') = %s ORDER BY nspname"
+        )
+        async with self._connected() as connection:
+            rows = await (await connection.execute(query, [MARK])).fetchall()
+        left = [row[0] for row in rows]
+        await self._drop(left)
+        return left
+
+    async def _drop(self, schemas: list[str]) -> None:
+        async with self._connected() as connection:
+            await connection.execute(f"SET lock_timeout = {TIDY}")
+            for schema in schemas:
+                await connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+
+    async def describe(self) -> dict[str, Any]:
+        size = (
+            "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r'"
+        )
+        async with self._connected() as connection:
+            (taken,) = await (await connection.execute(size, [self.schema])).fetchone()
+            named = "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)"
+            rows = await (await connection.execute(named, [list(SETTINGS)])).fetchall()
+            version = connection.info.server_version
+        return {
+            "engine": "postgresql",
+            "version": f"{version // 10_000}.{version % 10_000}",
+            "bytes": taken,
+            "settings": dict(rows),
+        }
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Any]:
+        from psycopg import AsyncConnection, OperationalError
+
+        try:
+            connection = await AsyncConnection.connect(
+                self.url, autocommit=True, connect_timeout=10
+            )
+        except OperationalError as error:
+            raise InvalidInput(f"the database cannot be reached: {error}") from error
+        async with connection:
+            yield connection
+
+
+class KeysSandbox(Sandbox):
+    """Keys of Redis that begin with the namespace."""
+
+    async def prepare(self) -> None:
+        async for key in self._keys(f"{self.namespace}:"):
+            raise InvalidInput(
+                f"the namespace {self.namespace!r} holds data ({key!r}): leave --namespace out"
+            )
+
+    async def clear(self) -> None:
+        await self._drop(f"{self.namespace}:")
+
+    async def clear_all(self) -> list[str]:
+        names = {key.partition(":")[0] async for key in self._keys(PREFIX)}
+        await self._drop(PREFIX)
+        return sorted(names)
+
+    async def _keys(self, prefix: str) -> AsyncIterator[str]:
+        """Those that begin so, in small steps: a server with much else is not held up."""
+        literal = re.sub(r"([\\*?\[\]^-])", r"\\\1", prefix)
+        async with self._connected() as client:
+            async for key in client.scan_iter(match=f"{literal}*", count=1000):
+                yield key.decode()
+
+    async def _drop(self, prefix: str) -> None:
+        found = [key async for key in self._keys(prefix)]
+        async with self._connected() as client:
+            for first in range(0, len(found), 100):
+                await client.unlink(*found[first : first + 100])
+
+    async def describe(self) -> dict[str, Any]:
+        from redis.exceptions import ResponseError
+
+        async with self._connected() as client:
+            taken = 0
+            async for key in self._keys(f"{self.namespace}:"):
+                taken += await client.memory_usage(key) or 0
+            info = await client.info()
+            try:
+                config = await client.config_get("append*")
+            except ResponseError:
+                config = {}  # managed servers tell nothing, and the report says so
+        most = int(info.get("maxmemory", 0))
+        synced = config.get("appendfsync", config.get(b"appendfsync"))
+        synced = synced.decode() if isinstance(synced, bytes) else synced
+        return {
+            "engine": "redis",
+            "version": str(info.get("valkey_version") or info.get("redis_version")),
+            "bytes": taken,
+            "capacity": most or None,
+            "settings": {
+                "appendonly": "yes" if int(info.get("aof_enabled", 0)) else "no",
+                "appendfsync": synced or "unknown",
+                "maxmemory": most,
+                "maxmemory_policy": info.get("maxmemory_policy", "unknown"),
+                "used_memory": int(info.get("used_memory", 0)),
+            },
+        }
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Any]:
+        from redis.asyncio import Redis
+        from redis.exceptions import RedisError
+
+        client = Redis.from_url(self.url)
+        try:
+            yield client
+        except RedisError as error:
+            raise InvalidInput(f"the server cannot be asked: {error}") from error
+        finally:
+            await client.aclose()
+
+
+class FileSandbox(Sandbox):
+    """A file of SQLite's."""
+
+    def __init__(self, url: str, namespace: str) -> None:
+        super().__init__(url, namespace)
+        self.path = path_of(url)
+        self.files = FileStorage(self.path)
+
+    def sqlalchemy(self) -> tuple[str, dict[str, Any]]:
+        return f"sqlite+aiosqlite:///{self.path}", {}
+
+    async def prepare(self) -> None:
+        self._refuse_existing()
+
+    async def clear(self) -> None:
+        self._remove()
+
+    async def describe(self) -> dict[str, Any]:
+        return await asyncio.to_thread(self._describe)
+
+    def _refuse_existing(self) -> None:
+        path = self.path
+        if os.path.isfile(path) or (os.path.isdir(path) and os.listdir(path)):
+            raise InvalidInput(
+                f"{path} is there already: an audit works in a place of its own; name one that "
+                "does not exist yet, or leave --url out"
+            )
+
+    def _remove(self) -> None:
+        if os.path.isdir(self.path):
+            shutil.rmtree(self.path)
+        remove_file(self.path)
+
+    def _describe(self) -> dict[str, Any]:
+        path = self.path
+        # No framework here sets `synchronous`: what a new connection says is what theirs have.
+        with closing(sqlite3.connect(path)) as connection:
+            (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
+            (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
+        ends = [end for end in ("", "-wal") if os.path.exists(path + end)]
+        taken = sum(os.path.getsize(path + end) for end in ends)
+        return {
+            "engine": "sqlite",
+            "version": sqlite3.sqlite_version,
+            "bytes": taken,
+            "capacity": taken + shutil.disk_usage(os.path.dirname(path)).free,
+            "settings": {"journal_mode": journal, "synchronous": str(synchronous)},
+        }
+
+
+class FolderSandbox(FileSandbox):
+    """A folder of small files."""
+
+    def __init__(self, url: str, namespace: str) -> None:
+        super().__init__(url, namespace)
+        self.files = FileStorage(small=True)
+
+    def _describe(self) -> dict[str, Any]:
+        path = Path(self.path)
+        path.mkdir(parents=True, exist_ok=True)
+        taken = sum(file.stat().st_size for file in path.rglob("*.json"))
+        return {
+            "engine": "files",
+            "version": "",
+            "bytes": taken,
+            "capacity": taken + shutil.disk_usage(path).free,
+            "settings": {},
+        }
+
+
+KINDS: dict[str, type[Sandbox]] = {
+    POSTGRES: SchemaSandbox,
+    SQLITE: FileSandbox,
+    REDIS: KeysSandbox,
+    FOLDER: FolderSandbox,
+}

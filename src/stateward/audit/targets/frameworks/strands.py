@@ -11,14 +11,13 @@ from strands import Agent
 from strands.models import Model
 from strands.session.file_session_manager import FileSessionManager
 
-from stateward.audit.targets import UNAVAILABLE, TargetAddress
-from stateward.audit.targets.frameworks import sandbox
+from stateward.audit.targets.frameworks.memory import FrameworkMemory
+from stateward.audit.targets.memory import Json
 
-Json = dict[str, Any]
 AGENT = "audit"
 
 
-class FileSessions:
+class FileSessions(FrameworkMemory):
     """A turn is what an agent does with it: restore, take in each message, save.
 
     The agent is made anew for each turn, because another replica may have had the one before. A
@@ -27,11 +26,6 @@ class FileSessions:
     """
 
     provides = ("threads", "sizes")
-    unavailable = UNAVAILABLE
-
-    def __init__(self, place: TargetAddress) -> None:
-        self.place = place
-        self._folder = sandbox.path_of(place.url or "")
 
     async def append(self, thread: str, messages: list[Json], key: str) -> None:
         await asyncio.to_thread(self._append, thread, messages)
@@ -46,7 +40,7 @@ class FileSessions:
         manager.sync_agent(agent)
 
     def _restored(self, thread: str) -> tuple[Any, Any]:
-        manager = FileSessionManager(thread, storage_dir=self._folder)
+        manager = FileSessionManager(thread, storage_dir=self.sandbox.path)
         agent = Agent(
             model=Silent(),
             agent_id=AGENT,
@@ -60,15 +54,12 @@ class FileSessions:
         return await asyncio.to_thread(self._load, thread, last)
 
     def _load(self, thread: str, last: int | None) -> list[Json]:
-        if not os.path.exists(os.path.join(self._folder, f"session_{thread}")):
+        if not os.path.exists(os.path.join(self.sandbox.path, f"session_{thread}")):
             return []  # an agent that is restored would begin one
         agent, manager = self._restored(thread)
         if last is not None:
             return [plain(message) for message in agent.messages[-last:]]
         return [plain(each.to_message()) for each in manager.list_messages(thread, AGENT)]
-
-    async def describe(self) -> Json:
-        return await sandbox.describe(self.place)
 
 
 class Silent(Model):

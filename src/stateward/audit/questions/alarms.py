@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.question import Finding, Limits, Question, plural
+from stateward.audit.questions.question import Finding, Question, Thresholds, plural
 from stateward.audit.record import Record
 from stateward.audit.report import Evidence
 
 PERCENTILES = ("p50", "p95", "p99")
 
 
-def judge(record: Record, limits: Limits) -> Finding:
+def judge(record: Record, limits: Thresholds) -> Finding:
     seen = record.monitoring
     assert seen is not None
     there = [name for name in PERCENTILES if seen.percentiles.get(name) is not None]

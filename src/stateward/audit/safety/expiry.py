@@ -13,7 +13,7 @@ from stateward.ops import Commit, Op, Outcome, SetHead
 DAY = 86_400.0
 
 
-class Expiring(Passthrough):
+class ExpiringEngine(Passthrough):
     """Any engine; nothing that is created through it is kept for longer than `seconds`.
 
     Users, workflows and shared documents would otherwise live for ever.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.question import Finding, Limits, Question, plural, zero
+from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
 from stateward.audit.record import Look, Record
 
 FEWEST = 5  # looks
 
 
-def judge(record: Record, limits: Limits) -> Finding:
+def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.sharing is not None
     looks = [look for look in record.sharing if look.writer != look.reader]
     unseen = [look for look in looks if not look.seen]

@@ -1,0 +1,34 @@
+"""From what the user typed to a target."""
+
+from __future__ import annotations
+
+from stateward.audit.targets.custom import CustomTarget
+from stateward.audit.targets.framework import FrameworkTarget
+from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
+from stateward.audit.targets.naive import NAIVE, NaiveTarget
+from stateward.audit.targets.store import StoreTarget
+from stateward.audit.targets.target import AuditTarget
+from stateward.audit.targets.volumes import VolumesTarget
+from stateward.errors import InvalidInput
+
+AnyTarget = StoreTarget | VolumesTarget | NaiveTarget | FrameworkTarget | CustomTarget
+KINDS: tuple[type[AuditTarget], ...] = (
+    StoreTarget,
+    VolumesTarget,
+    NaiveTarget,
+    FrameworkTarget,
+    CustomTarget,
+)
+
+
+def choose(named: str | None, folder: str, namespace: str, url: str | None) -> AuditTarget:
+    """The target; raises `InvalidInput` if that names nothing."""
+    for kind in KINDS:
+        found = kind.named(named, folder, namespace, url)
+        if found is not None:
+            return found
+    shown = repr(named) if "@" not in (named or "") else "this"  # it may hold a password
+    raise InvalidInput(
+        f"{shown} is no target: pass a store's URL (sqlite:///agents.db), module:factory, "
+        f"statefulset:3, {', '.join(FRAMEWORKS)}, or naive:{', naive:'.join(NAIVE)}"
+    )

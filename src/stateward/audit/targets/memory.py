@@ -1,0 +1,124 @@
+"""A memory: the handful of methods through which a replica uses what is audited.
+
+It is an object, made in each replica process, with as many of these methods as it has; each may be
+async or plain. What it lacks is `absent` in the report.
+
+    append(thread, messages, key)         store messages, all or none; the same key twice is once
+    load(thread, last)                    the messages, oldest first; the last so many unless None
+    get_user(user)                        a dict, or (dict, version)
+    put_user(user, value)                 with `expect=version` if `versions` is provided
+    update_user(user, change)             change is a function of the dict
+    run_once(task, function)              the result of an async function, run once by all replicas
+    run_workflow(id, steps)               (name, async function) each; finished ones never again
+    lock(thread, ttl)                     an async context manager that gives a token;
+                                          then append(…, fence=token) is refused to a former holder
+    open(), close(), clean()              begin, end, remove all that was written
+
+Errors that say "the store does not answer" are named by `unavailable`, a tuple of exceptions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from stateward.errors import InvalidInput
+
+Json = dict[str, Any]
+NamedSteps = Sequence[tuple[str, Callable[[], Any]]]
+
+PARTS = {
+    "threads": ("append", "load"),
+    "users": ("get_user", "put_user", "update_user"),
+    "versions": (),  # put_user takes expect=, get_user tells the version
+    "tasks": ("run_once",),
+    "workflows": ("run_workflow",),
+    "locks": ("lock",),
+    "metrics": ("metrics",),
+    "alarm": ("alarms",),
+    "sizes": ("describe",),
+    "backup": (),
+}
+UNAVAILABLE: tuple[type[BaseException], ...] = (OSError, TimeoutError)
+
+
+class VersionConflict(Exception):
+    """What `put_user` of a memory raises if the document is not at `expect` any more."""
+
+    def __init__(self, message: str, expected: Any = None, current: Any = None) -> None:
+        super().__init__(message)
+        self.expected = expected
+        self.current = current
+
+
+class Refused(Exception):
+    """What `append` raises for a token that is no longer the holder's."""
+
+
+class KeptLocally(str):
+    """What `append` returns if the messages are kept locally until the store answers."""
+
+
+class Memory:
+    """Any object as a memory: plain methods run on threads, and what is there is found out."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.unavailable = tuple(getattr(inner, "unavailable", UNAVAILABLE))
+
+    @property
+    def provides(self) -> list[str]:
+        told = getattr(self.inner, "provides", None)
+        if told is not None:
+            unknown = sorted(set(told) - PARTS.keys())
+            if unknown:
+                raise InvalidInput(
+                    f"the target provides {', '.join(unknown)}, which is no part; "
+                    f"the parts are: {', '.join(PARTS)}"
+                )
+        return [
+            part
+            for part, methods in PARTS.items()
+            if (part in told if told is not None else bool(methods))
+            and all(hasattr(self.inner, method) for method in methods)
+        ]
+
+    async def call(self, name: str, *args: Any, **options: Any) -> Any:
+        method: Callable[..., Any] | None = getattr(self.inner, name, None)
+        if method is None:
+            return None
+        if inspect.iscoroutinefunction(method):
+            return await method(*args, **options)
+        said = await asyncio.to_thread(method, *args, **options)
+        return await said if inspect.isawaitable(said) else said
+
+    async def do(self, name: str, *args: Any) -> Any:
+        """What the conductor asks for: by one of the following methods where there is one."""
+        return await getattr(self, name, partial(self.call, name))(*args)
+
+    async def append(self, thread: str, messages: list[Json], key: str) -> str:
+        """ "stored", or "kept": for later, by promise."""
+        said = await self.call("append", thread, messages, key)
+        return "kept" if isinstance(said, KeptLocally) else "stored"
+
+    async def append_fenced(self, thread: str, messages: list[Json], key: str, token: Any) -> None:
+        await self.call("append", thread, messages, key, fence=token)
+
+    async def load(self, thread: str, last: int | None = None) -> list[Json]:
+        return list(await self.call("load", thread, last))
+
+    async def get_user(self, user: str) -> tuple[Json, int | None]:
+        said = await self.call("get_user", user)
+        if isinstance(said, tuple):
+            return said[0], said[1]
+        return said or {}, None
+
+    async def put_user(self, user: str, value: Json, expect: int | None = None) -> int | None:
+        if expect is None:
+            version = await self.call("put_user", user, value)
+        else:
+            version = await self.call("put_user", user, value, expect=expect)
+        return version if isinstance(version, int) else None

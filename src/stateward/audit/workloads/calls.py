@@ -1,0 +1,89 @@
+"""Calls while the store is disturbed, and what of them is there afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from stateward.audit.replicas.fleet import Failed, Replica
+from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads.samples import contents, message
+from stateward.audit.workloads.workload import Stage
+
+HUNG = 20.0  # seconds after which a call counts as hanging
+
+
+async def found(stage: Stage, replica: Replica, thread: str, kept: list[str]) -> list[str]:
+    """What a replica that was not disturbed sees, once the other has brought what it kept."""
+    try:
+        await replica.ask("calls:settle", thread=thread, kept=kept, patience=30.0)
+    except Failed as error:
+        stage.say(f"not settled: {error}")
+    await stage.fleet.end(replica)
+    (other,) = await stage.fleet.start()
+    try:
+        there = contents(await other.call("load", thread))
+    except Failed:
+        there = []
+    await stage.fleet.end(other)
+    return there
+
+
+# --- in a replica -----------------------------------------------------------------------
+
+
+def told(tried: list[dict[str, Any]], accepted: list[str], hung: int) -> dict[str, Any]:
+    """What a replica says of its calls; `kept` are the turns that may come later."""
+    kept = [each["turn"] for each in tried if each["outcome"] == "kept"]
+    plain = [{name: each[name] for name in each if name != "turn"} for each in tried]
+    return {"tried": plain, "accepted": accepted, "kept": kept, "hung": hung}
+
+
+async def read(memory: Memory, thread: str, known: int, origin: float) -> dict[str, Any]:
+    start = time.monotonic()
+    entry: dict[str, Any] = {"what": "read", "at": start - origin, "outcome": "read"}
+    try:
+        entry["complete"] = len(await memory.load(thread)) >= known
+    except Exception as error:
+        entry |= _failed(memory, error)
+    return {**entry, "seconds": time.monotonic() - start}
+
+
+async def append(
+    memory: Memory, thread: str, name: str, accepted: list[str], origin: float
+) -> dict[str, Any]:
+    start = time.monotonic()
+    entry: dict[str, Any] = {"what": "append", "at": start - origin, "turn": name}
+    try:
+        entry["outcome"] = await memory.append(thread, [message("user", name)], name)
+        accepted.append(name)
+    except Exception as error:
+        entry |= _failed(memory, error)
+    return {**entry, "seconds": time.monotonic() - start}
+
+
+def _failed(memory: Memory, error: Exception) -> dict[str, Any]:
+    return {
+        "outcome": "error",
+        "error": type(error).__name__,
+        "typed": isinstance(error, memory.unavailable),
+    }
+
+
+async def recover(memory: Memory, tell: Any, thread: str) -> None:
+    while True:
+        try:
+            await memory.load(thread)
+            return
+        except Exception as error:
+            tell(not_yet=type(error).__name__)
+            await asyncio.sleep(0.05)
+
+
+async def settle(memory: Memory, tell: Any, thread: str, kept: list[str]) -> None:
+    """Wait until what was kept for later is there: nothing else can still come."""
+    for _ in range(60):
+        if set(kept) <= set(contents(await memory.load(thread))):
+            return
+        await asyncio.sleep(0.2)

@@ -1,0 +1,105 @@
+"""What a workload is, and what it is given: replicas, sizes, faults, and names of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from stateward.audit.profiles import AuditSizes
+from stateward.audit.record import Record, Tried
+from stateward.audit.replicas.fleet import PATIENCE, Fleet, Replica
+from stateward.audit.targets.target import BackupProcedure
+
+Looked = Callable[[], Awaitable[dict[str, Any]]]
+
+
+class Workload(Struct, frozen=True):
+    """One thing that is done to a target. Its file ends with what is done in a replica.
+
+    `conduct` puts what it found into the record of its stage.
+    """
+
+    name: str
+    needs: str  # the part that a target must provide
+    words: str  # shown while it runs
+    conduct: Callable[[Stage], Awaitable[None]]
+    unwatched: bool = False  # the store is taken away, or a file measured
+
+
+class Disturbance(Protocol):
+    """Something that can be done to a store, and undone."""
+
+    label: str
+    changed: dict[str, Any]  # what a replica's target differs in
+    every: float  # seconds between two tries
+
+    async def begin(self, replica: Replica) -> None: ...
+    async def end(self, replica: Replica) -> None: ...
+    def fired(self, tried: Sequence[Tried]) -> bool: ...
+
+
+class Crash(Protocol):
+    """The end of a server, and its return."""
+
+    label: str
+    fired: bool  # whether it has really happened
+
+    async def strike(self) -> None: ...
+
+
+class Disturbances(Protocol):
+    """What can be done to one target's storage."""
+
+    why_none: str
+
+    async def crash(self) -> Crash | None: ...
+    async def all(self) -> Sequence[Disturbance]: ...
+    async def alarming(self) -> Disturbance | None: ...
+
+
+class Stage:
+    """One audit under way."""
+
+    def __init__(
+        self, fleet: Fleet, sizes: AuditSizes, record: Record, disturbances: Disturbances
+    ) -> None:
+        self.fleet = fleet
+        self.sizes = sizes
+        self.record = record
+        self.disturbances = disturbances
+        self.backup: Callable[[], BackupProcedure | None] = lambda: None
+        self.pool: int | None = None  # connections that a replica may open
+        self.scrape: Looked | None = None  # the buyer's own metrics
+        self.alerts: Looked | None = None  # and those alerts that fire
+        self.say: Callable[[str], None] = lambda _: None
+
+    def provides(self, part: str) -> bool:
+        return part in self.record.provides
+
+    def names(self, what: str, count: int) -> list[str]:
+        """Ids that no other workload uses."""
+        return [f"{what}-{self.record.seed}-{number}" for number in range(count)]
+
+    async def at_once(
+        self, replicas: list[Replica], do: str, *, patience: float = PATIENCE, **args: Any
+    ) -> list[Any]:
+        """What each answers that is told its number, `who`, and to `begin` with the others."""
+        begin = time.monotonic() + 0.2
+        return await asyncio.gather(
+            *(
+                replica.ask(do, who=who, begin=begin, patience=patience, **args)
+                for who, replica in enumerate(replicas)
+            )
+        )
+
+
+# --- in a replica -----------------------------------------------------------------------
+
+
+async def until(begin: float) -> None:
+    """Wait for that moment of the clock that all processes share."""
+    await asyncio.sleep(max(0.0, begin - time.monotonic()))

@@ -1,0 +1,155 @@
+"""What the commands share: exit codes, complaints, their parser, progress, and Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, NoReturn, Self, TypeVar
+
+from stateward.engines.registry import parse
+from stateward.engines.url import did_you_mean
+from stateward.errors import InvalidInput
+
+OK, FAILED, MISUSED, UNKNOWN, INTERRUPTED = 0, 1, 2, 3, 4
+
+EVERY = 0.1  # seconds between two looks at what changes all the time
+WIDTH = 30
+
+T = TypeVar("T")
+
+
+def complain(message: str) -> None:
+    """One line on stderr, whatever the message holds."""
+    print(f"stateward: {' '.join(message.split())}", file=sys.stderr)
+
+
+class Parser(argparse.ArgumentParser):
+    """Takes words and options in any order. Wrong usage is one line that says where the help is."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **how)
+
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        options, rest = self.parse_known_intermixed_args(words)
+        unknown = next((word for word in rest if word.startswith("-")), None)
+        if unknown is not None:
+            known = re.findall(r"--[a-z][a-z-]+", self.format_help())
+            name = unknown.partition("=")[0]
+            self.error(f"unrecognized option {name}{did_you_mean(name, known)}")
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return options
+
+    def error(self, message: str) -> NoReturn:
+        shown = re.sub(r":[^\s']+", ":…", message)  # what follows a colon may be a password
+        complain(f"{shown}; see: {self.prog} --help")
+        sys.exit(MISUSED)
+
+
+def add_url(parser: argparse.ArgumentParser) -> None:
+    """The one store that most commands are about."""
+    what = "the store, e.g. sqlite:///agents.db; default: the environment's STATEWARD_URL"
+    parser.add_argument("url", metavar="URL", nargs="?", help=what)
+
+
+def add_namespace(add: Callable[..., Any]) -> None:
+    add("--namespace", default="default", metavar="NAME", help="which one (default: default)")
+
+
+def numbers(option: str, text: str, most: int) -> list[int]:
+    """What an option like 1,10,100 lists."""
+    parts = text.split(",")
+    if not all(part.isdigit() and 1 <= int(part) <= most for part in parts):
+        raise InvalidInput(f"{option} is like 1,10,100 and up to {most:,}, not {text!r}")
+    return [int(part) for part in parts]
+
+
+def chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:
+    """The names that an option like a,b lists; all that are known without it."""
+    names = list(known)
+    listed = names if text is None else text.split(",")
+    unknown = [name for name in listed if name not in names]
+    if unknown:
+        raise InvalidInput(f"no {what} {unknown[0]!r}; there are: {', '.join(names)}")
+    return listed
+
+
+def command_line(command: str, target: str | None, **options: object) -> str:
+    """What repeats a command, without credentials."""
+    words = ["stateward", command]
+    if target is not None:
+        words.append(parse(target).safe if "://" in target else target)
+    for name, value in options.items():
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", f"{value}"]
+    return shlex.join(words)
+
+
+class ProgressLine:
+    """One line on stderr. Shows nothing unless that is a terminal; leaves no trace of itself."""
+
+    def __init__(self) -> None:
+        self.watched = sys.stderr.isatty()
+        self._shown: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown is not None:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def show(self, text: str) -> None:
+        if self.watched:
+            width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+            print(f"\r\033[K{text[: width - 1]}", end="", file=sys.stderr, flush=True)
+            self._shown = time.monotonic()
+
+    def update(self, text: str) -> None:
+        """Show what changes all the time, now and then."""
+        if self._shown is None or time.monotonic() - self._shown >= EVERY:
+            self.show(text)
+
+
+class Bar(ProgressLine):
+    """A line with a bar that fills.
+
+    While it is there SIGTERM ends the command like Ctrl-C does: what was begun is cleared away.
+    """
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        signal.signal(signal.SIGTERM, self._before)
+        super().__exit__(*about)
+
+    def fill(self, what: str, done: int, total: int) -> None:
+        part = min(1.0, done / total) if total else 1.0
+        filled = round(part * WIDTH)
+        bar = "█" * filled + "░" * (WIDTH - filled)
+        self.update(f"{what:<10}{bar} {part:4.0%}")
+
+
+def run_interruptibly(work: Coroutine[Any, Any, T]) -> T:
+    """Run it; Ctrl-C or SIGTERM cancels it once.
+
+    What it wrote is then removed, and a second Ctrl-C must not keep it there.
+    """
+
+    async def cancelled_once() -> T:
+        task = asyncio.create_task(work)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, lambda: task.cancelling() or task.cancel())
+        return await task
+
+    return asyncio.run(cancelled_once())

@@ -1,0 +1,68 @@
+"""A lease taken on a blocking engine by a process that moves whole entities."""
+
+from __future__ import annotations
+
+from stateward.engine import SyncEngine
+from stateward.ops import (
+    Acquire,
+    Applied,
+    Commit,
+    Entity,
+    Fence,
+    Held,
+    Outcome,
+    Release,
+    Renew,
+    Write,
+)
+from stateward.world import World
+
+PAUSE = 0.2  # seconds between two looks whether it is free
+
+
+class EngineLease:
+    """Keeps a second process out of the same work. Nothing renews it but the work itself."""
+
+    def __init__(
+        self, engine: SyncEngine, entity: Entity, world: World, *, ttl: float, holder: str
+    ) -> None:
+        self._engine = engine
+        self._entity = entity
+        self._world = world
+        self._ttl = ttl
+        self._holder = holder
+        self._nonce = world.new_id()
+        self._token = 0
+        self._since = 0.0
+
+    @property
+    def fence(self) -> Fence:
+        """What a write checks that only the holder may make."""
+        return Fence(self._token, self._nonce)
+
+    def take(self, wait: float) -> bool:
+        """Whether it was to be had within so many seconds."""
+        end = self._world.monotonic() + wait
+        while True:
+            self._since = self._world.monotonic()
+            outcome = self._commit(Acquire(self._nonce, self._ttl, self._holder))
+            if isinstance(outcome, Applied) and outcome.lease is not None:
+                self._token = outcome.lease.token
+                return True
+            if not isinstance(outcome, Held) or self._world.monotonic() >= end:
+                return False
+            self._world.block(min(PAUSE, outcome.remaining))
+
+    def keep(self) -> bool:
+        """Renew it when a quarter of it is over; False: whoever stood still for long lost it."""
+        now = self._world.monotonic()
+        if now - self._since < self._ttl / 4:
+            return True
+        self._since = now
+        return isinstance(self._commit(Renew(self._token, self._nonce, self._ttl)), Applied)
+
+    def release(self) -> None:
+        self._commit(Release(self._token, self._nonce))
+
+    def _commit(self, write: Write) -> Outcome:
+        return self._engine.execute((Commit(self._entity, self._world.new_id(), (write,)),))[0]
