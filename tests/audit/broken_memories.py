@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from broken_engines import Broken, DropsAcknowledged, IgnoresFences, ServesStale
+
 import stateward
 from stateward.audit.targets.naive import NaiveTarget, NaiveWire, RedisDocument
 from stateward.audit.targets.store import StoreMemory, StoreTarget
 from stateward.audit.targets.target import AuditTarget
 from stateward.engines.registry import create_engine, parse
-from stateward.testing.broken import Broken, DropsAcknowledged, IgnoresFences, ServesStale
 from stateward.world import World
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from broken_engines import ServesStale
 from processes.children import Child
 
 import stateward
@@ -17,7 +18,6 @@ from observability.lines import Log
 from stateward import InvalidInput, Policy, StateConflictError, StoreUnavailable
 from stateward.engines.registry import create_engine, parse
 from stateward.observe.logs import JsonFormatter
-from stateward.testing.broken import ServesStale
 from stateward.world import World
 
 HELLO = {"role": "user", "content": "a secret wish"}

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from broken_engines import DropsAcknowledged, ServesStale
 
 import stateward
 from observability.colours import Open, commit, enter, leave, ok
@@ -21,7 +22,6 @@ from stateward.observe.recorder import KINDS, Recorder
 from stateward.observe.sizes import Sizes
 from stateward.ops import Acquire, Append, Entity, Fence, Fetch, Fetched, Head, Release, SetHead
 from stateward.repeats import RepeatDetector
-from stateward.testing.broken import DropsAcknowledged, ServesStale
 from stateward.testing.clock import SteppableWorld
 from stateward.world import World
 

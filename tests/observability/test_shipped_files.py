@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from broken_engines import ServesStale
 from msgspec.structs import replace
 from servers import until
 
@@ -27,7 +28,6 @@ from stateward.observe.metrics import Metrics
 from stateward.observe.sizes import Sizes
 from stateward.ops import Acquire, Append, Fence, Release
 from stateward.repeats import RepeatDetector
-from stateward.testing.broken import ServesStale
 from stateward.testing.clock import SteppableWorld
 from stateward.testing.faults import open_faulty
 from stateward.world import World

@@ -11,6 +11,14 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 
 import pytest
+from broken_engines import (
+    Broken,
+    DeliversTwice,
+    DropsAcknowledged,
+    IgnoresFences,
+    LosesUpdates,
+    ServesStale,
+)
 from testing.checkers import check_counter, check_fences, names, tell
 
 from stateward import LeaseLost, StateConflictError, Store, Window
@@ -22,14 +30,6 @@ from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
 from stateward.ops import Acquire, Applied, Commit, Entity, Lease
 from stateward.testing import conformance
-from stateward.testing.broken import (
-    Broken,
-    DeliversTwice,
-    DropsAcknowledged,
-    IgnoresFences,
-    LosesUpdates,
-    ServesStale,
-)
 from stateward.testing.clock import SteppableWorld
 from stateward.world import World
 

@@ -90,7 +90,7 @@ class Replica:
 
     async def call(self, method: str, *args: Any) -> Any:
         """What a method of its memory returns."""
-        return await self.ask(f"memory:{method}", args=args)
+        return await self.ask(f"target:{method}", args=args)
 
     async def begin(self, target: AuditTarget) -> None:
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

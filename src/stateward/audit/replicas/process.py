@@ -60,7 +60,7 @@ class ReplicaProcess:
     async def _carry_out(self, memory: Memory, command: dict[str, Any]) -> None:
         module, _, name = command["do"].partition(":")
         try:
-            if module == "memory":
+            if module == "target":
                 value = await memory.do(name, *command["args"]["args"])
             else:
                 role = getattr(import_module(f"stateward.audit.workloads.{module}"), name)
