@@ -16,11 +16,14 @@ import msgspec
 from stateward.errors import InvalidInput, SchemaError, TooLarge
 
 _encoder = msgspec.json.Encoder()
+_sorting = msgspec.json.Encoder(order="sorted")
 _decoder = msgspec.json.Decoder()
 
 MAX_DEPTH = 200
 ID_BYTES = 512
 MOST = 1 << 53  # more than anything can be counted to; fits every engine's integers
+LONGEST = 1000 * 366 * 86_400.0  # seconds
+LAST_MOMENT = 253_402_300_800.0  # the year 10000
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -42,6 +45,15 @@ def encode(value: Any, what: str) -> str:
         ) from error
     except ValueError as error:  # Python refuses to print integers of thousands of digits
         raise InvalidInput(f"{what} holds a number that is too long to be written") from error
+
+
+def canonical(value: Any, what: str) -> str:
+    """The same text for the same JSON value, in whatever order its names were given."""
+    _check(value, what, 0)
+    try:
+        return _sorting.encode(value).decode()
+    except ValueError:
+        return encode(value, what)  # raises, in words
 
 
 def decode(text: str) -> Any:
@@ -126,6 +138,26 @@ def check_count(value: Any, name: str) -> int:
     if type(value) is not int or value < 1:
         raise InvalidInput(f"{name} is a whole number of at least 1, not {shown(value)}")
     return min(value, MOST)
+
+
+def check_seconds(value: Any, name: str) -> float:
+    """A duration: not NaN, not for ever, and nothing that was meant in another unit."""
+    if type(value) not in (int, float) or not abs(value) < LONGEST:
+        raise InvalidInput(
+            f"{name} is a number of seconds, within {LONGEST:.0f} (a thousand years), "
+            f"not {shown(value)}"
+        )
+    return float(value)
+
+
+def check_time(value: Any, name: str) -> float:
+    """A moment, in seconds since the epoch, that a calendar has a date for."""
+    if type(value) not in (int, float) or not 0 <= value < LAST_MOMENT:
+        raise InvalidInput(
+            f"{name} is a datetime, or a time in seconds since 1970 (not milliseconds) before the "
+            f"year 10000, not {shown(value)}"
+        )
+    return float(value)
 
 
 def shown(value: Any) -> str:

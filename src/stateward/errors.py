@@ -85,6 +85,10 @@ class TaskFailed(StatewardError):
     """The task failed for good, at an earlier delivery; the message says how."""
 
 
+class StepFailed(StatewardError):
+    """A step of a workflow failed at an earlier try, by an exception that is not known here."""
+
+
 class Permanent(StatewardError):
     """Raise this in a task or step whose failure no retry can mend: it is recorded at once."""
 

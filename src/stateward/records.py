@@ -238,5 +238,8 @@ class Health(Struct, frozen=True, repr_omit_defaults=True):
 
 
 def moment(seconds: float) -> datetime:
-    """A time of the engine's clock as a UTC datetime."""
-    return datetime.fromtimestamp(seconds, UTC)
+    """A time of the engine's clock as a UTC datetime; one beyond the calendar is its last."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError):  # one wrong time must not make a listing unreadable
+        return datetime.max.replace(tzinfo=UTC)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stateward.codec import check_id, decode
-from stateward.errors import InvalidInput
+from stateward.codec import check_id, decode, encode
+from stateward.errors import InvalidInput, StepFailed
 from stateward.ops import Entry, Found
 from stateward.records import WorkflowInfo, moment
+from stateward.state.work import error_record
 
 ACTIVE, COMPLETED, FAILED = "active", "completed", "failed"
-META, STATE, STEP, ERROR = "meta", "state", "step", "error"
+META, STATE, STEP, ERROR, DEATHS = "meta", "state", "step", "error", "deaths"
 READING = (META, STATE, STEP, ERROR)
+DEATHS_FORGIVEN = 10  # drivers that may die in a workflow; one more, and it has failed
 
 Machine = Mapping[str, tuple[str, ...] | list[str]]
 
@@ -27,31 +29,76 @@ class RunRecord:
     def __init__(self) -> None:
         self.version = 0
         self.steps: dict[str, Any] = {}
+        self.failures: dict[str, dict[str, Any]] = {}  # steps that failed, and the run went on
         self.waits: dict[str, dict[str, Any]] = {}
         self.begun: dict[str, float] = {}  # when a wait or sleep was first parked
-        self.signals: list[tuple[int, str, Any]] = []
+        self.ends: dict[str, float] = {}  # of a sleep until a given time
+        self.signals: list[tuple[int, str, Any, float]] = []  # number, name, value, time
         self.taken: set[int] = set()
 
     def add(self, entry: Entry) -> None:
         """Take in the next entry; entries come in order, each once."""
         self.version = entry.seq
         record = decode(entry.body)
-        if "step" in record:
+        if "step" in record and "failed" in record:
+            self.failures[record["step"]] = record["failed"]
+        elif "step" in record:
             self.steps[record["step"]] = record["value"]
         elif "signal" in record:
-            self.signals.append((entry.seq, record["signal"], record["value"]))
+            self.signals.append((entry.seq, record["signal"], record["value"], entry.at))
         elif "wait" in record:
             self.waits[record["wait"]] = record
             self.taken.add(record.get("taken", 0))
         elif "begun" in record:
             self.begun[record["begun"]] = entry.at
+            if "end" in record:
+                self.ends[record["begun"]] = record["end"]
 
-    def signal(self, name: str) -> tuple[int, Any] | None:
-        """The oldest signal of this name that nobody has taken."""
-        for seq, said, value in self.signals:
-            if said == name and seq not in self.taken:
+    def signal(self, name: str, until: float | None = None) -> tuple[int, Any] | None:
+        """The oldest signal of this name that nobody has taken, if it came in time."""
+        for seq, said, value, at in self.signals:
+            if said == name and seq not in self.taken and (until is None or at <= until):
                 return seq, value
         return None
+
+
+def step_failure(id: str, error: Exception) -> str:
+    """A step that failed, as it is recorded: with the classes that an `except` could name."""
+    classes = [f"{c.__module__}:{c.__qualname__}" for c in type(error).__mro__]
+    classes = classes[: classes.index("builtins:Exception") + 1]
+    return encode({"step": id, "failed": error_record(error) | {"classes": classes}}, "the failure")
+
+
+def raised_again(record: Mapping[str, Any]) -> Exception:
+    """The exception of a step that failed before: of its class, or the nearest that is loaded.
+
+    Only classes of exceptions that this process has loaded are considered, and none of their own
+    code is run: what is stored must not decide what is executed.
+    """
+    loaded = {f"{c.__module__}:{c.__qualname__}": c for c in _subclasses(Exception)}
+    for name in record["classes"]:
+        if name in loaded:
+            try:
+                error = loaded[name].__new__(loaded[name])
+                error.args = (record["message"],)
+                str(error)
+            except Exception:  # a class that needs more than a text: the next one will do
+                continue
+            return error
+    return StepFailed(f"{record['type']}: {record['message']}")
+
+
+def _subclasses(of: type[Exception]) -> Iterator[type[Exception]]:
+    yield of
+    for each in of.__subclasses__():
+        yield from _subclasses(each)
+
+
+def is_parked(error: BaseException | None) -> bool:
+    """Whether the block was left because the workflow waits, be it from a group of tasks."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_parked(each) for each in error.exceptions)
+    return isinstance(error, Parked)
 
 
 def check_machine(machine: Machine | None) -> dict[str, tuple[str, ...]]:

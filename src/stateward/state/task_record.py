@@ -9,15 +9,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from stateward.codec import decode, encode
+from stateward.codec import canonical, decode, encode
 from stateward.errors import InvalidInput
 from stateward.ops import Absent, Check, DocumentAt, Found, Head, Lease, StatusIn, Value
 from stateward.records import TaskInfo, moment
 
 PENDING, RUNNING, COMPLETED, FAILED = "pending", "running", "completed", "failed"
 UNFINISHED = StatusIn((PENDING, RUNNING))
-CALL, RESULT, ERROR = "call", "result", "error"
+CALL, RESULT, ERROR, DEATHS = "call", "result", "error", "deaths"
 READING = (CALL, RESULT, ERROR)
+DEATHS_FORGIVEN = 3  # processes that may die with a task in hand, besides its attempts
 
 ATTEMPTS = 3
 FIRST_RETRY = 1.0  # seconds until a scheduled task that failed is tried again; doubles
@@ -45,6 +46,7 @@ class Claim(Struct, frozen=True):
     asked: float
     failures: int
     attempts: int | None  # of a scheduled task, which nobody delivers again
+    deaths: int = 0  # processes that died with it in hand
 
 
 class Finished(Struct, frozen=True):
@@ -86,10 +88,10 @@ def call_json(
     """What is kept of the call. Arguments that are not JSON are not compared, nor scheduled."""
     name = getattr(function, "__name__", type(function).__name__)
     try:
-        text = encode([list(args), dict(kwargs)], "the arguments")
+        same = canonical([list(args), dict(kwargs)], "the arguments")
     except InvalidInput:
         return encode({"name": name, "fingerprint": fingerprint}, "the call")
-    digest = blake2b(text.encode(), digest_size=8).hexdigest()
+    digest = blake2b(same.encode(), digest_size=8).hexdigest()
     record = {
         "name": name,
         "fingerprint": fingerprint or digest,

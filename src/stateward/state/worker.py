@@ -14,7 +14,7 @@ from stateward.state.run_record import ACTIVE
 from stateward.state.scope import Scope
 from stateward.state.task_record import ATTEMPTS, CALL, COMPLETED, TaskOptions
 from stateward.state.tasks import Task
-from stateward.state.workflows import Workflow
+from stateward.state.workflows import Workflow, interrupted
 
 logger = logging.getLogger("stateward.workflows")
 
@@ -64,13 +64,17 @@ class Worker:
         """Go on with one workflow; False if another replica drives it."""
         owner = found.head.owner or None
         workflow = Workflow(self._scope, found.entity.id, user=owner, ttl=self._ttl, wait=0)
+        workflow.abandoned = found.head.lease is not None  # its driver did not give it back
+        entered = False
         try:
             async with workflow as run:
+                entered = True
                 if run.status == ACTIVE:  # else another replica has just finished it
                     await awaited(handler(run))
-        except LeaseHeld:
-            return False
-        except Exception as error:
+        except BaseException as error:
+            if isinstance(error, LeaseHeld) and not entered:
+                return False  # another replica drives it
+            _raise_if_interrupted(error)
             # Recorded where it belongs (a failed workflow), or left active for the next try.
             logger.warning(
                 "workflow_left",
@@ -94,11 +98,19 @@ class Worker:
             retain=found.head.retain,
         )
         id_ = found.entity.id
+        task = Task(self._scope, id_, function, call["args"], call["kwargs"], options)
         try:
-            await Task(self._scope, id_, function, call["args"], call["kwargs"], options).run()
-        except LeaseHeld:
-            return False
-        except Exception as error:
+            await task.run()
+        except BaseException as error:
+            if isinstance(error, LeaseHeld) and not task.claimed:
+                return False
+            _raise_if_interrupted(error)
             logger.warning("task_left", extra={"task": id_, "error": type(error).__name__})
             return not isinstance(error, StoreUnavailable | LeaseLost)
         return True
+
+
+def _raise_if_interrupted(error: BaseException) -> None:
+    """What ends the worker: not what a handler let out, be it the end of a task of its own."""
+    if interrupted(error):
+        raise error

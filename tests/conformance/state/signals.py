@@ -380,3 +380,21 @@ async def a_workflow_is_parked_for_years_and_its_signal_arrives(h: StoreHarness)
         await other.workflow("w").signal("approval", "at last")
         assert not await drive(other, approvals.handle)
         assert (approvals.steps, approvals.answers) == (["ask", "pay"], ["at last"])
+
+
+@case
+async def a_signal_that_comes_after_the_time_was_up_does_not_count(h: StoreHarness) -> None:
+    """Whether anybody looked in between must not decide."""
+    async with h.store() as store:
+        answered = "nothing yet"
+        for parked in (True, False):
+            async with store.workflow("w", kind="k") as run:
+                try:
+                    answered = await run.wait("approval", timeout=h.span)
+                except TimeoutError:
+                    answered = "too late"
+            if parked:
+                assert run.parked
+                await h.pass_time(h.span * 1.5)
+                await store.workflow("w").signal("approval", "granted")
+        assert answered == "too late"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from conformance.state.cases import case, clock_case
@@ -321,11 +322,11 @@ async def a_finished_workflow_replays_its_answers_and_refuses_new_steps(h: Store
                     lambda: run.step("new", steps.make, "new"),
                     lambda: run.wait("signal"),
                     lambda: run.sleep(1),
-                    lambda: run.save({}),
                 )
                 for call in new:
                     with raises(WorkflowFinished):
                         await call()
+                await run.save({"total": 1})  # as on the way here: it stores nothing
         with raises(ZeroDivisionError):
             async with other.workflow("w"):
                 raise ZeroDivisionError("what happens in a replay changes nothing")
@@ -369,3 +370,118 @@ def reported() -> Iterator[list[tuple[str, list[str]]]]:
         yield seen
     finally:
         logger.removeHandler(note)
+
+
+# --- failures that the run goes on after ------------------------------------------------
+
+
+class CardDeclined(ValueError):
+    """Of the application's own."""
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@case
+async def a_failure_that_was_caught_is_raised_again_and_not_tried_again(h: StoreHarness) -> None:
+    """Or the other branch, which has been taken and recorded, would be followed by this one."""
+    steps = Steps()
+    declined: list[str] = []
+
+    async def charge(run: Any) -> None:
+        try:
+            await run.step("charge", steps.refuse, "charge", CardDeclined("no funds"))
+        except CardDeclined as error:
+            declined.append(str(error))
+            await run.step("cancel", steps.make, "cancel")
+        else:
+            await run.step("ship", steps.make, "ship")
+        await run.wait("seen")
+
+    async with h.store() as store, h.store() as other:
+        for replica in (store, other, store):
+            async with replica.workflow("w", kind="order") as run:
+                await charge(run)
+            assert run.parked
+        await store.workflow("w").signal("seen")
+        async with other.workflow("w", kind="order") as run:
+            await charge(run)
+        assert await status(store) == "completed"
+        async with store.workflow("w", kind="order") as run:
+            await charge(run)
+    assert steps.made == ["charge", "cancel"]
+    assert declined == ["no funds"] * 5
+
+
+@case
+async def a_caught_failure_without_anything_after_it_ends_the_same_way_again(
+    h: StoreHarness,
+) -> None:
+    steps = Steps()
+    caught: list[str] = []
+    async with h.store() as store, h.store() as other:
+        for replica in (store, other):
+            async with replica.workflow("w", kind="order") as run:
+                try:
+                    await run.step("charge", steps.refuse, "charge")
+                except ValueError as error:
+                    caught.append(str(error))
+        assert await status(other) == "completed"
+    assert (steps.made, caught) == (["charge"], ["charge was refused"] * 2)
+
+
+@case
+async def a_caught_failure_is_kept_by_whatever_is_stored_next(h: StoreHarness) -> None:
+    machine = {"new": ("refused",), "refused": ()}
+    ways: tuple[Any, ...] = (
+        lambda run: run.save({"charged": False}),
+        lambda run: run.transition("refused"),
+        lambda run: run.sleep(3600),
+    )
+    for nth, go_on in enumerate(ways):
+        steps = Steps()
+        async with h.store() as store, h.store() as other:
+            for replica in (store, other):
+                with suppress(StoreUnavailable):
+                    async with replica.workflow(f"w{nth}", kind="k", machine=machine) as run:
+                        try:
+                            await run.step("charge", steps.refuse, "charge")
+                        except ValueError:
+                            await go_on(run)
+                        raise StoreUnavailable("left to another")
+        assert steps.made == ["charge"]
+
+
+@case
+async def a_sleep_until_a_time_that_is_computed_anew_ends(h: StoreHarness) -> None:
+    """As code does that says in an hour: the time that counts is the first one."""
+    async with h.store() as store:
+        for parked in (True, False):
+            async with store.workflow("w", kind="k") as run:
+                await run.sleep(until=datetime.fromtimestamp(h.world.now() + h.span, UTC))
+            assert run.parked == parked
+            await h.pass_time(h.span)
+        assert await status(store) == "completed"
+
+
+@case
+async def a_time_that_is_none_is_refused(h: StoreHarness) -> None:
+    async with h.store() as store:
+        times: tuple[Any, ...] = (float("nan"), float("inf"), 1e300, "1", True)
+        for wrong in times:
+            with raises(InvalidInput):
+                async with store.workflow(f"sleep-{wrong}", kind="k") as run:
+                    await run.sleep(wrong)
+            with raises(InvalidInput):
+                async with store.workflow(f"wait-{wrong}", kind="k") as run:
+                    await run.wait("signal", timeout=wrong)
+
+
+@case
+async def an_input_is_the_same_whatever_the_order_of_its_names(h: StoreHarness) -> None:
+    async with h.store() as store:
+        async with store.workflow("w", kind="k", input={"a": 1, "b": {"c": 2, "d": 3}}):
+            pass
+        async with store.workflow("w", kind="k", input={"b": {"d": 3, "c": 2}, "a": 1}) as run:
+            assert run.status == "completed"

@@ -21,6 +21,7 @@ from stateward.errors import (
 )
 from stateward.ops import Acquire, SetHead
 from stateward.records import TaskInfo
+from stateward.state.task_record import DEATHS_FORGIVEN
 from stateward.state.work import idempotency_key
 from stateward.store import Store
 from stateward.testing.conformance.harness import raises
@@ -496,3 +497,62 @@ async def the_idempotency_key_is_the_same_at_every_try(h: StoreHarness) -> None:
         assert another.keys[0] != calls.keys[0]
         with raises(StoreMisused):
             idempotency_key()
+
+
+# --- at the edges -----------------------------------------------------------------------
+
+
+@case
+async def a_time_that_no_calendar_has_is_refused(h: StoreHarness) -> None:
+    async with h.store() as store:
+        wrong: tuple[Any, ...] = (h.world.now() * 1000, float("nan"), float("inf"), -1.0, "soon")
+        for at in wrong:
+            with raises(InvalidInput):
+                await store.once("later", print, at=at)
+        assert [info async for info in store.tasks()] == []
+
+
+@case
+async def arguments_are_the_same_whatever_the_order_of_their_names(h: StoreHarness) -> None:
+    calls: list[Any] = []
+
+    def note(order: dict[str, Any], **more: Any) -> int:
+        calls.append(order)
+        return len(calls)
+
+    async with h.store() as store:
+        assert await store.once("t", note, {"a": 1, "b": {"c": 2, "d": 3}}, x=1, y=2) == 1
+        assert await store.once("t", note, {"b": {"d": 3, "c": 2}, "a": 1}, y=2, x=1) == 1
+        with raises(KeyReusedError):
+            await store.once("t", note, {"a": 2, "b": {"c": 2, "d": 3}}, x=1, y=2)
+    assert len(calls) == 1
+
+
+@case
+async def a_task_that_takes_its_process_down_again_and_again_fails_for_good(
+    h: StoreHarness,
+) -> None:
+    """What kills its process raises nothing: only the leases that were left behind tell."""
+    runs: list[int] = []
+    async with h.store() as healthy:
+        for _ in range(20):
+            async with severable(h) as dying:
+
+                def die() -> None:
+                    runs.append(1)
+                    dying.faults.unavailable()
+
+                try:
+                    await dying.once("poison", die, ttl=h.span, attempts=2, fingerprint="p")
+                except StoreUnavailable:
+                    await h.pass_time(h.span)
+                else:
+                    raise AssertionError("it was recorded")
+            if len(runs) == 2 + DEATHS_FORGIVEN:
+                break
+        assert [each.status async for each in healthy.tasks()] == ["running"]
+        with raises(Permanent):
+            await healthy.once("poison", runs.append, 1, ttl=h.span, attempts=2, fingerprint="p")
+        with raises(TaskFailed):
+            await healthy.once("poison", runs.append, 1, ttl=h.span, attempts=2, fingerprint="p")
+    assert len(runs) == 2 + DEATHS_FORGIVEN

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from stateward.codec import check_id, decode, encode, encode_document
+from stateward.codec import check_id, check_seconds, decode, encode, encode_document
 from stateward.errors import (
     InvalidInput,
     LeaseLost,
@@ -34,7 +34,16 @@ from stateward.ops import (
     Write,
 )
 from stateward.state.refusals import refuse, stored
-from stateward.state.run_record import META, STATE, STEP, Parked, RunRecord
+from stateward.state.run_record import (
+    ACTIVE,
+    META,
+    STATE,
+    STEP,
+    Parked,
+    RunRecord,
+    raised_again,
+    step_failure,
+)
 from stateward.state.work import result_json, working_on
 from stateward.sync.state.calls import awaited
 from stateward.sync.state.handle import Handle
@@ -74,6 +83,9 @@ class Run:
         self._clock = clock
         self._asked: Counter[str] = Counter()
         self._answered: set[str] = set()
+        self._waits: dict[str, float | None] = {}  # those that are to be parked for, and until when
+        self._unrecorded: dict[str, str] = {}  # failures of steps, by step: see `_failures`
+        self._interrupted: set[str] = set()  # of those, steps that were cancelled
 
     @property
     def id(self) -> str:
@@ -90,16 +102,31 @@ class Run:
         """The result of `function`, run now or recorded earlier; a restart does not run it again.
 
         A failing function is tried `retries` more times, after growing pauses, unless it raises
-        `Permanent`. Steps that run at the same time need distinct names.
+        `Permanent`. Steps that run at the same time need distinct names. A failure that the
+        workflow goes on after is recorded as well: each replay raises an exception of the same
+        class, with the same text, without running the function again.
         """
         if type(retries) is not int or retries < 0:
             raise InvalidInput(f"retries is a number of at least 0, not {retries!r}")
         id_ = self._number(name)
         if id_ in self._record.steps:
             return self._record.steps[id_]
+        if id_ in self._record.failures:
+            raise raised_again(self._record.failures[id_])
         self._must_drive(f"the step {id_!r}")
-        value = self._try(id_, function, args, kwargs, retries)
-        text = result_json(value, f"the step {id_!r}")
+        return self._stepped(id_, function, args, kwargs, retries)
+
+    def _stepped(
+        self, id_: str, function: Callable[..., Any], args: Any, kwargs: Any, retries: int
+    ) -> Any:
+        try:
+            value = self._try(id_, function, args, kwargs, retries)
+            text = result_json(value, f"the step {id_!r}")
+        except (StoreUnavailable, LeaseLost):
+            raise  # of the store, not of the step: it stays to be done
+        except Exception as error:
+            self._unrecorded[id_] = step_failure(id_, error)
+            raise
         body = f'{{"step":{encode(id_, "the step")},{text[1:]}'
         self._append(f"step:{id_}", body)
         self._record.steps[id_] = value
@@ -112,10 +139,14 @@ class Run:
         (then `TimeoutError` is raised here).
         """
         check_id(name, "the name of a signal")
+        if timeout is not None:
+            check_seconds(timeout, "timeout")
         id_ = self._number(f"wait {name}")
         while id_ not in self._record.waits:
             self._must_drive(f"the wait for {name!r}")
-            signal = self._record.signal(name)
+            begun = self._record.begun.get(id_)
+            late = None if timeout is None or begun is None else begun + timeout
+            signal = self._record.signal(name, late)
             if signal is not None:
                 self._waited(id_, {"taken": signal[0], "value": signal[1]})
                 break
@@ -123,10 +154,10 @@ class Run:
             until = None if timeout is None else begun + timeout
             if until is not None and self._now() >= until:
                 self._catch_up()  # a signal that came in time still counts
-                if self._record.signal(name) is None:
+                if self._record.signal(name, until) is None:
                     self._waited(id_, {"over": True})
             else:
-                self._park(until)
+                self._park(id_, until)
         record = self._record.waits[id_]
         if "over" in record:
             raise TimeoutError(f"nothing came for {name!r} of the workflow {self.id!r} in time")
@@ -136,21 +167,24 @@ class Run:
         """Park until a time, or for so many seconds."""
         if (seconds is None) == (until is None):
             raise InvalidInput("sleep takes seconds or until=, one of them")
+        if seconds is not None:
+            check_seconds(seconds, "sleep")
         id_ = self._number("sleep")
         while id_ not in self._record.waits:
             self._must_drive("a sleep")
-            if until is not None:
-                end = until.timestamp()
-            else:
-                assert seconds is not None
-                end = self._begun(id_) + seconds
+            # Recorded: an end that is computed anew in every replay is one end all the same.
+            end = self._begun(id_, None if until is None else until.timestamp())
+            end = self._record.ends.get(id_, end + (seconds or 0.0))
             if self._now() >= end:
                 self._waited(id_, {"slept": True})
             else:
-                self._park(end)
+                self._park(id_, end)
 
     def save(self, state: dict[str, Any]) -> None:
-        """Replace the workflow's state document."""
+        """Replace the workflow's state document. A replay of what has ended stores nothing."""
+        if self.status != ACTIVE:
+            self.state = state
+            return
         self._must_drive("saving the state")
         put = Put(STATE, encode_document(state, self._scope.limits))
         stored(self._commit((put,)), self._entity)
@@ -167,6 +201,7 @@ class Run:
             return str(self._record.steps[id_])
         self._must_drive(f"the transition to {to!r}")
         assert self._held is not None
+        self._record_failures()
         try:
             was = move(self._handle, to, expect, id_, (self._held.fence,))
         except (StoreUnavailable, LeaseLost) as error:
@@ -192,6 +227,8 @@ class Run:
         return id_
 
     def _must_drive(self, what: str) -> None:
+        if self.parked:
+            raise Parked
         if self.broken is not None:
             raise self.broken
         if self._held is None:
@@ -225,6 +262,9 @@ class Run:
     def _commit(self, writes: tuple[Write, ...], *checks: Check) -> Outcome:
         """A commit with the driver's fence; if it is refused or not sure, the run is over."""
         assert self._held is not None
+        failures = () if any(type(write) is Append for write in writes) else self._failures()
+        if failures:
+            writes = (*writes, Append(failures))
         try:
             outcome = self._handle.commit(writes, (self._held.fence, *checks))
             if isinstance(outcome, KeyReused):
@@ -240,19 +280,41 @@ class Run:
 
     def _append(self, key: str, body: str) -> Applied:
         """Add to what is recorded."""
-        outcome = self._commit((Append((body,), key),))
+        bodies = (*self._failures(), body)
+        outcome = self._commit((Append(bodies, key),))
         applied = stored(outcome, self._entity)
         if outcome is applied:  # stored just now, not at an earlier try
             self._clock = applied.at - self._scope.world.monotonic()
-        if applied.version == self._record.version + 1:
+        if applied.version == self._record.version + len(bodies):
             self._record.version = applied.version  # else signals came in between: still unread
         return applied
 
-    def _begun(self, id_: str) -> float:
-        """When this wait began, by the engine's clock; recorded at its first try."""
+    def _failures(self) -> tuple[str, ...]:
+        """The failures of steps that the run went on after: recorded with whatever comes next.
+
+        Before that nothing came of them, and a replay may run the step again. A step that was
+        cancelled has failed only if the run was not: then somebody took the cancellation in.
+        """
+        failed = self._unrecorded
+        for id_ in failed:
+            self._record.failures[id_] = decode(failed[id_])["failed"]
+        bodies = tuple(failed.values())
+        self._unrecorded, self._interrupted = {}, set()
+        return bodies
+
+    def _record_failures(self) -> None:
+        """Record now what would have been recorded with whatever comes next."""
+        if self._unrecorded and (bodies := self._failures()):
+            stored(self._commit((Append(bodies),)), self._entity)
+
+    def _begun(self, id_: str, end: float | None = None) -> float:
+        """When this wait began, by the engine's clock; recorded at its first try, with its end."""
         if id_ not in self._record.begun:
-            applied = self._append(f"begun:{id_}", encode({"begun": id_}, "the wait"))
+            begun = {"begun": id_} if end is None else {"begun": id_, "end": end}
+            applied = self._append(f"begun:{id_}", encode(begun, "the wait"))
             self._record.begun[id_] = applied.at
+            if end is not None:
+                self._record.ends[id_] = end
         return self._record.begun[id_]
 
     def _waited(self, id_: str, how: dict[str, Any]) -> None:
@@ -262,11 +324,23 @@ class Run:
         self._record.waits[id_] = record
         self._record.taken.add(record.get("taken", 0))
 
-    def _park(self, until: float | None) -> None:
-        """Give the lease back and leave the block, unless something arrived in between."""
+    def _park(self, id_: str, until: float | None) -> None:
+        """Give the lease back and leave the block, unless something arrived in between.
+
+        Not under a step that runs beside: its effect could not be recorded any more. Of several
+        waits the one that ends first says when the workflow is due.
+        """
+        self._waits[id_] = until
+        try:
+            self._give_back()
+        finally:
+            self._waits.pop(id_, None)
+
+    def _give_back(self) -> None:
         assert self._held is not None
         release = Release(self._held.token, self._held.nonce)
-        outcome = self._commit((SetHead(due=until or 0), release), LogAt(self._record.version))
+        due = min((end for end in self._waits.values() if end is not None), default=0.0)
+        outcome = self._commit((SetHead(due=due), release), LogAt(self._record.version))
         if isinstance(outcome, Conflict):
             self._catch_up()
             return

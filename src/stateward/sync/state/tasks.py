@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from stateward.codec import decode, encode
+from stateward.codec import check_time, decode, encode
 from stateward.errors import (
     InvalidInput,
     KeyReusedError,
     LeaseLost,
+    Permanent,
     StoreUnavailable,
     TaskFailed,
 )
@@ -42,6 +43,8 @@ from stateward.state.refusals import refuse, stored
 from stateward.state.task_record import (
     CALL,
     COMPLETED,
+    DEATHS,
+    DEATHS_FORGIVEN,
     ERROR,
     FAILED,
     FIRST_RETRY,
@@ -71,6 +74,8 @@ BACK_TO_OTHERS = SetHead(status=PENDING, due_in=0)
 
 class Task:
     """One task and the call it stands for."""
+
+    claimed = False  # whether the right to run it was had
 
     def __init__(
         self,
@@ -110,7 +115,7 @@ class Task:
 
     def _schedule(self, at: datetime | float) -> bool:
         """Record a task of the future; False if its time has come."""
-        due = at.timestamp() if isinstance(at, datetime) else float(at)
+        due = check_time(at.timestamp() if isinstance(at, datetime) else at, "at")
         left = due - self._handle.scope.world.now()
         if left <= 0:
             return False
@@ -139,28 +144,31 @@ class Task:
         waiting = LeaseWait(world, self._options.wait)
         nonce = world.new_id()
         checks: tuple[Check, ...] = (Absent(),)
+        died = False
         while True:
             asked = world.monotonic()
-            outcome = self._try_claim(nonce, checks)
+            outcome = self._try_claim(nonce, checks, died)
             if isinstance(outcome, Applied | Duplicate):
-                lease = stored(outcome, self._entity).lease
-                assert lease is not None
-                values = outcome.values
-                return Claim(lease, asked, failures(values), scheduled_attempts(values))
+                applied, values = stored(outcome, self._entity), outcome.values
+                assert applied.lease is not None
+                deaths, attempts = applied.documents.get(DEATHS, 0), scheduled_attempts(values)
+                return Claim(applied.lease, asked, failures(values), attempts, deaths)
             if isinstance(outcome, Conflict):
                 finished = self._judge(outcome.head, outcome.values)
                 if finished is not None:
                     return finished
                 checks = claimable(outcome.head, outcome.values)
+                died = outcome.head.lease is not None  # it was not given back
                 continue
             if not isinstance(outcome, Held):
                 refuse(outcome, self._entity)
             self._judge(outcome.head, outcome.values)
             waiting.pause(outcome, self._entity)
 
-    def _try_claim(self, nonce: str, checks: tuple[Check, ...]) -> Outcome:
+    def _try_claim(self, nonce: str, checks: tuple[Check, ...], died: bool) -> Outcome:
         options = self._options
         new = checks == (Absent(),)
+        more = Put(CALL, self._call) if new else Put(DEATHS, "{}")  # its version is their number
         take = (
             Acquire(nonce, options.ttl, self._handle.scope.world.name()),
             SetHead(status=RUNNING, label=self._name, due_in=options.ttl),
@@ -168,7 +176,7 @@ class Task:
         claim = Commit(
             self._entity,
             self._handle.scope.world.new_op(),
-            (*take, Put(CALL, self._call)) if new else take,
+            (*take, more) if new or died else take,
             checks,
             options.user,
             options.retain,
@@ -198,11 +206,15 @@ class Task:
         return None
 
     def _carry_out(self, claim: Claim) -> Any:
-        entity, ttl = self._entity, self._options.ttl
+        self.claimed, entity, ttl = True, self._entity, self._options.ttl
         held = self._handle.scope.leases.hold(entity, claim.lease, ttl, claim.asked, keeps_due=True)
         held.enter()
         try:
             held.check()  # the answer to the claim may have taken longer than the lease lasts
+            if claim.deaths >= self._options.attempts + DEATHS_FORGIVEN:
+                raise Permanent(
+                    f"{claim.deaths} processes have died with the task {entity.id!r} in hand"
+                )
             with working_on(entity):
                 value = awaited(self._function(*self._args, **self._kwargs))
             text = result_json(value, f"the task {entity.id!r}")

@@ -13,8 +13,14 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
-from stateward.codec import check_id, decode, encode
-from stateward.errors import InvalidInput, KeyReusedError, LeaseLost, StoreUnavailable
+from stateward.codec import canonical, check_id, decode, encode
+from stateward.errors import (
+    InvalidInput,
+    KeyReusedError,
+    LeaseLost,
+    Permanent,
+    StoreUnavailable,
+)
 from stateward.kinds import WORKFLOW
 from stateward.layers.leases.held_sync import HeldLease
 from stateward.ops import (
@@ -40,15 +46,17 @@ from stateward.state.refusals import stored
 from stateward.state.run_record import (
     ACTIVE,
     COMPLETED,
+    DEATHS,
+    DEATHS_FORGIVEN,
     ERROR,
     FAILED,
     META,
     READING,
     STEP,
     Machine,
-    Parked,
     RunRecord,
     check_machine,
+    is_parked,
     workflow_info,
 )
 from stateward.state.work import error_record
@@ -90,6 +98,7 @@ class Workflow:
         self._wait = wait
         self._run: Run | None = None
         self._held: HeldLease | None = None
+        self.abandoned = False
 
     @property
     def id(self) -> str:
@@ -120,24 +129,29 @@ class Workflow:
             # Lost by our own clock, it may still be ours in the store: nobody need wait for it.
             self._leases.release(held, SetHead(due_in=0))
             raise
-        if isinstance(error, Parked):
+        if run.parked:
             self._leases.let_go(held)
-            return True
-        error = error or run.broken
+            return error is None or is_parked(error)
+        if run.broken is not None:
+            error = run.broken  # whatever came of it, e.g. a group: the store is to blame
         if error is None:
+            run._record_failures()
             stored(self._leases.finish(held, SetHead(status=COMPLETED, due=0)), self._entity)
             self._report_unasked(run)
-        elif isinstance(error, StoreUnavailable | LeaseLost) or not isinstance(error, Exception):
+        elif isinstance(error, StoreUnavailable | LeaseLost) or interrupted(error):
             self._leases.release(held, SetHead(due_in=0))  # for another replica, at once
         else:
-            why = error_record(error)
-            failed = Append((encode({"failed": why}, "the failure"),))
-            put = Put(ERROR, encode(why, "the failure"))  # where a listing can see it
-            end = (SetHead(status=FAILED, due=0), failed, put)
-            stored(self._leases.finish(held, *end), self._entity)
+            self._fail(held, error)
         if kind is None and error is not None:
             raise error
         return False
+
+    def _fail(self, held: HeldLease, error: BaseException) -> None:
+        why = error_record(error)
+        failed = Append((encode({"failed": why}, "the failure"),))
+        put = Put(ERROR, encode(why, "the failure"))  # where a listing can see it
+        end = (SetHead(status=FAILED, due=0), failed, put)
+        stored(self._leases.finish(held, *end), self._entity)
 
     def _report_unasked(self, run: Run) -> None:
         """Recorded steps that the code no longer asks for: it has changed since. Not fatal."""
@@ -173,6 +187,12 @@ class Workflow:
                 lease = applied.lease
                 held = self._leases.hold(self._entity, lease, self._ttl, asked, keeps_due=True)
                 self._held = held
+                deaths = applied.documents.get(DEATHS, 0)
+                if deaths > DEATHS_FORGIVEN:
+                    self._held = None
+                    error = Permanent(f"{deaths} processes died driving the workflow {self.id!r}")
+                    self._fail(held, error)
+                    raise error
                 held.enter()  # a long record may take longer to read than the ttl
                 values = {} if applied.created else _values(outcome)
                 # The engine's clock from ours: rather behind than ahead, or a sleep ends early.
@@ -197,6 +217,8 @@ class Workflow:
         ]
         if new:
             writes += (Put(name, text) for name, text in self._first_documents().items())
+        elif self.abandoned:
+            writes.append(Put(DEATHS, "{}"))  # its version is their number
         take = Commit(
             self._entity,
             world.new_op(),
@@ -235,9 +257,8 @@ class Workflow:
             raise KeyReusedError(
                 f"the workflow {self.id!r} is of kind {meta['kind']!r}, not {self._kind!r}"
             )
-        if self._input is not None and encode(self._input, "the input") != encode(
-            meta["input"], "the input"
-        ):
+        before = canonical(meta["input"], "the input")
+        if self._input is not None and canonical(self._input, "the input") != before:
             raise KeyReusedError(
                 f"the workflow {self.id!r} was begun with another input; use a new id for new work"
             )
@@ -297,3 +318,8 @@ def list_workflows(
 def _values(outcome: Outcome) -> Values:
     values: Values = getattr(outcome, "values", {})
     return values
+
+
+def interrupted(error: BaseException) -> bool:
+    """Whether it was not the workflow's own doing: somebody ends this process, or this drive."""
+    return not isinstance(error, Exception)

@@ -1,0 +1,263 @@
+"""Workflow code as people write it: branches beside each other, groups, timeouts, cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stateward
+from stateward.errors import LeaseHeld, StoreUnavailable
+from stateward.testing.faults import open_faulty
+
+Handler = Callable[[Any], Awaitable[None]]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[stateward.Store]:
+    url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/agents.db"
+    async with stateward.open(url) as opened:
+        yield opened
+
+
+async def drive(store: stateward.Store, handler: Handler, id: str = "w") -> Any:
+    async with store.workflow(id, kind="k") as run:
+        await handler(run)
+    return run
+
+
+async def status(store: stateward.Store, id: str = "w") -> str:
+    info = await store.workflow(id).info()
+    assert info is not None
+    return info.status
+
+
+async def test_a_wait_does_not_give_the_lease_away_under_a_step_that_runs_beside_it(
+    store: stateward.Store,
+) -> None:
+    paid: list[int] = []
+    gate = asyncio.Event()
+
+    async def pay() -> str:
+        await gate.wait()
+        paid.append(1)
+        return "paid"
+
+    async def handler(run: Any) -> None:
+        await asyncio.gather(run.step("pay", pay), run.wait("approval"))
+
+    driving = asyncio.create_task(drive(store, handler))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not driving.done()  # it waits for the step, not only for the signal
+    gate.set()
+    assert (await driving).parked
+    for _ in range(3):
+        assert (await drive(store, handler)).parked
+    await store.workflow("w").signal("approval")
+    await drive(store, handler)
+    assert (paid, await status(store)) == ([1], "completed")
+
+
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
+async def test_of_two_waits_the_one_that_ends_first_says_when_it_is_due(
+    store: stateward.Store, order: tuple[str, str]
+) -> None:
+    ended: list[str] = []
+
+    async def wait(run: Any, name: str) -> None:
+        try:
+            await run.wait(name, timeout=None if name == "a" else 0.05)
+        except TimeoutError:
+            ended.append(name)
+            raise
+
+    async def handler(run: Any) -> None:
+        await asyncio.gather(*(wait(run, name) for name in order))
+
+    assert (await drive(store, handler)).parked
+    await store.work({"k": handler}, poll=0.01, until=lambda: bool(ended))
+    assert ended == ["b"]
+
+
+async def test_waits_in_a_task_group_park_the_workflow(store: stateward.Store) -> None:
+    async def handler(run: Any) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run.wait("a"))
+            group.create_task(run.wait("b"))
+
+    assert (await drive(store, handler)).parked
+    await store.workflow("w").signal("a")
+    assert (await drive(store, handler)).parked
+    await store.workflow("w").signal("b")
+    await drive(store, handler)
+    assert await status(store) == "completed"
+
+
+async def test_a_store_that_fails_within_a_task_group_fails_no_workflow() -> None:
+    async with open_faulty("memory://", policy=stateward.Policy(write_timeout=0.2)) as store:
+        made: list[str] = []
+
+        async def step(name: str) -> None:
+            made.append(name)
+            if len(made) == 2:
+                store.faults.unavailable()
+
+        async def handler(run: Any) -> None:
+            async with asyncio.TaskGroup() as group:
+                for name in ("a", "b"):
+                    group.create_task(run.step(name, step, name))
+
+        with pytest.raises((ExceptionGroup, StoreUnavailable)):
+            await drive(store, handler)
+        store.faults.clear()
+        assert await status(store) == "active"
+
+
+async def test_a_step_that_was_cut_short_by_a_timeout_is_not_run_again(
+    store: stateward.Store,
+) -> None:
+    begun: list[str] = []
+    told: list[str] = []
+
+    async def slow() -> None:
+        begun.append("slow")
+        await asyncio.Event().wait()
+
+    async def tell() -> None:
+        told.append("too slow")
+
+    async def handler(run: Any) -> None:
+        try:
+            async with asyncio.timeout(0.05):
+                await run.step("slow", slow)
+        except TimeoutError:
+            await run.step("tell", tell)
+        await run.wait("seen")
+
+    for _ in range(3):
+        assert (await drive(store, handler)).parked
+    assert (begun, told) == (["slow"], ["too slow"])
+
+
+async def test_a_step_whose_run_is_cancelled_is_run_again(store: stateward.Store) -> None:
+    begun: list[str] = []
+    cleaned: list[str] = []
+    standing = asyncio.Event()
+
+    async def slow() -> None:
+        begun.append("slow")
+        if len(begun) == 1:
+            standing.set()
+            await asyncio.Event().wait()
+
+    async def clean() -> None:
+        cleaned.append("clean")
+
+    async def handler(run: Any) -> None:
+        try:
+            await run.step("slow", slow)
+        finally:
+            await run.step("clean", clean)
+
+    driving = asyncio.create_task(drive(store, handler))
+    await standing.wait()
+    driving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await driving
+    await drive(store, handler)
+    assert (begun, cleaned, await status(store)) == (["slow", "slow"], ["clean"], "completed")
+
+
+async def test_a_worker_survives_a_handler_that_lets_a_cancellation_out(
+    store: stateward.Store,
+) -> None:
+    done: list[str] = []
+
+    async def poisonous(run: Any) -> None:
+        task = asyncio.create_task(asyncio.Event().wait())
+        task.cancel()
+        await task
+
+    async def sound(run: Any) -> None:
+        done.append(run.id)
+
+    for kind in ("poisonous", "sound"):
+        with pytest.raises(StoreUnavailable):
+            async with store.workflow(kind, kind=kind):
+                raise StoreUnavailable("left to a worker")
+    handlers = {"poisonous": poisonous, "sound": sound}
+    await asyncio.wait_for(store.work(handlers, poll=0.01, until=lambda: bool(done)), 30)
+    assert (await status(store, "poisonous"), done) == ("failed", ["sound"])
+
+
+async def test_a_worker_that_is_cancelled_ends(store: stateward.Store) -> None:
+    standing = asyncio.Event()
+
+    async def handler(run: Any) -> None:
+        standing.set()
+        await asyncio.Event().wait()
+
+    with pytest.raises(StoreUnavailable):
+        async with store.workflow("w", kind="k"):
+            raise StoreUnavailable("left to a worker")
+    working = asyncio.create_task(store.work({"k": handler}, poll=0.01))
+    await standing.wait()
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    assert await status(store) == "active"
+
+
+async def test_a_lease_that_a_handler_could_not_have_is_told_and_not_taken_for_another_driver(
+    store: stateward.Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(run: Any) -> None:
+        async with store.lock("inventory", wait=0):
+            pass
+
+    with pytest.raises(StoreUnavailable):
+        async with store.workflow("w", kind="k"):
+            raise StoreUnavailable("left to a worker")
+    looked = iter([False, True])
+    with caplog.at_level(logging.WARNING, "stateward.workflows"):
+        async with store.lock("inventory"):
+            await store.work({"k": handler}, poll=0.01, until=lambda: next(looked, True))
+    left = [record for record in caplog.records if record.message == "workflow_left"]
+    assert [record.error for record in left] == [LeaseHeld.__name__]  # type: ignore[attr-defined]
+
+
+async def test_a_workflow_that_takes_its_drivers_down_fails_in_the_end(
+    store: stateward.Store, tmp_path: Path
+) -> None:
+    """Its driver is gone without a word each time: nothing gives the lease back."""
+    from stateward.ops import Acquire, Commit
+    from stateward.state.run_record import DEATHS_FORGIVEN
+
+    with pytest.raises(StoreUnavailable):
+        async with store.workflow("w", kind="k"):
+            raise StoreUnavailable("left to a worker")
+    driven: list[str] = []
+    entity = store._scope.entity("workflow", "w")
+
+    async def handler(run: Any) -> None:
+        driven.append(run.id)
+        raise StoreUnavailable("left again")
+
+    for _ in range(DEATHS_FORGIVEN + 2):
+        # A driver that died: a lease that has run out, and that nobody released.
+        await store._scope.execute(
+            [Commit(entity, store._scope.world.new_op(), (Acquire("dead", 0.001, "dead"),))]
+        )
+        was, before = len(driven), await status(store)
+        while len(driven) == was and await status(store) == before:
+            looks = iter([False, True])
+            await store.work({"k": handler}, poll=0.001, until=lambda: next(looks, True))  # noqa: B023
+        if await status(store) == "failed":
+            break
+    assert await status(store) == "failed"
+    assert len(driven) == DEATHS_FORGIVEN
