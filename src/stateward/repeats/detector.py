@@ -110,8 +110,8 @@ class RepeatDetector:
             followed = self._follow(thread, user)
         found = []
         for message in messages:
-            steps = followed.history.add(message, followed.next())
-            found += await self._models.run_async(steps)
+            plan = followed.history.add(message, followed.next())
+            found += await self._models.run_async(plan)
         return self._report(thread, found)
 
     def appended(

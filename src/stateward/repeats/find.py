@@ -9,7 +9,7 @@ from typing import Any
 from stateward.codec import shown
 from stateward.errors import InvalidInput
 from stateward.repeats.facts import since_told, state_facts
-from stateward.repeats.history import LIKE, Embed, History, Repeat, Request, Steps
+from stateward.repeats.history import LIKE, Embed, History, Plan, Repeat, Request
 from stateward.repeats.messages import said, speaker
 from stateward.repeats.words import clipped
 
@@ -51,12 +51,12 @@ class Models:
             )
         return answer
 
-    def run(self, steps: Steps) -> list[Repeat]:
-        """Drive the steps with functions that answer at once."""
+    def run(self, plan: Plan) -> list[Repeat]:
+        """Carry a plan out with functions that answer at once."""
         answer: Any = None
         while True:
             try:
-                request = steps.send(answer)
+                request = plan.send(answer)
             except StopIteration as end:
                 found: list[Repeat] = end.value
                 return found
@@ -70,12 +70,12 @@ class Models:
                 )
             answer = self.checked(request, answer)
 
-    async def run_async(self, steps: Steps) -> list[Repeat]:
-        """Drive the steps with functions of either colour."""
+    async def run_async(self, plan: Plan) -> list[Repeat]:
+        """Carry a plan out with functions of either colour."""
         answer: Any = None
         while True:
             try:
-                request = steps.send(answer)
+                request = plan.send(answer)
             except StopIteration as end:
                 found: list[Repeat] = end.value
                 return found

@@ -69,7 +69,7 @@ class Judge(Struct, frozen=True):
 
 
 Request = Embed | Judge
-Steps = Generator[Request, Any, list[Repeat]]
+Plan = Generator[Request, Any, list[Repeat]]
 
 
 class Asked(Struct):
@@ -129,7 +129,7 @@ class History:
         """Whether there is a function to embed and one to judge."""
         self._embeds, self._judges = embeds, judges
 
-    def add(self, message: Mapping[str, Any], at: int) -> Steps:
+    def add(self, message: Mapping[str, Any], at: int) -> Plan:
         """Take the next message; the repeats that it shows."""
         self._forget(at - self._window)
         found = self._tools(message, at)
@@ -207,7 +207,7 @@ class History:
 
     # --- the assistant speaks -------------------------------------------------------
 
-    def _speak(self, text: str, at: int) -> Steps:
+    def _speak(self, text: str, at: int) -> Plan:
         wants = asked(text)
         found = []
         settled = []

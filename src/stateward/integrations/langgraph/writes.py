@@ -52,12 +52,64 @@ class CheckpointWriter(Struct, frozen=True):
 
 
 class Draft:
-    """The documents of one checkpoint, as they come together."""
+    """A checkpoint as it comes together: where its values are, and the documents to be put."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, writer: CheckpointWriter, thread: GraphThread, id: str, serde: SerializerProtocol
+    ) -> None:
+        self._writer = writer
+        self._thread = thread
+        self._id = id
+        self._serde = serde
         self.values: dict[str, Json] = {}
         self.puts: dict[str, str] = {}
         self.lists: dict[str, tuple[str, Frozen | None]] = {}  # by channel, with the newest part
+
+    def add_value(self, channel: str, value: Any) -> None:
+        plain = to_json(value, self._serde)
+        text = encode(plain, "the state")
+        if len(text) <= INLINE:
+            self.values[channel] = {"json": plain}
+        else:
+            self.puts[names.value(self._thread.ns, channel, self._id)] = text
+            self.values[channel] = {"in": self._id}
+
+    def add_list(self, channel: str, value: list[Any], old: Json | None) -> Plan[None]:
+        """By its new part, if it begins as what the parent's checkpoint holds (`old`)."""
+        base = None if old is None or "list" not in old else ListRef(*old["list"])
+        keep, kept = 0, None
+        if base is not None:
+            keep, kept = yield from self._common(channel, base, value)
+        if base is not None and keep == len(value) == base.length:
+            self.values[channel] = {"list": list(base)}
+            self.lists[channel] = (base.id, kept)
+            return
+        if base is None or not keep or base.stored + len(value) - keep > 2 * len(value) + SLACK:
+            base, keep = None, 0
+        items = [to_json(item, self._serde) for item in value[keep:]]
+        if base is None and len(encode(items, "the state")) <= INLINE:
+            self.values[channel] = {"json": items}
+            return
+        part = {"base": None if base is None else base.id, "keep": keep, "items": items}
+        name = names.lists(self._thread.ns, channel) + names.part(self._id)
+        self.puts[name] = encode(part, "the state")
+        total = len(items) + (0 if base is None else base.stored)
+        self.values[channel] = {"list": [self._id, len(value), total]}
+        self.lists[channel] = (self._id, _extended(kept, keep, value))
+
+    def _common(
+        self, channel: str, base: ListRef, value: list[Any]
+    ) -> Plan[tuple[int, Frozen | None]]:
+        """How much of the list is what its parent's checkpoint holds."""
+        thread = self._thread
+        kept = self._writer.memory.lists.get((thread.entity.id, thread.ns, channel), base.id)
+        if kept is not None and len(kept) == base.length:
+            try:
+                return kept.common(value), kept
+            except Opaque:
+                pass  # something new can only be compared as stored
+        items = yield from list_parts(thread, channel, base, {})
+        return common_as_stored(items, value, self._serde), None
 
 
 def put(
@@ -72,9 +124,9 @@ def put(
     """Store a checkpoint that continues `parent`."""
     known = writer.memory.get(thread, parent or "")
     if known is None and parent is not None:
-        known = yield from _learn(writer, thread, parent)
+        known = yield from _learn(thread, parent)
     before = None if known is None else known.record
-    draft = Draft()
+    draft = Draft(writer, thread, checkpoint["id"], serde)
     versions = checkpoint["channel_versions"]
     for channel, value in checkpoint["channel_values"].items():
         old = None if before is None else before.values.get(channel)
@@ -85,11 +137,9 @@ def put(
         if old is not None and same and channel not in new_versions:
             draft.values[channel] = old
         elif type(value) is list and value:
-            yield from _draft_list(
-                writer, thread, checkpoint["id"], channel, value, old, draft, serde
-            )
+            yield from draft.add_list(channel, value, old)
         else:
-            _draft_value(thread, checkpoint["id"], channel, value, draft, serde)
+            draft.add_value(channel, value)
     rest = {key: value for key, value in checkpoint.items() if key not in ELSEWHERE}
     record = CheckpointRecord(
         checkpoint["id"],
@@ -103,9 +153,7 @@ def put(
     yield from _commit(writer, thread, record, draft, known, metadata)
 
 
-def _learn(
-    writer: CheckpointWriter, thread: GraphThread, parent: str
-) -> Plan[KnownCheckpoint | None]:
+def _learn(thread: GraphThread, parent: str) -> Plan[KnownCheckpoint | None]:
     """The parent is not one that this process remembers: ask for it."""
     name = thread.checkpoint(parent)
     (outcome,) = yield (thread.fetch(name, thread.head),)
@@ -117,70 +165,6 @@ def _learn(
     if head is not None and head.id == parent:
         known.guard = head.version
     return known
-
-
-def _draft_value(
-    thread: GraphThread, id: str, channel: str, value: Any, draft: Draft, serde: SerializerProtocol
-) -> None:
-    plain = to_json(value, serde)
-    text = encode(plain, "the state")
-    if len(text) <= INLINE:
-        draft.values[channel] = {"json": plain}
-    else:
-        draft.puts[names.value(thread.ns, channel, id)] = text
-        draft.values[channel] = {"in": id}
-
-
-def _draft_list(
-    writer: CheckpointWriter,
-    thread: GraphThread,
-    id: str,
-    channel: str,
-    value: list[Any],
-    old: Json | None,
-    draft: Draft,
-    serde: SerializerProtocol,
-) -> Plan[None]:
-    base = None if old is None or "list" not in old else ListRef(*old["list"])
-    keep, kept = 0, None
-    if base is not None:
-        keep, kept = yield from _common(writer, thread, channel, base, value, serde)
-    if base is not None and keep == len(value) == base.length:
-        draft.values[channel] = {"list": list(base)}
-        draft.lists[channel] = (base.id, kept)
-        return
-    if base is None or not keep or base.stored + len(value) - keep > 2 * len(value) + SLACK:
-        base, keep = None, 0
-    items = [to_json(item, serde) for item in value[keep:]]
-    if base is None:
-        whole = encode(items, "the state")
-        if len(whole) <= INLINE:
-            draft.values[channel] = {"json": items}
-            return
-    part = {"base": None if base is None else base.id, "keep": keep, "items": items}
-    draft.puts[names.lists(thread.ns, channel) + names.part(id)] = encode(part, "the state")
-    total = len(items) + (0 if base is None else base.stored)
-    draft.values[channel] = {"list": [id, len(value), total]}
-    draft.lists[channel] = (id, _extended(kept, keep, value))
-
-
-def _common(
-    writer: CheckpointWriter,
-    thread: GraphThread,
-    channel: str,
-    base: ListRef,
-    value: list[Any],
-    serde: SerializerProtocol,
-) -> Plan[tuple[int, Frozen | None]]:
-    """How much of the list is what its parent's checkpoint holds."""
-    kept = writer.memory.lists.get((thread.entity.id, thread.ns, channel), base.id)
-    if kept is not None and len(kept) == base.length:
-        try:
-            return kept.common(value), kept
-        except Opaque:
-            pass  # something new can only be compared as stored
-    items = yield from list_parts(thread, channel, base, {})
-    return common_as_stored(items, value, serde), None
 
 
 def _extended(kept: Frozen | None, keep: int, value: list[Any]) -> Frozen | None:
@@ -206,11 +190,7 @@ def _commit(
         thread.head: encode({"id": record.id}, "the head"),
     }
     run = metadata.get("run_id")
-    if (
-        isinstance(run, str)
-        and run
-        and (known is None or known.record is None or run != _run(known))
-    ):
+    if isinstance(run, str) and run and run != _run(known):
         puts[names.run(run)] = encode({"run_id": run}, "the run")
     check_commit(sum(map(len, puts.values())), writer.limits)
     writes: list[Write] = [Put(key, text) for key, text in puts.items()]
@@ -235,8 +215,9 @@ def _commit(
         writer.memory.lists.put((thread.entity.id, thread.ns, channel), part, items)
 
 
-def _run(known: KnownCheckpoint) -> Any:
-    metadata = known.record.metadata if known.record is not None else None
+def _run(known: KnownCheckpoint | None) -> Any:
+    """The run that put the parent: it is noted in the thread already."""
+    metadata = None if known is None or known.record is None else known.record.metadata
     return metadata.get("run_id") if isinstance(metadata, dict) else None
 
 
