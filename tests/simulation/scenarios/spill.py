@@ -66,7 +66,7 @@ async def spill(simulation: Simulation) -> None:
             "policy": Policy(breaker_seconds=simulation.plan.choice((0.2, 1.0, 3.0))),
             "spill": Spill(folder),
             "alarm": Alarm(suppressed=1_000_000, slow=1e9),
-            "place": "the simulated store",
+            "identity": "the simulated store",
         }
         await _spill(simulation)
 
