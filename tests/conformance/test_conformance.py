@@ -124,7 +124,7 @@ def test_cases_that_need_no_clock_hold_on_one_that_runs() -> None:
         return None
 
     chosen = [(name, case) for name, case in suite.BLOCKING if name not in suite.NEED_CLOCK]
-    with ThreadPoolExecutor(16) as pool:
+    with ThreadPoolExecutor(8) as pool:
         failures = list(pool.map(lambda named: run(*named), chosen))
     assert len(failures) > 200
     assert [failure for failure in failures if failure] == []
