@@ -1,4 +1,4 @@
-"""The blocking twin of `holding.py`: nothing can cancel a thread, so it is told when it asks.
+"""The blocking twin of `held.py`: nothing can cancel a thread, so it is told when it asks.
 
 Every call to the store from inside the block checks the lease first (`check_held`).
 """
