@@ -19,6 +19,7 @@ BLOB = "blob"  # what an agent framework stores as a whole
 LANGGRAPH_THREAD = "langgraph-thread"
 LANGGRAPH_ITEM = "langgraph-item"
 SUMMARY = "summary"  # the lease of whoever makes a thread's summary
+FORK = "fork"  # says that a thread of this id is about to be forked from another
 ERASED = "erased"  # remembers that a user was erased; also the name of its document
 HEALTH = "health"  # asked for to see whether a store answers
 RESTORING = "restoring"  # says that a restore is under way; also its id and document
@@ -49,6 +50,7 @@ KINDS = {
     LANGGRAPH_THREAD: Kind(),
     LANGGRAPH_ITEM: Kind(),
     SUMMARY: Kind(internal=True),
+    FORK: Kind(internal=True),
     ERASED: OWN,
     HEALTH: OWN,
     RESTORING: OWN,

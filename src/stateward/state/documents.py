@@ -68,8 +68,12 @@ class DocumentHandle:
 
     async def get(self) -> Document:
         """The document as it is now; `{}` with version 0 if it is missing."""
+        return (await self._look())[0]
+
+    async def _look(self) -> tuple[Document, int]:
+        """The document, and the life of what it belongs to."""
         fetched = await self._handle.fetch(documents=(self._name,))
-        return document(fetched.documents.get(self._name))
+        return document(fetched.documents.get(self._name)), fetched.head.life
 
     async def put(self, value: Json, *, expect: int | Document | None = None) -> Document:
         """Replace the document, whatever it was, or only if it is still at `expect`.
@@ -97,7 +101,7 @@ class DocumentHandle:
         `StateConflictError`. `conflict="raise"` raises at once. A function `conflict(base, mine,
         theirs)` merges instead of running `change` again.
         """
-        base = await self.get()
+        base, life = await self._look()
         # Only a merge asks later what the document was before.
         value = deepcopy(base.value) if callable(conflict) else base.value
         mine = await self._changed(change, value)
@@ -108,10 +112,13 @@ class DocumentHandle:
             refuse(outcome, self._entity)
         again = Again(change, conflict if callable(conflict) else None, retries, within)
         async with self._scope.queue(self._entity, self._name):
-            return await self._insist(again, base, mine)
+            return await self._insist(again, base, mine, life)
 
-    async def _insist(self, again: Again, base: Document, mine: Json) -> Document:
-        """Try until it succeeds; who has lost too often takes a turn that the others wait for."""
+    async def _insist(self, again: Again, base: Document, mine: Json, life: int) -> Document:
+        """Try until it succeeds; who has lost too often takes a turn that the others wait for.
+
+        What was read in an earlier life is not merged: it was deleted, or its user erased.
+        """
         world = self._scope.world
         end = world.monotonic() + again.within
         longest = FIRST_PAUSE
@@ -122,12 +129,12 @@ class DocumentHandle:
                 if turn is None and self._takes_turns and tries > UNTIL_TURN:
                     turn = await self._take_turn(end)
                 self._scope.counters.update_retries += 1
-                theirs = await self.get()
-                if again.merge is not None:
+                theirs, now = await self._look()
+                if again.merge is not None and (now == life or not base.exists):
                     mine = again.merge(deepcopy(base.value), mine, deepcopy(theirs.value))
                 else:
                     mine = await self._changed(again.change, theirs.value)
-                base = theirs
+                base, life = theirs, now
                 outcome = await self._swap(base, mine, turn)
                 if isinstance(outcome, Document):
                     turn = None  # given back together with the write

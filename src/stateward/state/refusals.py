@@ -13,6 +13,7 @@ from stateward.errors import (
     StatewardError,
 )
 from stateward.ops import (
+    Absent,
     Applied,
     Conflict,
     DocumentAt,
@@ -22,6 +23,7 @@ from stateward.ops import (
     Held,
     KeyReused,
     LogAt,
+    NotDroppedSince,
     NotYours,
     Outcome,
 )
@@ -65,6 +67,17 @@ def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
                 "somebody else changed it first; get it again and decide anew",
                 expected=expected,
                 current=current,
+            )
+        case Conflict(failed=Absent()):
+            error = StateConflictError(
+                f"the {what} exists already; nothing was written", expected=None, current=what
+            )
+        case Conflict(failed=NotDroppedSince()):
+            error = StateConflictError(
+                f"the {what} was deleted, or its user erased, while this was on its way; nothing "
+                "was written",
+                expected=what,
+                current=None,
             )
         case Conflict(failed=failed, head=head):
             error = StateConflictError(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
-from stateward.codec import check_id, decode, encode, encode_messages
+from msgspec.structs import replace
+
+from stateward.codec import check_id, decode
 from stateward.context.compaction import SUMMARY, Compaction, check_compaction, kept
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
@@ -15,10 +17,9 @@ from stateward.layers.leases.held import HeldLease
 from stateward.layers.outage.answers import Suppressed
 from stateward.layers.outage.replay import LATE
 from stateward.ops import (
-    Absent,
-    Append,
     Applied,
     Check,
+    CommitsAt,
     Conflict,
     Delete,
     DocumentAt,
@@ -29,7 +30,6 @@ from stateward.ops import (
     List,
     LogAt,
     NotYours,
-    Put,
     Replace,
     SetHead,
     Value,
@@ -47,6 +47,7 @@ from stateward.records import (
 )
 from stateward.state.documents import DocumentHandle
 from stateward.state.feeds import entries_after
+from stateward.state.forks import VARS, fork
 from stateward.state.handle import Handle
 from stateward.state.locks import Lock
 from stateward.state.refusals import stored
@@ -54,9 +55,6 @@ from stateward.state.scope import Scope
 from stateward.state.summaries import compact, stored_summary
 from stateward.state.window_request import WindowRequest, thread_info
 from stateward.state.windows import read_window
-
-VARS = "vars"
-FORKED_FROM = "forked_from"
 
 Message = dict[str, Any]
 Position = int | str | Cursor | Window
@@ -149,7 +147,7 @@ class Thread:
             raise InvalidInput("edit needs {number: message or None}, with numbers from 1")
         handle = self.handle
         bodies: dict[int, str | None] = {
-            number: None if new is None else encode_messages((new,), handle.scope.limits)[0]
+            number: None if new is None else handle.encoded((new,))[0]
             for number, new in changes.items()
         }
         while True:
@@ -177,37 +175,36 @@ class Thread:
     async def claim(self, *, user: str) -> Thread:
         """Give a conversation that was begun without a user to one, and return their handle.
 
-        Claiming it again for the same user is fine; for another, raises `NotYoursError`.
+        Claiming it again for the same user is fine; for another, raises `NotYoursError`. One that
+        does not exist raises `InvalidInput`: nothing is begun by claiming it.
         """
-        check_id(user, "a user")
-        theirs = Thread(self.handle.scope, self.id, user, self.handle.retain)
-        nobodys = Handle(self.handle.scope, self.handle.entity, "", self.handle.retain)
-        outcome = await nobodys.commit((SetHead(owner=user),))
-        if isinstance(outcome, NotYours):
-            await theirs.handle.fetch()  # theirs already, or raises
-        else:
-            stored(outcome, self.handle.entity)
-        return theirs
+        theirs = Thread(self.handle.scope, self.id, check_id(user, "a user"), self.handle.retain)
+        nobodys = replace(self.handle, owner="")
+        while True:
+            head = (await replace(self.handle, owner=None).fetch()).head
+            if not head.exists:
+                raise InvalidInput(
+                    f"there is no thread {self.id!r} to claim; check the id, or begin it as "
+                    f"theirs: store.thread({self.id!r}, user=...)"
+                )
+            as_seen = (CommitsAt(head.commits), LogAt(head.version, head.stamp))
+            outcome = await nobodys.commit((SetHead(owner=user),), as_seen)
+            if isinstance(outcome, NotYours):
+                await theirs.handle.fetch()  # theirs already, or raises
+                return theirs
+            if not isinstance(outcome, Conflict):
+                stored(outcome, self.handle.entity)
+                return theirs
 
     async def fork(self, *, to: str, at: Position | None = None) -> Thread:
         """Begin a new conversation `to` with what this one held at `at` (default: now).
 
-        The whole beginning appears at once. Raises `StateConflictError` if `to` exists.
+        It belongs to whom this one belongs to, and its whole beginning appears at once. Raises
+        `StateConflictError` if `to` exists or the user is erased meanwhile, and `Reset` if `at` is
+        a cursor of another history.
         """
-        window = await self.load(upto=None if at is None else _cursor(at).version)
-        if not window.exists:
-            raise InvalidInput(f"the thread {self.id!r} does not exist; there is nothing to fork")
-        version = window.version if at is None else _cursor(at).version
-        variables = await self.vars.get()
-        fork = Thread(self.handle.scope, to, self.user, self.handle.retain)
-        origin = {"thread": self.id, "version": version}
-        writes: list[Write] = [Put(FORKED_FROM, encode(origin, "the origin"))]
-        if variables.exists:
-            writes.append(Put(VARS, encode(variables.value, "the variables")))
-        if window.messages:
-            writes.append(Append(encode_messages(window.messages, self.handle.scope.limits)))
-        stored(await fork.handle.commit(tuple(writes), (Absent(),)), fork.handle.entity)
-        return fork
+        owner = await fork(self.handle, to, None if at is None else _cursor(at))
+        return Thread(self.handle.scope, to, owner or None, self.handle.retain)
 
     def lead(self, *, ttl: float = 30.0, wait: float | None = None) -> Lock:
         """The right to lead this conversation: `async with thread.lead() as lease`.
@@ -252,16 +249,16 @@ class Thread:
         not even those fit, raises `WindowTooSmall`, or cuts their texts with
         `oversized="shorten"`. `summarize` puts a summary in the place of older turns.
 
-        `after` and `upto` are versions or cursors. With nothing, all of it. A thread that
-        does not exist is an empty window with `exists=False`; a store that does not answer
-        raises `StoreUnavailable`, never an empty window.
+        `after` and `upto` are versions or cursors; a cursor of another history raises `Reset`. With
+        nothing, all of it. A thread that does not exist is an empty window with `exists=False`; a
+        store that does not answer raises `StoreUnavailable`, never an empty window.
         """
         wanted = WindowRequest(
             self.handle.entity,
             self.handle.owner,
             Bounds.of(last, turns, max_tokens, count, oversized),
             Cursor(0) if after is None else _cursor(after),
-            None if upto is None else _cursor(upto).version,
+            None if upto is None else _cursor(upto),
             check_compaction(summarize, after, upto),
         )
         return await read_window(self.handle.scope, wanted)

@@ -19,8 +19,13 @@ class WindowRequest(Struct, frozen=True):
     owner: str | None
     bounds: Bounds
     since: Cursor = Cursor(0)
-    limit: int | None = None
+    upto: Cursor | None = None
     compaction: Compaction | None = None
+
+    @property
+    def limit(self) -> int | None:
+        """The number of the last message that is wanted."""
+        return None if self.upto is None else self.upto.version
 
 
 def pins(wanted: WindowRequest) -> bool:

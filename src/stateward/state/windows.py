@@ -50,6 +50,9 @@ def questions(scope: Scope, wanted: WindowRequest, *, at_once: bool = False) -> 
     asked = [Fetch(wanted.entity, wanted.owner, log, summary)]
     if pins(wanted) and wanted.entity not in scope.beginnings.lives:
         asked.append(beginning(wanted, 0))
+    if wanted.upto is not None and wanted.upto.stamp is not None:
+        there = Log(wanted.upto.version, first=1, stamp=wanted.upto.stamp)
+        asked.append(Fetch(wanted.entity, wanted.owner, there))
     return asked
 
 
@@ -70,6 +73,13 @@ async def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome
         refuse(newest, wanted.entity)
     if newest.reset:
         raise reset(wanted.entity)
+    if wanted.upto is not None and wanted.upto.stamp is not None:
+        *outcomes, there = outcomes
+        assert isinstance(there, Fetched)
+        if there.head.life != newest.head.life:
+            raise Changed
+        if there.reset:
+            raise reset(wanted.entity)
     pages = Pages(scope, wanted, newest)
     if wanted.bounds.unbounded and wanted.compaction is None:
         return window_of(newest.head, Picked(await pages.all(), 0), Kept(), 0, None)

@@ -12,6 +12,7 @@ from stateward.errors import (
     KeyReusedError,
     LeaseLost,
     NotYoursError,
+    Reset,
     StateConflictError,
     StoreMisused,
 )
@@ -174,6 +175,16 @@ async def a_thread_without_a_user_can_be_claimed_once(h: StoreHarness) -> None:
 
 
 @case
+async def what_does_not_exist_is_not_begun_by_claiming_it(h: StoreHarness) -> None:
+    async with h.store(retain=h.span) as store:
+        with raises(InvalidInput):
+            await store.thread("mistyped").claim(user="u")
+        await store.thread("variables").vars.put({"n": 1})
+        await store.thread("variables").claim(user="u")
+        assert [info.id async for info in store.threads()] == ["variables"]
+
+
+@case
 async def threads_are_listed_by_user_and_id(h: StoreHarness) -> None:
     async with h.store() as store, h.store(namespace=h.new_id()) as elsewhere:
         await elsewhere.thread("x", user="u").append({"n": 1})
@@ -250,6 +261,41 @@ async def a_fork_begins_with_what_its_origin_held(h: StoreHarness) -> None:
         await thread.append({"n": "origin"})
         assert (await store.thread("5").load(last=1)).messages == [{"n": "fork"}]
         assert (await thread.load(last=1)).messages == [{"n": "origin"}]
+
+
+@case
+async def a_fork_belongs_to_whom_its_origin_belongs_to(h: StoreHarness) -> None:
+    async with h.store() as store:
+        await store.thread("t", user="u").append({"n": 1})
+        forked = await store.thread("t").fork(to="f")
+        assert forked.user == "u"
+        assert [info.id async for info in store.threads(user="u")] == ["f", "t"]
+        with raises(NotYoursError):
+            await store.thread("f", user="v").load()
+        await store.thread("nobody's").append({"n": 1})
+        assert (await store.thread("nobody's").fork(to="n")).user is None
+
+
+@case
+async def a_place_in_another_history_is_not_taken_for_one_in_this(h: StoreHarness) -> None:
+    async with h.store() as store:
+        thread = store.thread("t")
+        await thread.append(*numbered(1, 2, 3))
+        old = (await thread.load()).cursor
+        assert (await thread.load(upto=old)).messages == numbered(1, 2, 3)
+        await thread.delete()
+        await thread.append(*numbered(4, 5, 6, 7))
+        for place in (old, str(old)):
+            with raises(Reset):
+                await thread.load(upto=place)
+            with raises(Reset):
+                await thread.load(upto=place, last=2)
+            with raises(Reset):
+                await thread.fork(to="f", at=place)
+        assert not (await store.thread("f").load()).exists
+        now = (await thread.load()).cursor
+        await thread.append(*numbered(8))
+        assert (await thread.load(upto=now, last=2)).messages == numbered(6, 7)
 
 
 @case

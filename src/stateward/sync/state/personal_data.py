@@ -11,16 +11,18 @@ from stateward.codec import decode, encode
 from stateward.engine import GRACE
 from stateward.errors import StateConflictError
 from stateward.files import WholeFile
-from stateward.kinds import ERASED, erasure_of
+from stateward.kinds import ERASED, FORK, THREAD, erasure_of
 from stateward.layers.gather_sync import gather
 from stateward.ops import (
     Commit,
     Drop,
+    Entity,
     Fetch,
     Fetched,
     Found,
     List,
     Log,
+    Outcome,
     Put,
     Sweep,
     Swept,
@@ -84,14 +86,13 @@ def _erase(scope: Scope, user: str) -> Receipt:
         found = [item for item in belongings(scope, user, expired=True)]
         if not found:
             break
-        for start in range(0, len(found), scope.capabilities.page):
-            page = found[start : start + scope.capabilities.page]
-            drops = [
-                Commit(item.entity, scope.world.new_op(), (Drop(),), owner=user) for item in page
-            ]
-            for item, dropped in zip(page, scope.execute_here(drops), strict=True):
-                stored(dropped, item.entity)
-                removed[item.entity.kind] += 1
+        # A fork that was on its way is forbidden before its intent goes: see `forks.py`.
+        copies = [i.entity._replace(kind=THREAD) for i in found if i.entity.kind == FORK]
+        _drop(scope, user, copies)
+        entities = [item.entity for item in found]
+        for entity, dropped in zip(entities, _drop(scope, user, entities), strict=True):
+            stored(dropped, entity)
+            removed[entity.kind] += entity.kind != FORK
     else:
         raise StateConflictError(
             f"the user {user!r} keeps writing while being erased; stop their agents and erase again"
@@ -101,7 +102,17 @@ def _erase(scope: Scope, user: str) -> Receipt:
         swept = scope.execute_here((Sweep(),))[0]
         assert isinstance(swept, Swept)
         more = swept.more
-    return Receipt(user, moment(at), dict(removed), moment(at + GRACE))
+    return Receipt(user, moment(at), dict(+removed), moment(at + GRACE))
+
+
+def _drop(scope: Scope, user: str, entities: Sequence[Entity]) -> list[Outcome]:
+    """What became of each; one of another's is not dropped."""
+    outcomes: list[Outcome] = []
+    for start in range(0, len(entities), scope.capabilities.page):
+        page = entities[start : start + scope.capabilities.page]
+        drops = [Commit(entity, scope.world.new_op(), (Drop(),), owner=user) for entity in page]
+        outcomes += scope.execute_here(drops)
+    return outcomes
 
 
 def export(scopes: Sequence[Scope], user: str, path: str) -> Exported:
@@ -114,6 +125,8 @@ def export(scopes: Sequence[Scope], user: str, path: str) -> Exported:
         file.write_line(encode(head, "the export"))
         for scope in scopes:
             for found in belongings(scope, user):
+                if found.entity.kind == FORK:
+                    continue
                 for line in _lines(scope, found):
                     counts[line["is"]] += 1
                     file.write_line(encode(line, "the export"))

@@ -1,0 +1,290 @@
+"""Every public method that writes, and what holds for all of them.
+
+The table names the methods; `tests/conformance/test_public_methods.py` sees to it that none is
+missing. What a promise says of "every write" is tried here with each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+from conformance.state.cases import case
+from conformance.state.harness import StoreHarness
+from stateward.codec import Limits
+from stateward.context.compaction import Compaction
+from stateward.engine import Engine
+from stateward.engines.passthrough import Passthrough
+from stateward.errors import InvalidInput, NotYoursError, StatewardError, TooLarge
+from stateward.layers.policy import Policy
+from stateward.ops import Op, Outcome
+from stateward.store import Store
+
+SECRET = "4111 1111"
+PATIENT = Policy(read_timeout=60.0, write_timeout=60.0, threads="raise")
+
+Content = dict[str, Any]
+
+
+class Method(NamedTuple):
+    """A call of a public method, for a user, with content of the caller's."""
+
+    call: Callable[[Store, str, Content], Awaitable[Any]]
+    carries: str = ""  # what becomes of the content: a "message", or something "else"; "": nothing
+    owned: bool = True  # what it writes to belongs to a user, and another's is refused
+
+
+def says(text: Any) -> Content:
+    return {"role": "user", "content": text}
+
+
+async def prepare(store: Store, user: str, said: str) -> None:
+    """All kinds of state, all of the same user."""
+    thread = store.thread("t", user=user)
+    for n in range(3):
+        await thread.append(says(f"{said} {n}"), {"role": "assistant", "content": f"{said}, yes"})
+    await thread.vars.put({"said": said})
+    await store.user(user).put({"said": said})
+    await store.journal("j", user=user).append({"said": said}, {"said": said})
+    await store.once("k", lambda: said, user=user)
+
+
+# --- the calls --------------------------------------------------------------------------
+
+
+async def append(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).append(content)
+
+
+async def append_with_key(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).append(content, key="k")
+
+
+async def append_expecting(store: Store, user: str, content: Content) -> None:
+    thread = store.thread("t", user=user)
+    await thread.append(content, expect=await thread.load(last=1))
+
+
+async def edit(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).edit({1: content, 2: None})
+
+
+async def delete(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).delete()
+
+
+async def fork(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).fork(to="copy")
+
+
+async def fork_of_anybodys(store: Store, user: str, content: Content) -> None:
+    await store.thread("t").fork(to="copy")
+
+
+async def lead(store: Store, user: str, content: Content) -> None:
+    thread = store.thread("t", user=user)
+    async with thread.lead() as lease:
+        await thread.append(content, fence=lease)
+
+
+def words(previous: str | None, messages: list[Content]) -> str:
+    return f"{previous} {messages}"
+
+
+async def summarize(store: Store, user: str, content: Content) -> None:
+    how = Compaction(words, after=2, keep=1)
+    await store.thread("t", user=user).load(summarize=how)
+
+
+async def compact(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).compact(Compaction(words, after=2, keep=1))
+
+
+async def put_variables(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).vars.put(content)
+
+
+async def put(store: Store, user: str, content: Content) -> None:
+    await store.user(user).put(content)
+
+
+async def update(store: Store, user: str, content: Content) -> None:
+    await store.user(user).update(lambda value: value | content)
+
+
+async def update_and_merge(store: Store, user: str, content: Content) -> None:
+    def merged(base: Content, mine: Content, theirs: Content) -> Content:
+        return theirs | mine
+
+    await store.user(user).update(lambda value: value | content, conflict=merged)
+
+
+async def patch(store: Store, user: str, content: Content) -> None:
+    await store.user(user).patch(content)
+
+
+async def delete_document(store: Store, user: str, content: Content) -> None:
+    await store.user(user).delete()
+
+
+async def append_event(store: Store, user: str, content: Content) -> None:
+    await store.journal("j", user=user).append(content)
+
+
+def every(state: list[Any], event: Content) -> list[Any]:
+    return [*state, event]
+
+
+async def snapshot(store: Store, user: str, content: Content) -> None:
+    await store.journal("j", user=user).snapshot(every, [])
+
+
+async def trim(store: Store, user: str, content: Content) -> None:
+    await store.journal("j", user=user).trim(1)
+
+
+async def delete_journal(store: Store, user: str, content: Content) -> None:
+    await store.journal("j", user=user).delete()
+
+
+async def once(store: Store, user: str, content: Content) -> None:
+    await store.once("k2", lambda: content, user=user)
+
+
+async def put_shared(store: Store, user: str, content: Content) -> None:
+    await store.shared("s").put(content)
+
+
+METHODS: dict[str, Method] = {
+    "Thread.append": Method(append, "message"),
+    "Thread.append with a key": Method(append_with_key, "message"),
+    "Thread.append expecting": Method(append_expecting, "message"),
+    "Thread.edit": Method(edit, "message"),
+    "Thread.delete": Method(delete),
+    "Thread.fork": Method(fork),
+    "Thread.fork of anybody's": Method(fork_of_anybodys, owned=False),
+    "Thread.lead": Method(lead, "message"),
+    "Thread.load": Method(summarize),
+    "Thread.compact": Method(compact),
+    "Thread.vars": Method(put_variables, "else"),
+    "User.put": Method(put, "else", owned=False),
+    "User.update": Method(update, "else", owned=False),
+    "User.update and merge": Method(update_and_merge, "else", owned=False),
+    "User.patch": Method(patch, "else", owned=False),
+    "User.delete": Method(delete_document, owned=False),
+    "Journal.append": Method(append_event, "else"),
+    "Journal.snapshot": Method(snapshot),
+    "Journal.trim": Method(trim),
+    "Journal.delete": Method(delete_journal),
+    "Shared.put": Method(put_shared, "else", owned=False),
+    "Store.once": Method(once, owned=False),
+}
+
+
+# --- what holds for all -----------------------------------------------------------------
+
+
+class Meanwhile(Passthrough):
+    """An engine before whose call number `at` something else happens."""
+
+    def __init__(self, engine: Engine, at: int, happens: Callable[[], Awaitable[Any]]) -> None:
+        super().__init__(engine)
+        self.calls = 0
+        self._at = at
+        self._happens = happens
+
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        self.calls += 1
+        if self.calls == self._at:
+            await self._happens()
+        return await super().execute(ops, deadline=deadline)
+
+
+async def found_in(h: StoreHarness, namespace: str, text: str) -> list[str]:
+    """What holds the text, of all that is stored."""
+    replica = await h.replica()
+    entities = await replica.list_all(namespace, expired=True)
+    return [f"{e.kind} {e.id}" for e in entities if text in repr(await replica.everything(e))]
+
+
+@case
+async def nothing_that_was_erased_comes_back_by_a_call_under_way(h: StoreHarness) -> None:
+    """An erasure before every single call that a method makes to the engine."""
+    for number, (name, method) in enumerate(METHODS.items()):
+        at = 0
+        while True:
+            at += 1
+            namespace = f"{h.namespace}-{number}-{at}"
+            async with h.store(namespace=namespace, policy=PATIENT) as other:
+                await prepare(other, "u", SECRET)
+                engine = Meanwhile(h.make_engine(), at, other.user("u").erase)
+                options: dict[str, Any] = {"policy": PATIENT, "world": h.world, "spill": False}
+                async with Store(engine, namespace=namespace, **options) as store:
+                    try:
+                        await method.call(store, "u", says("harmless"))
+                    except (StatewardError, InvalidInput):
+                        pass
+                if engine.calls < at:
+                    break
+                left = await found_in(h, namespace, SECRET)
+                assert left == [], f"{name}, erased before call {at}: {left}"
+
+
+@case
+async def every_message_that_is_stored_was_redacted(h: StoreHarness) -> None:
+    def redact(message: Content) -> Content:
+        return message | {"content": str(message["content"]).replace(SECRET, "…")}
+
+    for number, (name, method) in enumerate(METHODS.items()):
+        if method.carries == "message":
+            namespace = f"{h.namespace}-{number}"
+            async with h.store(namespace=namespace, redact=redact) as store:
+                await prepare(store, "u", "nothing")
+                await method.call(store, "u", says(f"my card is {SECRET}"))
+            left = await found_in(h, namespace, SECRET)
+            assert left == [], f"{name} stored what was to be redacted: {left}"
+
+
+@case
+async def nothing_of_anothers_is_written_to(h: StoreHarness) -> None:
+    async with h.store() as store:
+        await prepare(store, "u", SECRET)
+        for name, method in METHODS.items():
+            if method.owned:
+                try:
+                    await method.call(store, "v", says("harmless"))
+                except NotYoursError:
+                    continue
+                raise AssertionError(f"{name} wrote to what belongs to somebody else")
+
+
+@case
+async def nothing_larger_than_the_limit_is_written(h: StoreHarness) -> None:
+    limits = Limits(message=1000, commit=1000)
+    async with h.store(limits=limits) as store:
+        await prepare(store, "u", "nothing")
+        for name, method in METHODS.items():
+            if method.carries:
+                try:
+                    await method.call(store, "u", says("x" * 1000))
+                except TooLarge:
+                    continue
+                raise AssertionError(f"{name} stored more than the limit allows")
+
+
+@case
+async def what_a_method_creates_is_kept_as_long_as_the_store_was_told(h: StoreHarness) -> None:
+    for number, (name, method) in enumerate(METHODS.items()):
+        if name.startswith("Thread."):
+            namespace = f"{h.namespace}-{number}"
+            async with h.store(namespace=namespace, retain=1000.0) as store:
+                await prepare(store, "u", "nothing")
+                if "fork" not in name:
+                    await store.thread("t", user="u").delete()
+                try:
+                    await method.call(store, "u", says("harmless"))
+                except InvalidInput:
+                    pass
+            replica = await h.replica()
+            page = await replica.listing(namespace, kind="thread")
+            assert {found.head.retain for found in page.entities} <= {1000.0}, name
