@@ -72,6 +72,11 @@ def decode_lines(lines: str) -> list[Any]:
         raise _damaged(error) from error
 
 
+def canonical(text: str) -> bytes:
+    """The same bytes for JSON texts that differ only in the order of names and in blanks."""
+    return msgspec.json.encode(decode(text), order="deterministic")
+
+
 def encode_messages(messages: Sequence[Any], limits: Limits) -> tuple[str, ...]:
     """The JSON texts of one append: each a JSON object, all within the limits."""
     if not messages:

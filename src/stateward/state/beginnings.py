@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from stateward.ops import Entity
+from stateward.ops import Entity, Head
 
 KEPT = 10_000
 
 
 class PlainBeginnings:
-    """Threads without system messages at their beginning, by the life that was looked at."""
+    """Threads without system messages at their beginning, by what was looked at.
+
+    That is the life and the label: whoever rewrites messages, in whichever process, sets another
+    label (`Handle.commit`).
+    """
 
     def __init__(self) -> None:
-        self.lives: dict[Entity, int] = {}
+        self._seen: dict[Entity, tuple[int, str]] = {}
 
-    def remember(self, entity: Entity, life: int) -> None:
-        """This thread, in this life, does not begin with system messages."""
-        while len(self.lives) >= KEPT:
-            self.lives.pop(next(iter(self.lives)), None)
-        self.lives[entity] = life
+    def __contains__(self, entity: Entity) -> bool:
+        return entity in self._seen
 
-    def forget(self, entity: Entity) -> None:
-        """Its messages were rewritten."""
-        self.lives.pop(entity, None)
+    def is_plain(self, entity: Entity, head: Head) -> bool:
+        """Whether the thread is known to begin without system messages."""
+        return self._seen.get(entity) == (head.life, head.label)
+
+    def remember(self, entity: Entity, head: Head) -> None:
+        """This thread, as it is, does not begin with system messages."""
+        while len(self._seen) >= KEPT:
+            self._seen.pop(next(iter(self._seen)), None)
+        self._seen[entity] = (head.life, head.label)

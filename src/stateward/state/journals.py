@@ -19,6 +19,7 @@ from stateward.ops import (
     DocumentAt,
     Drop,
     Duplicate,
+    KeyReused,
     LogAt,
     Put,
     Trim,
@@ -61,7 +62,10 @@ class Journal:
             at = Cursor.of(expect)
             checks = (LogAt(at.version, at.stamp),)
         bodies = encode_messages(events, self.handle.scope.limits)
-        outcome = await self.handle.commit((Append(bodies, key),), checks)
+        append = Append(bodies, key)
+        outcome = await self.handle.commit((append,), checks)
+        if type(outcome) is KeyReused:
+            outcome = await self.handle.same_messages(outcome, append)
         applied = stored(outcome, self.handle.entity)
         again = isinstance(outcome, Duplicate) and not outcome.own
         cursor = Cursor(applied.version, applied.stamp)

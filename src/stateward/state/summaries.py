@@ -94,6 +94,8 @@ class SummaryMaker:
         stored twice, or over an edit or a deletion made meanwhile, is the claim: a version of the
         document of its own, written before the messages are read.
         """
+        if not await self._can_be_divided(more_than):
+            return None  # one long turn: found out without a write
         making = self._scope.entity(SUMMARY_LEASE, self._entity.id)  # lives where the thread lives
         lease = Handle(self._scope, making, retain=RETAIN)
         lock = Lock(lease, ttl=self._compaction.ttl, wait=0)
@@ -103,6 +105,13 @@ class SummaryMaker:
         except LeaseHeld:
             self._scope.counters.summaries_elsewhere += 1
             return None
+
+    async def _can_be_divided(self, more_than: int) -> bool:
+        now = await self._handle.fetch(documents=(SUMMARY,))
+        summary = kept(now.documents.get(SUMMARY), now.head)
+        if uncovered(now.head, summary) <= more_than:
+            return True  # somebody was faster: the rest says how it is
+        return await self._read(summary) is not None
 
     async def _made(self, more_than: int) -> Kept | None:
         now = await self._handle.fetch(documents=(SUMMARY,))

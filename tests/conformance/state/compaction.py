@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from conformance.state.belongings import exported
 from conformance.state.cases import case
 from conformance.state.harness import StoreHarness
 from stateward.context.compaction import Compaction
+from stateward.engines.passthrough import Passthrough
 from stateward.errors import InvalidInput, NotYoursError
-from stateward.ops import Replace, Trim
+from stateward.ops import Commit, Op, Outcome, Replace, Trim
 from stateward.state.threads import Thread
+from stateward.store import Store
 from stateward.testing.conformance.harness import raises
 
 Message = dict[str, Any]
@@ -296,3 +299,31 @@ async def a_compaction_is_asked_for_in_numbers_and_a_function(h: StoreHarness) -
             await store.thread("t").load(summarize=Compaction(told), after=1)
         assert await store.thread("t").compact(Compaction(told)) is None
         assert not (await store.thread("t").load(summarize=Compaction(told))).exists
+
+
+class Written(Passthrough):
+    """An engine that counts the commits it is given."""
+
+    commits = 0
+
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        self.commits += sum(type(op) is Commit for op in ops)
+        return await super().execute(ops, deadline=deadline)
+
+
+@case
+async def a_turn_that_is_too_long_to_be_divided_costs_no_write(h: StoreHarness) -> None:
+    engine = Written(h.make_engine())
+    async with Store(engine, namespace=h.namespace, world=h.world) as store:
+        thread = store.thread("t")
+        await thread.append({"role": "user", "content": "do it all"})
+        await thread.append(*[{"role": "assistant", "content": f"step {n}"} for n in range(20)])
+        summarize = Told()
+        compaction = Compaction(summarize, after=8, keep=4)
+        before = engine.commits
+        for _ in range(3):
+            assert (await thread.load(summarize=compaction)).summary is None
+        assert await thread.compact(compaction) is None
+        assert (engine.commits, summarize.calls) == (before, [])
+        await thread.append(*turns(1, 2, 3))
+        assert (await thread.load(summarize=compaction)).summary == "do it all q1"

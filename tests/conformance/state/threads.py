@@ -264,6 +264,36 @@ async def a_fork_begins_with_what_its_origin_held(h: StoreHarness) -> None:
 
 
 @case
+async def a_key_knows_its_messages_whatever_the_order_of_their_names(h: StoreHarness) -> None:
+    first = {"role": "user", "content": {"a": 1, "b": [1.0, {"x": None, "y": True}]}}
+    again = {"content": {"b": [1.0, {"y": True, "x": None}], "a": 1}, "role": "user"}
+    async with h.store() as store, h.store() as other:
+        for one, two in (
+            (store.thread("t"), other.thread("t")),
+            (store.journal("j"), other.journal("j")),
+        ):
+            await one.append({"n": 0})
+            stored = await one.append({"n": 1}, first, key="k")
+            await one.append({"n": 2})
+            repeated = await two.append({"n": 1}, again, key="k")
+            assert (repeated.status, repeated.version) == ("duplicate", 3)
+            assert repeated.cursor == stored.cursor
+            for others in (
+                ({"n": 1.0}, again),
+                ({"n": 1}, again | {"more": 1}),
+                ({"n": 0}, {"n": 1}, again),
+                (again,),
+                (again, {"n": 1}),
+            ):
+                with raises(KeyReusedError):
+                    await two.append(*others, key="k")
+        await store.thread("t").edit({3: {"n": "edited"}})
+        assert (await other.thread("t").append({"n": 1}, first, key="k")).status == "duplicate"
+        with raises(KeyReusedError):
+            await other.thread("t").append({"n": 1}, again, key="k")
+
+
+@case
 async def a_fork_belongs_to_whom_its_origin_belongs_to(h: StoreHarness) -> None:
     async with h.store() as store:
         await store.thread("t", user="u").append({"n": 1})

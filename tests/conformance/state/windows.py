@@ -302,3 +302,19 @@ async def a_turn_of_thousands_of_steps_keeps_its_question(h: StoreHarness) -> No
         lost = [{"type": "tool_result", "tool_use_id": "lost"}]
         await thread.append(said("assistant", "done"), said("user", lost), said("user", "thanks"))
         assert (await thread.load(last=1)).messages == [said("user", "thanks")]
+
+
+@case
+async def a_beginning_that_another_replica_rewrote_is_seen(h: StoreHarness) -> None:
+    async with h.store() as store, h.store() as other:
+        thread = store.thread("t")
+        await thread.append(said("user", "hello"), said("assistant", "hi"))
+        await thread.append(said("user", "and now"), said("assistant", "well"))
+        assert (await thread.load(last=2)).pinned == 0
+        rules = said("system", "be kind")
+        await other.thread("t").edit({1: rules})
+        assert (await thread.load(last=2)).messages[0] == rules
+        await other.thread("t").edit({1: None})
+        assert (await thread.load(last=2)).pinned == 0
+        await thread.append(said("user", "again"))
+        assert (await thread.load(last=1)).pinned == 0

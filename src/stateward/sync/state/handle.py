@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from stateward.codec import encode_messages
+from stateward.codec import canonical, encode_messages
 from stateward.layers.outage.answers import Suppressed
 from stateward.observe.counters import count_context_break
 from stateward.ops import (
@@ -21,9 +21,11 @@ from stateward.ops import (
     Entity,
     Fetch,
     Fetched,
+    KeyReused,
     Log,
     Outcome,
     Replace,
+    SetHead,
     Write,
 )
 from stateward.state.refusals import refuse
@@ -48,14 +50,16 @@ class Handle(Struct, frozen=True):
         reading: tuple[str, ...] = (),
         op: str | None = None,
     ) -> Outcome:
-        """One commit, with a fresh op unless given one, as the engine answered it."""
+        """One commit, with a fresh op unless given one, as the engine answered it.
+
+        One that rewrites messages changes the label, so that every replica sees it in the head.
+        """
         scope = self.scope
         op = op or scope.world.new_op()
-        commit = Commit(self.entity, op, writes, checks, self.owner, self.retain, reading)
-        outcome = scope.execute((commit,))[0]
         if type(writes[0]) is Replace:
-            scope.beginnings.forget(self.entity)
-        return outcome
+            writes = (*writes, SetHead(label=op))
+        commit = Commit(self.entity, op, writes, checks, self.owner, self.retain, reading)
+        return scope.execute((commit,))[0]
 
     def fetch(
         self,
@@ -105,20 +109,39 @@ class Handle(Struct, frozen=True):
         scope = self.scope
         if scope.redact is not None:
             messages = tuple(map(scope.redact, messages))  # type: ignore[arg-type]
+        added = Append(encode_messages(messages, scope.limits), key)
         commit = Commit(
             self.entity,
             scope.world.new_op(),
-            (Append(encode_messages(messages, scope.limits), key), *writes),
+            (added, *writes),
             checks,
             self.owner,
             self.retain,
         )
         outcome = (scope.append if keep else scope.execute)((commit,))[0]
+        if key is not None and type(outcome) is KeyReused:
+            outcome = self.same_messages(outcome, added)
         if scope.on_append is not None and (
             type(outcome) is Applied or (type(outcome) is Duplicate and outcome.own)
         ):
             self._tell(messages)
         return outcome
+
+    def same_messages(self, refused: KeyReused, append: Append) -> Outcome:
+        """`Duplicate` if the key was used for the same messages with their names in another order.
+
+        Engines compare text; whoever builds a message anew may not write the same one.
+        """
+        first = refused.version - len(append.bodies)
+        fetched = self.fetch(Log(max(0, first - 1), refused.version, details=True))
+        there = [entry for entry in fetched.entries if entry.stamp == fetched.entries[-1].stamp]
+        if not there or (there[-1].seq, there[-1].key) != (refused.version, refused.key):
+            return refused  # edited or trimmed since: nobody knows any more
+        if [*map(canonical, append.bodies)] != [canonical(entry.body) for entry in there]:
+            return refused
+        return Duplicate(
+            Applied(refused.version, there[-1].stamp, there[-1].at), own=False, head=fetched.head
+        )
 
     def _tell(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Call the hook on append. What it raises is logged: the messages are stored already.

@@ -20,6 +20,7 @@ from stateward.ops import (
     DocumentAt,
     Drop,
     Duplicate,
+    KeyReused,
     LogAt,
     Put,
     Trim,
@@ -62,7 +63,10 @@ class Journal:
             at = Cursor.of(expect)
             checks = (LogAt(at.version, at.stamp),)
         bodies = encode_messages(events, self.handle.scope.limits)
-        outcome = self.handle.commit((Append(bodies, key),), checks)
+        append = Append(bodies, key)
+        outcome = self.handle.commit((append,), checks)
+        if type(outcome) is KeyReused:
+            outcome = self.handle.same_messages(outcome, append)
         applied = stored(outcome, self.handle.entity)
         again = isinstance(outcome, Duplicate) and not outcome.own
         cursor = Cursor(applied.version, applied.stamp)

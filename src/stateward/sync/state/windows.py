@@ -49,7 +49,7 @@ def questions(scope: Scope, wanted: WindowRequest, *, at_once: bool = False) -> 
     log = Log(since.version, wanted.limit, last=size, stamp=since.stamp)
     summary = () if wanted.compaction is None else (SUMMARY,)
     asked = [Fetch(wanted.entity, wanted.owner, log, summary)]
-    if pins(wanted) and wanted.entity not in scope.beginnings.lives:
+    if pins(wanted) and wanted.entity not in scope.beginnings:
         asked.append(beginning(wanted, 0))
     if wanted.upto is not None and wanted.upto.stamp is not None:
         there = Log(wanted.upto.version, first=1, stamp=wanted.upto.stamp)
@@ -191,10 +191,10 @@ def _system_entries(
 ) -> list[Entry]:
     """The system messages that the thread begins with.
 
-    That a thread has none is remembered, because most have none, and no append changes it.
+    That a thread has none is remembered, because most have none, and no append changes it;
+    an edit does, and changes the label.
     """
-    known = scope.beginnings.lives.get(wanted.entity)
-    if not head.exists or (known == head.life and not outcomes):
+    if not head.exists or (not outcomes and scope.beginnings.is_plain(wanted.entity, head)):
         return []
     found: list[Entry] = []
     page = outcomes[0] if outcomes else scope.fetch(beginning(wanted, 0))
@@ -209,5 +209,5 @@ def _system_entries(
             break
         page = scope.fetch(beginning(wanted, entries[-1].seq))
     if not found and head.live:
-        scope.beginnings.remember(wanted.entity, head.life)
+        scope.beginnings.remember(wanted.entity, head)
     return found
