@@ -13,7 +13,7 @@ from context.providers import VALIDATORS
 from stateward.context.tokens import estimate
 from stateward.context.tool_pairs import NO_TIES, Shape, are_plain, shape_of, ties
 from stateward.context.window import Bounds, Conversation, Picked, system_messages, untied_window
-from stateward.errors import WindowTooSmall
+from stateward.errors import InvalidInput, WindowTooSmall
 
 SHAPES = sorted(VALIDATORS)
 Messages = list[dict[str, Any]]
@@ -190,3 +190,97 @@ def test_messages_that_are_tied_are_not_plain(shape: str) -> None:
         for message in Maker(seed, shape).conversation():
             if ties(message) != NO_TIES or shape_of([message]) != Shape():
                 assert not are_plain([message])
+
+
+# --- the same conversations as others write them down -----------------------------------
+
+LANGCHAIN = {"user": "human", "assistant": "ai", "developer": "system"}
+
+
+def langchain(message: dict[str, Any], number: int) -> dict[str, Any]:
+    """As `model_dump` of LangChain's messages writes it."""
+    calls = [{"name": "f", "args": {}, "id": call["id"]} for call in message.get("tool_calls", ())]
+    kind = LANGCHAIN.get(message["role"], message["role"])
+    dumped = {"type": kind, "content": message.get("content"), "number": number}
+    if kind == "ai":
+        dumped["tool_calls"] = calls
+    if kind == "tool":
+        dumped["tool_call_id"] = message["tool_call_id"]
+    return dumped
+
+
+def langchain_dict(message: dict[str, Any], number: int) -> dict[str, Any]:
+    """As `messages_to_dict` writes it."""
+    data = langchain(message, number)
+    return {"type": data["type"], "data": data, "number": number}
+
+
+def langchain_constructor(message: dict[str, Any], number: int) -> dict[str, Any]:
+    """As `dumpd` writes it."""
+    kwargs = langchain(message, number)
+    return {"lc": 1, "type": "constructor", "id": ["m"], "kwargs": kwargs, "number": number}
+
+
+def gemini(message: dict[str, Any], number: int) -> dict[str, Any]:
+    role = message["role"]
+    parts: Messages = [{"text": str(message.get("content"))}]
+    if role == "tool":
+        parts = [{"functionResponse": {"id": message["tool_call_id"], "name": "f"}}]
+    for call in message.get("tool_calls", ()):
+        parts.append({"functionCall": {"id": call["id"], "name": "f", "args": {}}})
+    spoken_by = {"assistant": "model", "tool": "user"}.get(role, role)
+    return {"role": spoken_by, "parts": parts, "number": number}
+
+
+@pytest.mark.parametrize("history", [whole, crashed, pending])
+@pytest.mark.parametrize("form", [langchain, langchain_dict, langchain_constructor, gemini])
+def test_a_window_is_as_good_in_the_forms_of_others(
+    form: Callable[[dict[str, Any], int], dict[str, Any]], history: Callable[[int, str], Messages]
+) -> None:
+    given = 0
+    for seed in range(EACH // 8):
+        random = Random(seed)
+        messages = history(seed, "openai_chat")
+        bounds = random.choice((Bounds(last=random.choice((3, 8, 20))), Bounds(turns=2)))
+        written = [form(message, number) for number, message in enumerate(messages)]
+        try:
+            pinned, picked = windowed(written, bounds, random.choice((1, 7, 200)))
+        except WindowTooSmall:
+            assert is_too_small(messages, bounds), (seed, bounds)
+            continue
+        given += 1
+        window = [messages[message["number"]] for message in picked.messages]
+        VALIDATORS["openai_chat"](window + answers("openai_chat", picked.pending, window))
+        check_bounds(window, window[: len(pinned)], picked, bounds)
+    assert given > EACH // 16
+
+
+def test_calls_of_gemini_without_ids_are_tied_by_their_names() -> None:
+    messages = [
+        {"role": "user", "parts": [{"text": "how warm is it?"}]},
+        {"role": "model", "parts": [{"function_call": {"name": "weather", "args": {}}}]},
+        {"role": "user", "parts": [{"function_response": {"name": "weather"}}]},
+        {"role": "model", "parts": [{"text": "warm"}]},
+    ]
+    assert windowed(messages * 3, Bounds(turns=1), 2)[1].messages == messages
+    assert windowed(messages * 3, Bounds(last=2), 2)[1].messages == [messages[0], messages[3]]
+
+
+def test_the_output_of_a_local_shell_names_its_call_by_its_id() -> None:
+    items = [
+        {"role": "user", "content": "list files"},
+        {"type": "local_shell_call", "id": "lsh_1", "call_id": "call_1", "action": {}},
+        {"type": "local_shell_call_output", "id": "call_1", "output": "a.txt"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text"}]},
+        {"role": "user", "content": "thanks"},
+    ]
+    for bounds in (Bounds(last=10), Bounds(turns=5), Bounds(max_tokens=100_000)):
+        assert windowed(items, bounds, 200)[1].messages == items
+
+
+def test_turns_are_a_bound_also_for_what_no_provider_knows() -> None:
+    assert len(windowed([{"n": n} for n in range(40)], Bounds(turns=2), 7)[1].messages) == 2
+    strange = [{"role": role, "text": "?"} for role in ("visitor", "bot")] * 20
+    with pytest.raises(InvalidInput, match="turns= counts where the user speaks"):
+        windowed(strange, Bounds(turns=2), 200)
+    assert len(windowed(strange, Bounds(last=3), 200)[1].messages) <= 3

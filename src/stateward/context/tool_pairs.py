@@ -1,12 +1,14 @@
 """Which messages belong together: a tool call and its results, in the shapes providers use.
 
-Four shapes are known, and may be told apart by the messages alone:
+Six shapes are known, and may be told apart by the messages alone:
 
 - OpenAI chat: `tool_calls` of an assistant message, answered by messages of the role `tool`;
 - OpenAI Responses: items such as `function_call` and `function_call_output`, tied by `call_id`,
   and `reasoning` items that must stay with what the model made of them;
 - Anthropic: `tool_use` blocks, answered by `tool_result` blocks in a user message;
-- Bedrock and Strands: `toolUse` blocks, answered by `toolResult` blocks in a user message.
+- Bedrock and Strands: `toolUse` blocks, answered by `toolResult` blocks in a user message;
+- Gemini: `functionCall` parts, answered by `functionResponse` parts, tied by id or by name;
+- LangChain: dumps of its messages, whose `type` (`human`, `ai`, `tool`) is their role.
 
 Messages of any other form are left alone: each stands for itself. Reading only.
 """
@@ -20,6 +22,8 @@ Message = dict[str, Any]
 
 SYSTEM_ROLES = ("system", "developer")
 MODEL_ROLES = ("assistant", "model")
+ROLES = ("user", *MODEL_ROLES, *SYSTEM_ROLES, "tool", "function")
+LANGCHAIN = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 
 
 class Ties(NamedTuple):
@@ -57,10 +61,34 @@ def are_plain(messages: Sequence[Message]) -> bool:
     return True
 
 
+def _unwrapped(message: Message) -> Message:
+    """What LangChain's own ways to serialise a message put it into, without that."""
+    if "type" in message:
+        for name in ("data", "kwargs"):
+            held = message.get(name)
+            if type(held) is dict and _langchain(held) is not None:
+                return held
+    return message
+
+
+def _langchain(message: Message) -> str | None:
+    kind = message.get("type")
+    return LANGCHAIN.get(kind) if type(kind) is str and "role" not in message else None
+
+
+def role_of(message: Message) -> Any:
+    """Who speaks, in the word that most providers have for it; None: it does not say."""
+    role = message.get("role")
+    if role is None:
+        return _langchain(_unwrapped(message)) if "type" in message else None
+    return LANGCHAIN.get(role, role) if type(role) is str else role
+
+
 def ties(message: Message) -> Ties:
     """The tool calls a message makes and the ones it answers; an answer within it is no tie."""
     if is_plain(message):
         return NO_TIES
+    message = _unwrapped(message)
     calls: list[str] = []
     results: list[str] = []
     kind = message.get("type")
@@ -71,18 +99,18 @@ def ties(message: Message) -> Ties:
         calls.extend(_text(call.get("id")) for call in made if type(call) is dict)
     if "tool_call_id" in message:
         results.append(_text(message["tool_call_id"]))
-    elif message.get("role") == "function":  # the older form of chat, tied by the function's name
+    elif message.get("role") == "function" and "parts" not in message:
+        # the older form of chat, tied by the function's name
         results.append(f"function {message.get('name')}")
     if type(message.get("function_call")) is dict:
         calls.append(f"function {message['function_call'].get('name')}")
-    content = message.get("content")
-    if type(content) is list:
-        for block in content:
+    for content in (message.get("content"), message.get("parts")):
+        for block in content if type(content) is list else ():
             if type(block) is dict:
                 _block_ties(block, calls, results)
     if not calls and not results:
         return NO_TIES
-    return Ties(tuple(calls), tuple(id for id in results if id not in calls))
+    return Ties(tuple(dict.fromkeys(calls)), tuple(id for id in results if id not in calls))
 
 
 def _item_ties(item: Message, kind: str, calls: list[str], results: list[str]) -> None:
@@ -91,8 +119,18 @@ def _item_ties(item: Message, kind: str, calls: list[str], results: list[str]) -
         calls.append(_text(item.get("id")))
     elif kind == "mcp_approval_response":
         results.append(_text(item.get("approval_request_id")))
+    elif kind == "local_shell_call_output" and "call_id" not in item:
+        results.append(_text(item.get("id")))
     elif "call_id" in item:
         (results if kind.endswith("_output") else calls).append(_text(item["call_id"]))
+
+
+_PARTS = (  # of Gemini, in both of its spellings
+    ("functionCall", True),
+    ("function_call", True),
+    ("functionResponse", False),
+    ("function_response", False),
+)
 
 
 def _block_ties(block: Message, calls: list[str], results: list[str]) -> None:
@@ -105,6 +143,12 @@ def _block_ties(block: Message, calls: list[str], results: list[str]) -> None:
         calls.append(_text(block["toolUse"].get("toolUseId")))
     elif type(block.get("toolResult")) is dict:
         results.append(_text(block["toolResult"].get("toolUseId")))
+    else:
+        for name, made in _PARTS:
+            part = block.get(name)
+            if type(part) is dict:
+                made_or_answered = calls if made else results
+                made_or_answered.append(_text(part.get("id") or f"function {part.get('name')}"))
 
 
 def _text(id: Any) -> str:
@@ -126,7 +170,7 @@ def is_item(message: Message) -> bool:
 
 def by_model(message: Message) -> bool:
     """Whether the model made it."""
-    role = message.get("role")
+    role = role_of(message)
     if role is not None:
         return role in MODEL_ROLES
     return is_item(message) and not _is_answer(message)
@@ -139,12 +183,12 @@ def _is_answer(message: Message) -> bool:
 
 def starts_turn(message: Message) -> bool:
     """A turn starts where the user speaks; a tool's result under the user's role is not that."""
-    return message.get("role") == "user" and not ties(message).results
+    return role_of(message) == "user" and not ties(message).results
 
 
 def may_start(message: Message) -> bool:
     """Whether a window may begin here, for every provider."""
-    if "role" in message:
+    if role_of(message) is not None:
         return starts_turn(message)
     return not is_item(message)
 
@@ -161,6 +205,8 @@ def shape_of(messages: Sequence[Message]) -> Shape:
     user_first: bool | None = None
     for message in messages:
         content = message.get("content")
+        if type(message.get("parts")) is list or _langchain(_unwrapped(message)) is not None:
+            return Shape(user_first=True)
         if "tool_calls" in message or "tool_call_id" in message or is_item(message):
             return Shape(user_first=False)
         if type(content) is not list:

@@ -17,6 +17,7 @@ from stateward.codec import check_count
 from stateward.context.shorten import shortened
 from stateward.context.tokens import Count, checked, estimate
 from stateward.context.tool_pairs import (
+    ROLES,
     SYSTEM_ROLES,
     Message,
     Shape,
@@ -24,8 +25,8 @@ from stateward.context.tool_pairs import (
     are_plain,
     lay_out,
     may_start,
+    role_of,
     shape_of,
-    starts_turn,
 )
 from stateward.errors import InvalidInput, WindowTooSmall
 
@@ -168,6 +169,8 @@ class Conversation:
         elif self._beheaded:  # nobody knows what a turn without its beginning depends on
             shape = Shape(user_first=True, alternates=shape.alternates)
         turns = _turns(_sound(layout.units, self.messages, shape), self.messages)
+        if self._bounds.turns is not None and complete:
+            self._check_turns(turns)
         heads = sum(self._bounds.tokens(pinned)) + spent
         room = Room(self._bounds, heads)
         chosen = self._whole_turns(turns, room, layout.known, shape, complete)
@@ -182,6 +185,18 @@ class Conversation:
             window, cost, changed = self._shorten(window, heads)
         pending = layout.pending if chosen else ()
         return Picked([*pinned, *window], heads + cost, pending, changed)
+
+    def _check_turns(self, turns: list[list[Unit]]) -> None:
+        """Refuse to count turns where nobody can tell who the user is."""
+        if any(may_start(self.messages[turn[0].start]) for turn in turns):
+            return
+        roles = {role_of(message) for message in self.messages if _named_role(message)}
+        if roles and not roles & set(ROLES):
+            raise InvalidInput(
+                "turns= counts where the user speaks, and no message has the role 'user': theirs "
+                f"are {', '.join(sorted(roles))}. Store the roles that your provider knows, or "
+                "bound the window with last= or max_tokens="
+            )
 
     def _whole_turns(
         self, turns: list[list[Unit]], room: Room, known: int, shape: Shape, complete: bool
@@ -198,7 +213,7 @@ class Conversation:
                 return None
             if not headed and shape.user_first:
                 return chosen
-            room.take(size, cost, int(starts_turn(first)))
+            room.take(size, cost, int(headed))
             chosen = turn + chosen
         return chosen if complete or not room.takes(1, 1) else None
 
@@ -265,6 +280,10 @@ class Conversation:
         )
 
 
+def _named_role(message: Message) -> bool:
+    return type(role_of(message)) is str
+
+
 def _sound(units: list[Unit], messages: Sequence[Message], shape: Shape) -> list[Unit]:
     """Without what no provider would take: broken units, and then roles that do not alternate."""
     sound = [unit for unit in units if not unit.broken] if any(u.broken for u in units) else units
@@ -295,7 +314,7 @@ def system_messages(messages: Sequence[Message]) -> list[Message]:
     """Those a conversation begins with."""
     leading = []
     for message in messages:
-        if message.get("role") not in SYSTEM_ROLES:
+        if role_of(message) not in SYSTEM_ROLES:
             break
         leading.append(message)
     return leading
