@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from enum import Enum
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -26,6 +27,18 @@ SECTIONS = ("threads", "users", "workflows")
 THIRTY_DAYS = timedelta(days=30)
 
 Retention = timedelta | float | None
+
+
+class Unsaid(Enum):
+    """The default where None has a meaning of its own."""
+
+    UNSAID = "not said"
+
+    def __repr__(self) -> str:
+        return "UNSAID"
+
+
+UNSAID = Unsaid.UNSAID
 
 
 class Options(Struct, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ from stateward.ops import (
     Value,
     Write,
 )
-from stateward.options import Retention
+from stateward.options import UNSAID, Retention, Unsaid
 from stateward.records import Cursor
 from stateward.state.refusals import refuse, stored
 from stateward.state.users import DEFAULT
@@ -89,7 +89,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
     default as the store was told.
     """
 
-    def __init__(self, store: AnyStore, *, retain: Retention = None) -> None:
+    def __init__(self, store: AnyStore, *, retain: Retention | Unsaid = UNSAID) -> None:
         super().__init__(store)
         self._retain = retain
 

@@ -34,7 +34,7 @@ from stateward.ops import (
     Replace,
     Write,
 )
-from stateward.options import Retention
+from stateward.options import UNSAID, Retention, Unsaid
 from stateward.records import Cursor
 from stateward.state.refusals import stored
 
@@ -79,7 +79,7 @@ class StatewardSession(OnAnyStore):
         summarize: Compaction | None = None,
         session_settings: SessionSettings | dict[str, Any] | None = None,
         conflict: Literal["raise", "append"] = "raise",
-        retain: Retention = None,
+        retain: Retention | Unsaid = UNSAID,
     ) -> None:
         if conflict not in ("raise", "append"):
             raise InvalidInput(f'conflict= is "raise" or "append", not {conflict!r}')

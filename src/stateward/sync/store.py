@@ -26,7 +26,15 @@ from stateward.observe.collector import Collector
 from stateward.observe.counters import Counters
 from stateward.observe.metrics import Metrics
 from stateward.ops import Swept
-from stateward.options import THIRTY_DAYS, Options, Retention, seconds, section_urls
+from stateward.options import (
+    THIRTY_DAYS,
+    UNSAID,
+    Options,
+    Retention,
+    Unsaid,
+    seconds,
+    section_urls,
+)
 from stateward.records import (
     Context,
     Health,
@@ -220,14 +228,17 @@ class Store:
 
     # --- state ----------------------------------------------------------------------
 
-    def thread(self, id: str, user: str | None = None, *, retain: Retention = None) -> Thread:
+    def thread(
+        self, id: str, user: str | None = None, *, retain: Retention | Unsaid = UNSAID
+    ) -> Thread:
         """A conversation. With `user`, it is created as theirs, and another's raises.
 
-        `retain` is how long it is kept after its last message, if this call is what creates it;
-        by default as the store was told.
+        `retain` is how long it is kept after its last message (None: for ever), from the next
+        append on also if it exists. Unsaid, it is created as the store was told.
         """
-        kept = self._retain if retain is None else seconds(retain)
-        return Thread(self._threads, id, user, kept)
+        if retain is UNSAID:
+            return Thread(self._threads, id, user, self._retain)
+        return Thread(self._threads, id, user, seconds(retain), sets_retain=True)
 
     def threads(
         self, user: str | None = None, *, prefix: str = "", reverse: bool = False
@@ -355,9 +366,16 @@ class Store:
         worker = Worker(self._scope, handlers, tasks or {}, ttl=ttl, poll=poll)
         worker.run(until or (lambda: False))
 
-    def journal(self, id: str, user: str | None = None, *, retain: Retention = None) -> Journal:
-        """An event-sourced log, and a channel on which agents publish what they did."""
-        return Journal(self._scope, id, user, seconds(retain))
+    def journal(
+        self, id: str, user: str | None = None, *, retain: Retention | Unsaid = UNSAID
+    ) -> Journal:
+        """An event-sourced log, and a channel on which agents publish what they did.
+
+        Kept for ever, or for `retain` after its last event, from the next append on.
+        """
+        if retain is UNSAID:
+            return Journal(self._scope, id, user, None)
+        return Journal(self._scope, id, user, seconds(retain), sets_retain=True)
 
     # --- reading together -----------------------------------------------------------
 

@@ -294,6 +294,25 @@ async def a_key_knows_its_messages_whatever_the_order_of_their_names(h: StoreHar
 
 
 @case
+async def a_retention_that_is_said_is_set_also_where_the_thread_exists(h: StoreHarness) -> None:
+    a = await h.replica()
+    async with h.store(retain=1000.0) as store:
+        for kind, make in (("thread", store.thread), ("journal", store.journal)):
+            it = h.entity("t", kind)
+            await make("t").append({"n": 1})
+            created = 1000.0 if kind == "thread" else None
+            assert (await a.head(it)).retain == created
+            await make("t", retain=500.0).append({"n": 2})
+            assert (await a.head(it)).retain == 500.0
+            await make("t").append({"n": 3})
+            assert (await a.head(it)).retain == 500.0, "unsaid, it stays"
+            await make("t", retain=None).append({"n": 4})
+            assert (await a.head(it)).retain is None
+            await make("new", retain=None).append({"n": 1})
+            assert (await a.head(h.entity("new", kind))).retain is None
+
+
+@case
 async def a_fork_belongs_to_whom_its_origin_belongs_to(h: StoreHarness) -> None:
     async with h.store() as store:
         await store.thread("t", user="u").append({"n": 1})

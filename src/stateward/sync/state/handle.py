@@ -41,6 +41,7 @@ class Handle(Struct, frozen=True):
     entity: Entity
     owner: str | None = None
     retain: float | None = None
+    sets_retain: bool = False  # `retain` was said for this one: appends set it where it exists
 
     def commit(
         self,
@@ -86,6 +87,11 @@ class Handle(Struct, frozen=True):
             after = fetched.entries[-1].seq
             upto = fetched.head.version if upto is None else upto
 
+    @property
+    def retention(self) -> SetHead:
+        """What sets how long the entity is kept."""
+        return SetHead(retain=self.retain or 0.0)
+
     def encoded(self, messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         """Messages as they may be stored: redacted, and as JSON text."""
         if self.scope.redact is not None:
@@ -113,7 +119,7 @@ class Handle(Struct, frozen=True):
         commit = Commit(
             self.entity,
             scope.world.new_op(),
-            (added, *writes),
+            (added, *writes) if not self.sets_retain else (added, *writes, self.retention),
             checks,
             self.owner,
             self.retain,

@@ -25,6 +25,7 @@ from stateward.ops import (
     Put,
     Trim,
     Value,
+    Write,
 )
 from stateward.records import Appended, Change, Cursor, Folded, moment
 from stateward.state.refusals import stored
@@ -40,9 +41,17 @@ Position = int | str | Cursor
 class Journal:
     """One log of events. Every failed write raises."""
 
-    def __init__(self, scope: Scope, id: str, user: str | None, retain: float | None) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        id: str,
+        user: str | None,
+        retain: float | None,
+        *,
+        sets_retain: bool = False,
+    ) -> None:
         owner = None if user is None else check_id(user, "a user")
-        self.handle = Handle(scope, scope.entity(JOURNAL, id), owner, retain)
+        self.handle = Handle(scope, scope.entity(JOURNAL, id), owner, retain, sets_retain)
 
     @property
     def id(self) -> str:
@@ -64,7 +73,10 @@ class Journal:
             checks = (LogAt(at.version, at.stamp),)
         bodies = encode_messages(events, self.handle.scope.limits)
         append = Append(bodies, key)
-        outcome = self.handle.commit((append,), checks)
+        writes: tuple[Write, ...] = (append,)
+        if self.handle.sets_retain:
+            writes = (append, self.handle.retention)
+        outcome = self.handle.commit(writes, checks)
         if type(outcome) is KeyReused:
             outcome = self.handle.same_messages(outcome, append)
         applied = stored(outcome, self.handle.entity)

@@ -64,9 +64,17 @@ Position = int | str | Cursor | Window
 class Thread:
     """One conversation. Making a handle asks the store nothing."""
 
-    def __init__(self, scope: Scope, id: str, user: str | None, retain: float | None) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        id: str,
+        user: str | None,
+        retain: float | None,
+        *,
+        sets_retain: bool = False,
+    ) -> None:
         owner = None if user is None else check_id(user, "a user")
-        self.handle = Handle(scope, scope.entity(THREAD, id), owner, retain)
+        self.handle = Handle(scope, scope.entity(THREAD, id), owner, retain, sets_retain)
 
     def __repr__(self) -> str:
         return f"Thread({self.id!r}, user={self.user!r})"
