@@ -166,9 +166,9 @@ class _WriterThread(threading.Thread):
         if self._given == self._done and len(ops) > 1 and are_small_appends(ops):
             try:
                 staged = self._writer.stage_at_once(ops)
-            except Exception as error:
-                future.set_exception(error)
-                return
+            except BaseException:
+                self._writer.undo()  # also what a signal handler's exception left behind
+                raise
         self._given += 1
         self._jobs.put((None if staged is not None else ops, staged, loop, future))
 
