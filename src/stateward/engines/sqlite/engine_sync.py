@@ -61,7 +61,7 @@ class SqliteEngine:
         if not writes:
             return self._read(ops)
         with self._writing:
-            written = iter(self._writer.write(writes))
+            written = iter(self._writer.write(writes, deadline))
             self._checkpoints.consider(self._writer.wal_pages)
             if self._checkpoints.end_is_due():
                 self._writer.end_checkpoint()

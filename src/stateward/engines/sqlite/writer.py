@@ -9,7 +9,7 @@ import apsw
 from stateward.engines.sqlite.checkpoint import checkpoint
 from stateward.engines.sqlite.commit import Session
 from stateward.engines.sqlite.file import File
-from stateward.errors import InvalidInput
+from stateward.errors import InvalidInput, StoreTooSlow
 from stateward.ops import Commit, Op, Outcome, Sweep, Swept, check_shape
 
 BUSY_SECONDS = 0.3  # how long one try of a write waits; the call's deadline says how many tries
@@ -26,7 +26,7 @@ class Writer:
         self._connection: apsw.Connection | None = None
         self.wal_pages = 0
 
-    def write(self, ops: Sequence[Commit | Sweep]) -> list[Outcome]:
+    def write(self, ops: Sequence[Commit | Sweep], deadline: float | None = None) -> list[Outcome]:
         """All of a batch in one transaction: one fsync. A failure undoes the whole batch."""
         for op in ops:
             if type(op) is Commit:
@@ -34,7 +34,7 @@ class Writer:
         connection = self._connection or self._connect()
         try:
             self._begin(connection)
-            return self.commit(self._stage(connection, ops))
+            return self.commit(self._stage(connection, ops), deadline)
         except BaseException:
             self.undo()
             raise
@@ -76,10 +76,17 @@ class Writer:
         except (OverflowError, UnicodeEncodeError) as error:
             raise InvalidInput(f"{self._file.path} cannot hold such a value: {error}") from error
 
-    def commit(self, outcomes: list[Outcome]) -> list[Outcome]:
-        """Make what was staged durable; gives the outcomes back when it is."""
+    def commit(self, outcomes: list[Outcome], deadline: float | None = None) -> list[Outcome]:
+        """Make what was staged durable; gives the outcomes back when it is.
+
+        Not after the deadline: whoever was stopped for long may have lost the right to the file.
+        Until the COMMIT nobody else can write to it, so the two are one step.
+        """
         connection = self._connection
         assert connection is not None, "staged before"
+        if deadline is not None and self._file.world.monotonic() >= deadline:
+            self.undo()
+            raise StoreTooSlow(f"{self._file.path} was not written in time", applied="no")
         try:
             connection.execute("COMMIT")
         except apsw.Error as error:
