@@ -138,7 +138,8 @@ class Engine(Protocol):
         """Execute a batch in one round trip; outcomes in the order of `ops`.
 
         `deadline`, by the monotonic clock, is a hint: nobody waits for the answer any longer. An
-        engine whose blocking calls could wait for a network gives up by then; others ignore it.
+        engine whose blocking calls could wait for a network gives up by then. One on a
+        volume, which belongs to one replica at a time, applies no commit after it: see `volumes`.
         """
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import count
@@ -14,9 +14,10 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
-from stateward import StoreUnavailable
+from stateward import SchemaError, StoreUnavailable
 from stateward.engines.memory.model import Model
-from stateward.layers.coalescer_sync import Coalescer, Lane
+from stateward.layers.coalescer_sync import Coalescer, Lane, Waiting
+from stateward.layers.queue import MOST_CHARACTERS
 from stateward.ops import Append, Applied, Commit, Entity, Fetch, Fetched, Log, Op, Outcome
 from stateward.sync.engines.memory import MemoryEngine
 from stateward.world import World
@@ -38,6 +39,7 @@ class Gate(MemoryEngine):
         self.deadlines: list[float | None] = []
         self.threads: list[threading.Thread] = []
         self.poison: set[str] = set()  # ids of entities whose commits fail the whole batch
+        self.damage: dict[str, Exception] = {}  # by id of entities that no fetch can read
         self.failure: Exception | None = None  # what every batch fails with
         self._passes = threading.Condition()
         self._shut = shut
@@ -53,6 +55,9 @@ class Gate(MemoryEngine):
             self._permits -= self._shut
         if self.failure is not None:
             raise self.failure
+        for op in ops:
+            if isinstance(op, Fetch) and op.entity.id in self.damage:
+                raise self.damage[op.entity.id]
         if any(isinstance(op, Commit) and op.entity.id in self.poison for op in ops):
             raise StoreUnavailable("this operation cannot be stored", applied="no")
         return super().execute(ops, deadline=deadline)
@@ -126,7 +131,7 @@ class Callers:
         futures = []
         for call in calls:
             lane = coalescer._writes if isinstance(call[0], Commit) else coalescer._reads
-            led, waiting = lane._led, len(lane._queue)
+            led, waiting = lane._leader is not None, len(lane._queue)
             deadline = None if timeout is None else time.monotonic() + timeout
             futures.append(self._pool.submit(coalescer.execute, call, deadline))
             until(partial(_is_in, lane, waiting + 1 if led else 0))
@@ -137,7 +142,7 @@ class Callers:
 
 
 def _is_in(lane: Lane, waiting: int) -> bool:
-    return lane._led and len(lane._queue) >= waiting
+    return lane._leader is not None and len(lane._queue) >= waiting
 
 
 @pytest.fixture
@@ -274,6 +279,29 @@ def test_one_operation_that_fails_fails_only_its_caller(bad: int, callers: Calle
     assert [len(gate.stored(f"t{n}")) for n in range(50)] == [int(n != bad) for n in range(50)]
 
 
+@pytest.mark.parametrize("error", [SchemaError("it is damaged"), StoreUnavailable("it is away")])
+def test_one_damaged_entity_fails_only_those_who_read_it(
+    error: Exception, callers: Callers
+) -> None:
+    gate = Gate()
+    gate.damage = {"t7": error}
+    futures = callers.ask(Coalescer(gate), *([fetch(f"t{n}")] for n in range(-1, 20)))
+    gate.open_up()
+    results = [future.exception(PATIENCE) for future in futures[1:]]
+    assert [n for n, result in enumerate(results) if result is not None] == [7]
+
+
+def test_a_batch_is_bounded_by_its_text_too(callers: Callers) -> None:
+    gate = Gate()
+    large = "x" * (MOST_CHARACTERS // 2 - 10)
+    calls = [[append(f"t{n}", large)] for n in range(5)]
+    calls[3] = [append("t3", large * 5)]  # more than a batch may hold goes alone
+    futures = callers.ask(Coalescer(gate), [append("first")], *calls)
+    gate.open_up()
+    assert [version(answer) for answer in answers(futures)] == [1] * 6
+    assert [len(batch) for batch in gate.arrived] == [1, 2, 1, 1, 1]
+
+
 def test_a_dead_store_is_not_asked_once_a_caller(callers: Callers) -> None:
     gate = Gate()
     gate.failure = StoreUnavailable("nobody is there", applied="no")
@@ -317,18 +345,18 @@ def test_the_lead_is_handed_on_before_the_answers_are(
     gate = Gate()
     coalescer = Coalescer(gate)
     lane: Lane = coalescer._writes
-    hand_over = lane._hand_over
+    pass_on = lane._pass_on
     futures = callers.ask(coalescer, [append("first")], [append("leader")], [append("follower")])
     gate.let_one_pass()
     gate.await_batches(2)
     answered: list[bool] = []
 
-    def watched() -> None:
+    def watched(unanswered: Iterable[Waiting]) -> None:
         done, _ = wait([futures[2]], timeout=0.1)
         answered.append(bool(done))
-        hand_over()
+        pass_on(unanswered)
 
-    monkeypatch.setattr(lane, "_hand_over", watched)
+    monkeypatch.setattr(lane, "_pass_on", watched)
     gate.open_up()
     answers(futures)
     assert answered == [False]

@@ -12,9 +12,14 @@ from servers import until
 
 import stateward
 from stateward import Policy, Spill, StoreUnavailable, correlate
+from stateward.codec import encode
+from stateward.engine import OPS_MOST
 from stateward.engines.registry import create_engine, parse
+from stateward.layers.outage.replay import Replayer
+from stateward.layers.outage.suppression import TOGETHER
+from stateward.ops import Append, Commit, Entity
 from stateward.testing.clock import SteppableWorld
-from stateward.testing.faults import FaultyStore, open_faulty
+from stateward.testing.faults import FaultyEngine, FaultyStore, open_faulty
 from stateward.world import World
 
 IMPATIENT = Policy(read_timeout=0.4, write_timeout=0.4, breaker_seconds=0.05)
@@ -192,6 +197,44 @@ async def test_it_is_found_though_the_store_has_forgotten_the_op(
             await until(lambda: store.counters.replayed == 1)
             window = await other.thread("s-1").load()
         assert (window.version, texts(window).count("one")) == (1101, 1)
+
+
+async def test_it_is_found_though_many_others_have_written_within_a_moment(
+    tmp_path: Path,
+) -> None:
+    world = World()
+    engine = create_engine(parse("memory://"), world)
+    options: dict[str, Any] = {"policy": IMPATIENT, "spill": str(tmp_path / "spill")}
+    async with FaultyStore(FaultyEngine(engine, world), world=world, **options) as store:
+        thread = store.thread("s-1")
+        with store.faults.fail_after(times=None):
+            assert (await thread.append(say("one"))).status == "spilled"
+            entity = Entity("default", "thread", "s-1")
+            for n in range(OPS_MOST + 100):
+                other = Append((encode(say(f"{n}"), "it"),))
+                await engine.execute([Commit(entity, world.new_op(), (other,))])
+        await answers(store)
+        assert texts(await thread.load()).count("one") == 1
+
+
+async def test_many_threads_that_cannot_be_stored_hold_up_no_other(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replay = Replayer.replay
+
+    async def replay_some(replayer: Replayer, entity: Entity, deadline: float) -> None:
+        if entity.id.startswith("stuck"):
+            raise StoreUnavailable("its node is away")
+        await replay(replayer, entity, deadline)
+
+    monkeypatch.setattr(Replayer, "replay", replay_some)
+    async with open_store(place, tmp_path) as store:
+        with store.faults.unavailable():
+            for n in range(2 * TOGETHER):
+                assert (await store.thread(f"stuck-{n}").append(say("one"))).status == "spilled"
+            assert (await store.thread("well").append(say("one"))).status == "spilled"
+        await until(lambda: store.counters.replayed == 1)
+        monkeypatch.setattr(Replayer, "replay", replay)
 
 
 async def test_turns_that_come_after_newer_ones_are_marked_and_not_reordered(

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from layered.conftest import postgres, server  # noqa: F401
 
 import stateward
 from replicas.processes import Process, lay_out, replicas, url_of
 from stateward import sync
+from stateward.engines.registry import create_sync_engine, parse
+from stateward.engines.sqlite.engine import SqliteEngine
 from stateward.testing.clock import SteppableWorld
+from stateward.transfer.rebalance import Rebalancing
 from stateward.volumes.residence import SAFE, TTL
 
 NAMES = ("agents-0", "agents-1", "agents-2")
+QUICK = stateward.Policy(write_timeout=0.3, read_timeout=5.0, breaker_seconds=0.05)
 HELLO = {"role": "user", "content": "hello"}
 HERE = next(f"s-{n}" for n in range(99) if stateward.route(f"s-{n}", NAMES) == "agents-0")
 ELSEWHERE = next(f"s-{n}" for n in range(99) if stateward.route(f"s-{n}", NAMES) == "agents-2")
@@ -271,6 +277,67 @@ async def test_a_replica_that_was_paused_while_others_rebalanced_writes_nothing(
         lay_out(volume, "agents-0", four, world)
         with pytest.raises(stateward.StoreUnavailable, match="is laid out for"):
             await store.thread(HERE).append(HELLO)
+
+
+async def test_a_replica_that_was_paused_amid_a_write_writes_nothing_when_it_goes_on(
+    tmp_path: Path, volume: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = Paused()
+    write = SqliteEngine._write
+
+    async def pause_and_write(engine: SqliteEngine, *args: Any) -> Any:
+        monkeypatch.setattr(SqliteEngine, "_write", write)
+        world.advance(TTL + 1)
+        lay_out(volume, "agents-0", [*NAMES, "agents-3"], world)
+        return await write(engine, *args)
+
+    policy = stateward.Policy(write_timeout=120.0)
+    async with open_here(tmp_path, world=world, policy=policy, spill=False) as store:
+        await store.thread(HERE).append(HELLO)
+        monkeypatch.setattr(SqliteEngine, "_write", pause_and_write)
+        assert (await store.thread(HERE).append(HELLO)).status == "dropped"
+    with sync.open(volume) as everything:
+        assert len(everything.thread(HERE).load().messages) == 1
+
+
+async def test_turns_kept_of_a_thread_that_moved_wait_until_it_is_back(
+    tmp_path: Path, volume: str
+) -> None:
+    """Its move is no deletion, and this volume is not where anybody would look for it."""
+    world = Paused()
+    grown = ("agents-0", "agents-9")
+    leaving = [f"s-{n}" for n in range(99) if stateward.route(f"s-{n}", grown) == "agents-9"]
+    moving, new = [id for id in leaving if stateward.route(id, NAMES) == "agents-0"][:2]
+    engines = {
+        name: create_sync_engine(parse(url_of(tmp_path, name)), world) for name in {*NAMES, *grown}
+    }
+
+    def rebalance(names: tuple[str, ...]) -> None:
+        world.advance(TTL + 1)
+        for engine in engines.values():
+            engine.open()
+        Rebalancing(engines, names, namespace="default", world=world).run(0)
+        for engine in engines.values():
+            engine.close()
+
+    options: dict[str, Any] = {"world": world, "spill": str(tmp_path / "spill"), "policy": QUICK}
+    async with open_here(tmp_path, **options) as store:
+        await store.thread(moving).append(HELLO)
+        locked = apsw.Connection(str(tmp_path / "agents-0.db"))
+        locked.execute("BEGIN IMMEDIATE")
+        for id in (moving, new):
+            assert (await store.thread(id).append(HELLO)).status == "spilled"
+        await asyncio.wait_for(store.close(), 60)
+        locked.execute("ROLLBACK")
+    rebalance(grown)
+    async with open_here(tmp_path, **options, replicas=grown) as store:
+        assert (await store.health()).ok
+    with sync.open(volume) as everything:
+        assert [t.id for t in everything.threads()] == []
+    rebalance(NAMES)
+    async with open_here(tmp_path, **options) as store:
+        assert len((await store.thread(moving).load()).messages) == 2
+        assert len((await store.thread(new).load()).messages) == 1
 
 
 # --- what makes no sense ----------------------------------------------------------------

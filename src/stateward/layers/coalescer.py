@@ -219,7 +219,7 @@ class Lane:
     def _take_off(self) -> None:
         if not self._queue or self._flying >= self._flights:
             return
-        batch = next_batch(self._queue, self._most, _gone, self._busy)
+        batch, self._queue = next_batch(self._queue, self._most, _gone, self._busy)
         if batch:
             self._flying += 1
             touched = touched_by(op for w in batch for op in w.ops) if self._flights > 1 else ()

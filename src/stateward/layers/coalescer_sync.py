@@ -3,16 +3,24 @@
 There is no thread of its own. The first caller leads: it executes its own operation; whoever
 comes meanwhile waits. When the leader is done it hands all of that, with the lead, to one of
 those who wait, and only then goes its way, so that the store is never idle while threads wake up.
+
+A signal handler may raise in the thread that leads: at the entry of a function, at the turn of a
+loop, or after a call of one written in C. So whoever leads is within a `try` before it takes the
+lead; what has to be done afterwards is done again if it was interrupted, and can be. Those who
+travelled with the leader learn nothing of its exception: the next leader sends their operations,
+again if need be.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from time import monotonic
 
 from stateward.engine import SyncEngine
+from stateward.errors import StatewardError
 from stateward.layers.queue import Halving, next_batch, own, too_late
 from stateward.observe.metrics import Histogram
 from stateward.observe.recorder import Recorder
@@ -73,6 +81,10 @@ class Waiting:
         self.wake = threading.Lock()
         self.wake.acquire()
 
+    @property
+    def answered(self) -> bool:
+        return self.outcomes is not None or self.error is not None
+
 
 class Lane:
     """Batches of one direction, one under way at a time."""
@@ -85,27 +97,46 @@ class Lane:
         self._sizes = sizes
         self._most = engine.capabilities.batch
         self._lock = threading.Lock()
-        self._idle = threading.Condition(self._lock)
-        self._led = False
+        self._leader: object = None  # who leads: a mark of its own, or what it waited with
         self._queue: deque[Waiting] = deque()
+        self._draining: list[threading.Lock] = []
 
     def execute(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
-        with self._lock:
-            waiting = None
-            if self._led:
-                waiting = Waiting(ops, deadline)
-                self._queue.append(waiting)
-            self._led = True
-        if waiting is None:
-            if self._sizes is not None:
-                self._sizes.add(len(ops))
-            try:
+        lead = object()
+        try:
+            with self._lock:
+                if self._leader is None:
+                    self._leader = lead
+            if self._leader is lead:
+                if self._sizes is not None:
+                    self._sizes.add(len(ops))
                 return self._engine.execute(ops, deadline=deadline)
-            finally:
-                self._hand_over()
-        self._sleep(waiting)
-        if waiting.batch is not None:
-            self._lead(waiting.batch)
+        finally:
+            if self._leader is lead:
+                try:
+                    self._hand_over(lead)
+                except BaseException:
+                    self._hand_over(lead)
+                    raise
+        return self._execute_together(ops, deadline)
+
+    def _execute_together(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
+        waiting = Waiting(ops, deadline)
+        try:
+            with self._lock:
+                self._queue.append(waiting)
+                if self._leader is None:  # the one who led has just gone
+                    self._pass_on()
+            self._sleep(waiting)
+            if waiting.batch is not None:
+                # This thread waits for the answer itself, and no longer than its own caller may.
+                self._send(waiting.batch, Halving(len(waiting.batch)), deadline)
+        finally:
+            try:
+                self._leave(waiting)
+            except BaseException:
+                self._leave(waiting)
+                raise
         if waiting.error is not None:
             raise waiting.error
         if waiting.outcomes is None:
@@ -113,43 +144,59 @@ class Lane:
         return waiting.outcomes
 
     def drain(self) -> None:
-        with self._idle:
-            self._idle.wait_for(lambda: not self._led)
+        idle = threading.Lock()
+        idle.acquire()
+        with self._lock:
+            if self._leader is None:
+                return
+            self._draining.append(idle)
+        idle.acquire()
 
     def _sleep(self, waiting: Waiting) -> None:
         """Until answered, made leader, or too late; what was not sent by then never will be."""
         deadline = waiting.deadline
         seconds = -1.0 if deadline is None else max(0.0, deadline - self._clock())
-        try:
-            if waiting.wake.acquire(timeout=seconds):
-                return
-        except BaseException:  # e.g. KeyboardInterrupt: the lead must not be lost with us
+        if not waiting.wake.acquire(timeout=seconds):
             with self._lock:
                 waiting.gone = True
-            if waiting.batch is not None:
-                self._lead(waiting.batch)
-            raise
+
+    def _leave(self, waiting: Waiting) -> None:
+        """Nobody waits here any more; with the lead, give it away and wake who was answered."""
         with self._lock:
             waiting.gone = True
+        batch = waiting.batch
+        if batch is None:
+            return
+        # Before waking the others: the next batch is already on its way.
+        self._hand_over(waiting, [other for other in batch if not other.answered])
+        for other in batch:
+            if other.answered and other.wake.locked():
+                other.wake.release()
 
-    def _hand_over(self) -> None:
+    def _hand_over(self, leader: object, unanswered: Iterable[Waiting] = ()) -> None:
+        """Give the lead away, unless that was done before; those left unanswered come first."""
         with self._lock:
-            batch = next_batch(self._queue, self._most, _gone)
-            if not batch:
-                self._led = False
-                self._idle.notify_all()
-                return
-            batch[0].batch = batch
-        batch[0].wake.release()
+            if self._leader is leader:
+                self._pass_on(unanswered)
 
-    def _lead(self, batch: list[Waiting]) -> None:
-        try:
-            # This thread waits for the answer itself, and no longer than its own caller may.
-            self._send(batch, Halving(len(batch)), batch[0].deadline)
-        finally:
-            self._hand_over()  # before waking the others: the next batch is already on its way
-            for waiting in batch[1:]:
-                waiting.wake.release()
+    def _pass_on(self, unanswered: Iterable[Waiting] = ()) -> None:
+        """To the first of those who wait, with a batch; to nobody if nobody does. Under the lock.
+
+        What is taken from the queue and the lead change as one: no call comes in between.
+        """
+        if self._queue or unanswered:
+            waiting = chain(unanswered, self._queue)
+            batch, left = next_batch(waiting, self._most, _gone)
+            self._queue = left
+            if batch:
+                first = batch[0]
+                first.batch, self._leader = batch, first
+                first.wake.release()
+                return
+        for idle in self._draining:
+            if idle.locked():
+                idle.release()
+        self._leader = None
 
     def _send(self, batch: list[Waiting], halving: Halving, deadline: float | None) -> None:
         ops = [op for waiting in batch for op in waiting.ops]
@@ -157,7 +204,7 @@ class Lane:
             self._sizes.add(len(ops))
         try:
             outcomes = self._engine.execute(ops, deadline=deadline)
-        except BaseException as error:
+        except StatewardError as error:
             if halving.worth_halving(batch, error):
                 middle = len(batch) // 2
                 self._send(batch[:middle], halving, deadline)
@@ -165,8 +212,6 @@ class Lane:
                 return
             for waiting in batch:
                 waiting.error = own(error)
-            if not isinstance(error, Exception):
-                raise
         else:
             halving.succeeded()
             at = 0

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from stateward.errors import StoreMisused, StoreTooSlow, StoreUnavailable
-from stateward.ops import Commit, Entity, Op
+from stateward.errors import (
+    InvalidInput,
+    StatewardError,
+    StoreMisused,
+    StoreTooSlow,
+    StoreUnavailable,
+)
+from stateward.ops import WRITES, Append, Commit, Entity, Op, Put, Replace
+
+MOST_CHARACTERS = 4 << 20  # of text in a batch, unless one call alone brings more
 
 
 class Queued(Protocol):
@@ -36,30 +44,51 @@ def own(error: BaseException) -> BaseException:
 
 
 def next_batch(
-    queue: deque[Q], most: int, gone: Callable[[Q], bool], busy: Iterable[Entity] = ()
-) -> list[Q]:
-    """As many as fit, in order, but no entity twice: its next commit waits for the next batch.
+    queue: Iterable[Q], most: int, gone: Callable[[Q], bool], busy: Iterable[Entity] = ()
+) -> tuple[list[Q], deque[Q]]:
+    """As many as fit, in order, and what is left of the queue, which itself is not touched.
 
-    `busy` entities are under way in another batch; their commits wait too.
+    No entity twice: its next commit waits for the next batch. `busy` entities are under way in
+    another batch; their commits wait too. A batch that would be long on its way because there is
+    much in it ends early: everybody in it would wait for all of it.
     """
     batch: list[Q] = []
-    later: list[Q] = []
+    later: deque[Q] = deque()
     entities: set[Entity] = set(busy)
-    room = most
-    while queue and room > 0:
-        waiting = queue.popleft()
+    characters = 0
+    waiting_all = iter(queue)
+    for waiting in waiting_all:
         if gone(waiting):
             continue
         touched = touched_by(waiting.ops)
         if entities.isdisjoint(touched):
+            characters += sum(map(characters_of, waiting.ops))
+            if batch and characters > MOST_CHARACTERS:
+                later.append(waiting)
+                break
             waiting.sent = True
             batch.append(waiting)
-            room -= len(waiting.ops)
+            most -= len(waiting.ops)
+            if most <= 0:
+                break
         else:
             later.append(waiting)
         entities.update(touched)  # also of those put off: their order must hold
-    queue.extendleft(reversed(later))
-    return batch
+    later.extend(waiting_all)
+    return batch, later
+
+
+def characters_of(op: Op) -> int:
+    """How much text an operation brings to the store."""
+    count = 0
+    for write in op.writes if type(op) is Commit else ():
+        if type(write) is Append:
+            count += sum(map(len, write.bodies))
+        elif type(write) is Put:
+            count += len(write.value)
+        elif type(write) is Replace:
+            count += sum(len(body or "") for body in write.entries.values())
+    return count
 
 
 class Halving:
@@ -74,10 +103,17 @@ class Halving:
         self._most = 2 * size.bit_length() + 2
         self._failures = 0
 
-    def worth_halving(self, batch: Sized, error: BaseException) -> bool:
+    def worth_halving(self, batch: Sequence[Queued], error: BaseException) -> bool:
         self._failures += 1
-        known_as_no = isinstance(error, StoreUnavailable) and error.applied == "no"
-        return known_as_no and len(batch) > 1 and self._failures < self._most
+        if len(batch) < 2 or self._failures >= self._most:
+            return False
+        if isinstance(error, StoreUnavailable):
+            return error.applied == "no"
+        # One damaged entity, or one impossible value. Reads have no effect, whatever fails them.
+        return isinstance(error, InvalidInput) or (
+            isinstance(error, StatewardError)
+            and not any(isinstance(op, WRITES) for waiting in batch for op in waiting.ops)
+        )
 
     def succeeded(self) -> None:
         self._failures = 0

@@ -106,6 +106,7 @@ class Stack:
                 self.execute, self.append, self.renewals, namespace, replica, replicas, world
             )
             self.layers.append(self._residence)
+            replayer.admit = self._residence.admit
             self.execute, self.append = self._residence.execute, self._residence.append
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ At every moment exactly one volume has the right to an entity, and says so:
 2.  Before entities are copied to a volume it notes which, and from where. The copy counts only
     when the original has been dropped: a later run removes the copies of noted entities whose
     original is still there, and begins them anew.
-3.  The original is dropped only after the copy has been read back and compared, and only if nothing
+3.  The original goes only after the copy has been read back and compared, and only if nothing
     was written to it meanwhile.
 4.  Every write says what it expects, so that a run which was paused for long, and has a successor
     by now, can not do harm when it goes on.
@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from stateward.engine import SyncEngine
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.kinds import ERASED, LAYOUT
-from stateward.ops import Absent, CommitsAt, Drop, Entity, Fetched, Restore
+from stateward.ops import Absent, CommitsAt, Drop, Entity, Fetched, Head, Restore
 from stateward.transfer.volume import PAGE, Volume
 from stateward.volumes.route import route
 from stateward.world import World
@@ -185,17 +185,17 @@ class Rebalancing:
         ]
         free = [entity for entity in entities if entity not in taken]
         home.note(source.name, free)
-        commits = self._copy(source, home, free)
-        for entity in commits:
+        heads = self._copy(source, home, free)
+        for entity in heads:
             self._compare(source, home, entity)
-        source.apply([(entity, Drop(), CommitsAt(count)) for entity, count in commits.items()])
+        source.apply([(it, _moved(head), CommitsAt(head.commits)) for it, head in heads.items()])
         home.note(source.name, [])
-        for _ in commits:
+        for _ in heads:
             self._note(source.name, home.name)
         self._progress(sum(sum(to.values()) for to in self._moves.values()))
 
-    def _copy(self, source: Volume, home: Volume, entities: list[Entity]) -> dict[Entity, int]:
-        """Whole entities, the long ones part by part; returns how many commits each had."""
+    def _copy(self, source: Volume, home: Volume, entities: list[Entity]) -> dict[Entity, Head]:
+        """Whole entities, the long ones part by part; returns the head of each."""
         self._keep()
         parts = {entity: source.whole(entity) for entity in entities}
         parts = {entity: part for entity, part in parts.items() if part.head.exists}
@@ -207,7 +207,7 @@ class Rebalancing:
                 if part.entries:
                     more = replace(_restore(part), continued=True)
                     home.apply([(entity, more, CommitsAt(part.head.commits))])
-        return {entity: part.head.commits for entity, part in parts.items()}
+        return {entity: part.head for entity, part in parts.items()}
 
     def _compare(self, source: Volume, home: Volume, entity: Entity) -> None:
         """Read both again: a copy that is not equal is worth nothing."""
@@ -234,6 +234,14 @@ def _comparable(part: Fetched) -> Fetched:
     """Without what a volume counts for itself, and without the lease, which does not move."""
     head = replace(part.head, life=0, dropped=0.0, lease=None, token=0)
     return replace(part, head=head)
+
+
+def _moved(head: Head) -> Restore:
+    """Nothing is left of the original; it has expired.
+
+    It is not dropped: a turn that was written before and comes late is no turn of what was deleted.
+    """
+    return Restore(replace(head, expires=head.updated))
 
 
 def _restore(part: Fetched) -> Restore:

@@ -57,10 +57,11 @@ class Model:
 
     def __init__(self) -> None:
         self._cells: dict[Entity, Cell] = {}
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # entered itself: nothing can be raised in between
+        self._changed = threading.Condition(self._lock)
 
     def execute(self, ops: Sequence[Op], now: float) -> list[Outcome]:
-        with self._changed:
+        with self._lock:
             outcomes = [self._one(op, now) for op in ops]
             self._changed.notify_all()
             return outcomes
@@ -68,13 +69,13 @@ class Model:
     def copy(self) -> Model:
         """All of it as it is at this moment."""
         other = Model()
-        with self._changed:
+        with self._lock:
             other._cells = deepcopy(self._cells)
         return other
 
     def purge(self, namespace: str) -> int:
         """Remove all of a namespace without a trace; returns how many entities that were."""
-        with self._changed:
+        with self._lock:
             gone = [entity for entity in self._cells if entity.namespace == namespace]
             for entity in gone:
                 del self._cells[entity]
@@ -92,7 +93,7 @@ class Model:
 
     def wait(self, cursors: dict[Entity, int], now: float, timeout: float) -> None:
         """Block until something changed or the time is up."""
-        with self._changed:
+        with self._lock:
             if not self.passed(cursors, now):
                 self._changed.wait(timeout)
 

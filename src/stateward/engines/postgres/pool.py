@@ -6,7 +6,6 @@ and its reply, is never lent again.
 
 from __future__ import annotations
 
-# sync only: import threading
 from collections.abc import Callable, Sequence
 
 import psycopg
@@ -15,6 +14,8 @@ from stateward.engines.postgres.connection import Link, Query, connect
 from stateward.engines.postgres.driver import LoopDriver, Slots  # async only
 from stateward.engines.postgres.settings import Settings
 from stateward.engines.postgres.wire import Rows
+
+# sync only: from stateward.engines.permits import Permits
 
 ANSWER_SECONDS = 4.5  # a round trip takes less, or its connection is given up
 SOON = 0.001  # seconds that even a round trip begun too late is given
@@ -34,7 +35,7 @@ class Pool:
     def __init__(self, settings: Settings, size: int) -> None:
         self._settings = settings
         self._free = Slots(size)  # async only
-        # sync only: self._free = threading.Semaphore(size)
+        # sync only: self._free = Permits(size)
         self._idle: list[Link] = []
 
     async def run(self, queries: Sequence[Query], deadline: float | None = None) -> list[Rows]:
@@ -43,9 +44,11 @@ class Pool:
         A connection that has not answered by the `deadline` is given up then, if not before.
         Raises the driver's error, or `ConnectionLost` if the server may have acted all the same.
         """
-        await self._free.acquire()
+        await self._free.acquire()  # async only
+        # sync only: borrower = object()
         link = None
         try:
+            # sync only: self._free.take(borrower)
             link = self._pop() or await connect(self._settings)
             now = link.clock()
             link.answer_by = now + ANSWER_SECONDS
@@ -57,7 +60,16 @@ class Pool:
                 raise
             raise ConnectionLost(error) from error
         finally:
+            # async only: begin
             self._take_back(link)
+            # async only: end
+            # sync only: self._free.lent.discard(borrower)
+            # sync only: try:
+            # sync only:     self._take_back(link)
+            # sync only: except BaseException:
+            # sync only:     if link is not None:
+            # sync only:         link.pgconn.finish()  # who has it by now, if anybody, asks again
+            # sync only:     raise
 
     # async only: begin
     def fast_run(self, query: Query, landed: Callable[[Rows, BaseException | None], None]) -> bool:
@@ -89,7 +101,8 @@ class Pool:
                 self._idle.append(link)
             else:
                 link.pgconn.finish()
-        self._free.release()
+        self._free.release()  # async only
+        # sync only: self._free.tell()
 
     def _pop(self) -> Link | None:
         """One that is well, as far as can be told without asking the server."""

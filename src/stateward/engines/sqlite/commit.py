@@ -266,6 +266,8 @@ class Session(Reads):
             self._trim(row, min(write.upto, row.version), now)
         elif isinstance(write, Replace):
             for seq, body in write.entries.items():
+                if seq > row.version:
+                    continue  # there may be no such integer in SQLite
                 changed = self._rows(
                     sql.replace_body + " RETURNING 1", (body, row.id, row.life, seq, row.base)
                 )

@@ -32,10 +32,11 @@ POLL = 0.01  # seconds between looks at the file's change counter while waiting
 
 INLINE = 256 << 10  # characters of messages that are worth staging on the event loop
 
-# What to do (operations, or the outcomes of what was staged), and whom to tell.
+# What to do (operations, or the outcomes of what was staged), until when, and whom to tell.
 Job = tuple[
     Sequence[Op] | None,
     list[Outcome] | None,
+    float | None,
     asyncio.AbstractEventLoop,
     "asyncio.Future[list[Outcome]]",
 ]
@@ -70,22 +71,22 @@ class SqliteEngine:
         assert self._reader is not None, "open() comes first"
         if len(ops) == 1:
             if isinstance(ops[0], WRITES):
-                return await self._write(ops)
+                return await self._write(ops, deadline)
             return self._reader.read(ops)
         writes = [op for op in ops if isinstance(op, WRITES)]
         if not writes:
             return self._reader.read(ops)
         if len(writes) == len(ops):
-            return await self._write(ops)
-        written = iter(await self._write(writes))
+            return await self._write(ops, deadline)
+        written = iter(await self._write(writes, deadline))
         read = iter(self._reader.read([op for op in ops if not isinstance(op, WRITES)]))
         return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
 
-    async def _write(self, ops: Sequence[Op]) -> list[Outcome]:
+    async def _write(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         assert self._thread is not None, "open() comes first"
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Outcome]] = loop.create_future()
-        self._thread.hand_over(ops, loop, future)
+        self._thread.hand_over(ops, deadline, loop, future)
         return await future
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
@@ -153,6 +154,7 @@ class _WriterThread(threading.Thread):
     def hand_over(
         self,
         ops: Sequence[Op],
+        deadline: float | None,
         loop: asyncio.AbstractEventLoop,
         future: asyncio.Future[list[Outcome]],
     ) -> None:
@@ -166,11 +168,11 @@ class _WriterThread(threading.Thread):
         if self._given == self._done and len(ops) > 1 and are_small_appends(ops):
             try:
                 staged = self._writer.stage_at_once(ops)
-            except Exception as error:
-                future.set_exception(error)
-                return
+            except BaseException:
+                self._writer.undo()  # also what a signal handler's exception left behind
+                raise
         self._given += 1
-        self._jobs.put((None if staged is not None else ops, staged, loop, future))
+        self._jobs.put((None if staged is not None else ops, staged, deadline, loop, future))
 
     def stop(self) -> None:
         """No further job; those that were handed over are done first."""
@@ -178,12 +180,12 @@ class _WriterThread(threading.Thread):
 
     def run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            ops, staged, loop, future = job
+            ops, staged, deadline, loop, future = job
             try:
                 if staged is not None:
-                    outcomes = self._writer.commit(staged)
+                    outcomes = self._writer.commit(staged, deadline)
                 else:
-                    outcomes = self._writer.write(ops)  # type: ignore[arg-type]
+                    outcomes = self._writer.write(ops, deadline)  # type: ignore[arg-type]
             except BaseException as error:
                 _call(loop, _fail, future, error)
             else:

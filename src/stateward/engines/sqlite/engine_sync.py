@@ -61,7 +61,7 @@ class SqliteEngine:
         if not writes:
             return self._read(ops)
         with self._writing:
-            written = iter(self._writer.write(writes))
+            written = iter(self._writer.write(writes, deadline))
             self._checkpoints.consider(self._writer.wal_pages)
             if self._checkpoints.end_is_due():
                 self._writer.end_checkpoint()
@@ -72,11 +72,11 @@ class SqliteEngine:
 
     def _read(self, ops: Sequence[Op]) -> list[Outcome]:
         # The writer's own cache survives its commits; every other connection's is outdated by them.
-        if self._writer.is_open and self._writing.acquire(blocking=False):
-            try:
-                return self._writer.read(ops)
-            finally:
-                self._writing.release()
+        # An exception from a signal handler cannot come between `with` and what it guards.
+        if self._writer.is_open and not self._writing.locked():
+            with self._writing:
+                if self._writer.is_open:
+                    return self._writer.read(ops)
         reader = self._borrow()
         try:
             return reader.read(ops)

@@ -39,6 +39,7 @@ class Reads:
     """Reads on a connection, which one thread uses at a time. Keeps nothing between calls."""
 
     def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
         self._run = connection.cursor().execute
 
     def _rows(self, query: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -67,11 +68,12 @@ class Reads:
 
     def _snapshot(self, read: Callable[[], R]) -> R:
         """Several statements that see one moment."""
-        self._run("BEGIN")
         try:
+            self._run("BEGIN")
             return read()
         finally:
-            self._run("ROLLBACK")
+            if self._connection.in_transaction:
+                self._run("ROLLBACK")
 
     def _read_at_once(self, op: Op, now: float) -> Outcome | None:
         """What takes one statement: the everyday load, the everyday get."""

@@ -9,7 +9,7 @@ import apsw
 from stateward.engines.sqlite.checkpoint import checkpoint
 from stateward.engines.sqlite.commit import Session
 from stateward.engines.sqlite.file import File
-from stateward.errors import StoreUnavailable
+from stateward.errors import InvalidInput, StoreTooSlow
 from stateward.ops import Commit, Op, Outcome, Sweep, Swept, check_shape
 
 BUSY_SECONDS = 0.3  # how long one try of a write waits; the call's deadline says how many tries
@@ -26,14 +26,18 @@ class Writer:
         self._connection: apsw.Connection | None = None
         self.wal_pages = 0
 
-    def write(self, ops: Sequence[Commit | Sweep]) -> list[Outcome]:
+    def write(self, ops: Sequence[Commit | Sweep], deadline: float | None = None) -> list[Outcome]:
         """All of a batch in one transaction: one fsync. A failure undoes the whole batch."""
         for op in ops:
             if type(op) is Commit:
                 check_shape(op)
         connection = self._connection or self._connect()
-        self._begin(connection)
-        return self.commit(self._stage(connection, ops))
+        try:
+            self._begin(connection)
+            return self.commit(self._stage(connection, ops), deadline)
+        except BaseException:
+            self.undo()
+            raise
 
     def stage_at_once(self, ops: Sequence[Commit]) -> list[Outcome] | None:
         """The outcomes that the batch will have once `commit` was called, without waiting.
@@ -46,32 +50,43 @@ class Writer:
         for op in ops:
             check_shape(op)
         try:
-            connection.execute("BEGIN IMMEDIATE")
-        except apsw.Error:
-            return None  # another process writes, or what is wrong will show again
-        return self._stage(connection, ops)
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except apsw.Error:
+                return None  # another process writes, or what is wrong will show again
+            return self._stage(connection, ops)
+        except BaseException:
+            self.undo()
+            raise
+
+    def undo(self) -> None:
+        """Roll back what was begun and will not be committed, whoever's exception ended it."""
+        connection = self._connection
+        # After SQLITE_FULL the transaction may already be gone.
+        if connection is not None and connection.in_transaction:
+            connection.execute("ROLLBACK")
 
     def _stage(self, connection: apsw.Connection, ops: Sequence[Commit | Sweep]) -> list[Outcome]:
-        """Everything but the COMMIT. A failure rolls back."""
+        """Everything but the COMMIT."""
         now = self._file.world.now()
         try:
             return [self._session.write(op, now) for op in ops]
-        except BaseException as error:
-            number = connection.system_errno
-            # After SQLITE_FULL the transaction may already be gone.
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            if isinstance(error, apsw.Error | UnicodeDecodeError):
-                raise self._file.explain(error, "no", number) from error
-            if isinstance(error, Exception):
-                what = f"{type(error).__name__}: {error}"
-                raise StoreUnavailable(f"{self._file.path}: {what}", applied="no") from error
-            raise
+        except (apsw.Error, UnicodeDecodeError) as error:
+            raise self._file.explain(error, "no", connection.system_errno) from error
+        except (OverflowError, UnicodeEncodeError) as error:
+            raise InvalidInput(f"{self._file.path} cannot hold such a value: {error}") from error
 
-    def commit(self, outcomes: list[Outcome]) -> list[Outcome]:
-        """Make what was staged durable; gives the outcomes back when it is."""
+    def commit(self, outcomes: list[Outcome], deadline: float | None = None) -> list[Outcome]:
+        """Make what was staged durable; gives the outcomes back when it is.
+
+        Not after the deadline: whoever was stopped for long may have lost the right to the file.
+        Until the COMMIT nobody else can write to it, so the two are one step.
+        """
         connection = self._connection
         assert connection is not None, "staged before"
+        if deadline is not None and self._file.world.monotonic() >= deadline:
+            self.undo()
+            raise StoreTooSlow(f"{self._file.path} was not written in time", applied="no")
         try:
             connection.execute("COMMIT")
         except apsw.Error as error:
@@ -102,9 +117,11 @@ class Writer:
 
     def _empty_wal(self, connection: apsw.Connection) -> None:
         """What was swept must not live on in the write-ahead log; readers are given a moment."""
-        connection.set_busy_timeout(int(EMPTY_WAL_SECONDS * 1000))
-        checkpoint(connection, apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        connection.set_busy_timeout(0)
+        try:
+            connection.set_busy_timeout(int(EMPTY_WAL_SECONDS * 1000))
+            checkpoint(connection, apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            connection.set_busy_timeout(0)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from stateward.codec import decode, encode
-from stateward.engine import OPS_SECONDS, Capabilities
+from stateward.engine import Capabilities
 from stateward.errors import StoreTooSlow
 from stateward.kinds import ERASED, SPILL, erasure_of
 from stateward.layers.deadlines import Deadlines
@@ -51,6 +51,7 @@ CLOCK_TRIES = 3
 CLOCK_EXACT = 0.02  # seconds: exact enough
 CLOCK_SECONDS = 60.0  # how long the difference of two clocks is relied on
 
+Admit = Callable[[Entity, float], Coroutine[Any, Any, float]]
 Ask = Callable[[Sequence[Op]], Coroutine[Any, Any, list[Outcome]]]
 
 
@@ -82,6 +83,7 @@ class Replayer:
         self._least = self._most = 0.0  # seconds by which the engine's clock is ahead of ours
         self._measured: float | None = None
         self._ends: dict[Entity, LogEnd] = {}  # where our own replays ended
+        self.admit: Admit | None = None  # on a volume: what lives elsewhere is kept, not sent
         self._locks: WeakValueDictionary[Entity, asyncio.Lock] = WeakValueDictionary()
 
     async def replay(self, entity: Entity, deadline: float) -> None:
@@ -102,11 +104,12 @@ class Replayer:
             lock.release()
 
     async def _replay_in_order(self, entity: Entity, deadline: float) -> None:
-        ask = partial(self._below.execute, deadline=deadline)
         place: LogEnd | None = None
         while (record := self._backlog.head(entity)) is not None:
             if self._world.monotonic() >= deadline:
                 raise _still_going(entity)
+            end = deadline if self.admit is None else await self.admit(entity, deadline)
+            ask = partial(self._below.execute, deadline=end)
             place = await self._replay_one(ask, record, place)
             if place is not None:
                 self._end_at(entity, place)
@@ -192,12 +195,14 @@ class Replayer:
     async def _is_there(
         self, ask: Ask, record: SpillRecord, fetched: Fetched, written: float
     ) -> bool:
-        """Whether it had arrived after all, though the store may have forgotten the op by now."""
+        """Whether it had arrived after all, though the store may have forgotten the op by now.
+
+        On a busy thread that may be soon: a store remembers so many ops, however young they are.
+        """
         while True:
             if any(entry.stamp == record.op for entry in fetched.entries):
                 return True
-            recent = self._world.now() - record.at < OPS_SECONDS / 2
-            if recent or not fetched.entries or fetched.entries[0].at < written:
+            if not fetched.entries or fetched.entries[0].at < written:
                 return False
             page = self._capabilities.page
             older = Log(upto=fetched.entries[0].seq - 1, last=page, details=True)

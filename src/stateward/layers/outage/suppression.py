@@ -61,6 +61,7 @@ class Suppression:
         self._tick = min(ADOPT_SECONDS, alarms.alarm.seconds / 10)
         self._next_look = self._next_replay = 0.0
         self._news: deque[AlarmEvent] = deque()
+        self._stuck: dict[Entity, str] = {}  # what was not replayed last, and why if it was told
         self._process = 0
         self._closed = False
         self._alarms = alarms
@@ -207,7 +208,9 @@ class Suppression:
 
     async def _replay_all(self) -> bool:
         """Whether everything has reached the store."""
-        entities = list(self._waiting)
+        # Those that could not be stored last time come last: they must not hold up the others.
+        self._stuck = {it: why for it, why in self._stuck.items() if it in self._waiting}
+        entities = [it for it in self._waiting if it not in self._stuck] + list(self._stuck)
         for start in range(0, len(entities), TOGETHER):
             group = entities[start : start + TOGETHER]
             # async only: begin
@@ -222,13 +225,14 @@ class Suppression:
         try:
             deadline = self._world.monotonic() + self._policy.write_timeout
             await self._replayer.replay(entity, deadline)
-        except StoreUnavailable:
-            return False
         except StatewardError as error:
-            logger.error(
-                "spill_not_replayed",
-                extra={"thread_id": entity.id, "error": f"{type(error).__name__}: {error}"},
-            )
+            why = f"{type(error).__name__}: {error}"
+            if isinstance(error, StoreUnavailable):
+                why = ""
+            elif self._stuck.get(entity) != why:
+                logger.error("spill_not_replayed", extra={"thread_id": entity.id, "error": why})
+            self._stuck.pop(entity, None)
+            self._stuck[entity] = why
             return False
         return True
 

@@ -93,9 +93,14 @@ class Residence:
     def _serve(self, below: Execute, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         names = replica_names(self._replicas)
         for op in ops:
-            self._check(op, names)
+            if isinstance(op, Commit | Fetch):
+                self._check(op.entity, names)
+            elif isinstance(op, List) and op.within is not None:
+                self._check(op.within, names)
         if names != self._laid_out or self._world.monotonic() >= self._deadline:
             self._move_in(names)
+        # Nothing is written past the right to write: this process may be stopped anywhere.
+        deadline = self._deadline if deadline is None else min(deadline, self._deadline)
         with self._lock:
             self._under_way += 1
         try:
@@ -108,12 +113,19 @@ class Residence:
             for outcome in outcomes
         ]
 
-    def _check(self, op: Op, names: tuple[str, ...]) -> None:
-        if isinstance(op, Commit | Fetch):
-            entity: Entity | None = op.entity
-        else:
-            entity = op.within if isinstance(op, List) else None
-        if entity is None or entity.kind in UNROUTED:
+    def admit(self, entity: Entity, deadline: float) -> float:
+        """Until when, at the latest, this replica may write to an entity.
+
+        Raises as `execute` does: for who comes in below, with what was kept of it locally.
+        """
+        names = replica_names(self._replicas)
+        self._check(entity, names)
+        if names != self._laid_out or self._world.monotonic() >= self._deadline:
+            self._move_in(names)
+        return min(deadline, self._deadline)
+
+    def _check(self, entity: Entity, names: tuple[str, ...]) -> None:
+        if entity.kind in UNROUTED:
             return
         owner = _owner(entity.id, names)
         if owner != self.replica:

@@ -219,6 +219,17 @@ async def replacing_rewrites_entries_where_they_stand(h: Harness) -> None:
 
 
 @case
+async def replacing_what_was_never_there_changes_nothing(h: Harness) -> None:
+    a, it = await h.replica(), h.entity()
+    await a.apply(it, Append(bodies(1)))
+    for number in (2, 2**31, 2**63, 2**64, 10**30):
+        await a.apply(it, Replace({number: '"x"'}))
+        await a.apply(it, Replace({number: None}))
+    after = await a.everything(it)
+    assert ([e.body for e in after.entries], after.head.live) == (list(bodies(1)), 1)
+
+
+@case
 async def replacing_by_nothing_removes_entries_and_keeps_the_count(h: Harness) -> None:
     a = await h.replica()
     it = h.entity()

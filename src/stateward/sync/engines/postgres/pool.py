@@ -7,11 +7,11 @@ and its reply, is never lent again.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import psycopg
 
+from stateward.engines.permits import Permits
 from stateward.engines.postgres.settings import Settings
 from stateward.engines.postgres.wire import Rows
 from stateward.sync.engines.postgres.connection import Link, Query, connect
@@ -33,7 +33,7 @@ class Pool:
 
     def __init__(self, settings: Settings, size: int) -> None:
         self._settings = settings
-        self._free = threading.Semaphore(size)
+        self._free = Permits(size)
         self._idle: list[Link] = []
 
     def run(self, queries: Sequence[Query], deadline: float | None = None) -> list[Rows]:
@@ -42,9 +42,10 @@ class Pool:
         A connection that has not answered by the `deadline` is given up then, if not before.
         Raises the driver's error, or `ConnectionLost` if the server may have acted all the same.
         """
-        self._free.acquire()
+        borrower = object()
         link = None
         try:
+            self._free.take(borrower)
             link = self._pop() or connect(self._settings)
             now = link.clock()
             link.answer_by = now + ANSWER_SECONDS
@@ -56,7 +57,13 @@ class Pool:
                 raise
             raise ConnectionLost(error) from error
         finally:
-            self._take_back(link)
+            self._free.lent.discard(borrower)
+            try:
+                self._take_back(link)
+            except BaseException:
+                if link is not None:
+                    link.pgconn.finish()  # who has it by now, if anybody, asks again
+                raise
 
     def _take_back(self, link: Link | None) -> None:
         if link is not None:
@@ -64,7 +71,7 @@ class Pool:
                 self._idle.append(link)
             else:
                 link.pgconn.finish()
-        self._free.release()
+        self._free.tell()
 
     def _pop(self) -> Link | None:
         """One that is well, as far as can be told without asking the server."""

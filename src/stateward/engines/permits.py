@@ -1,0 +1,43 @@
+"""Permits of blocking callers, of which no exception from a signal handler loses one."""
+
+from __future__ import annotations
+
+import threading
+from queue import Empty, SimpleQueue
+
+LOOK_SECONDS = 0.01  # between two looks for one, in case a giver was kept from telling
+
+
+class Permits:
+    """At most so many borrowers at a time.
+
+    Who borrows is known by an object of its own, and is within a `try` before it borrows. Its
+    `finally` says `lent.discard(borrower)`: one call of C, before which nothing can be raised.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.lent: set[object] = set()
+        self._most = most
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._freed: SimpleQueue[None] = SimpleQueue()
+
+    def take(self, borrower: object) -> None:
+        """Wait for a permit."""
+        while True:
+            with self._lock:
+                if len(self.lent) < self._most:
+                    self.lent.add(borrower)
+                    return
+            self._waiting += 1
+            try:
+                self._freed.get(timeout=LOOK_SECONDS)
+            except Empty:
+                continue
+            finally:
+                self._waiting -= 1
+
+    def tell(self) -> None:
+        """One has been given back: whoever waits need not wait longer."""
+        if self._waiting > 0:
+            self._freed.put(None)

@@ -1,0 +1,215 @@
+"""An exception from a signal handler, at every point where there can be one, wedges nothing."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import count
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from servers.postgres import PostgresServer
+from servers.redis import running
+
+import stateward
+from stateward import sync
+from stateward.engines.memory.model import Model
+from stateward.layers.coalescer_sync import Coalescer
+from stateward.ops import Append, Applied, Commit, Duplicate, Entity, Op, Outcome
+from stateward.sync.engines.memory import MemoryEngine
+from stateward.world import World
+
+POLICY = stateward.Policy(threads="raise", write_timeout=20.0, read_timeout=20.0)
+PATIENCE = 20.0
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """A connection that was being made, and that nobody knows of yet, is closed by the collector.
+
+    That is no fault here, so it is not told.
+    """
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+class TimeLimit(Exception):
+    """What a worker's soft time limit raises."""
+
+
+class Interrupt:
+    """Raises at the `number`th point at which Python lets signal handlers run.
+
+    Those are the entry of a function and the return from one written in C.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+
+    def __call__(self, _frame: FrameType, event: str, _argument: Any) -> None:
+        if event in ("call", "c_return"):
+            self._left -= 1
+            if self._left == 0:
+                raise TimeLimit
+
+    def during(self, work: Callable[[], object]) -> bool:
+        """Whether the work was interrupted."""
+        try:
+            sys.setprofile(self)
+            try:
+                work()
+            finally:
+                sys.setprofile(None)
+        except TimeLimit:
+            return True
+        return False
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    server = PostgresServer().start()
+    yield server.url_of("interrupted")
+    server.remove()
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running(tmp_path_factory.mktemp("redis"), "redis", "--appendonly", "no") as server:
+        yield server.url
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'agents.db'}?durability=relaxed"
+
+
+@pytest.fixture(params=["sqlite", "redis", "postgres"])
+def url(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue(request.param))
+
+
+def test_wherever_a_write_is_interrupted_all_go_on(url: str) -> None:
+    with (
+        sync.open(url, spill=False, policy=POLICY) as store,
+        sync.open(url, spill=False, policy=POLICY) as other,
+    ):
+        thread = store.thread("interrupted")
+        thread.append({"n": 0})
+        for number in count(1):
+            interrupted = Interrupt(number).during(lambda: thread.append({"n": number}))  # noqa: B023
+            assert thread.append({"n": -number}).status == "stored"
+            assert other.thread("other").append({"n": number}).status == "stored"
+            if not interrupted:
+                break
+        numbers = [message["n"] for message in thread.load().messages]
+        assert len(numbers) == len(set(numbers))
+
+
+def test_wherever_a_read_is_interrupted_all_go_on(url: str) -> None:
+    with sync.open(url, spill=False, policy=POLICY) as store:
+        thread = store.thread("read")
+        for number in count(1):
+            thread.append({"n": number})
+            interrupted = Interrupt(number).during(lambda: thread.load(last=3))
+            assert len(thread.load().messages) == number
+            if not interrupted:
+                break
+
+
+class Together(MemoryEngine):
+    """Holds the first batch until the test lets it go."""
+
+    def __init__(self) -> None:
+        super().__init__(Model(), World())
+        self.begun = threading.Event()
+        self.go = threading.Event()
+
+    def execute(self, ops: Any, *, deadline: float | None = None) -> list[Outcome]:
+        if not self.begun.is_set():
+            self.begun.set()
+            assert self.go.wait(PATIENCE)
+        return super().execute(ops, deadline=deadline)
+
+
+def append(thread: str) -> list[Op]:
+    return [Commit(Entity("n", "thread", thread), f"op-{thread}", (Append(("1",)),))]
+
+
+def leader_interrupted(number: int, pool: ThreadPoolExecutor) -> bool:
+    """This thread leads a batch of three, and is interrupted or not."""
+    engine = Together()
+    coalescer = Coalescer(engine)
+    queue = partial(getattr, coalescer._writes, "_queue")
+    first = pool.submit(coalescer.execute, append("first"), None)
+    assert engine.begun.wait(PATIENCE)
+    gone = threading.Event()
+
+    def follow() -> list[Future[list[Outcome]]]:
+        until(lambda: bool(queue()) or gone.is_set())
+        followers = [pool.submit(coalescer.execute, append(name), None) for name in "ab"]
+        until(lambda: len(queue()) == 3 or gone.is_set())
+        engine.go.set()
+        return followers
+
+    following = pool.submit(follow)
+    interrupted = Interrupt(number).during(lambda: coalescer.execute(append("leader"), None))
+    gone.set()
+    for future in (first, *following.result(PATIENCE)):
+        (outcome,) = future.result(PATIENCE)
+        assert isinstance(outcome, Applied | Duplicate)
+    (outcome,) = coalescer.execute(append("after"), None)
+    assert isinstance(outcome, Applied)
+    coalescer.drain()
+    return interrupted
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.0005)
+
+
+def test_wherever_the_leader_is_interrupted_those_with_it_are_answered() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        for number in count(1):
+            if not leader_interrupted(number, pool):
+                break
+
+
+def test_real_signals_wedge_nothing(sqlite: str) -> None:
+    def raise_time_limit(*_: object) -> None:
+        raise TimeLimit
+
+    before = signal.signal(signal.SIGALRM, raise_time_limit)
+    try:
+        with sync.open(sqlite, spill=False, policy=POLICY) as store:
+            thread = store.thread("signals")
+            for number in range(200):
+                try:
+                    try:
+                        signal.setitimer(signal.ITIMER_REAL, 0.0001 + number * 0.00001)
+                        while True:
+                            thread.append({"n": number})
+                    finally:
+                        signal.setitimer(signal.ITIMER_REAL, 0)
+                except TimeLimit:
+                    assert thread.append({"n": -number}).status == "stored"
+    finally:
+        signal.signal(signal.SIGALRM, before)
