@@ -67,12 +67,9 @@ class RedisEngine:
 
     async def open(self) -> None:
         await self._servers.open()
-        (info,) = await self._servers.ask(("INFO", "memory"))
-        if isinstance(info, ReplyError):
-            raise refused(info, self._servers.name)
-        # A server that evicts keys with a time to live must not find one on what is alive.
-        evicts = info_of(info).get("maxmemory_policy", "").startswith("volatile")
-        self._traits = self._traits._replace(net=not evicts)
+        (pong,) = await self._servers.ask(("PING",))
+        if isinstance(pong, ReplyError):
+            raise refused(pong, self._servers.name)
 
     async def close(self) -> None:
         # async only: begin
