@@ -104,14 +104,14 @@ class RedisEngine:
         except BaseException as error:
             pool.give_back(connection)
             if isinstance(error, StoreUnavailable):
-                self._servers.doubt()
+                self._servers.doubt(error)
             raise
         pool.give_back(connection)
         try:
             if request.take(replies, self._servers.name):
                 return request.outcomes
-        except StoreUnavailable:
-            self._servers.doubt()
+        except StoreUnavailable as error:
+            self._servers.doubt(error)
             raise
         return await self._own(self._finish(request, deadline))  # async only
         # sync only: return self._finish(request, deadline)
@@ -138,8 +138,8 @@ class RedisEngine:
             finally:
                 pool.give_back(connection)
             settled = request.take(replies, self._servers.name)
-        except StoreUnavailable:
-            self._servers.doubt()
+        except StoreUnavailable as error:
+            self._servers.doubt(error)
             raise
         if not settled:
             await self._finish(request)

@@ -15,7 +15,7 @@ from stateward.engines.redis.client.pipeline import Pipeline, PipelineStep
 from stateward.engines.redis.client.pool import Pool
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.wire import Command, pack
-from stateward.engines.redis.failures import refused
+from stateward.engines.redis.failures import Demoted, refused
 from stateward.errors import StoreUnavailable
 
 TRIES = 5  # to give a server its scripts, while somebody makes it forget them
@@ -58,9 +58,16 @@ class OneServer:
         await self._find()
         return self._pool.address
 
-    def doubt(self) -> None:
-        """A round trip failed: perhaps it went to the wrong place."""
+    def doubt(self, failure: BaseException | None = None) -> None:
+        """A round trip failed: perhaps it went to the wrong place.
+
+        A server that is no primary any more keeps the connections it has, while new ones to the
+        same name or address may lead to the one that took over: so none of the old is used again.
+        """
         self._sure = False
+        if isinstance(failure, Demoted):
+            old, self._pool = self._pool, Pool(self._server, self._pool.address)
+            old.retire()
 
     async def _find(self, deadline: float | None = None) -> None:
         """Ask where it is, if there is a doubt."""
@@ -96,8 +103,8 @@ class OneServer:
             finally:
                 pool.give_back(connection)
             pipeline.check(self.name)
-        except StoreUnavailable:
-            self.doubt()
+        except StoreUnavailable as error:
+            self.doubt(error)
             raise
         return pipeline.answers
 

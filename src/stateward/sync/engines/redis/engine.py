@@ -89,14 +89,14 @@ class RedisEngine:
         except BaseException as error:
             pool.give_back(connection)
             if isinstance(error, StoreUnavailable):
-                self._servers.doubt()
+                self._servers.doubt(error)
             raise
         pool.give_back(connection)
         try:
             if request.take(replies, self._servers.name):
                 return request.outcomes
-        except StoreUnavailable:
-            self._servers.doubt()
+        except StoreUnavailable as error:
+            self._servers.doubt(error)
             raise
         return self._finish(request, deadline)
 
