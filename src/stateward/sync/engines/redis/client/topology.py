@@ -106,15 +106,23 @@ class OneServer:
         return pipeline.answers
 
     def _repeat(self, connection: Connection, pipeline: Pipeline, deadline: float | None) -> None:
-        """A server that was restarted, or told SCRIPT FLUSH, is given its scripts again."""
+        """What a server did not take as it was, but will in another form.
+
+        One that was restarted, or told SCRIPT FLUSH, is given its scripts again; one that is out of
+        memory is read without a transaction.
+        """
         for _ in range(TRIES):  # it may be told so again at any moment
-            numbers = pipeline.failed_with(FORGOTTEN)
+            forgotten, unread = pipeline.failed_with(FORGOTTEN), pipeline.unread()
+            numbers = forgotten or unread
             if not numbers:
                 return
-            again = Pipeline([pipeline.steps[number] for number in numbers], self._server)
-            packed, count = self._load + again.packed, self._scripts + again.replies
+            steps = [pipeline.steps[number] for number in numbers]
+            again = Pipeline(steps, self._server, full=not forgotten)
+            packed, count = again.packed, again.replies
+            if forgotten:
+                packed, count = self._load + packed, self._scripts + count
             replies = connection.round_trip(packed, count, deadline)
-            again.take(replies[self._scripts :])
+            again.take(replies[count - again.replies :])
             pipeline.replace(numbers, again)
 
     def ask(self, *commands: Command) -> list[Any]:
