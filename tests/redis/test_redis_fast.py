@@ -251,18 +251,3 @@ async def test_a_listing_is_right_whatever_was_guessed(valkey: RedisServer) -> N
             await only(engine, write(running.pop(), "completed"))
             assert await listed() == await listed() == sorted(running)
         assert not long()
-
-
-async def test_every_key_of_a_new_entity_has_a_time_to_live(valkey: RedisServer) -> None:
-    """In each of its lives, with all that an entity can have."""
-    async with opened(valkey) as engine:
-        entity = new_entity()
-        for _ in range(3):
-            writes = (Append(("1", "2"), "k"), Put("a", "1"), Put("b", "2"))
-            commit = Commit(entity, WORLD.new_id(), writes, owner="u", retain=MONTH)
-            assert isinstance(await only(engine, commit), Applied)
-            left = [int(valkey.ask("PTTL", key)[1:]) for key in keys_of(entity).own]
-            there = [ms for ms in left if ms != -2]
-            assert len(there) == 7  # all but those that hold what was put aside
-            assert min(there) > MONTH * 1000
-            await only(engine, Commit(entity, WORLD.new_id(), (Drop(),), owner="u"))

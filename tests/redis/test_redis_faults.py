@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from servers.redis import RedisServer, running
 import stateward
 from stateward.engines.redis.client.pool import MOST
 from stateward.engines.redis.engine import RedisEngine
+from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.settings import parse_server
 from stateward.engines.registry import parse
 from stateward.errors import StoreUnavailable
@@ -33,6 +35,8 @@ from stateward.ops import (
     Op,
     Outcome,
     Put,
+    Sweep,
+    Swept,
 )
 from stateward.world import World
 
@@ -330,6 +334,79 @@ async def test_out_of_memory_says_so_and_reads_go_on(tmp_path: Path) -> None:
             assert await version_of(engine, another) == 0
             assert isinstance(await only(engine, Commit(entity, "drop", (Drop(),))), Applied)
             assert isinstance(await only(engine, append_to(another, body)), Applied)
+
+
+@pytest.mark.parametrize("name", ["valkey", "redis8", "cluster"])
+async def test_a_full_server_is_read_and_emptied(name: str, request: pytest.FixtureRequest) -> None:
+    """Above its limit it queues nothing for a transaction. What only reads or deletes goes on."""
+    it = request.getfixturevalue(name)
+    nodes: list[RedisServer] = it.nodes if name == "cluster" else [it]
+    patient = Policy(threads="raise", read_timeout=20.0, write_timeout=20.0)
+    async with (
+        stateward.open(it.url, namespace=WORLD.new_id(), policy=patient) as store,
+        opened(it.url) as engine,
+    ):
+        thread = store.thread("t", user="u")
+        await thread.append({"n": 1}, {"n": 2}, {"n": 3})
+        await thread.edit({2: None})
+        await thread.vars.put({"topic": "x"})
+        await store.user("u").put({"a": 1})
+        for number in range(20):
+            await store.thread(f"{number}", user="u").append({"n": number})
+        try:
+            for node in nodes:
+                assert node.ask("CONFIG", "SET", "maxmemory", "100kb") == b"+OK\r\n"
+            with pytest.raises(StoreUnavailable, match="maxmemory"):
+                await only(engine, append_to(new_entity()))
+            window = await thread.load(last=2)
+            assert [message["n"] for message in window.messages] == [1, 3]
+            assert (await store.user("u").get()).value == {"a": 1}
+            assert (await thread.vars.get()).value == {"topic": "x"}
+            seen = await store.context(user="u", thread="t", last=2)
+            assert [message["n"] for message in seen.thread.messages] == [1, 3]
+            assert len([info async for info in store.threads(user="u")]) == 21
+            assert len([change async for change in thread.changes(follow=False)]) == 2
+            await thread.delete()
+            assert not (await thread.load()).exists
+            async for info in store.threads(user="u"):
+                await store.thread(info.id, user="u").delete()
+            assert [info async for info in store.threads(user="u")] == []
+        finally:
+            for node in nodes:
+                node.ask("CONFIG", "SET", "maxmemory", "0")
+
+
+async def test_a_full_server_is_swept_of_what_has_expired(tmp_path: Path) -> None:
+    """Also if the sweep meets what is not over yet: there it only corrects when that will be."""
+    with running(tmp_path, "valkey", "--appendonly", "no") as server:
+        start, day = time.time(), 86_400.0
+        clock = [start - 5 * day]
+        engine = RedisEngine(parse_server(parse(server.url), WORLD), lambda: clock[0])
+        await engine.open()
+        try:
+
+            async def append(id: str, at: float, retain: float) -> None:
+                clock[0] = at
+                it = Entity("faults", "thread", id)
+                writes = (Append(('"' + "x" * 5000 + '"',)),)
+                await only(engine, Commit(it, WORLD.new_id(), writes, retain=retain))
+
+            for number in range(50):
+                await append(f"dead {number}", start - 5 * day, 3600.0)
+                await append(f"late {number}", start - 31 * day - 60.0, 30 * day)
+                await append(f"late {number}", start - 31 * day + 7000.0, 30 * day)
+            clock[0] = start
+            server.ask("CONFIG", "SET", "maxmemory", "100kb")
+            removed, more = 0, True
+            while more:
+                swept = await only(engine, Sweep(100))
+                assert isinstance(swept, Swept)
+                removed, more = removed + swept.entities, swept.more
+            assert removed == 50
+            late = keys_of(Entity("faults", "thread", "late 0")).head
+            assert server.ask("EXISTS", late) == b":1\r\n"
+        finally:
+            await engine.close()
 
 
 async def test_a_server_that_is_loading_is_unavailable_until_it_has_loaded(

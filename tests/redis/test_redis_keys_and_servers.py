@@ -169,43 +169,43 @@ async def times_to_live(engine: RedisEngine, entity: Entity) -> list[float | Non
     return found
 
 
-async def test_the_server_would_remove_what_nobody_sweeps_but_never_before_the_grace(
-    valkey: RedisServer,
-) -> None:
+async def test_no_key_has_a_time_to_live_in_any_life(valkey: RedisServer) -> None:
     async with opened(valkey.url) as engine:
-        it, kept = Entity("ttl", "thread", WORLD.new_id()), Entity("ttl", "thread", WORLD.new_id())
+        it = Entity("ttl", "thread", WORLD.new_id())
         for number in range(3):
-            writes = (Append(("1",), key=f"{number}"), Put(f"{number}", "1"), Acquire("n", 1.0))
-            await only(engine, Commit(it, WORLD.new_id(), writes, retain=1000.0))
-            await only(engine, Commit(it, WORLD.new_id(), (Append(("2",)),), retain=1000.0))
-            await only(engine, Commit(kept, WORLD.new_id(), writes))
-            left = await times_to_live(engine, it)
-            assert len(left) == 7
-            for seconds in left:
-                assert seconds is not None
-                assert seconds > 1000.0 + GRACE
-                assert seconds < 2 * (1000.0 + GRACE)
-            assert set(await times_to_live(engine, kept)) == {None}
-        await only(engine, Commit(it, WORLD.new_id(), (SetHead(retain=0),)))
-        assert set(await times_to_live(engine, it)) == {None}
-        await only(engine, Commit(it, WORLD.new_id(), (SetHead(retain=10 * GRACE),)))
-        assert min(s or 0.0 for s in await times_to_live(engine, it)) > 11 * GRACE
-        await only(engine, Commit(it, WORLD.new_id(), (Drop(),)))
-        left = await times_to_live(engine, it)
-        assert len(left) == 2
-        assert min(s or 0.0 for s in left) >= GRACE
-        await only(engine, Commit(it, WORLD.new_id(), (Append(("1",)),)))
-        assert set(await times_to_live(engine, it)) == {None}, "a new life that lasts"
+            for writes in (
+                (Append(("1",), key=f"{number}"), Put(f"{number}", "1"), Acquire("n", 1.0)),
+                (Append(("2",)),),
+                (SetHead(retain=10 * GRACE),),
+                (Drop(),),
+            ):
+                await only(engine, Commit(it, WORLD.new_id(), writes, retain=1000.0))
+                assert set(await times_to_live(engine, it)) == {None}
 
 
-async def test_a_server_that_evicts_what_has_a_time_to_live_finds_none(tmp_path: Path) -> None:
-    policy = ("--maxmemory", "50mb", "--maxmemory-policy", "volatile-lru", "--appendonly", "no")
-    with running(tmp_path / "evicting", "valkey", *policy) as server:
+async def test_a_server_that_begins_to_evict_what_has_a_time_to_live_keeps_what_is_alive(
+    tmp_path: Path,
+) -> None:
+    """The policy is changed after conversations were stored, and then memory gets short."""
+    with running(tmp_path / "evicting", "valkey", "--appendonly", "no") as server:
         async with opened(server.url) as engine:
-            entity = Entity("ttl", "thread", "it")
-            for writes in ((Append(("1",), key="k"), Put("d", "1")), (Append(("2",)),), (Drop(),)):
-                await only(engine, Commit(entity, WORLD.new_id(), writes, retain=100.0))
-                assert set(await times_to_live(engine, entity)) == {None}
+            old = [Entity("ttl", "thread", f"old {n}") for n in range(50)]
+            body = f'"{"x" * 2000}"'
+            for entity in old:
+                await only(engine, Commit(entity, WORLD.new_id(), (Append((body,)),), retain=1e6))
+        used = int(server.ask("INFO", "memory").split(b"used_memory:")[1].split()[0])
+        server.ask("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+        server.ask("CONFIG", "SET", "maxmemory", str(used + 500_000))
+        async with opened(server.url) as engine:
+            with pytest.raises(StoreUnavailable, match="maxmemory"):
+                for number in range(2000):
+                    new = Entity("ttl", "thread", f"new {number}")
+                    await only(engine, Commit(new, WORLD.new_id(), (Append((body,)),), retain=1e6))
+            server.ask("CONFIG", "SET", "maxmemory", "0")
+            for entity in old:
+                found = await only(engine, Fetch(entity, log=Log(last=1)))
+                assert isinstance(found, Fetched)
+                assert found.lines == body
 
 
 async def test_entries_that_were_evicted_are_an_error_and_no_short_history(

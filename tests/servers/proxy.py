@@ -21,6 +21,7 @@ class Proxy(link.Proxy):
 
     def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
         super().__init__([("127.0.0.1", port)], tls)
+        self._leads_to = 0
 
     @property
     def port(self) -> int:
@@ -42,6 +43,20 @@ class Proxy(link.Proxy):
     @cut_replies.setter
     def cut_replies(self, cutting: bool) -> None:
         self.lose_answers(1 if cutting else 0)
+
+    def lead_to(self, port: int) -> None:
+        """New connections go to another server, as those of a name do after a failover."""
+        self._leads_to = port
+
+    async def _connect(
+        self,
+        connection: link.ProxiedConnection,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        if self._leads_to:
+            connection.target = ("127.0.0.1", self._leads_to)
+        await super()._connect(connection, reader, writer)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -65,7 +80,7 @@ class TlsProxy(Proxy):
 
     async def _connect(
         self,
-        connection: link.Connection,
+        connection: link.ProxiedConnection,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:

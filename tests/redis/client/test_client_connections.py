@@ -296,3 +296,37 @@ async def test_a_server_that_takes_no_script_is_given_up(client: Any) -> None:
                 await client.ask(servers, "EVALSHA", "{a}", writes=True)
             assert caught.value.applied == "no"
             assert peer.heard(b"EVALSHA") == 6
+
+
+async def test_a_full_server_that_queues_nothing_is_read_all_the_same(client: Any) -> None:
+    """As Redis 7.0 is: above its limit it refuses to queue, but answers what only reads."""
+    queueing = False
+    changes = iter([b"*-1\r\n", b"*0\r\n"])  # once somebody writes meanwhile
+
+    def answer(command: list[bytes]) -> bytes | None:
+        nonlocal queueing
+        if command[0] in (b"PING", b"CLIENT"):
+            return None
+        if command[0] == b"EXEC":
+            was_queued, queueing = queueing, False
+            return b"-EXECABORT Transaction discarded.\r\n" if was_queued else next(changes)
+        if command[0] == b"SET" or queueing:
+            return b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"
+        if command[0] == b"MULTI":
+            queueing = peer.commands[-2][0] not in (b"GET", b"TIME")
+            return b"+OK\r\n"
+        return b"*2\r\n$1\r\n1\r\n$1\r\n2\r\n" if command[0] == b"TIME" else b"$1\r\na\r\n"
+
+    with running_peer(answer) as peer:
+        peer.commands.append([b"nothing yet"])
+        async with client.opened(peer.address) as servers:
+            steps = [
+                PipelineStep(key, (("GET", key), ("GET", key)), together=True, timed=True)
+                for key in ("{k}", "{l}")
+            ]
+            answers = await client.call(servers.trip, steps)
+            assert answers == [[[b"1", b"2"], b"a", b"a"]] * 2
+            assert peer.heard(b"WATCH") == 2
+            assert [b"WATCH", b"{k}", b"{l}"] in peer.commands
+            with pytest.raises(StoreUnavailable, match="maxmemory"):
+                await client.ask(servers, "SET", "{k}", "v", writes=True)

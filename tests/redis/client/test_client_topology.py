@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from servers.ports import free_port
+from servers.proxy import Proxy
+from servers.redis import RedisServer, running
 from servers.redis_cluster import RedisCluster
 from servers.redis_peer import RedisPeer, running_peer, slots
 
@@ -228,6 +231,63 @@ async def test_sentinels_are_asked_in_turn_and_again_after_a_failure(client: Any
             assert caught.value.applied == "no"
             assert await client.ask(servers, "SET", KEY, "v", writes=True) == b"OK"
             assert heir.heard(b"SET") == 1
+
+
+async def test_a_sentinel_that_names_a_replica_is_not_believed(
+    client: Any, tmp_path: Path, valkey: RedisServer
+) -> None:
+    """It was cut off during a failover: the next one knows better. Both servers are real."""
+
+    def name(server: RedisServer) -> Any:
+        port = str(server.port)
+        said = f"*2\r\n$9\r\n127.0.0.1\r\n${len(port)}\r\n{port}\r\n".encode()
+        return lambda c: said if c[0] == b"SENTINEL" else None
+
+    replica = ("--replicaof", f"127.0.0.1 {valkey.port}", "--appendonly", "no")
+    with (
+        running(tmp_path / "old", "valkey", *replica) as old,
+        running_peer(name(old)) as late,
+        running_peer(name(valkey)) as right,
+    ):
+        async with client.opened(late.address, right.address, service="state") as servers:
+            assert servers.name == valkey.url
+            assert await client.ask(servers, "SET", "{sentinel}", "v", writes=True) == b"OK"
+            right.answer = late.answer
+            servers.doubt()
+            with pytest.raises(StoreUnavailable, match="which is a replica") as caught:
+                await client.ask(servers, "SET", "{sentinel}", "v", writes=True)
+            assert caught.value.applied == "no"
+            right.answer = name(valkey)
+            assert await client.ask(servers, "SET", "{sentinel}", "w", writes=True) == b"OK"
+
+
+async def test_no_connection_to_a_demoted_primary_is_used_again(
+    client: Any, tmp_path: Path, valkey: RedisServer
+) -> None:
+    """The name leads to the new primary already; the old one serves on those who are connected."""
+    settings = ("--replicaof", f"127.0.0.1 {valkey.port}", "--appendonly", "no")
+    with running(tmp_path / "old", "valkey", *settings) as old:
+        old.ask("REPLICAOF", "NO", "ONE")
+        async with (
+            Proxy(old.port) as name,
+            client.opened(Address("127.0.0.1", name.port)) as servers,
+        ):
+            pool = servers._pool
+            lent = [await client.call(pool.borrow) for _ in range(3)]
+            for connection in lent[1:]:
+                pool.give_back(connection)
+            assert await client.ask(servers, "SET", "{demoted}", "old", writes=True) == b"OK"
+            valkey.ask("SET", "{demoted}", "new")
+            name.lead_to(valkey.port)
+            old.ask("REPLICAOF", "127.0.0.1", "1")  # it hears nothing of the new primary
+            with pytest.raises(StoreUnavailable, match="replica") as caught:
+                await client.ask(servers, "SET", "{demoted}", "lost", writes=True)
+            assert caught.value.applied == "no"
+            pool.give_back(lent[0])
+            for _ in range(4):
+                assert await client.ask(servers, "GET", "{demoted}") == b"new"
+            assert await client.ask(servers, "SET", "{demoted}", "v", writes=True) == b"OK"
+            assert all(connection.broken for connection in lent)
 
 
 async def test_sentinels_that_know_no_such_primary_say_so(client: Any) -> None:

@@ -64,7 +64,7 @@ class Batch:
         if first.take(replies):
             first.check(server)
             return self.go_on(first.answers)
-        if len(first.failed_with(AGAIN)) < len(first.errors):
+        if len(first.failed_with(AGAIN)) + len(first.unread()) < len(first.errors):
             first.check(server)
         if first.wrote:
             first.check_replicas(server)

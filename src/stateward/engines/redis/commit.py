@@ -67,7 +67,7 @@ def commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
                 return applied_of(reply, op.op)
     traits.seen.keep(op.entity, None)
     owners = likely_owners(op) if traits.inline else ("", "")
-    tail = commit_tail(op)
+    tail, drops = commit_tail(op), type(writes[0]) is Drop
     while True:
         command = commit_command(op, keys, owners, traits.at(), traits.flags, tail)
         reply = (yield (PipelineStep(keys.head, (command,), True),))[0][0]
@@ -76,7 +76,7 @@ def commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
         elif type(reply) is list and reply[0] == b"I":
             at, need, *named = (word.decode() for word in reply[1:])
             entries = entries_of(op.entity, keys, *named)
-            yield write_steps(entries, traits.at())
+            yield write_steps(entries, ("!" if drops else "") + traits.at())
             owners = at, need
         else:
             return commit_outcome(op, reply)

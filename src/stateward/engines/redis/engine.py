@@ -67,12 +67,9 @@ class RedisEngine:
 
     async def open(self) -> None:
         await self._servers.open()
-        (info,) = await self._servers.ask(("INFO", "memory"))
-        if isinstance(info, ReplyError):
-            raise refused(info, self._servers.name)
-        # A server that evicts keys with a time to live must not find one on what is alive.
-        evicts = info_of(info).get("maxmemory_policy", "").startswith("volatile")
-        self._traits = self._traits._replace(net=not evicts)
+        (pong,) = await self._servers.ask(("PING",))
+        if isinstance(pong, ReplyError):
+            raise refused(pong, self._servers.name)
 
     async def close(self) -> None:
         # async only: begin
@@ -107,14 +104,14 @@ class RedisEngine:
         except BaseException as error:
             pool.give_back(connection)
             if isinstance(error, StoreUnavailable):
-                self._servers.doubt()
+                self._servers.doubt(error)
             raise
         pool.give_back(connection)
         try:
             if request.take(replies, self._servers.name):
                 return request.outcomes
-        except StoreUnavailable:
-            self._servers.doubt()
+        except StoreUnavailable as error:
+            self._servers.doubt(error)
             raise
         return await self._own(self._finish(request, deadline))  # async only
         # sync only: return self._finish(request, deadline)
@@ -141,8 +138,8 @@ class RedisEngine:
             finally:
                 pool.give_back(connection)
             settled = request.take(replies, self._servers.name)
-        except StoreUnavailable:
-            self._servers.doubt()
+        except StoreUnavailable as error:
+            self._servers.doubt(error)
             raise
         if not settled:
             await self._finish(request)

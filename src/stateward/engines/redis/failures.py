@@ -36,6 +36,13 @@ RESTLESS = {
     "ASK": "the cluster has sent this from node to node again and again: its slots are moving",
 }
 
+# What a server answers that is no primary any more.
+DEMOTED = ("READONLY", "MASTERDOWN", "UNBLOCKED")
+
+
+class Demoted(StoreUnavailable):
+    """The server is a replica now: what it answers may be old, and it stays so."""
+
 
 def code_of(error: Exception) -> str:
     """The word an error reply begins with; inside a script older servers put it further in."""
@@ -59,7 +66,8 @@ def refused(error: Exception, server: str, *, cluster: bool = False) -> StoreUna
         reason = NOT_RUN[code]
     else:
         return StoreUnavailable(f"{server}: the server failed: {error}", applied="unknown")
-    return StoreUnavailable(f"{server}: {reason} ({error})", applied="no")
+    kind = Demoted if code in DEMOTED else StoreUnavailable
+    return kind(f"{server}: {reason} ({error})", applied="no")
 
 
 def unreachable(error: BaseException, server: str) -> StoreUnavailable:

@@ -68,12 +68,10 @@ class Traits(NamedTuple):
     clock: Clock | None  # for tests: tells the time instead of the server
     seen: Latest[Entity, None]  # entities that were written before, so that they probably exist
     members: SeenMembers  # what listings probably find
-    net: bool = True  # the server may be told to remove what nobody swept
 
     @property
     def flags(self) -> str:
-        net, replicas = "n" if self.net else "", "r" if self.server.wait_replicas else ""
-        return f"{'i' if self.inline else ''}{net}{replicas}"
+        return ("i" if self.inline else "") + ("r" if self.server.wait_replicas else "")
 
     def at(self) -> str:
         """The time for a script; nothing means that the server's own counts."""

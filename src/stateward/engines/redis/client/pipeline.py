@@ -31,10 +31,13 @@ class Pipeline:
     """Steps for one server as one request, and what came back for each of them.
 
     Steps that need to see one moment share a transaction; on a cluster none do, because their keys
-    may be of different slots.
+    may be of different slots. A server that is `full` queues nothing for a transaction: there the
+    keys are watched instead, and a step that somebody wrote amid counts as refused.
     """
 
-    def __init__(self, steps: Sequence[PipelineStep], server: Server) -> None:
+    def __init__(
+        self, steps: Sequence[PipelineStep], server: Server, *, full: bool = False
+    ) -> None:
         self.steps = steps
         self.answers: list[list[Any]] = []
         self.errors: dict[int, ReplyError] = {}  # by the number of the step
@@ -47,7 +50,7 @@ class Pipeline:
                 end = at + 1
                 while end < len(steps) and end - at < block and steps[end].together:
                     end += 1
-                self._add_block(steps[at:end])
+                (self._add_watched if full else self._add_block)(steps[at:end])
                 at = end
             else:
                 if steps[at].asking:  # it counts for the next command, and there is only one
@@ -88,6 +91,18 @@ class Pipeline:
         if whole:
             commands.append(("EXEC",))
 
+    def _add_watched(self, steps: Sequence[PipelineStep]) -> None:
+        """The same from a server without memory."""
+        commands = self._commands
+        commands += [("WATCH", *[step.key for step in steps]), ("TIME",)]
+        start = len(commands) - 1
+        end = start + 2 + sum(len(step.commands) for step in steps)
+        for step in steps:
+            count = len(step.commands)
+            self._spans.append(_ReplySpan(len(commands), count, start - 1, -1, start, end))
+            commands += step.commands
+        commands += [("MULTI",), ("EXEC",)]
+
     def take(self, replies: Sequence[Any]) -> bool:
         """Sort the replies by step. False if any of them is an error."""
         self.answers = []
@@ -103,6 +118,11 @@ class Pipeline:
     def failed_with(self, codes: Container[str]) -> list[int]:
         """The numbers of the steps that were answered with one of these errors."""
         return [n for n, error in self.errors.items() if code_of(error) in codes]
+
+    def unread(self) -> list[int]:
+        """The numbers of the reads that a server without memory did not take."""
+        steps = self.steps
+        return [n for n in self.failed_with(("OOM",)) if steps[n].together or steps[n].timed]
 
     def replace(self, numbers: Sequence[int], again: Pipeline) -> None:
         """Take over how steps fared that were sent again."""
@@ -148,6 +168,7 @@ class _ReplySpan(NamedTuple):
     start: int = 0
     exec: int = -1
     time: int = -1
+    unchanged: int = -1  # where it says whether what was watched is as it was
 
     def of(self, replies: Sequence[Any]) -> tuple[list[Any], ReplyError | None]:
         if self.exec >= 0:
@@ -155,6 +176,12 @@ class _ReplySpan(NamedTuple):
             if type(inside) is not list:  # the block was not run: an earlier reply says why
                 return [], _error_in(replies[self.start : self.exec + 1])
             replies = inside
+        if self.unchanged >= 0:
+            told = _error_in((replies[self.start], replies[self.unchanged]))
+            if told is None and replies[self.unchanged] is None:
+                told = ReplyError("OOM and what was read has changed meanwhile")
+            if told is not None:
+                return [], told
         mine = list(replies[self.at : self.at + self.size])
         if self.time >= 0:
             mine.insert(0, replies[self.time])

@@ -15,7 +15,7 @@ from stateward.engines.redis.client.pipeline import Pipeline, PipelineStep
 from stateward.engines.redis.client.pool import Pool
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.wire import Command, pack
-from stateward.engines.redis.failures import refused
+from stateward.engines.redis.failures import Demoted, refused
 from stateward.errors import StoreUnavailable
 
 TRIES = 5  # to give a server its scripts, while somebody makes it forget them
@@ -58,9 +58,16 @@ class OneServer:
         await self._find()
         return self._pool.address
 
-    def doubt(self) -> None:
-        """A round trip failed: perhaps it went to the wrong place."""
+    def doubt(self, failure: BaseException | None = None) -> None:
+        """A round trip failed: perhaps it went to the wrong place.
+
+        A server that is no primary any more keeps the connections it has, while new ones to the
+        same name or address may lead to the one that took over: so none of the old is used again.
+        """
         self._sure = False
+        if isinstance(failure, Demoted):
+            old, self._pool = self._pool, Pool(self._server, self._pool.address)
+            old.retire()
 
     async def _find(self, deadline: float | None = None) -> None:
         """Ask where it is, if there is a doubt."""
@@ -96,23 +103,31 @@ class OneServer:
             finally:
                 pool.give_back(connection)
             pipeline.check(self.name)
-        except StoreUnavailable:
-            self.doubt()
+        except StoreUnavailable as error:
+            self.doubt(error)
             raise
         return pipeline.answers
 
     async def _repeat(
         self, connection: Connection, pipeline: Pipeline, deadline: float | None
     ) -> None:
-        """A server that was restarted, or told SCRIPT FLUSH, is given its scripts again."""
+        """What a server did not take as it was, but will in another form.
+
+        One that was restarted, or told SCRIPT FLUSH, is given its scripts again; one that is out of
+        memory is read without a transaction.
+        """
         for _ in range(TRIES):  # it may be told so again at any moment
-            numbers = pipeline.failed_with(FORGOTTEN)
+            forgotten, unread = pipeline.failed_with(FORGOTTEN), pipeline.unread()
+            numbers = forgotten or unread
             if not numbers:
                 return
-            again = Pipeline([pipeline.steps[number] for number in numbers], self._server)
-            packed, count = self._load + again.packed, self._scripts + again.replies
+            steps = [pipeline.steps[number] for number in numbers]
+            again = Pipeline(steps, self._server, full=not forgotten)
+            packed, count = again.packed, again.replies
+            if forgotten:
+                packed, count = self._load + packed, self._scripts + count
             replies = await connection.round_trip(packed, count, deadline)
-            again.take(replies[self._scripts :])
+            again.take(replies[count - again.replies :])
             pipeline.replace(numbers, again)
 
     async def ask(self, *commands: Command) -> list[Any]:

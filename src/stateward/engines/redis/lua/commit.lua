@@ -10,10 +10,9 @@
 --                                     empty field is the default. expires: '' never, '0' dropped (what
 --                                     remains is a tombstone). Also ops_from and ops_at (where :ops
 --                                     began), keys_from and keys_at (where :keys began), sweep (its
---                                     score in the sweep index) and net (when the server itself would
---                                     remove the keys: the safety net, never before expires + grace),
---                                     and easy (until when append.lua need not look at these two);
---                                     on a cluster due_at, if the index has another time than due
+--                                     score in the sweep index) and easy (until when append.lua need
+--                                     not look at that); on a cluster due_at, if the index has another
+--                                     time than due
 --   2 stateward:{<tag>}:log     list  one body an entry, from number base + 1 on; '' was removed
 --   3 stateward:{<tag>}:marks   list  one mark an entry: '' within an append, and on its last entry
 --                                     "<at> - <op>" or, with a key, "<at> <length of op> <op><key>"
@@ -23,6 +22,9 @@
 --   7 stateward:{<tag>}:ops2    hash  which is what :ops was before it was last put aside
 --   8 stateward:{<tag>}:keys    hash  <key>: "<version> <at> <digest of the bodies> <op>"
 --   9 stateward:{<tag>}:keys2   hash  what :keys was before it was last put aside
+--
+-- No key has a time to live, which a server that is short of memory may take for leave to evict it
+-- (maxmemory-policy volatile-…): what has expired is removed by the sweep alone.
 --
 -- The index lives in other slots. On one server this script keeps it, and the keys are given. On a
 -- cluster they are not: this script refuses (I) until the caller has written the entries that the
@@ -42,7 +44,7 @@
 --
 -- ARGV: op · clock ('' for the server's own) · flags · '' or =<owner> · retain or '' · <kind+> ·
 -- id · owner A · owner B · tag · documents to read, their count first · checks, their count first
--- (fences come first, then u) · writes. Flags: i the index keys are given · n a safety net is wanted ·
+-- (fences come first, then u) · writes. Flags: i the index keys are given ·
 -- r replicas are waited for. Without i, in the places of the owners: when this script asked for
 -- entries, and what it asked for, if they have been written.
 --
@@ -76,7 +78,7 @@ local function whole(number) return string.format('%.0f', number) end
 
 local h = call('HMGET', head, 'expires', 'owner', 'status', 'label', 'due', 'retain', 'created',
   'version', 'stamp', 'base', 'base_stamp', 'holes', 'commits', 'life', 'dropped', 'token', 'nonce',
-  'holder', 'granted', 'until', 'ops_from', 'ops_at', 'keys_from', 'keys_at', 'sweep', 'net',
+  'holder', 'granted', 'until', 'ops_from', 'ops_at', 'keys_from', 'keys_at', 'sweep',
   'due_at')
 local expires, owner, status, label = h[1] or '', h[2] or '', h[3] or '', h[4] or ''
 local due, retain, created = h[5] or '', h[6] or '', h[7]
@@ -87,7 +89,7 @@ local token, nonce, holder = h[16] or '', h[17] or '', h[18] or ''
 local granted, held_until = h[19] or '', h[20] or ''
 local ops_from, ops_at = tonumber(h[21] or 0), tonumber(h[22] or 0)
 local keys_from, keys_at = tonumber(h[23] or 0), h[24] or ''
-local sweep, net, due_at = h[25] or '', h[26] or '', h[27] or ''
+local sweep, due_at = h[25] or '', h[26] or ''
 
 local exists = created and (expires == '' or now < tonumber(expires))
 local indexed = created and {owner = owner, status = status, due = due} -- also when it has expired

@@ -1,8 +1,6 @@
 -- The third part of commit.lua, which explains it: nothing refuses any more. What every way of carrying
 -- a commit out has in common.
 
-local bounded = string.find(flags, 'n', 1, true) -- whether the safety net is wanted
-local fresh = {} -- keys that this commit has created
 local kind, id = ARGV[6], ARGV[7]
 
 local function sortable(word) return string.gsub(word, '%z', '\0\255') .. '\0' end
@@ -47,20 +45,13 @@ local function index(old, new)
   end
 end
 
-local function keep_for(seconds, keys)
-  for _, key in ipairs(keys) do call('PEXPIRE', key, whole(seconds * 1000)) end
-end
-
 local function remember(outcome)
   local count = commits - ops_from
   if count >= OPS_MOST or (count >= OPS_KEPT and now - ops_at >= OPS_SECONDS) then
     if call('EXISTS', KEYS[6]) == 1 then call('RENAME', KEYS[6], KEYS[7]) end
     ops_from, ops_at, count = commits, now, 0
   end
-  if count == 0 then
-    if commits == 0 then ops_at = now end
-    fresh[#fresh + 1] = KEYS[6]
-  end
+  if commits == 0 then ops_at = now end
   call('HSET', KEYS[6], op, outcome)
   -- A small hash is a list that the server searches from its start: 4 µs a look when it has 300
   -- fields. A long value makes it a table. No op has this name: it is no text.

@@ -106,11 +106,6 @@ if restores then
       sweep = ''
     end
   end
-  local kept
-  if bounded and is.expires ~= '' then
-    local over = tonumber(is.expires) + GRACE
-    kept = over + math.max(GRACE, over - now) / 10 - now
-  end
   local its_dropped = dropped ~= '' and dropped or '0'
   if is.dropped ~= '' and tonumber(is.dropped) > tonumber(its_dropped) then its_dropped = is.dropped end
   if is.token ~= '' and tonumber(is.token) > tonumber(token ~= '' and token or 0) then token = is.token end
@@ -121,14 +116,7 @@ if restores then
     'dropped', its_dropped ~= '0' and its_dropped or '', 'token', token, 'nonce', '', 'holder', '',
     'granted', '', 'until', '', 'ops_from', whole(ops_from), 'ops_at', text(ops_at),
     'keys_from', whole(keys_from), 'keys_at', keys_at, 'sweep', sweep, 'due_at', '',
-    'net', kept and text(now + kept) or '',
     'easy', '0') -- the first append goes through this script, which finds that out
-  local every = {head, log, marks, docs, names, KEYS[6], KEYS[7], KEYS[8], KEYS[9]}
-  if kept then
-    keep_for(kept, every)
-  elseif net ~= '' then
-    for _, key in ipairs(every) do call('PERSIST', key) end
-  end
   call('PUBLISH', head, is.version)
   local outcome = is.version .. ' ' .. at .. ' ' .. (exists and 0 or 1) .. ' ' .. is.stamp
   return #values == 0 and outcome or {'A', outcome, values}

@@ -9,8 +9,7 @@ if drops then
   commits = commits + 1
   call('HSET', head, 'life', whole(next_life), 'commits', whole(commits), 'dropped', at, 'updated', at,
     'expires', '0', 'token', token, 'ops_from', whole(ops_from), 'ops_at', text(ops_at),
-    'sweep', keeps_index and text(now + GRACE) or sweep, 'net', bounded and text(now + 1.1 * GRACE) or '')
-  if bounded then keep_for(1.1 * GRACE, {head, KEYS[6], KEYS[7]}) end
+    'sweep', keeps_index and text(now + GRACE) or sweep)
   if keeps_index then call('ZADD', KEYS[18], text(now + GRACE), ARGV[10]) end
   call('PUBLISH', head, '0')
   return #values == 0 and outcome or {'A', outcome, values}
@@ -49,15 +48,13 @@ if not exists then
 end
 
 local documents, leased, plain = {}, false, true
-local filed = false -- whether documents and names may have been created
 local write = {}
 
 function write.A()
   local count, key, digest = tonumber(take()), take(), take()
   local last = next_arg + count - 1
-  local length
   for from = next_arg, last, SPAN do
-    length = call('RPUSH', log, unpack(ARGV, from, math.min(from + SPAN - 1, last)))
+    call('RPUSH', log, unpack(ARGV, from, math.min(from + SPAN - 1, last)))
   end
   next_arg = last + 1
   local mark = at .. ' - ' .. op
@@ -74,19 +71,13 @@ function write.A()
       call('RPUSH', marks, unpack(some, from, math.min(from + SPAN - 1, count)))
     end
   end
-  if length == count then
-    fresh[#fresh + 1] = log
-    fresh[#fresh + 1] = marks
-  end
   version, stamp = version + count, op
   if key ~= '' then
     if keys_at == '' then
       keys_at, keys_from = at, version
-      fresh[#fresh + 1] = KEYS[8]
     elseif tonumber(keys_at) <= now - KEY_SECONDS or keys_from <= version - KEYS_KEPT then
       if call('EXISTS', KEYS[8]) == 1 then call('RENAME', KEYS[8], KEYS[9]) end
       keys_at, keys_from = at, version
-      fresh[#fresh + 1] = KEYS[8]
     end
     call('HSET', KEYS[8], string.sub(key, 2),
       whole(version) .. ' ' .. at .. ' ' .. digest .. ' ' .. op)
@@ -103,11 +94,6 @@ function write.P()
     its_version = tonumber(string.match(meta, '^%d+')) + 1
   else
     call('ZADD', names, 0, name)
-    if not filed then
-      filed = true
-      fresh[#fresh + 1] = docs
-      fresh[#fresh + 1] = names
-    end
   end
   call('HSET', docs, '=' .. name, value,
     '@' .. name, whole(its_version) .. ' ' .. at .. ' ' .. whole(version) .. ' ' .. op)
@@ -251,20 +237,7 @@ if keeps_index then
 elseif sweep ~= (h[25] or '') or not exists then
   save('sweep', sweep)
 end
-if due_at ~= (h[27] or '') then save('due_at', due_at) end
-
-local every = {head, log, marks, docs, names, KEYS[6], KEYS[7], KEYS[8], KEYS[9]}
-local stretch -- seconds that every key is to be kept
-local loose = net ~= '' and (expires == '' or not bounded)
-if bounded and expires ~= '' then
-  local wanted = tonumber(expires) + GRACE
-  if not exists or net == '' or wanted > tonumber(net) then
-    stretch = wanted + math.max(GRACE, wanted - now) / 10 - now
-    save('net', text(now + stretch))
-  end
-elseif net ~= '' then
-  save('net', '')
-end
+if due_at ~= (h[26] or '') then save('due_at', due_at) end
 
 if not exists then
   save('created', at)
@@ -301,31 +274,13 @@ else
   end
 end
 
--- Until then append.lua may do without looking at the sweep index and the safety net.
+-- Until then append.lua may do without looking at the sweep index.
 local easy = 9e15
 if expires ~= '' and keeps_index then
   easy = tonumber(sweep) - 0.9 * GRACE - tonumber(retain)
 end
-if expires ~= '' and bounded then
-  local kept = stretch and now + stretch or tonumber(net)
-  easy = math.min(easy, kept - GRACE - tonumber(retain))
-end
 save('easy', text(easy))
 call('HSET', head, unpack(fields))
-
-if stretch and not exists then -- there is nothing under the other keys
-  every = {head, KEYS[6], ops_from > 0 and KEYS[7] or nil}
-  for _, key in ipairs(fresh) do
-    if key ~= KEYS[6] then every[#every + 1] = key end
-  end
-  keep_for(stretch, every)
-elseif stretch then
-  keep_for(stretch, every)
-elseif loose then
-  for _, key in ipairs(every) do call('PERSIST', key) end
-elseif bounded and expires ~= '' and #fresh > 0 then
-  keep_for(tonumber(net) - now, fresh)
-end
 
 if stamp == op or (indexed and not exists) then call('PUBLISH', head, whole(version)) end
 return #values == 0 and outcome or {'A', outcome, values}

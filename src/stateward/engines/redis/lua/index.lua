@@ -2,11 +2,12 @@
 --
 -- KEYS: for each entry its index and the index's :added, a zset of what was written of late. Nobody
 -- removes what is in it: its entity may be about to come into being.
--- ARGV: clock ('' for the server's own) · for each entry its score and member. An entry that is
--- there keeps the lower score: it may say too early, but not too late.
+-- ARGV: clock ('' for the server's own), after ! for a removal · for each entry its score and member.
+-- An entry that is there keeps the lower score: it may say too early, but not too late.
 
 local call = redis.call
-local now = tonumber(ARGV[1])
+local removes = string.sub(ARGV[1], 1, 1) == '!'
+local now = tonumber(removes and string.sub(ARGV[1], 2) or ARGV[1])
 if not now then
   local time = call('TIME')
   now = time[1] + time[2] / 1000000
@@ -14,6 +15,9 @@ end
 local at = string.format('%.6f', now)
 for i = 1, #KEYS, 2 do
   local member = ARGV[i + 2]
+  -- A server that has no memory left takes only what gives some back, and then the rest of the script.
+  -- That is for a removal: others must be refused here, before they leave an entry for nothing.
+  if removes then call('ZREM', KEYS[i + 1], member) end
   call('ZADD', KEYS[i], 'LT', ARGV[i + 1], member)
   call('ZADD', KEYS[i + 1], at, member)
   call('ZREMRANGEBYSCORE', KEYS[i + 1], '-inf', string.format('(%.6f', now - LINGER))

@@ -24,12 +24,14 @@ local inline = #KEYS > 9
 if h[1] and h[1] ~= '' or h[5] then
   if not h[1] or h[1] == '' then
     if inline then call('ZREM', KEYS[15], ARGV[6]) end
-    call('HSET', head, 'sweep', '')
+    call('HDEL', head, 'sweep')
     return {0, -1, '', owner, status, due}
   end
   local over = math.max(tonumber(h[1]), tonumber(h[2] or 0)) + GRACE
   if now < over then
     local text = string.format('%.6f', over)
+    -- What gives memory back comes first: a server that has none left takes only that.
+    call('HDEL', head, 'sweep')
     if inline then call('ZADD', KEYS[15], text, ARGV[6]) end
     call('HSET', head, 'sweep', text)
     return {0, -1, text, owner, status, due}

@@ -16,7 +16,8 @@ for i = 1, #KEYS, 2 do
   local added = call('ZSCORE', KEYS[i + 1], member)
   if not added or now - added > LINGER then
     corrected = corrected + 1
-    if score == '' then call('ZREM', KEYS[i], member) else call('ZADD', KEYS[i], score, member) end
+    call('ZREM', KEYS[i], member) -- it gives memory back: a server that has none left takes that
+    if score ~= '' then call('ZADD', KEYS[i], score, member) end
   end
 end
 return corrected

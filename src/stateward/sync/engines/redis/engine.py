@@ -64,12 +64,9 @@ class RedisEngine:
 
     def open(self) -> None:
         self._servers.open()
-        (info,) = self._servers.ask(("INFO", "memory"))
-        if isinstance(info, ReplyError):
-            raise refused(info, self._servers.name)
-        # A server that evicts keys with a time to live must not find one on what is alive.
-        evicts = info_of(info).get("maxmemory_policy", "").startswith("volatile")
-        self._traits = self._traits._replace(net=not evicts)
+        (pong,) = self._servers.ask(("PING",))
+        if isinstance(pong, ReplyError):
+            raise refused(pong, self._servers.name)
 
     def close(self) -> None:
         self._notifications.close()
@@ -92,14 +89,14 @@ class RedisEngine:
         except BaseException as error:
             pool.give_back(connection)
             if isinstance(error, StoreUnavailable):
-                self._servers.doubt()
+                self._servers.doubt(error)
             raise
         pool.give_back(connection)
         try:
             if request.take(replies, self._servers.name):
                 return request.outcomes
-        except StoreUnavailable:
-            self._servers.doubt()
+        except StoreUnavailable as error:
+            self._servers.doubt(error)
             raise
         return self._finish(request, deadline)
 

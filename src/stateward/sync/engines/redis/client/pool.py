@@ -79,8 +79,14 @@ class Pool:
         """Those that wait here, for whoever wants to look at them."""
         return list(self._idle)
 
+    def retire(self) -> None:
+        """End those that wait here at once, and each that is still lent when it comes back."""
+        self._closed = True
+        for connection in self.idle_connections():
+            connection.drop()
+
     def close(self) -> None:
-        """End those that wait here, and each that is still lent when it comes back."""
+        """The same, and wait until those that wait here have ended."""
         self._closed = True
         for connection in self.idle_connections():
             connection.close()

@@ -7,6 +7,7 @@ from typing import Any
 
 from stateward.engines.redis.client.server import Address
 from stateward.engines.redis.client.wire import Command
+from stateward.engines.redis.failures import Demoted
 from stateward.errors import StoreUnavailable
 from stateward.sync.engines.redis.client.pool import Pool
 from stateward.sync.engines.redis.client.topology import OneServer, ask_once
@@ -17,20 +18,36 @@ class SentinelServer(OneServer):
 
     def _look(self, deadline: float | None) -> None:
         failure: StoreUnavailable | None = None
+        named: set[Address] = set()
         for sentinel in self._server.addresses:
             try:
                 address, _ = self._ask_sentinel(sentinel, deadline=deadline)
+                if address in named:
+                    continue
+                named.add(address)
+                if address != self._pool.address:
+                    old, self._pool = self._pool, Pool(self._server, address)
+                    self.name = str(address)
+                    old.close()
+                self._check_role(sentinel, deadline)
             except StoreUnavailable as error:
                 failure = error
                 continue
-            if address != self._pool.address:
-                old, self._pool = self._pool, Pool(self._server, address)
-                self.name = str(address)
-                old.close()
             self._sure = True
             return
         assert failure is not None
         raise failure
+
+    def _check_role(self, sentinel: Address, deadline: float | None) -> None:
+        """A sentinel that was cut off may name the primary of before, which is a replica now."""
+        (role,) = self._ask(self._pool, ("ROLE",), deadline=deadline)
+        if isinstance(role, list) and role[0] != b"master":  # an error: the user may not ask
+            failure = Demoted(
+                f"the sentinel {sentinel} names {self.name} as the primary, which is a replica; "
+                "a failover may be under way"
+            )
+            self.doubt(failure)
+            raise failure
 
     def _ask_sentinel(
         self, sentinel: Address, *more: Command, deadline: float | None = None
