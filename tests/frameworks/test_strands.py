@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +243,21 @@ def test_what_was_said_is_kept_while_the_store_is_dead(mortal: RedisServer, tmp_
         mortal.start()
     with stateward.sync.open(mortal.url) as store:
         assert texts(waiter(managed(store))) == ["a", "first", "b", "second"]
+
+
+def test_an_agent_goes_on_after_an_outage(mortal: RedisServer, tmp_path: Path) -> None:
+    policy = stateward.Policy(read_timeout=0.2, write_timeout=0.3, breaker_seconds=0.1)
+    with stateward.sync.open(mortal.url, policy=policy, spill=tmp_path / "spill") as store:
+        agent = waiter(managed(store), "first", "second", "third")
+        agent("a")
+        mortal.kill()
+        agent("b")
+        mortal.start()
+        while store.health().spill_depth:
+            time.sleep(0.01)  # no event tells it
+        assert str(agent("c")).strip() == "third"
+    with stateward.sync.open(mortal.url) as store:
+        assert texts(waiter(managed(store))) == ["a", "first", "b", "second", "c", "third"]
 
 
 def test_export_and_erase_find_sessions_and_snapshots(url: str, tmp_path: Path) -> None:

@@ -143,6 +143,24 @@ async def test_racing_turns_are_all_kept_or_raised(url: str) -> None:
         assert f"you said: {name}" in said(state)
 
 
+async def test_looking_at_the_history_lets_no_other_turn_be_overwritten(url: str) -> None:
+    async with StatewardSaver.from_url(url) as a, StatewardSaver.from_url(url) as b:
+        await echo(b).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
+        under_way = await a.aget_tuple(at("t"))
+        assert under_way is not None
+        await echo(b).ainvoke({"messages": [HumanMessage("two")]}, at("t"))
+        # Somebody else in the same process looks around meanwhile.
+        history = [each async for each in echo(a).aget_state_history(at("t"))]
+        for each in history:
+            await echo(a).aget_state(each.config)
+        newest = history[0].config
+        assert [each async for each in echo(a).aget_state_history(at("t"), before=newest)]
+        late = checkpoint(5, {"messages": []}, {"messages": "9"})
+        with pytest.raises(stateward.StateConflictError, match="continued by somebody else"):
+            await a.aput(under_way.config, late, {"source": "loop", "step": 2}, {"messages": "9"})
+        assert said((await echo(b).aget_state(at("t"))).values)[2:] == ["two", "you said: two"]
+
+
 async def test_two_runs_that_begin_the_same_thread_are_not_both_the_first(url: str) -> None:
     async with StatewardSaver.from_url(url) as a, StatewardSaver.from_url(url) as b:
         assert await a.aget_tuple(at("t")) is None
@@ -187,6 +205,37 @@ async def test_a_run_brings_no_deleted_thread_back(url: str) -> None:
             await a.aput(base.config, new, {"source": "loop"}, {})
         assert await b.aget_tuple(at("t")) is None
         await echo(b).ainvoke({"messages": [HumanMessage("anew")]}, at("t"))
+
+
+async def test_what_a_task_wrote_brings_no_deleted_thread_back(url: str) -> None:
+    async with StatewardSaver.from_url(url) as a, StatewardSaver.from_url(url) as b:
+        await echo(a).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
+        base = await a.aget_tuple(at("t"))
+        assert base is not None
+        await b.adelete_thread("t")
+        writes = [("messages", "their words")]
+        with pytest.raises(stateward.StateConflictError, match="deleted or pruned"):
+            await a.aput_writes(base.config, writes, "task")
+        # Nor one of a checkpoint that is still on its way.
+        on_its_way = at("t", checkpoint(5, {}, {})["id"])
+        with pytest.raises(stateward.StateConflictError, match="deleted or pruned"):
+            await a.aput_writes(on_its_way, writes, "task")
+    async with stateward.open(url) as store:
+        assert await documents(store, "t") == {}
+
+
+async def test_what_a_task_wrote_may_come_before_its_checkpoint(url: str) -> None:
+    async with StatewardSaver.from_url(url) as a, StatewardSaver.from_url(url) as b:
+        assert await a.aget_tuple(at("t")) is None
+        new = checkpoint(-1, {"k": "a"}, {"k": "1"})
+        await a.aput_writes(at("t", new["id"]), [("k", "first")], "task")
+        config = await a.aput(at("t"), new, {"source": "input", "step": -1}, {"k": "1"})
+        await b.aput(at("t"), new, {"source": "input", "step": -1}, {"k": "1"})
+        await a.aput_writes(config, [("k", "second")], "another")
+        found = await b.aget_tuple(at("t"))
+        assert found is not None
+        assert found.pending_writes is not None
+        assert sorted(value for _, _, value in found.pending_writes) == ["first", "second"]
 
 
 async def test_the_newest_is_the_one_put_last_whatever_a_replicas_clock_says(
@@ -528,8 +577,9 @@ async def test_pruning_a_fork_removes_the_other_branch(memory: stateward.Store) 
     saver = StatewardSaver(memory)
     base = await grow(saver, at("t"), [long("a")], "1")
     await grow(saver, base, [long("a"), long("lost")], "2")
-    assert await saver.aget_tuple(base) is not None  # addressed, so it may be continued again
-    kept = await grow(saver, base, [long("a"), long("kept")], "3")
+    addressed = await saver.aget_tuple(base)
+    assert addressed is not None
+    kept = await grow(saver, addressed.config, [long("a"), long("kept")], "3")
     await saver.aprune(["t"])
     assert await read(StatewardSaver(memory), kept) == [long("a"), long("kept")]
     assert "lost" not in json.dumps(await documents(memory, "t"))

@@ -31,6 +31,8 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
 
 logger = logging.getLogger("stateward.messages")
 
+LONGEST = 110  # bytes of one part of a task's id: four of them fit
+
 Message = Any  # faststream.message.StreamMessage, of whichever broker
 
 
@@ -77,7 +79,7 @@ class StatewardMiddleware:
             )
         self._store = store
         self._name = check_id(name, "the name of a consumer")
-        self._id = id or message_id
+        self._id = message_id if id is None else lambda message: part(id(message))
         self._user = user
         self._options: dict[str, Any] = {"wait": wait, "attempts": attempts, "ttl": ttl}
 
@@ -86,7 +88,7 @@ class StatewardMiddleware:
         return _Once(msg, context=context, middleware=self)
 
     async def _handle(self, call_next: Callable[[Message], Any], message: Message) -> Any:
-        task = f"{self._name} {check_id(self._id(message), 'the id of a message')}"
+        task = f"{part(self._name)} {self._id(message)}"
         user = self._user(message) if callable(self._user) else self._user
         delivery = Delivery(self._store, task, user, self._options)
 
@@ -99,7 +101,7 @@ class StatewardMiddleware:
 
         body = message.body if isinstance(message.body, bytes) else repr(message.body).encode()
         digest = blake2b(body, digest_size=8).hexdigest()
-        with stateward.correlate(message.correlation_id):
+        with stateward.correlate(usable(message.correlation_id)):
             try:
                 return await self._store.once(
                     task, handle, user=user, fingerprint=digest, **self._options
@@ -130,7 +132,7 @@ async def step(name: str, function: Callable[..., Any], *args: Any, **kwargs: An
     if delivery is None:
         raise StoreMisused("step() has a meaning only inside a handler with StatewardMiddleware")
     check_id(name, "the name of a step")
-    task = f"{delivery.task} / {name}"
+    task = f"{delivery.task} / {part(name)}"
     once = delivery.store.once
     options = {**delivery.options, "user": delivery.user}
     if kwargs.keys() & {"fingerprint", "at", "retain", *options}:
@@ -139,17 +141,64 @@ async def step(name: str, function: Callable[..., Any], *args: Any, **kwargs: An
 
 
 def message_id(message: Message) -> str:
-    """The id that stays the same when the broker delivers the message again."""
+    """The id that stays the same when the broker delivers the message again, with where it is from.
+
+    Ids that senders and brokers give are unique within a stream, topic, queue or channel alone.
+    """
     raw = message.raw_message
-    at: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {}
-    where = f"{at['channel']} " if "channel" in at else ""  # ids are unique within it alone
+    source, own = source_of(raw)
     if "message_id" in message.headers:
-        return f"{where}{message.headers['message_id']}"
-    if not at:
-        return str(message.message_id)
-    if not at.get("message_ids"):
+        own = (str(message.headers["message_id"]),)
+    if not own:
         raise InvalidInput(
             "this message has no id that stays the same when it is delivered again: publish it "
             "with headers={'message_id': …}, use a stream, or pass id= to StatewardMiddleware"
         )
-    return where + ",".join(entry.decode() for entry in at["message_ids"])
+    return " ".join(part(each) for each in (*source, *own))
+
+
+def source_of(raw: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Where a message comes from, and the id that it has there; () if it has none that stays."""
+    match raw:
+        case {"channel": channel}:  # Redis; a list or channel of it gives no ids
+            ids = b",".join(raw.get("message_ids") or ()).decode()
+            return (channel,), (ids,) if ids else ()
+        case [*_]:  # of several messages: the next delivery may gather others
+            return (), ()
+    if hasattr(raw, "partition"):  # Kafka: one of its libraries has attributes, the other methods
+        topic, partition, offset = (
+            each() if callable(each) else each for each in (raw.topic, raw.partition, raw.offset)
+        )
+        return (str(topic),), (str(partition), str(offset))
+    if hasattr(raw, "routing_key"):  # RabbitMQ; FastStream makes an id up if the sender gave none
+        own = () if raw.message_id is None else (str(raw.message_id),)
+        return tuple(each for each in (raw.exchange, raw.routing_key) if each), own
+    if hasattr(raw, "subject"):  # NATS; only a stream of JetStream has numbers
+        try:
+            at = raw.metadata
+        except Exception:  # nats.errors.NotJSMessageError, of a library that may not be installed
+            return (str(raw.subject),), ()
+        return (str(raw.subject),), (str(at.stream), str(at.sequence.stream))
+    topic = getattr(raw, "topic", None)
+    return () if topic is None else (str(topic),), ()
+
+
+def part(text: str) -> str:
+    """A text as one part of a task's id: any character is data; a long one becomes its digest."""
+    if type(text) is not str or not text:
+        raise InvalidInput(f"the id of a message is a string that is not empty, not {text!r}")
+    quoted = text
+    for character in "%/~ ":
+        quoted = quoted.replace(character, f"%{ord(character):02X}")
+    data = quoted.encode(errors="surrogatepass")
+    if len(data) <= LONGEST and quoted.isprintable():
+        return quoted
+    return "~" + blake2b(data, digest_size=20).hexdigest()
+
+
+def usable(correlation: Any) -> str | None:
+    """A correlation id that can be one here; a sender may write anything there."""
+    try:
+        return check_id(correlation, "a correlation id")
+    except InvalidInput:
+        return None

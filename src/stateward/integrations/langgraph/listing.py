@@ -102,8 +102,6 @@ class CheckpointListing:
                 for id, name in sorted(ids, reverse=True)
                 if (last is None or id < last) and (only is None or id == only)
             ]
-        if not self._names and wanted.before is not None and wanted.ns is not None:
-            self._memory.begin(GraphThread(thread.entity, wanted.ns, thread.owner))
 
     def _load(self) -> Plan[list[CheckpointTuple]]:
         """Those of the next names that match."""

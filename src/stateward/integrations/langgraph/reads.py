@@ -19,6 +19,7 @@ from stateward.integrations.langgraph.records import (
     CheckpointHead,
     CheckpointMemory,
     CheckpointRecord,
+    ForkPoint,
     GraphThread,
 )
 from stateward.integrations.langgraph.serializer import from_json
@@ -57,12 +58,14 @@ def find(
             head = CheckpointHead.of(fetched(first, thread).documents.get(thread.head))
             documents = dict(listed(page).documents)
             if head is None:
+                memory.meet(thread, fetched(first, thread).head)
                 memory.learn(thread, "", None, None)
                 return None
         else:
             (first,) = yield (thread.fetch(thread.head, thread.checkpoint(id)),)
             documents = dict(fetched(first, thread).documents)
             head = CheckpointHead.of(documents.get(thread.head))
+        memory.meet(thread, fetched(first, thread).head)
         wanted = head.id if id is None and head is not None else id
         assert wanted is not None
         name = thread.checkpoint(wanted)
@@ -226,7 +229,7 @@ def _tuple(
         "channel_values": values,
     }
     return CheckpointTuple(
-        config=config_of(thread, record.id),
+        config=config_of(thread, ForkPoint(record.id) if record.superseded else record.id),
         checkpoint=checkpoint,
         metadata=from_json(decode_copy(record.metadata), serde),
         parent_config=config_of(thread, record.parent) if record.parent else None,

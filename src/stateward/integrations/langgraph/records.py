@@ -11,11 +11,13 @@ from msgspec import Struct
 from stateward.codec import decode
 from stateward.integrations.langgraph import names
 from stateward.integrations.langgraph.list_deltas import KnownLists
-from stateward.ops import Entity, Fetch, List, Value
+from stateward.ops import Entity, Fetch, Head, List, Value
 
 KNOWN = 10_000  # checkpoints that a saver remembers
 PAGE = 200  # documents, or threads
 NAMES = 1000  # of documents, without what they hold
+
+NOT_STORED = ("version", "superseded")  # of a checkpoint: what a read found out
 
 Json = dict[str, Any]
 
@@ -64,6 +66,7 @@ class CheckpointRecord(Struct):
     metadata: Any
     values: dict[str, Json]
     version: int = 0  # of the document
+    superseded: bool = False  # another one was the newest when this was read
 
     @classmethod
     def of(cls, value: Value) -> CheckpointRecord:
@@ -71,20 +74,27 @@ class CheckpointRecord(Struct):
         return cls(**stored, version=value.version)
 
     def stored(self) -> Json:
-        """What is written; the version is the engine's."""
-        return {name: getattr(self, name) for name in self.__struct_fields__ if name != "version"}
+        """What is written."""
+        fields = self.__struct_fields__
+        return {name: getattr(self, name) for name in fields if name not in NOT_STORED}
+
+
+class ForkPoint(str):
+    """The id of a checkpoint that was addressed though another was newer.
+
+    It stands in the config that a read gives, which LangGraph hands back with what continues it: so
+    whoever puts with it means a fork, and nobody else does.
+    """
 
 
 class KnownCheckpoint(Struct):
     """What this process knows of a checkpoint, or (id "") of the beginning of a namespace.
 
-    `guard` is the version that the head had when this was the newest. `free`: it was addressed
-    since though another was newer, so continuing it is meant as a fork.
+    `guard` is the version that the head had when this was the newest.
     """
 
     record: CheckpointRecord | None
     guard: int | None = None
-    free: bool = False
 
 
 class CheckpointMemory:
@@ -93,6 +103,7 @@ class CheckpointMemory:
     def __init__(self) -> None:
         self.lists = KnownLists()
         self._known: OrderedDict[tuple[Entity, str, str], KnownCheckpoint] = OrderedDict()
+        self._dropped: OrderedDict[Entity, float] = OrderedDict()  # by thread, as last read
         self._lock = threading.Lock()
 
     def get(self, thread: GraphThread, id: str) -> KnownCheckpoint | None:
@@ -111,19 +122,23 @@ class CheckpointMemory:
             known = self._known.pop(key, None) or KnownCheckpoint(record)
             known.record = record
             if head is None or head.id == id:
-                known.guard, known.free = (0 if head is None else head.version), False
-            else:
-                known.free = True
+                known.guard = 0 if head is None else head.version
+            elif record is not None:
+                record.superseded = True
             self._keep(key, known)
             return known
 
-    def begin(self, thread: GraphThread) -> None:
-        """An older time of this namespace was asked for, and there was nothing yet."""
+    def meet(self, thread: GraphThread, head: Head) -> None:
+        """A thread was read, there or not."""
         with self._lock:
-            key = (thread.entity, thread.ns, "")
-            known = self._known.pop(key, None) or KnownCheckpoint(None)
-            known.free = True
-            self._keep(key, known)
+            self._dropped.pop(thread.entity, None)
+            self._dropped[thread.entity] = head.dropped
+            while len(self._dropped) > KNOWN:
+                self._dropped.popitem(last=False)
+
+    def dropped(self, thread: GraphThread) -> float | None:
+        """When the thread was last dropped (0: never) as of its last read; None: it was not."""
+        return self._dropped.get(thread.entity)
 
     def stored(self, thread: GraphThread, record: CheckpointRecord, guard: int) -> None:
         """This process has put a checkpoint, which is now the newest."""

@@ -26,11 +26,18 @@ from stateward.integrations.langgraph import maintenance, names
 from stateward.integrations.langgraph import writes as write_plans
 from stateward.integrations.langgraph.listing import CheckpointListing, CheckpointQuery
 from stateward.integrations.langgraph.reads import config_of, find, load
-from stateward.integrations.langgraph.records import PAGE, CheckpointMemory, GraphThread
+from stateward.integrations.langgraph.records import (
+    PAGE,
+    CheckpointMemory,
+    ForkPoint,
+    GraphThread,
+)
 from stateward.integrations.langgraph.serializer import Allowed, StrictSerializer
 from stateward.ops import Commit, Drop, Entity, List
 from stateward.options import Retention, seconds
 from stateward.state.refusals import stored
+
+REPLAYS = "__pregel_replay_state"  # in the config of whatever runs in a time travel
 
 
 class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
@@ -121,14 +128,18 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         thread = self._thread(config)
         said: Any = get_checkpoint_metadata(config, metadata)
         check_id(checkpoint["id"], "the id of a checkpoint")
+        parent = get_checkpoint_id(config) or None
+        # A subgraph that is run again from an older time may begin anew beside what came later.
+        anew = parent is None and REPLAYS in config["configurable"]
         yield from write_plans.put(
             self._writer,
             thread,
-            get_checkpoint_id(config) or None,
+            None if parent is None else str(parent),
             checkpoint,
             said,
             new_versions,
             self.serde,
+            fork=anew or isinstance(parent, ForkPoint),
         )
         put: RunnableConfig = config_of(thread, checkpoint["id"])
         return put

@@ -30,12 +30,22 @@ from stateward.integrations.langgraph.records import (
     KnownCheckpoint,
 )
 from stateward.integrations.langgraph.serializer import to_json
-from stateward.ops import Check, Commit, Conflict, DocumentAt, Put, SetHead, Write
+from stateward.ops import (
+    Check,
+    Commit,
+    Conflict,
+    DocumentAt,
+    NotDroppedSince,
+    Put,
+    SetHead,
+    Write,
+)
 from stateward.state.refusals import stored
 from stateward.world import World
 
 INLINE = 256  # bytes of a value that stands in the checkpoint itself
 ELSEWHERE = ("id", "channel_versions", "channel_values")  # not in `CheckpointRecord.checkpoint`
+CLOCK = 1e-6  # seconds: no engine's clock goes by less
 SLACK = 16  # elements that may be stored in vain before a list is written anew
 
 OnConflict = Literal["raise", "fork"]
@@ -120,8 +130,10 @@ def put(
     metadata: Mapping[str, Any],
     new_versions: Mapping[str, Any],
     serde: SerializerProtocol,
+    *,
+    fork: bool,
 ) -> Plan[None]:
-    """Store a checkpoint that continues `parent`."""
+    """Store a checkpoint that continues `parent`; with `fork` others may have continued it too."""
     known = writer.memory.get(thread, parent or "")
     if known is None and parent is not None:
         known = yield from _learn(thread, parent)
@@ -150,7 +162,8 @@ def put(
         to_json(dict(metadata), serde),
         draft.values,
     )
-    yield from _commit(writer, thread, record, draft, known, metadata)
+    checks = _checks(writer, thread, known, fork or metadata.get("source") == "fork")
+    yield from _commit(writer, thread, record, draft, known, metadata, checks)
 
 
 def _learn(thread: GraphThread, parent: str) -> Plan[KnownCheckpoint | None]:
@@ -183,6 +196,7 @@ def _commit(
     draft: Draft,
     known: KnownCheckpoint | None,
     metadata: Mapping[str, Any],
+    checks: tuple[Check, ...],
 ) -> Plan[None]:
     name = thread.checkpoint(record.id)
     puts = draft.puts | {
@@ -200,7 +214,7 @@ def _commit(
         thread.entity,
         writer.world.new_op(),
         tuple(writes),
-        _checks(writer, thread, record, known, metadata),
+        checks,
         owner=thread.owner,
         retain=writer.retain,
     )
@@ -224,17 +238,14 @@ def _run(known: KnownCheckpoint | None) -> Any:
 def _checks(
     writer: CheckpointWriter,
     thread: GraphThread,
-    record: CheckpointRecord,
     known: KnownCheckpoint | None,
-    metadata: Mapping[str, Any],
+    fork: bool,
 ) -> tuple[Check, ...]:
     """The parent is still there; and unless a fork is meant, nobody has continued it."""
     checks: list[Check] = []
     if known is not None and known.record is not None:
         checks.append(DocumentAt(thread.checkpoint(known.record.id), known.record.version))
-    if writer.on_conflict == "fork" or known is None:
-        return tuple(checks)
-    if not known.free and metadata.get("source") != "fork":
+    if known is not None and not fork and writer.on_conflict != "fork":
         # Without a guard it was not the newest when it was looked up: no version can be right.
         checks.append(DocumentAt(thread.head, -1 if known.guard is None else known.guard))
     return tuple(checks)
@@ -252,10 +263,14 @@ def _refuse(thread: GraphThread, record: CheckpointRecord, conflict: Conflict) -
             expected=record.parent,
             current=None if now is None else now.id,
         )
-    raise StateConflictError(
-        f"the checkpoint {record.parent!r} of the thread {thread.entity.id!r} is gone: the thread "
-        "was deleted or pruned while this run was under way; the next one was not stored",
-        expected=record.parent,
+    raise _gone(thread, record.parent, "the next one was not stored")
+
+
+def _gone(thread: GraphThread, id: str | None, lost: str) -> StateConflictError:
+    return StateConflictError(
+        f"the checkpoint {id!r} of the thread {thread.entity.id!r} is gone: the thread was deleted "
+        f"or pruned while this run was under way; {lost}",
+        expected=id,
         current=None,
     )
 
@@ -283,23 +298,44 @@ def put_writes(
         if number >= 0:
             firsts.append(name)
     check_commit(size, writer.limits)
+    guard = yield from _still_there(writer, thread, id)
     while puts:
-        checks = tuple(DocumentAt(name, 0) for name in firsts)
-        op = writer.world.new_op()
         commit = Commit(
             thread.entity,
-            op,
+            writer.world.new_op(),
             tuple(puts.values()),
-            checks,
+            (guard, *(DocumentAt(name, 0) for name in firsts)),
             owner=thread.owner,
             retain=writer.retain,
-            reading=tuple(firsts),
+            reading=(thread.checkpoint(id), *firsts),
         )
         (outcome,) = yield (commit,)
         if not isinstance(outcome, Conflict):
             stored(outcome, thread.entity)
             return
+        now = outcome.values.get(thread.checkpoint(id))
+        if outcome.failed == guard:
+            if now is None:
+                raise _gone(thread, id, "what a task wrote was not stored")
+            guard = DocumentAt(thread.checkpoint(id), now.version)
+            continue
         # A retried or replayed task: what it stored the first time stays.
         there = set(outcome.values)
         puts = {name: put for name, put in puts.items() if name not in there or name not in firsts}
         firsts = [name for name in firsts if name not in there]
+
+
+def _still_there(writer: CheckpointWriter, thread: GraphThread, id: str) -> Plan[Check]:
+    """The checkpoint that a task belongs to is there, or may still be on its way.
+
+    LangGraph stores checkpoints in the background, so what a task wrote may come first. It must not
+    bring back a thread that was deleted, or whose user was erased, since it was read here.
+    """
+    known = writer.memory.get(thread, id)
+    if known is not None and known.record is not None:
+        return DocumentAt(thread.checkpoint(id), known.record.version)
+    dropped = writer.memory.dropped(thread)
+    if dropped is None:
+        (outcome,) = yield (thread.fetch(),)
+        dropped = fetched(outcome, thread).head.dropped
+    return NotDroppedSince(dropped + CLOCK)

@@ -204,6 +204,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
                 at = ()  # nobody can tell now what was written: what was said is kept all the same
             outcome = handle.append((message,), key, (OPEN, *at), keep=True)
             if isinstance(outcome, Suppressed):
+                self._read.pop((session_id, agent_id), None)  # where it will stand is not known
                 return
             refused = self._checked(session_id, outcome)
             if isinstance(refused, Conflict):
