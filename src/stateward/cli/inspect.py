@@ -13,7 +13,7 @@ from stateward.cli.inspect_repeats import show_repeats
 from stateward.cli.inspect_sections import LISTS, SINGLES, SectionPage, SectionRequest, one, plain
 from stateward.cli.inspect_watch import watch
 from stateward.cli.tables import cell, printable, table
-from stateward.engines.registry import create_sync_engine, parse, refuse_missing
+from stateward.engines.registry import create_sync_engine, looking, parse, refuse_missing
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.world import World
@@ -63,6 +63,7 @@ def run(options: argparse.Namespace) -> int:
     if not 1 <= options.limit <= 1000:
         raise InvalidInput(f"--limit must be at least 1 and at most 1000, not {options.limit}")
     refuse_missing(url)
+    url = looking(url)
     if options.watch:
         if words:
             raise InvalidInput("--watch shows everything; leave the section out")

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from stateward.engine import Creates
+from stateward.engine import Creates, SyncMigrations
 from stateward.engines.url import Credentials, EngineURL, did_you_mean
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.world import World
@@ -68,6 +68,13 @@ def create_engine(url: EngineURL, world: World) -> Any:
 def create_sync_engine(url: EngineURL, world: World) -> Any:
     """The engine of a URL, for blocking callers."""
     return _create(url, world, SYNC_ENGINES, "stateward.engines.sync")
+
+
+def looking(url: EngineURL) -> EngineURL:
+    """The same store for whoever only looks: opening it neither makes nor migrates anything."""
+    if isinstance(create_sync_engine(url, World()), SyncMigrations):
+        return url.with_options(migrate="off")
+    return url
 
 
 def refuse_missing(url: EngineURL) -> None:
