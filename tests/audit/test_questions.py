@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from audit.auditing import TODAY, answer, judged
 from stateward.audit.config import THRESHOLDS
 from stateward.audit.questions import QUESTIONS
+from stateward.audit.questions.question import power
 from stateward.audit.record import (
     Conflicts,
     Costs,
@@ -364,6 +365,8 @@ def test_every_zero_says_what_it_is_worth() -> None:
     (races,) = [a for a in judged(good()).answers if a.id == "races"]
     (lost,) = [e for e in races.evidence if e.what == "lost turns"]
     assert lost.power == "0 of 100: a rate above 1 in 33 would have shown, 95 %"
+    assert power(4) == "0 of 4: a rate above 75 % would have shown, 95 %"
+    assert power(3) == "too few to say anything"
 
 
 def test_workloads_faults_and_questions_know_nothing_of_each_other() -> None:

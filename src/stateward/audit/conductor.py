@@ -119,8 +119,8 @@ class Audit:
             try:
                 if prepared and (self._server is None or self._server.is_running):
                     await self._clear()
-                shutil.rmtree(self.folder)
             finally:
+                shutil.rmtree(self.folder)
                 if self._server is not None:
                     self._server.remove()
             self.record.seconds = round(time.monotonic() - began, 1)

@@ -42,8 +42,7 @@ def parse(url: str | None, credentials: Credentials | None = None) -> EngineURL:
     text = os.environ.get(ENV) if url is None else url
     if not text:
         raise InvalidInput(
-            f"no store was named: pass a URL, e.g. stateward.open('sqlite:///agents.db'), "
-            f"or set {ENV}"
+            f"no store was named: pass its URL, e.g. sqlite:///agents.db, or set {ENV}"
         )
     if type(text) is not str or "://" not in text:
         shown = str(text).partition(":")[0]  # what follows may be a password

@@ -135,7 +135,7 @@ def copy(
         marks.add_all(Source(engine, into).marks(), there=True)
         marks.add_all(source.marks())
         what = f"a copy of the namespace {namespace!r} of {known.safe}"
-        target = RestoreTarget(engine, into, what, what)
+        target = RestoreTarget(engine, into, what, what, "--to")
         target.begin()
         target.put_marks(marks)
         counts = Counts()
