@@ -72,9 +72,13 @@ def decode_lines(lines: str) -> list[Any]:
         raise _damaged(error) from error
 
 
-def canonical(text: str) -> bytes:
-    """The same bytes for JSON texts that differ only in the order of names and in blanks."""
-    return msgspec.json.encode(decode(text), order="deterministic")
+def _as_a_message(value: object) -> str:
+    """What to pass instead, to whoever passed something else."""
+    if isinstance(value, list | tuple):
+        return "pass the messages one by one: append(*messages)"
+    if hasattr(value, "model_dump"):
+        return "pass what it holds: append(message.model_dump(exclude_none=True))"
+    return "wrap it, e.g. {'role': 'user', 'content': ...}"
 
 
 def encode_messages(messages: Sequence[Any], limits: Limits) -> tuple[str, ...]:
@@ -87,7 +91,7 @@ def encode_messages(messages: Sequence[Any], limits: Limits) -> tuple[str, ...]:
         if type(message) is not dict:
             raise InvalidInput(
                 f"a message is a JSON object (a dict), not {type(message).__name__}; "
-                "wrap it, e.g. {'role': 'user', 'content': ...}"
+                f"{_as_a_message(message)}"
             )
         body = encode(message, "the message")
         size = _size(body)

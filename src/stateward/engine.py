@@ -183,7 +183,11 @@ class Creates(Protocol):
 
 
 class Migrations(Protocol):
-    """What an engine can do besides whose `migrate` runs SQL."""
+    """What an engine can do besides whose `migrate` runs SQL.
+
+    Its URL takes `migrate=off`: then `open` makes and changes nothing, and raises `SchemaError`
+    where something is missing.
+    """
 
     async def pending_sql(self) -> str:
         """What `migrate` would run, for people who run it themselves; "" if there is nothing.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -152,8 +153,7 @@ def begun(url: str, out: Path) -> subprocess.Popen[bytes]:
         env={**os.environ, "TMPDIR": str(out.parent)},
     )
     end = time.monotonic() + 30
-    path = url.removeprefix("sqlite:///")
-    while not (os.path.exists(path) and asyncio.run(left(url))):
+    while not asyncio.run(left(url)):
         assert time.monotonic() < end, "the audit does not begin"
         assert audit.poll() is None
         time.sleep(0.05)
@@ -161,13 +161,16 @@ def begun(url: str, out: Path) -> subprocess.Popen[bytes]:
 
 
 async def left(url: str) -> list[str]:
-    """What audits have noted and not removed."""
-    async with stateward.open(url, namespace=isolation.REGISTRY, spill=False) as store:
-        runs = (await store.shared(isolation.RUNS).get()).value
-    found = []
-    for namespace in runs:
-        async with stateward.open(url, namespace=namespace, spill=False) as store:
-            found += [f"{namespace}/{thread.id}" async for thread in store.threads()]
+    """What audits have written into files of their own and not removed."""
+    path, found = Path(url.removeprefix("sqlite:///")), []
+    for file in path.parent.glob(f"{path.name}.{isolation.PREFIX}*"):
+        namespace = file.name.removeprefix(f"{path.name}.")
+        if file.name.endswith(isolation.BESIDE):
+            continue
+        with contextlib.suppress(stateward.SchemaError):  # it is being made
+            there = f"sqlite:///{file}?migrate=off"
+            async with stateward.open(there, namespace=namespace, spill=False) as store:
+                found += [f"{namespace}/{thread.id}" async for thread in store.threads()]
     return found
 
 

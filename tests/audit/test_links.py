@@ -18,7 +18,8 @@ from servers.redis_cluster import RedisCluster, running_sentinels
 
 from audit.auditing import answer, judged, recorded, small
 from stateward.audit.conductor import Audit
-from stateward.audit.faults.link import LABELS
+from stateward.audit.faults.link import LABELS, LinkFault
+from stateward.audit.faults.link import Proxy as LinkProxy
 from stateward.audit.faults.route import Route
 from stateward.audit.record import Record
 from stateward.audit.targets.custom import CustomTarget
@@ -210,3 +211,32 @@ async def test_a_postgresql_with_verified_tls_is_cut_off(tmp_path: Path) -> None
             refused(await Audit(small(url, "outage", faults=("refuse",)), lambda _: None).run())
     finally:
         server.remove()
+
+
+def test_a_store_that_needs_one_connection_has_met_the_end_of_all_others(tmp_path: Path) -> None:
+    """Nobody asked for another one; that is an answer, not the lack of one."""
+    server = PostgresServer().start()
+    try:
+        record = recorded(small(f"{server.url}?pool=2", "outage", faults=("exhaust",)))
+    finally:
+        server.remove()
+    assert record.outages is not None
+    assert [(met.fault, met.fired) for met in record.outages] == [(LABELS["exhaust"], True)]
+    assert answer(judged(record), "outage").verdict in ("pass", "warn")
+
+
+async def test_nothing_is_known_of_a_way_that_nobody_took(valkey: RedisServer) -> None:
+    proxy = LinkProxy([("127.0.0.1", valkey.port)])
+    await proxy.open()
+    for connected in (False, True):
+        fault = LinkFault(proxy, "exhaust", {})
+        if connected:
+            reader, writer = await asyncio.open_connection("127.0.0.1", proxy.ports[0])
+            writer.write(b"PING\r\n")
+            assert await reader.readline() == b"+PONG\r\n"
+        await fault.begin(None)
+        assert fault.fired([]) is False
+        assert fault.fired(["a call"]) is connected
+        await fault.end(None)
+    writer.close()
+    await proxy.close()

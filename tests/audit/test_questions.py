@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from audit.auditing import TODAY, answer, judged
 from stateward.audit.config import THRESHOLDS
 from stateward.audit.questions import QUESTIONS
+from stateward.audit.questions.question import power
 from stateward.audit.record import (
     Conflicts,
     Costs,
@@ -150,6 +151,14 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("latency", "warn", "p99 400 ms", changes(levels=[level(p99=400.0)])),
     ("latency", "fail", "% of calls failed", changes(
         levels=[level(failed=10, errors={"TimeoutError": 10})])),
+    ("latency", "fail", "32.3 % of calls failed at 60 calls/s over 100 conversations: 190 × E",
+     changes(levels=[level(conversations=10, intended=61.0), level(
+         failed=190, seconds=9.8, lookups=200, errors={"E": 190}, lag=50.0)])),
+    ("latency", "fail", "100.0 % of calls failed", changes(levels=[level(
+        lookups=0, failed=600, achieved=0.0, windows=[], p50=0.0, p95=0.0, p99=0.0,
+        errors={"JSONDecodeError": 600})])),
+    ("latency", "fail", "over 100 ms in 3 of 3", changes(levels=[
+        level(conversations=10, intended=61.0), level(p95=200.0, windows=[200.0] * 3)])),
     ("latency", "unknown", "lagged", changes(
         levels=[level(p95=150.0, windows=[150.0] * 3, lag=60.0)])),
     ("latency", "unknown", "lagged 5.1 ms", changes(levels=[level(lag=5.1)])),
@@ -157,6 +166,10 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("latency", "fail", "over 100 ms in 3 of 3", changes(
         levels=[level(p95=900.0, windows=[900.0] * 3, achieved=48.0)])),
     ("latency", "unknown", "only 20 lookups", changes(levels=[level(lookups=20)])),
+    ("concurrency", "fail", "calls fail: 100 % at 100 conversations (JSONDecodeError)", changes(
+        levels=[level(conversations=10), level(
+            lookups=0, failed=600, achieved=0.0, windows=[], p50=0.0, p95=0.0, p99=0.0,
+            errors={"JSONDecodeError": 600})])),
     ("concurrency", "fail", "does not hold", changes(
         levels=[level(p95=150.0, windows=[150.0] * 3)])),
     ("concurrency", "fail", "30.0 times as long", changes(
@@ -352,6 +365,8 @@ def test_every_zero_says_what_it_is_worth() -> None:
     (races,) = [a for a in judged(good()).answers if a.id == "races"]
     (lost,) = [e for e in races.evidence if e.what == "lost turns"]
     assert lost.power == "0 of 100: a rate above 1 in 33 would have shown, 95 %"
+    assert power(4) == "0 of 4: a rate above 75 % would have shown, 95 %"
+    assert power(3) == "too few to say anything"
 
 
 def test_workloads_faults_and_questions_know_nothing_of_each_other() -> None:

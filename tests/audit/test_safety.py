@@ -6,6 +6,7 @@ import asyncio
 import json
 import shlex
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,10 +22,14 @@ import stateward.sync
 from audit.auditing import SMALL, answer, judged, recorded, small
 from stateward import cli
 from stateward.audit.conductor import Audit
+from stateward.audit.faults.choice import FaultChoice
+from stateward.audit.faults.disk import Locked
+from stateward.audit.options import plan
 from stateward.audit.profiles import AuditSizes, sizes_of
 from stateward.audit.safety import headroom, isolation
 from stateward.audit.safety.probe import Probe, Stop
 from stateward.audit.targets.store import StoreMemory, StoreTarget
+from stateward.benchmark.benchmark import Benchmark, BenchPlan
 from stateward.errors import InvalidInput
 
 
@@ -121,7 +126,8 @@ def test_in_a_namespace_that_was_named_no_table_is_made_or_changed(tmp_path: Pat
             store.user("u-1").put({"name": "Noor"})
         record = recorded(small(server.url, "sessions", namespace="empty"))
         assert answer(judged(record), "sessions").verdict == "pass"
-        assert server.run_sql("SELECT namespace FROM stateward.entities") == [("default",)]
+        living = "SELECT namespace FROM stateward.entities WHERE expires IS NULL OR expires > 0"
+        assert server.run_sql(living) == [("default",)]
     finally:
         server.remove()
 
@@ -160,7 +166,8 @@ def test_cleaning_a_file_that_is_not_there_makes_none(
 
 async def test_whatever_an_audit_writes_into_redis_expires_by_itself(tmp_path: Path) -> None:
     with running(tmp_path, "valkey") as server:
-        await isolation.note(server.url, "ours")
+        presence = await isolation.Presence(server.url, "ours").begin()
+        await presence.end()
         target = StoreMemory(StoreTarget(server.url, "ours", str(tmp_path)))
         await target.open()
 
@@ -179,6 +186,124 @@ async def test_whatever_an_audit_writes_into_redis_expires_by_itself(tmp_path: P
         for key in keys:
             left = int(server.ask("TTL", key.decode())[1:])
             assert 0 < left <= 9 * 86_400, key
+
+
+# --- nothing of anybody else's is removed, or waits -------------------------------------
+
+
+@pytest.fixture(params=["sqlite", "valkey", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/agents.db"
+    elif request.param == "valkey":
+        with running(tmp_path, "valkey") as server:
+            yield server.url
+    else:
+        yield request.getfixturevalue("postgres").url
+
+
+class Agent:
+    """One that begins to use the store as soon as the audit or benchmark writes."""
+
+    def __init__(self, url: str, namespace: str) -> None:
+        self._url, self._namespace = url, namespace
+        self.store: stateward.sync.Store | None = None
+
+    def begin(self, *_: object) -> None:
+        if self.store is None:
+            self.store = stateward.sync.open(self._url, namespace=self._namespace)
+            self.store.__enter__()
+            self.store.user("u-1").put({"name": "Noor"})
+            self.store.thread("customer-1", "u-1").append({"role": "user", "content": "hello"})
+
+    def check(self) -> None:
+        assert self.store is not None
+        self.store.user("u-2").put({"name": "Ada"})
+        self.store.close()
+        with stateward.sync.open(self._url, namespace=self._namespace) as later:
+            assert later.user("u-1").get().value == {"name": "Noor"}
+            assert later.user("u-2").get().value == {"name": "Ada"}
+            assert len(later.thread("customer-1", "u-1").load().messages) == 1
+            assert [thread.id for thread in later.threads()] == ["customer-1"]
+
+
+def test_an_agent_that_begins_during_an_audit_loses_nothing(url: str) -> None:
+    agent = Agent(url, "default")
+    record = asyncio.run(Audit(small(url, "sessions"), agent.begin).run())
+    assert answer(judged(record), "sessions").verdict == "pass"
+    agent.check()
+
+
+def test_of_a_namespace_that_was_named_only_what_the_audit_wrote_is_removed(url: str) -> None:
+    with stateward.sync.open(url) as store:
+        store.user("u-0").put({"name": "Zoe"})
+    agent = Agent(url, "named")
+    audit = Audit(small(url, "sessions", "preferences", namespace="named"), agent.begin)
+    record = asyncio.run(audit.run())
+    assert answer(judged(record), "sessions").verdict == "pass"
+    agent.check()
+
+
+def test_an_agent_that_begins_during_a_benchmark_loses_nothing(url: str) -> None:
+    with stateward.sync.open(url) as store:
+        store.user("u-0").put({"name": "Zoe"})
+    for namespace in (None, "named-too"):
+        plan = BenchPlan(url, (2,), (10,), ("append", "once"), 0.1, 1, namespace)
+        agent = Agent(url, namespace or "other")
+        result = asyncio.run(Benchmark(plan, agent.begin).run())
+        assert result.left == ""
+        agent.check()
+
+
+def test_a_file_that_others_use_is_not_locked_unless_somebody_says_so(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    with stateward.sync.open(url) as store:
+        store.user("u-1").put({"name": "Noor"})
+
+    def faults(target: StoreTarget, *only: str) -> list[Any]:
+        found = asyncio.run(FaultChoice(target, only=only).all())
+        return [each for each in found if isinstance(each, Locked)]
+
+    own = StoreTarget(url, f"{isolation.PREFIX}0", str(tmp_path))
+    named = StoreTarget(url, "mine", str(tmp_path))
+    (locked,) = faults(own.apart(own=True, observing=False))
+    assert locked.path != str(tmp_path / "agents.db")
+    assert faults(named.apart(own=False, observing=False)) == []
+    (locked,) = faults(named.apart(own=False, observing=False), "locked")
+    assert locked.path == str(tmp_path / "agents.db")
+    said = plan(small(url, "outage", namespace="mine", faults=("locked",)))
+    assert "locked for 1 s: whoever writes to it waits" in said
+    assert "locked" not in plan(small(url, "outage", namespace="mine"))
+    assert "in a file of its own beside it" in plan(small(url, "outage"))
+
+
+async def test_an_audit_under_way_is_left_alone_by_clean_until_it_is_killed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation, "PRESENT", 2.0)
+    namespace = "stateward-audit-00000000beef"
+    there = isolation.apart(url, namespace, own=True, observing=False)
+    await isolation.begin(there, namespace)
+    presence = await isolation.Presence(there, namespace).begin()
+    memory = StoreMemory(StoreTarget(there, namespace, tempfile.mkdtemp()))
+    await memory.open()
+    await memory.put_user(f"{isolation.PREFIX}u", {"name": "Noor"})
+    (said,) = await isolation.clean(url)
+    assert said.endswith(isolation.UNDER_WAY)
+    assert (await memory.get_user(f"{isolation.PREFIX}u"))[0] == {"name": "Noor"}
+    await memory.close()
+    await presence.end()  # nobody renews it any more
+    (said,) = await isolation.clean(url)
+    assert said.endswith("removed")
+    assert await isolation.clean(url) == []
+
+
+async def test_two_audits_do_not_share_a_namespace(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    presence = await isolation.Presence(url, "named").begin()
+    with pytest.raises(InvalidInput, match="another audit works in the namespace 'named'"):
+        await isolation.Presence(url, "named").begin()
+    await presence.end()
 
 
 # --- no more than a fifth of what is free -----------------------------------------------

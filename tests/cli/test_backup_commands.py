@@ -77,7 +77,7 @@ def test_what_cannot_be_done_is_one_line(folder: Path) -> None:
     (folder / "half.backup").write_bytes((folder / "a.backup").read_bytes()[:-9])
     assert_one_line(run("backup", URL, "a.backup", cwd=folder), 2, "exists already")
     assert_one_line(run("backup", "sqlite:///typo.db", "b.backup", cwd=folder), 1, "no store")
-    assert_one_line(run("verify", "half.backup", cwd=folder), 1, "cut off", "Nothing was written")
+    assert_one_line(run("verify", "half.backup", cwd=folder), 1, "cut off", "Use another copy")
     assert_one_line(run("verify", "typo.backup", cwd=folder), 2, "cannot be read")
     half = run("restore", "half.backup", "sqlite:///new.db", cwd=folder)
     assert_one_line(half, 1, "cut off")

@@ -66,6 +66,7 @@ class Audit:
             environment=_environment(options) | self.target.versions,
         )
         self._probe: Probe | None = None
+        self._presence: isolation.Presence | None = None
         self._apart: list[AuditTarget] = []  # those of single workloads
 
     def _choose(self) -> AuditTarget:
@@ -95,6 +96,9 @@ class Audit:
                 await self._server.start()
             await self.target.prepare()
             prepared = True
+            if self.target.watched is not None:
+                presence = isolation.Presence(self.target.watched, self.target.namespace)
+                self._presence = await presence.begin()
             stage = await self._stage(fleet)
             if self.target.watched is None:
                 await self._all(stage)
@@ -109,12 +113,14 @@ class Audit:
             await fleet.kill_all()
             if self._probe is not None:
                 await self._probe.close()
+            if self._presence is not None:
+                await self._presence.end()
             await self._faults.close()
             try:
                 if prepared and (self._server is None or self._server.is_running):
                     await self._clear()
-                self._remove_files()
             finally:
+                shutil.rmtree(self.folder)
                 if self._server is not None:
                     self._server.remove()
             self.record.seconds = round(time.monotonic() - began, 1)
@@ -156,6 +162,7 @@ class Audit:
                 stage.fleet.target = target
                 self._apart.append(target)
             await self._one(stage, workload)
+        await stage.fleet.rest()  # a store that is only looked at is let go of, not died on
 
     async def _one(self, stage: Stage, workload: Workload) -> None:
         if self._probe is not None:
@@ -191,11 +198,6 @@ class Audit:
     async def _clear(self) -> None:
         left = [await target.clear() for target in (self.target, *self._apart)]
         self.record.left = self._without_urls("".join(left))
-
-    def _remove_files(self) -> None:
-        if self.target.made is not None:
-            isolation.remove_file(self.target.made)
-        shutil.rmtree(self.folder)
 
 
 def _titles(options: AuditOptions, target: AuditTarget) -> tuple[str, str]:

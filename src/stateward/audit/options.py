@@ -8,9 +8,10 @@ from msgspec import Struct
 
 from stateward.audit.plurals import plural
 from stateward.audit.profiles import AuditSizes
-from stateward.audit.safety import headroom
+from stateward.audit.safety import headroom, isolation
 from stateward.audit.safety.probe import Stop
 from stateward.audit.workloads.catalogue import WORKLOADS
+from stateward.engines.registry import parse
 
 
 class AuditOptions(Struct, frozen=True):
@@ -51,5 +52,29 @@ def plan(options: AuditOptions) -> str:
         f"{plural(len(wanted), 'workload')} with up to {2 * sizes.replicas} replicas (processes), "
         f"{sizes.rate:g} calls/s for {load_seconds:g} s, about {calls:,.0f} calls and "
         f"{max(1, round(megabytes))} MB in all, up to {connections} connections, at most "
-        "a fifth of those that are free; in a namespace of its own, which is removed afterwards"
+        f"a fifth of those that are free; {_where(options)}{_disturbances(options)}"
     )
+
+
+def _where(options: AuditOptions) -> str:
+    """What of the store is the audit's own."""
+    if options.namespace is not None:
+        return f"in the namespace {options.namespace!r}, of which only what it wrote is removed"
+    url = options.target or ""
+    own = "namespace"
+    if "://" in url and isolation.capabilities(url).schemas:
+        own = "schema"
+    elif "://" in url and isolation.file_of(parse(url)) is not None:
+        return "in a file of its own beside it, which is removed afterwards"
+    return f"in a {own} of its own, which is removed afterwards"
+
+
+def _disturbances(options: AuditOptions) -> str:
+    """What others notice who use the same store; what is done to connections is to its own."""
+    said, url = "", options.target or ""
+    if options.restart_command is not None:
+        said += "; the server is restarted, for all who use it"
+    locks = "locked" in options.faults and options.namespace is not None and "://" in url
+    if locks and isolation.file_of(parse(url)) is not None:
+        said += f"; the file is locked for {options.sizes.outage:g} s: whoever writes to it waits"
+    return said

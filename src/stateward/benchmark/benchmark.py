@@ -77,17 +77,20 @@ class BenchPlan(Struct, frozen=True):
 
 
 class Benchmark:
-    """Works in a namespace of its own. What it wrote is removed, whatever happens."""
+    """Works in a part of its own. What it wrote is removed, whatever happens."""
 
     def __init__(self, plan: BenchPlan, show: Show) -> None:
         self.plan = plan
         self._show = show
         self._folder = None if plan.url else tempfile.mkdtemp(prefix="stateward-bench-")
-        self._url = plan.url or f"sqlite:///{self._folder}/bench.db"
+        url = plan.url or f"sqlite:///{self._folder}/bench.db"
         self._namespace = plan.namespace or f"{isolation.PREFIX}bench-{uuid4().hex[:12]}"
+        own = plan.namespace is None
+        self._url = isolation.apart(url, self._namespace, own=own, observing=False)
+        self._presence = isolation.Presence(self._url, self._namespace)
         self._slots: dict[FigureCell, list[Slot]] = {cell: [] for cell in plan.cells()}
         self._done = 0
-        self._noted = False
+        self._begun = False
         self._said = Description("", "", 0, "")
 
     async def run(self) -> BenchResult:
@@ -95,20 +98,19 @@ class Benchmark:
         began, started = time.monotonic(), datetime.now(UTC)
         interrupted = False
         try:
-            made = self._file_is_new()
             try:
                 await self._all()
             except asyncio.CancelledError:
                 interrupted = True
             finally:
-                left = await self._clear(made)
+                left = await self._clear()
         finally:
             if self._folder is not None:
                 shutil.rmtree(self._folder)
         measured = [figures(cell, slots) for cell, slots in self._slots.items() if slots]
         return BenchResult(
             FORMAT,
-            parse(self._url).safe if self.plan.url else "sqlite (embedded)",
+            parse(self.plan.url).safe if self.plan.url else "sqlite (embedded)",
             self._said.engine,
             self._said.version,
             self._said.durability,
@@ -121,15 +123,10 @@ class Benchmark:
             tuple(sorted(measured, key=_as_listed)),
         )
 
-    def _file_is_new(self) -> str | None:
-        """The path of a file that exists only because of this benchmark."""
-        path = isolation.file_of(parse(self._url))
-        return None if path is None or os.path.exists(path) else path
-
     async def _all(self) -> None:
-        await isolation.refuse_used(self._url, self._namespace)
-        self._noted = True  # before it is: a note half made is removed as well
-        await isolation.note(self._url, self._namespace)
+        await isolation.begin(self._url, self._namespace)
+        self._begun = True
+        await self._presence.begin()
         async with stateward.open(
             self._url, namespace=self._namespace, retain=KEPT, policy=PATIENCE, spill=False
         ) as store:
@@ -180,16 +177,15 @@ class Benchmark:
 
     # --- the end ------------------------------------------------------------------------
 
-    async def _clear(self, made: str | None) -> str:
+    async def _clear(self) -> str:
         """The namespace that could not be emptied, because the store has gone; "" if it is."""
         self._show("removing what was written", self._done, self._done or 1)
-        if self._noted:
+        await self._presence.end()
+        if self._begun:
             try:
                 await isolation.end(self._url, self._namespace)
             except StoreUnavailable:
                 return self._namespace  # what was measured is shown all the same
-        if made is not None:
-            isolation.remove_file(made)
         return ""
 
     def _environment(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 from typing import Any
 
+from stateward.audit.safety.isolation import PREFIX
 from stateward.benchmark.figures import FigureCell
 from stateward.store import Store
 
@@ -94,7 +95,7 @@ class BenchCalls:
         return [around(caller) for caller in range(callers)]
 
     def _thread(self, history: int, number: int) -> Any:
-        return self._store.thread(f"h{history}-{number}", _user(number))
+        return self._store.thread(_conversation(history, number), _user(number))
 
     async def _append(self, history: int, number: int) -> None:
         await self._thread(history, number).append(*turn(next(self._turns)))
@@ -103,7 +104,8 @@ class BenchCalls:
         await self._thread(history, number).load(last=LAST)
 
     async def _context(self, history: int, number: int) -> None:
-        await self._store.context(user=_user(number), thread=f"h{history}-{number}", last=LAST)
+        thread = _conversation(history, number)
+        await self._store.context(user=_user(number), thread=thread, last=LAST)
 
     async def _get(self, _history: int, number: int) -> None:
         await self._store.user(_user(number)).get()
@@ -112,11 +114,15 @@ class BenchCalls:
         await self._store.user(_user(number)).update(_visit)
 
     async def _once(self, _history: int, _number: int) -> None:
-        await self._store.once(f"task-{next(self._tasks)}", _work, retain=KEPT)
+        await self._store.once(f"{PREFIX}task-{next(self._tasks)}", _work, retain=KEPT)
+
+
+def _conversation(history: int, number: int) -> str:
+    return f"{PREFIX}h{history}-{number}"
 
 
 def _user(number: int) -> str:
-    return f"u-{number}"
+    return f"{PREFIX}u-{number}"
 
 
 def _visit(value: dict[str, Any]) -> None:

@@ -51,7 +51,7 @@ examples:
   STATEWARD_URL=sqlite:///agents.db stateward sweep
   stateward sweep --help
 
-exit codes: 0 done, 1 the store failed, 2 wrong usage, 4 interrupted"""
+exit codes: 0 done, 1 the store failed, 2 wrong usage, 3 nothing is known (audit), 4 interrupted"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

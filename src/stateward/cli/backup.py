@@ -7,6 +7,7 @@ import argparse
 from stateward.cli.backup_words import say
 from stateward.cli.common import OK, Bar, add_namespace, add_url
 from stateward.engines.registry import parse
+from stateward.errors import InvalidInput
 from stateward.transfer.backup import backup
 
 EXAMPLES = """\
@@ -27,6 +28,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.url is None and "://" in options.file:
+        raise InvalidInput("say where to: stateward backup URL FILE")
     url = parse(options.url)
     with Bar() as bar:
         progress = bar.fill if bar.watched else None

@@ -27,7 +27,7 @@ from stateward.files import write_whole
 
 EXAMPLES = """\
 Measures append, last 20, full context, user get and update, and run-once, by one caller and by many
-at once, on short histories and on long ones. It works in a namespace of its own and removes what it
+at once, on short histories and on long ones. It works in a part of its own and removes what it
 wrote, also after Ctrl-C; if it was killed, stateward audit clean URL removes the rest. It loads the
 store as much as this process can: think twice before a store that serves people.
 
@@ -77,18 +77,11 @@ def run(options: argparse.Namespace) -> int:
     if result.left:
         complain(
             f"the store does not answer, so what was written into {result.left!r} is still there: "
-            f"{_cleaning(options)}"
+            f"stateward audit clean {parse(options.url).safe}"
         )
     if result.interrupted:
         return INTERRUPTED
     return OK if all(cell.calls for cell in result.cells) and not result.left else FAILED
-
-
-def _cleaning(options: argparse.Namespace) -> str:
-    """How to remove it; `audit clean` only touches namespaces that were made for an audit."""
-    if options.namespace is not None:
-        return "that namespace was yours to name, and is yours to empty"
-    return f"stateward audit clean {parse(options.url).safe}"
 
 
 def _plan(options: argparse.Namespace) -> BenchPlan:

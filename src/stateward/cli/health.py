@@ -9,13 +9,13 @@ import msgspec
 
 from stateward import sync
 from stateward.cli.common import FAILED, OK, add_url, complain
-from stateward.engines.registry import parse, refuse_missing
+from stateward.engines.registry import looking, parse, refuse_missing
 from stateward.engines.url import EngineURL
 from stateward.errors import StoreUnavailable
 from stateward.records import Health
 
 EXAMPLES = """\
-Opens the store as an agent would and asks it something. Exit code 0: it answered; 1: it did not.
+Opens the store and asks it something; changes nothing. Exit code 0: it answered; 1: it did not.
 
 examples:
   stateward health sqlite:///agents.db
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 def _ask(url: EngineURL, replica: str | None, replicas: str | None) -> Health:
     names = None if replicas is None else replicas.split(",")
     # Not `with`: entering would raise what health() reports.
-    store = sync.open(url.text, replica=replica, replicas=names)
+    store = sync.open(looking(url).text, replica=replica, replicas=names)
     try:
         refuse_missing(url)
         return store.health()

@@ -13,7 +13,7 @@ from stateward.cli.inspect_repeats import show_repeats
 from stateward.cli.inspect_sections import LISTS, SINGLES, SectionPage, SectionRequest, one, plain
 from stateward.cli.inspect_watch import watch
 from stateward.cli.tables import cell, printable, table
-from stateward.engines.registry import create_sync_engine, parse, refuse_missing
+from stateward.engines.registry import create_sync_engine, looking, parse, refuse_missing
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.world import World
@@ -63,6 +63,7 @@ def run(options: argparse.Namespace) -> int:
     if not 1 <= options.limit <= 1000:
         raise InvalidInput(f"--limit must be at least 1 and at most 1000, not {options.limit}")
     refuse_missing(url)
+    url = looking(url)
     if options.watch:
         if words:
             raise InvalidInput("--watch shows everything; leave the section out")
@@ -81,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         _print_json(url, words, page)
     else:
-        _print(words, page)
+        _print(options.namespace, words, page)
     return OK
 
 
@@ -107,7 +108,7 @@ def _read(asked: SectionRequest, words: Sequence[str]) -> SectionPage:
     raise InvalidInput(f"there is no section {' '.join(words)!r}; there are: {known}")
 
 
-def _print(words: Sequence[str], page: SectionPage) -> None:
+def _print(namespace: str, words: Sequence[str], page: SectionPage) -> None:
     for name, value in page.about.items():
         if name == "documents":
             for document, kept in value.items():
@@ -122,8 +123,9 @@ def _print(words: Sequence[str], page: SectionPage) -> None:
     if page.rows:
         widest = 100_000 if words and words[0] in SINGLES else 60
         print(table(page.columns, page.rows, widest))
-    elif not page.about:
-        print(f"no {words[0] if words else 'state'} here")
+    elif not words or words[0] in LISTS:
+        what = words[0] if words and words[0] != "storage" else "state"
+        print(f"no {what} in the namespace {cell(namespace)!r}; another one: --namespace NAME")
     if page.next is not None:
         print(f"there is more: --after {shlex.quote(printable(page.next))}")
 

@@ -11,7 +11,7 @@ import msgspec
 from stateward.cli.common import FAILED, OK, ProgressLine, add_namespace, complain
 from stateward.codec import check_id
 from stateward.engine import SyncEngine
-from stateward.engines.registry import create_sync_engine, parse, refuse_missing
+from stateward.engines.registry import create_sync_engine, looking, parse, refuse_missing
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.transfer.rebalance import Moved, Rebalancing
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
             _refuse_missing(name, url)
     world = World()
     volumes: dict[str, SyncEngine] = {
-        name: create_sync_engine(url, world)
+        name: create_sync_engine(url if name in dict(joining) else looking(url), world)
         for name, url in stores.items()
         if not options.dry_run or name not in dict(joining)  # opening it would create it
     }

@@ -9,7 +9,7 @@ from typing import Self
 
 from stateward import sync
 from stateward.cli.common import INTERRUPTED, OK, ProgressLine, add_url
-from stateward.engines.registry import parse, refuse_missing
+from stateward.engines.registry import looking, parse, refuse_missing
 
 EXAMPLES = """\
 Expired conversations are never returned, swept or not; this removes them physically, a day after
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     url = parse(options.url)
     entities = rows = 0
     more = True
-    store = sync.open(url.text)
+    store = sync.open(looking(url).text)
     refuse_missing(url)
     with store, ProgressLine() as progress, _Stop() as stop:
         while more and not stop.asked:

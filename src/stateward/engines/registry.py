@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from stateward.engine import Creates
+from stateward.engine import Creates, SyncMigrations
 from stateward.engines.url import Credentials, EngineURL, did_you_mean
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.world import World
@@ -42,8 +42,7 @@ def parse(url: str | None, credentials: Credentials | None = None) -> EngineURL:
     text = os.environ.get(ENV) if url is None else url
     if not text:
         raise InvalidInput(
-            f"no store was named: pass a URL, e.g. stateward.open('sqlite:///agents.db'), "
-            f"or set {ENV}"
+            f"no store was named: pass its URL, e.g. sqlite:///agents.db, or set {ENV}"
         )
     if type(text) is not str or "://" not in text:
         shown = str(text).partition(":")[0]  # what follows may be a password
@@ -68,6 +67,13 @@ def create_engine(url: EngineURL, world: World) -> Any:
 def create_sync_engine(url: EngineURL, world: World) -> Any:
     """The engine of a URL, for blocking callers."""
     return _create(url, world, SYNC_ENGINES, "stateward.engines.sync")
+
+
+def looking(url: EngineURL) -> EngineURL:
+    """The same store for whoever only looks: opening it neither makes nor migrates anything."""
+    if isinstance(create_sync_engine(url, World()), SyncMigrations):
+        return url.with_options(migrate="off")
+    return url
 
 
 def refuse_missing(url: EngineURL) -> None:

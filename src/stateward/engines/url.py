@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from urllib.parse import urlencode
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stateward.errors import InvalidInput, StoreUnavailable
 
@@ -48,6 +50,12 @@ class EngineURL(Struct, frozen=True):
             rest = os.path.abspath(rest[1:])  # it depends on where the process was started
         named = [f"&{name}={self.options[name]}" for name in IDENTITY if name in self.options]
         return f"{self.scheme}://{rest}{''.join(named)}"
+
+    def with_options(self, **options: str) -> EngineURL:
+        """The same with these options, whatever it said of them."""
+        merged = self.options | options
+        text = f"{self.text.partition('?')[0]}?{urlencode(merged)}"
+        return replace(self, text=text, options=merged)
 
     def login(self) -> tuple[str | None, str] | None:
         """User (None: the URL's) and password of a new connection; None: as the URL says.

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from stateward import __version__
 from stateward.codec import check_id
 from stateward.engine import SyncEngine, SyncSnapshots
-from stateward.engines.registry import create_sync_engine, parse, refuse_missing
+from stateward.engines.registry import create_sync_engine, looking, parse, refuse_missing
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.ops import Entity
@@ -135,7 +135,7 @@ def copy(
         marks.add_all(Source(engine, into).marks(), there=True)
         marks.add_all(source.marks())
         what = f"a copy of the namespace {namespace!r} of {known.safe}"
-        target = RestoreTarget(engine, into, what, what)
+        target = RestoreTarget(engine, into, what, what, "--to")
         target.begin()
         target.put_marks(marks)
         counts = Counts()
@@ -163,7 +163,7 @@ def _opened(url: EngineURL) -> Iterator[SyncEngine]:
 def _reading(url: EngineURL, namespace: str) -> Iterator[tuple[Source, Header]]:
     """A namespace to read, as of one moment where the engine can show one."""
     refuse_missing(url)
-    with _opened(url) as engine:
+    with _opened(looking(url)) as engine:
         said = engine.describe()
         one_moment = engine.capabilities.snapshots
         header = Header(
@@ -187,7 +187,7 @@ def _add_erasures(marks: Erasures, other: str, namespace: str) -> None:
     if "://" in other:
         url = parse(other)
         refuse_missing(url)
-        with _opened(url) as engine:
+        with _opened(looking(url)) as engine:
             marks.add_all(Source(engine, namespace).marks())
     else:
         with BackupFile(other) as file:

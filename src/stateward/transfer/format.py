@@ -278,7 +278,7 @@ class BackupFile:
     def _damaged(self, at: int, what: str) -> BackupDamaged:
         return BackupDamaged(
             f"{self._path} is no complete backup: {what} (near byte {at:,} of {self.size:,}). "
-            "Nothing was written; use another copy of it"
+            "Use another copy of it"
         )
 
     def _refused(self, line: bytes, at: int) -> BackupDamaged:

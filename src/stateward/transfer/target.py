@@ -94,10 +94,19 @@ class RestoreTarget:
     on top of it.
     """
 
-    def __init__(self, engine: SyncEngine, namespace: str, source: str, what: str) -> None:
+    def __init__(
+        self,
+        engine: SyncEngine,
+        namespace: str,
+        source: str,
+        what: str,
+        option: str = "--namespace",
+    ) -> None:
+        """`option` is what names another namespace, to whoever named one that is in use."""
         self._engine = engine
         self._namespace = namespace
         self._source = {"source": source, "what": what}
+        self._option = option
         self._world = World()
         self._together: list[Commit] = []
         self._size = 0
@@ -144,8 +153,8 @@ class RestoreTarget:
             if found.entity.kind not in OWN_KINDS:
                 raise StateConflictError(
                     f"the namespace {self._namespace!r} is not empty (it has the "
-                    f"{found.entity.kind} {found.entity.id!r}): restore into another one with "
-                    "--namespace, or into an empty store"
+                    f"{found.entity.kind} {found.entity.id!r}): use another one with "
+                    f"{self._option}, or an empty store"
                 )
 
     def finish(self) -> None:

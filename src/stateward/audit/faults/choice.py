@@ -40,6 +40,7 @@ class FaultChoice:
         self._server = server
         self._command = restart_command
         self._only = only or NAMES
+        self._may_lock = "locked" in only  # also a file that others use
         self._proxy: Proxy | None = None
         self._changed: dict[str, Any] = {}
 
@@ -64,7 +65,8 @@ class FaultChoice:
         if files is not None:
             if can_fill() and "full" in self._only:
                 found.append(DiskFull(files.small))
-            if files.path is not None and "locked" in self._only:
+            lockable = files.own or self._may_lock
+            if files.path is not None and lockable and "locked" in self._only:
                 found.append(Locked(files.path))
             return found
         proxy = await self._linked()

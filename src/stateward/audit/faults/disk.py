@@ -57,11 +57,11 @@ class Locked:
 
     def __init__(self, path: str) -> None:
         self.changed: dict[str, Any] = {}
-        self._path = path
+        self.path = path
         self._connection: apsw.Connection | None = None
 
     async def begin(self, replica: object) -> None:
-        self._connection = apsw.Connection(self._path)
+        self._connection = apsw.Connection(self.path)
         self._connection.set_busy_timeout(5000)
         self._connection.execute("BEGIN IMMEDIATE")
 

@@ -59,6 +59,11 @@ class Proxy:
         self.unanswered = 0  # answers that were lost
         self._tasks: dict[asyncio.Task[None], ProxiedConnection] = {}  # the oldest first
 
+    @property
+    def connections(self) -> int:
+        """Those that pass through just now."""
+        return len(self._tasks)
+
     async def open(self) -> None:
         for target in self._targets:
             server = await asyncio.start_server(
@@ -214,7 +219,8 @@ class LinkFault:
         elif self._kind == "exhaust":
             proxy.most = 1
             proxy.cut(but=1)
-            self._touched = proxy.touched  # only whoever wants another one meets it
+            # Whoever needs but one goes on with that: then it was met too, and does no harm.
+            self._touched = proxy.touched - (1 if proxy.connections else 0)
         elif self._kind == "refuse":
             proxy.refusing = True
             proxy.cut()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.latency import AGAIN, doubtful
+from stateward.audit.questions.latency import AGAIN, doubtful, failed_percent
 from stateward.audit.questions.question import Finding, Question, Thresholds, plural
 from stateward.audit.record import Doubling, Length, Level, Record
 from stateward.audit.report import Evidence, Verdict
@@ -15,6 +15,14 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.lengths is not None
     assert record.doubling is not None
     facts = _facts(record.levels, record.lengths, record.doubling, limits)
+    if failing := [
+        level for level in record.levels if failed_percent(level) > limits["errors_percent"]
+    ]:
+        said = ", ".join(
+            f"{failed_percent(level):.0f} % at {level.conversations}" for level in failing
+        )
+        errors = " and ".join(dict.fromkeys(name for level in failing for name in level.errors))
+        return Finding("fail", f"calls fail: {said} conversations ({errors})", facts)
     enough = [level for level in record.levels if level.lookups >= limits["fewest_lookups"]]
     many = [level for level in enough if level.conversations >= 10]
     if not many:
@@ -50,6 +58,12 @@ def _facts(
         *(
             Evidence(f"p95 at {plural(each.conversations, 'conversation')}", each.p95, "ms", most)
             for each in levels
+            if each.lookups
+        ),
+        *(
+            Evidence(f"failed calls at {plural(each.conversations, 'conversation')}", each.failed)
+            for each in levels
+            if each.failed
         ),
         *(Evidence(f"p50 with {each.messages:,} messages", each.p50, "ms") for each in lengths),
         Evidence(f"{joined}: p50 of the first lookups", doubling.cold_p50, "ms"),

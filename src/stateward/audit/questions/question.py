@@ -42,9 +42,10 @@ class Question(Struct, frozen=True):
 
 def power(of: int) -> str:
     """What a zero is worth: the rule of three."""
-    if of < 3:
+    if of <= 3:
         return "too few to say anything"
-    return f"0 of {of:,}: a rate above 1 in {max(1, of // 3):,} would have shown, 95 %"
+    rate = f"1 in {of // 3:,}" if of >= 30 else f"{100 * 3 / of:.0f} %"
+    return f"0 of {of:,}: a rate above {rate} would have shown, 95 %"
 
 
 def zero(what: str, count: int, of: int, unit: str = "turns") -> Evidence:

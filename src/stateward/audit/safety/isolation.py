@@ -1,57 +1,83 @@
-"""A part of the store for the audit alone: what it writes stays there, and all of it is removed."""
+"""A part of the store for the audit alone: what it writes stays there, and all of it is removed.
+
+Where a store can be several, the part is one that nobody else knows of: a schema of PostgreSQL, or
+a file beside the one that was named. Elsewhere it is a namespace. Of a namespace that the user
+named nothing is removed but what has an id of an audit's own: others may have begun to use it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import glob
 import os
 import time
 from collections.abc import AsyncIterator
-from typing import cast
-from urllib.parse import urlencode
+from typing import Self, cast
+from uuid import uuid4
 
-from stateward import Store
-from stateward.audit.safety.expiry import DAY, ExpiringEngine
+from stateward.audit.safety.expiry import DAY
 from stateward.engine import Capabilities, Engine, Purges, Schemas
-from stateward.engines.registry import create_engine, parse
+from stateward.engines.registry import create_engine, looking, parse
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput, SchemaError, StoreUnavailable
-from stateward.ops import Commit, Drop, Found, List, Listed
+from stateward.ops import Acquire, Commit, Drop, Entity, Found, Held, List, Listed
 from stateward.world import World
 
 REGISTRY = "stateward-audit"  # the namespace in which audits that are under way are noted
-PREFIX = "stateward-audit-"
+PREFIX = "stateward-audit-"  # of an audit's own namespaces and files, and of the ids it writes
 SCHEMA = "stateward_audit_"
 NOTE = "a stateward audit works here; stateward audit clean removes what a killed one left"
-RUNS = "runs"
+WHOLE = "whole"  # the id of the note in a store that is the audit's own
 NOTED = 7 * DAY
+PRESENT = 15.0  # seconds that a note tells of somebody at work, unless it is renewed
+UNDER_WAY = "under way, so left as it is"
+BESIDE = ("-wal", "-shm", "-journal")  # how the names end of what SQLite keeps beside a file
 
 
 # --- a part of its own ------------------------------------------------------------------
 
 
 def apart(url: str, namespace: str, *, own: bool, observing: bool) -> str:
-    """The URL with a schema of the audit's own, where the store can have several.
+    """The URL of a schema or file of the audit's own, where the store can have several.
 
-    Not for a namespace that the user named (`own` is False) and not while only looking: no
-    table of the store that is there is touched then, so nothing of it is migrated either.
+    Not for a namespace that the user named (`own` is False) and not while only looking: the
+    store that is there is used then, and neither made nor migrated.
     """
-    if not capabilities(url).schemas:
+    if not own or observing:
+        return looking(parse(url)).text
+    if capabilities(url).schemas:
+        return with_options(url, schema=SCHEMA + namespace.rpartition("-")[2], migrate="on")
+    if file_of(parse(url)) is None:
         return url
-    if own and not observing:
-        return with_options(url, schema=SCHEMA + namespace.rpartition("-")[2])
-    return url if "migrate" in parse(url).options else with_options(url, migrate="off")
+    return with_options(_beside(url, f".{namespace}"), migrate="on")
 
 
 def is_apart(url: str) -> bool:
-    """Whether the URL names a schema of an audit's own."""
-    return parse(url).options.get("schema", "").startswith(SCHEMA)
+    """Whether the URL names a schema or a file of an audit's own."""
+    return bool(own_schema(url)) or named_by_user(url) != url
+
+
+def own_schema(url: str) -> str:
+    """The schema of an audit's own that the URL names; "" if it names none."""
+    schema = parse(url).options.get("schema", "")
+    return schema if schema.startswith(SCHEMA) else ""
+
+
+def named_by_user(url: str) -> str:
+    """The URL without what names a file of an audit's own."""
+    base, mark, query = url.partition("?")
+    return f"{base.partition(f'.{PREFIX}')[0]}{mark}{query}"
+
+
+def _beside(url: str, end: str) -> str:
+    base, mark, query = url.partition("?")
+    return f"{base}{end}{mark}{query}"
 
 
 def with_options(url: str, **options: str) -> str:
     """The URL with these options, whatever it said of them."""
-    base = url.partition("?")[0]
-    return f"{base}?{urlencode(parse(url).options | options)}"
+    return parse(url).with_options(**options).text
 
 
 def capabilities(url: str) -> Capabilities:
@@ -61,8 +87,8 @@ def capabilities(url: str) -> Capabilities:
 
 
 async def begin(url: str, namespace: str) -> None:
-    """Make a schema of its own, or say in the store that an audit works in this namespace."""
-    if is_apart(url):
+    """Make a schema of its own, or see to it that nobody uses the namespace."""
+    if own_schema(url):
         schemas = cast(Schemas, create_engine(parse(url), World()))
         try:
             await schemas.create_schema(NOTE)
@@ -74,16 +100,17 @@ async def begin(url: str, namespace: str) -> None:
             ) from error
         return
     await refuse_used(url, namespace)
-    await note(url, namespace)
 
 
 async def end(url: str, namespace: str) -> None:
     """Remove all of it; again is fine."""
-    if is_apart(url):
+    if own_schema(url):
         await cast(Schemas, create_engine(parse(url), World())).drop_schema(NOTE)
-        return
-    await remove_all(url, namespace)
-    await forget(url, namespace)
+    elif is_apart(url):
+        remove_file(file_of(parse(url)) or "")
+    else:
+        await _remove_written(url, namespace)
+        await _forget(url, namespace)
 
 
 async def end_within(seconds: float, url: str, namespace: str) -> str:
@@ -97,24 +124,84 @@ async def end_within(seconds: float, url: str, namespace: str) -> str:
             if time.monotonic() > until:
                 return (
                     f"what it wrote could not be removed ({error}); when the store answers "
-                    f"again, run: stateward audit clean {parse(url).safe}"
+                    f"again, run: stateward audit clean {parse(named_by_user(url)).safe}"
                 )
             await asyncio.sleep(0.25)
 
 
-async def note(url: str, namespace: str) -> None:
-    """Say that an audit works in this namespace, so that `audit clean` finds it."""
-    async with _registry(url) as store:
-        await store.shared(RUNS).update(lambda runs: {**runs, namespace: time.time()})
+# --- who is at work ---------------------------------------------------------------------
 
 
-async def forget(url: str, namespace: str) -> None:
-    """It has removed everything. When no other is under way, nothing is left of the note."""
-    async with _registry(url) as store:
-        left = await store.shared(RUNS).update(
-            lambda runs: {name: at for name, at in runs.items() if name != namespace}
-        )
-    if not left.value:
+class Presence:
+    """A note in the store that somebody works in a namespace, renewed for as long as it lasts.
+
+    `audit clean` finds by it what a killed audit has left, and leaves alone what is under way.
+    """
+
+    def __init__(self, url: str, namespace: str) -> None:
+        self._url = url
+        self._namespace = namespace
+        self._nonce = uuid4().hex
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def begin(self) -> Self:
+        """Raises `InvalidInput` if another audit works there."""
+        if await self._note():
+            raise InvalidInput(
+                f"another audit works in the namespace {self._namespace!r}: name another one"
+            )
+        self._renewing = asyncio.create_task(self._renew())
+        return self
+
+    async def end(self) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.gather(self._renewing, return_exceptions=True)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(PRESENT / 4)
+            with contextlib.suppress(StoreUnavailable):  # the audit itself may have disturbed it
+                await self._note()
+
+    async def _note(self) -> float:
+        return await _note(self._url, self._namespace, self._nonce)
+
+
+async def _note(url: str, namespace: str, nonce: str) -> float:
+    """Say that somebody is at work; for how long somebody else will be, or 0."""
+    write = Acquire(nonce, PRESENT, "stateward audit")
+    async with opened(url) as engine:
+        commit = Commit(_entity(url, namespace), World().new_id(), (write,), retain=NOTED)
+        (said,) = await engine.execute((commit,))
+    return said.remaining if isinstance(said, Held) else 0.0
+
+
+def _entity(url: str, namespace: str) -> Entity:
+    return Entity(REGISTRY, "lock", WHOLE if is_apart(url) else namespace)
+
+
+async def _is_left(url: str, namespace: str) -> bool:
+    """Whether nobody works there any more. A note that is still fresh is waited for."""
+    nonce = uuid4().hex
+    try:
+        remaining = await _note(url, namespace, nonce)
+        if remaining:
+            await asyncio.sleep(remaining + 0.1)
+            remaining = await _note(url, namespace, nonce)
+    except SchemaError:
+        return True  # it did not come to writing anything
+    return not remaining
+
+
+async def _forget(url: str, namespace: str) -> None:
+    """It has removed everything. When no other is under way, nothing is left of the notes."""
+    noted = _entity(url, namespace)
+    async with opened(url) as engine:
+        others = [found async for found in _everything(engine, REGISTRY) if found.entity != noted]
+        if others:
+            await engine.execute((_drop(noted),))
+    if not others:  # one that begins just now will write its note again
         await remove_all(url, REGISTRY)
 
 
@@ -134,53 +221,76 @@ async def remove_all(url: str, namespace: str) -> int:
     async with opened(url) as engine:
         if engine.capabilities.purges:
             return await cast(Purges, engine).purge(namespace)
-        count, world = 0, World()
+        count = 0
         async for found in _everything(engine, namespace):
-            await engine.execute((Commit(found.entity, world.new_id(), (Drop(),)),))
+            await engine.execute((_drop(found.entity),))
             count += 1
         return count
 
 
+async def _remove_written(url: str, namespace: str) -> int:
+    """Remove what an audit wrote; all there is, unless a user has named the namespace."""
+    if namespace.startswith(PREFIX):
+        return await remove_all(url, namespace)
+    async with opened(url) as engine:
+        ours = [
+            found.entity
+            async for found in _everything(engine, namespace)
+            if found.entity.id.startswith(PREFIX)
+        ]
+        for entity in ours:
+            await engine.execute((_drop(entity),))
+    return len(ours)
+
+
+def _drop(entity: Entity) -> Commit:
+    return Commit(entity, World().new_id(), (Drop(),))
+
+
+# --- after one that was killed ----------------------------------------------------------
+
+
 async def clean(url: str) -> list[str]:
     """Remove what killed audits have left; what that was, in words."""
-    if _is_missing(url):
-        return []
     cleaned: list[str] = []
-    if capabilities(url).schemas:
-        schemas = cast(Schemas, create_engine(parse(url), World()))
-        for name in await schemas.marked_schemas(NOTE):
-            if name.startswith(SCHEMA):
-                await end(with_options(url, schema=name), "")
-                cleaned.append(f"schema {name}: removed")
-        url = with_options(url, migrate="off")
+    for part, name in await _parts(url):
+        left = await _is_left(part, "")
+        if left:
+            await end(part, "")
+        cleaned.append(f"{name}: {'removed' if left else UNDER_WAY}")
+    there = looking(parse(url)).text
     try:
-        async with _registry(url) as store:
-            runs = (await store.shared(RUNS).get()).value
+        async with opened(there) as engine:
+            noted = [found.entity.id async for found in _everything(engine, REGISTRY)]
     except SchemaError:
         return cleaned  # there is no store here that an audit could have worked in
-    for name in runs:
-        if name.startswith(PREFIX):
-            cleaned.append(f"{name}: {await remove_all(url, name)} removed")
-        else:
-            cleaned.append(f"{name}: named by a user, so left as it is; it expires within a day")
-    if runs:
-        await remove_all(url, REGISTRY)
+    for name in noted:
+        if not await _is_left(there, name):
+            cleaned.append(f"{name}: {UNDER_WAY}")
+            continue
+        cleaned.append(f"{name}: {await _remove_written(there, name)} removed")
+        await _forget(there, name)
     return cleaned
 
 
-def _is_missing(url: str) -> bool:
+async def _parts(url: str) -> list[tuple[str, str]]:
+    """The URLs of schemas and files that were made for audits, and what they are called."""
+    if capabilities(url).schemas:
+        schemas = cast(Schemas, create_engine(parse(url), World()))
+        names = [name for name in await schemas.marked_schemas(NOTE) if name.startswith(SCHEMA)]
+        return [(with_options(url, schema=name, migrate="off"), f"schema {name}") for name in names]
     path = file_of(parse(url))
-    return path is not None and not os.path.exists(path)
+    if path is None:
+        return []
+    found = sorted(glob.glob(f"{glob.escape(path)}.{PREFIX}*"))
+    return [
+        (with_options(_beside(url, file[len(path) :]), migrate="off"), os.path.basename(file))
+        for file in found
+        if not file.endswith(BESIDE)
+    ]
 
 
 # --- stores and engines -----------------------------------------------------------------
-
-
-@contextlib.asynccontextmanager
-async def _registry(url: str) -> AsyncIterator[Store]:
-    engine = ExpiringEngine(create_engine(parse(url), World()), NOTED)
-    async with Store(engine, namespace=REGISTRY, spill=False) as store:
-        yield store
 
 
 async def _everything(engine: Engine, namespace: str) -> AsyncIterator[Found]:
@@ -215,7 +325,7 @@ def file_of(url: EngineURL) -> str | None:
 
 
 def remove_file(path: str) -> None:
-    """A file of SQLite that was not there before, with those that it keeps beside it."""
-    for end in ("", "-wal", "-shm", "-journal"):
+    """A file of SQLite that an audit has made, with those that it keeps beside it."""
+    for end in ("", *BESIDE):
         if os.path.exists(f"{path}{end}"):
             os.remove(f"{path}{end}")

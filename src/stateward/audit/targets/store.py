@@ -157,21 +157,19 @@ class StoreTarget(AuditTarget, frozen=True):
             named = file_url(os.path.join(folder, "agents.db"))
         if not named.partition(":")[2].startswith("//"):
             return None
-        path = isolation.file_of(parse(named))
-        made = None if path is None or os.path.exists(path) else path
-        return cls(named, namespace, folder, made=made)
+        return cls(named, namespace, folder)
 
     def connect(self) -> StoreMemory:
         return StoreMemory(self)
 
     @property
     def title(self) -> str:
-        return parse(self.name).safe
+        return parse(isolation.named_by_user(self.name)).safe
 
     @property
     def files(self) -> FileStorage | None:
         path = isolation.file_of(parse(self.name))
-        return None if path is None else FileStorage(path)
+        return None if path is None else FileStorage(path, own=isolation.is_apart(self.name))
 
     async def route(self) -> Route | str:
         return await store_route(self.name)
@@ -219,15 +217,12 @@ class StoreTarget(AuditTarget, frozen=True):
 
     @property
     def told(self) -> dict[str, str]:
-        schema = self._own_schema()
+        schema = isolation.own_schema(self.name)
         return super().told | ({"STATEWARD_AUDIT_SCHEMA": schema} if schema else {})
 
     def restored_at(self, url: str) -> Json:
         """A copy of the database has the audit's schema too, unless the URL names another."""
-        schema = self._own_schema()
+        schema = isolation.own_schema(self.name)
         if schema and "schema" not in parse(url).options:
             url = isolation.with_options(url, schema=schema)
         return {"name": url}
-
-    def _own_schema(self) -> str:
-        return parse(self.name).options["schema"] if isolation.is_apart(self.name) else ""

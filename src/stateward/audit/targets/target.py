@@ -30,6 +30,7 @@ class FileStorage(NamedTuple):
 
     path: str | None = None  # of the one file that can be locked
     small: bool = False  # many files, of which none grows much
+    own: bool = True  # nobody but the audit uses it
 
 
 class AuditTarget(Struct, frozen=True, tag=True):
@@ -42,7 +43,6 @@ class AuditTarget(Struct, frozen=True, tag=True):
     url: str | None = None  # for those that need one beside their name
     routes: dict[str, int] = {}  # "host:port" → the port of this machine that leads there
     observed: bool = False  # it is only looked at
-    made: str | None = None  # the path of a file that is there only because of this audit
 
     @classmethod
     def named(cls, named: str | None, folder: str, namespace: str, url: str | None) -> Self | None:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from stateward.audit.profiles import AuditSizes
 from stateward.audit.record import Record, Tried
 from stateward.audit.replicas.fleet import PATIENCE, Fleet, Replica
+from stateward.audit.safety.isolation import PREFIX
 from stateward.audit.targets.target import BackupProcedure
 
 Looked = Callable[[], Awaitable[dict[str, Any]]]
@@ -81,8 +82,8 @@ class Stage:
         return part in self.record.provides
 
     def names(self, what: str, count: int) -> list[str]:
-        """Ids that no other workload uses."""
-        return [f"{what}-{self.record.seed}-{number}" for number in range(count)]
+        """Ids that no other workload uses, and nobody but an audit."""
+        return [f"{PREFIX}{what}-{self.record.seed}-{number}" for number in range(count)]
 
     async def at_once(
         self, replicas: list[Replica], do: str, *, patience: float = PATIENCE, **args: Any

@@ -13,7 +13,8 @@ from stateward.cli.common import OK
 from stateward.errors import InvalidInput
 
 EXAMPLES = """\
-Only touches what was made for an audit or a benchmark. What nobody removes expires within a day.
+Only touches what was made for an audit or a benchmark, and nothing that is under way: it may wait a
+quarter of a minute to tell. What nobody removes from a namespace expires within a day.
 
 examples:
   stateward audit clean sqlite:///agents.db
