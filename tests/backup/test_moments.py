@@ -12,9 +12,9 @@ from backup.states import everything
 from stateward import sync
 from stateward.engine import SyncEngine
 from stateward.engines.registry import create_sync_engine, parse
-from stateward.ops import Append, Commit, Entity, Fetch, Op, Outcome, Trim
+from stateward.ops import Append, Commit, Drop, Entity, Fetch, Op, Outcome, Trim
 from stateward.transfer.backup import backup, restore
-from stateward.transfer.lines import Content, EntityLine
+from stateward.transfer.lines import Content, EntityLine, EntryLine
 from stateward.transfer.source import Source
 from stateward.world import World
 
@@ -87,11 +87,36 @@ def test_without_snapshots_each_entity_is_consistent_in_itself() -> None:
     writes = [Commit(it, f"op {n}", (Append((f'"{n}"',)), Trim(n * 500))) for n in (1, 2, 3)]
     source = Source(Interrupted(engine, writes), "n", one_moment=False)  # type: ignore[arg-type]
     lines = list(source.lines())
-    last = max(at for at, line in enumerate(lines) if isinstance(line, EntityLine))
-    assert last > 0, "it was begun again"
+    assert not writes, "it was begun again"
     wanted: list[Content] = list(Source(engine, "n", one_moment=True).lines())
-    assert lines[last:] == wanted
+    assert lines == wanted
     assert len(wanted) == 1 + 3003 - 1500
+
+
+def test_what_is_deleted_while_it_is_read_is_in_no_backup() -> None:
+    engine = create_sync_engine(parse("memory://"), World())
+    it, other = Entity("n", "thread", "it"), Entity("n", "thread", "other")
+    engine.execute([Commit(it, "op", (Append(tuple(str(n) for n in range(3000))),))])
+    engine.execute([Commit(other, "op", (Append(("1",)),))])
+    source = Source(Interrupted(engine, [Commit(it, "gone", (Drop(),))]), "n")  # type: ignore[arg-type]
+    lines = list(source.lines())
+    assert [line.id for line in lines if isinstance(line, EntityLine)] == ["other"]
+    assert len(lines) == 2
+
+
+def test_one_busy_entity_keeps_no_backup_from_its_end() -> None:
+    """Not even if something is written to it between any two of its pages."""
+    engine = create_sync_engine(parse("memory://"), World())
+    it = Entity("n", "thread", "it")
+    engine.execute([Commit(it, "op", (Append(tuple(str(n) for n in range(5000))),))])
+    writes = [Commit(it, f"op {n}", (Append((str(n),)),)) for n in range(100)]
+    source = Source(Interrupted(engine, writes), "n")  # type: ignore[arg-type]
+    head, *entries = list(source.lines())
+    assert isinstance(head, EntityLine)
+    assert [line.seq for line in entries if isinstance(line, EntryLine)] == list(
+        range(1, head.version + 1)
+    )
+    assert writes, "there was more to write when the reading ended"
 
 
 @pytest.mark.parametrize("engine", SNAPSHOTS)

@@ -130,26 +130,38 @@ class Conversation:
     """The newest part of a conversation, as far as it was read."""
 
     def __init__(self, bounds: Bounds, *, continued: bool = False, beheaded: bool = False) -> None:
-        self.messages: list[Message] = []
+        self.size = 0  # messages read so far
+        self.messages: list[Message] = []  # those that were looked at
         self._bounds = bounds
         self._continued = continued  # the caller has what came before
         self._beheaded = beheaded  # the beginning was removed from the store
         self._tokens: list[int] = []
+        self._pages: list[tuple[list[Message], list[int]]] = []  # with their tokens, newest first
         self._spent = 0
+        self._turns = 0  # begun in what was read so far
+        self._looked_at = 0  # messages that there were at the last look
 
     def add_older(self, messages: list[Message]) -> None:
         """What comes right before what was read so far."""
-        tokens = self._bounds.tokens(messages)
+        bounds = self._bounds
+        tokens = bounds.tokens(messages)
+        self._pages.append((messages, tokens))
+        self.size += len(messages)
         self._spent += sum(tokens)
-        self.messages = messages + self.messages
-        self._tokens = tokens + self._tokens
+        if bounds.turns is not None:
+            self._turns += sum(map(may_start, messages))
 
     def surely_more(self) -> bool:
-        """Whether older messages are wanted, told without looking at the ones that are here."""
+        """Whether older messages are wanted, told without looking at the ones that are here.
+
+        A look costs as much as there are: after one that did not tell, a quarter more is read.
+        """
         bounds = self._bounds
-        if bounds.turns is not None:
+        if self._looked_at:
+            return self.size < self._looked_at + self._looked_at // 4
+        if bounds.turns is not None and self._turns >= bounds.turns:
             return False
-        if bounds.last is not None and len(self.messages) >= bounds.last:
+        if bounds.last is not None and self.size >= bounds.last:
             return False
         return bounds.max_tokens is None or self._spent <= bounds.max_tokens
 
@@ -162,6 +174,9 @@ class Conversation:
         calls of results that are here are not looked for any more. Raises `WindowTooSmall` if not
         even the newest step fits.
         """
+        self._looked_at = self.size
+        self.messages = [message for page, _ in reversed(self._pages) for message in page]
+        self._tokens = [tokens for _, page in reversed(self._pages) for tokens in page]
         layout = lay_out(self.messages, complete=complete or far, continued=self._continued)
         shape = shape_of(self.messages)
         if self._continued:
@@ -202,20 +217,20 @@ class Conversation:
         self, turns: list[list[Unit]], room: Room, known: int, shape: Shape, complete: bool
     ) -> list[Unit] | None:
         """The newest turns that fit whole; None: older messages decide."""
-        chosen: list[Unit] = []
+        chosen: list[Unit] = []  # newest first
         for turn in reversed(turns):
             size, cost = sum(u.end - u.start for u in turn), sum(self._cost(u) for u in turn)
             if not room.takes(size, cost):
-                return chosen
+                return chosen[::-1]
             first = self.messages[turn[0].start]
             headed = may_start(first)
             if not complete and (not headed or turn[0].start < known):
                 return None
             if not headed and shape.user_first:
-                return chosen
+                return chosen[::-1]
             room.take(size, cost, int(headed))
-            chosen = turn + chosen
-        return chosen if complete or not room.takes(1, 1) else None
+            chosen.extend(reversed(turn))
+        return chosen[::-1] if complete or not room.takes(1, 1) else None
 
     def _newest_steps(
         self, turns: list[list[Unit]], room: Room, known: int, shape: Shape, complete: bool
@@ -235,13 +250,11 @@ class Conversation:
         if newest and not self._fits(room, head + newest) and self._may_lack_head(shape):
             head = []
         self._take(room, head + newest)
-        chosen = newest
-        for unit in reversed(steps[:-1]):
-            if not self._fits(room, [unit]):
-                break
-            self._take(room, [unit])
-            chosen = [unit, *chosen]
-        return head + chosen
+        first = len(steps) - 1
+        while first > 0 and self._fits(room, [steps[first - 1]]):
+            first -= 1
+            self._take(room, [steps[first]])
+        return head + steps[max(first, 0) :]
 
     def _may_lack_head(self, shape: Shape) -> bool:
         """Whether a window may begin with a step: surely, or in doubt to give so few messages."""

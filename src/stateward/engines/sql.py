@@ -1,13 +1,18 @@
-"""SQL lives in files: blocks that begin with `-- name: …`, and the steps of a schema."""
+"""SQL lives in files: blocks that begin with `-- name: …`, and the steps of a schema.
+
+How both SQL engines read entries stands here too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.resources import files
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stateward import __version__
 from stateward.errors import SchemaError
+from stateward.ops import Entry
 
 
 def load(package: str, filename: str) -> SimpleNamespace:
@@ -19,6 +24,16 @@ def load(package: str, filename: str) -> SimpleNamespace:
         lines = [line for line in body.splitlines() if not line.lstrip().startswith("--")]
         queries[name.strip()] = "\n".join(lines).strip().rstrip(";")
     return SimpleNamespace(**queries)
+
+
+def entries_of(newest_first: Iterable[tuple[Any, ...]]) -> tuple[Entry, ...]:
+    """Entries, oldest first, from rows where those of an append may leave the stamp to the next."""
+    found: list[Entry] = []
+    stamp = ""
+    for seq, at, body, own, *rest in newest_first:
+        stamp = stamp if own is None else own
+        found.append(Entry(seq, at, body, stamp, *rest))
+    return tuple(found[::-1])
 
 
 class Migration(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from stateward.codec import decode, encode_messages
+from stateward.codec import canonical, decode, encode_messages
 from stateward.layers.outage.answers import Suppressed
 from stateward.observe.counters import count_context_break
 from stateward.ops import (
@@ -142,7 +142,7 @@ class Handle(Struct, frozen=True):
         there = [entry for entry in fetched.entries if entry.stamp == fetched.entries[-1].stamp]
         if not there or (there[-1].seq, there[-1].key) != (refused.version, refused.key):
             return refused  # edited or trimmed since: nobody knows any more
-        if [*map(decode, append.bodies)] != [decode(entry.body) for entry in there]:
+        if [*map(_canonical, append.bodies)] != [_canonical(entry.body) for entry in there]:
             return refused
         return Duplicate(
             Applied(refused.version, there[-1].stamp, there[-1].at), own=False, head=fetched.head
@@ -163,3 +163,7 @@ class Handle(Struct, frozen=True):
                 "on_append_failed",
                 extra={"thread_id": self.entity.id, "error": type(error).__name__},
             )
+
+
+def _canonical(body: str) -> str:
+    return canonical(decode(body), "the message")

@@ -50,31 +50,17 @@ class Counts:
 
     def __init__(self) -> None:
         self.entities = self.messages = self.documents = 0
-        self._entity: EntityLine | None = None
-        self._of_entity = (0, 0)
 
     def add(self, line: Content) -> None:
         if isinstance(line, EntityLine):
-            again = self._entity is not None and _same(self._entity, line)
-            if again:  # what was read of it before does not count
-                self.messages -= self._of_entity[0]
-                self.documents -= self._of_entity[1]
-            else:
-                self.entities += 1
-            self._entity, self._of_entity = line, (0, 0)
+            self.entities += 1
         elif isinstance(line, DocumentLine):
             self.documents += 1
-            self._of_entity = (self._of_entity[0], self._of_entity[1] + 1)
         elif line.body:
             self.messages += 1
-            self._of_entity = (self._of_entity[0] + 1, self._of_entity[1])
 
     def all(self) -> tuple[int, int, int]:
         return self.entities, self.messages, self.documents
-
-
-def _same(one: EntityLine, other: EntityLine) -> bool:
-    return (one.kind, one.id) == (other.kind, other.id)
 
 
 def checked_path(path: str) -> str:
@@ -205,6 +191,8 @@ class BackupFile:
                         raise self._damaged(member.start, "it begins twice")
                     continue
                 if isinstance(line, EntityLine):
+                    if entity is not None and (entity.kind, entity.id) == (line.kind, line.id):
+                        raise self._damaged(member.start, "something is in it twice")
                     entity, last = line, 0
                 elif entity is None:
                     raise self._damaged(member.start, "something belongs to nothing")

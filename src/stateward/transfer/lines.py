@@ -30,11 +30,7 @@ class Header(Line, frozen=True, tag="backup"):
 
 
 class EntityLine(Line, frozen=True, tag="entity"):
-    """The head of an entity; its documents and entries follow.
-
-    The same entity may come twice in a row, where it was written to while it was being read: then
-    the later one counts.
-    """
+    """The head of an entity; its documents and entries follow."""
 
     kind: str
     id: str

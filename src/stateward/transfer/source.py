@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from tempfile import SpooledTemporaryFile, gettempdir
 
+import msgspec
 from msgspec.structs import replace
 
 from stateward.engine import SyncReader
-from stateward.errors import StateConflictError
+from stateward.errors import DiskProblem, StateConflictError
 from stateward.kinds import ERASED, RESTORING
 from stateward.ops import Entity, Entry, Fetch, Fetched, Found, Head, List, Listed, Log, Value
 from stateward.transfer.lines import Content, DocumentLine, EntityLine, EntryLine
@@ -16,14 +18,17 @@ LISTED = 200  # entities on a page
 TOGETHER = 50  # entities read in one round trip
 FEWEST, FIRST, MOST = 1, 100, 1000  # entries in one round trip
 SMALL, LARGE = 512 * 1024, 4 * 1024 * 1024  # bytes of a page: below it may grow, above it shrinks
-TRIES = 50  # of an entity that is written to while it is read
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Content).decode
 
 
 class Source:
     """A namespace as it is read for a backup.
 
     `one_moment` says that the reader shows the whole store as of one moment. Without it, an entity
-    that changes between two of its pages is read again: each is consistent in itself.
+    that changes between two of its pages is read again, in larger ones: each is consistent in
+    itself, however busy it is.
     """
 
     def __init__(self, reader: SyncReader, namespace: str, *, one_moment: bool = False) -> None:
@@ -85,39 +90,47 @@ class Source:
             if fetched.head.exists:  # it may be gone since it was listed
                 yield from self._one(entity, fetched, size)
 
-    def _one(self, entity: Entity, first: Fetched, size: int) -> Iterator[Content]:
-        for _ in range(TRIES):
-            whole = yield from self._pages(entity, first, size)
-            if whole:
+    def _one(self, entity: Entity, page: Fetched, size: int) -> Iterator[Content]:
+        """All of an entity as of one moment; nothing, if it is deleted before it was read."""
+        if self._one_moment or len(page.entries) < size:
+            yield from self._pages(entity, page, size)
+            return
+        least = FEWEST
+        while page.head.exists:
+            with _Kept() as kept:  # nobody can take back a line that was written
+                try:
+                    kept.write(self._pages(entity, page, size, least))
+                except _Changed:  # so busy an entity is read in larger pages, at last in one
+                    least = size = 2 * size
+                    page = self._first_page(entity, size)
+                    continue
+                yield from kept.lines()
                 return
-            size = self._page
-            read = Fetch(entity, log=Log(first=size, whole=True), all_documents=True)
-            (again,) = self._reader.execute((read,))
-            assert isinstance(again, Fetched)
-            if not again.head.exists:
-                return
-            first = again
-        raise StateConflictError(
-            f"{entity.kind} {entity.id!r} is written to faster than it can be read; make the "
-            "backup when it is used less"
-        )
 
-    def _pages(self, entity: Entity, page: Fetched, size: int) -> Generator[Content, None, bool]:
-        """All of an entity; whether it stayed the same meanwhile."""
+    def _first_page(self, entity: Entity, size: int) -> Fetched:
+        read = Fetch(entity, log=Log(first=size, whole=True), all_documents=True)
+        (page,) = self._reader.execute((read,))
+        assert isinstance(page, Fetched)
+        return page
+
+    def _pages(
+        self, entity: Entity, page: Fetched, size: int, least: int = FEWEST
+    ) -> Iterator[Content]:
+        """All of an entity from its first page on; `_Changed` if it does not stay the same."""
         head = page.head
         yield EntityLine.of(entity.kind, entity.id, head)
         yield from (DocumentLine.of(name, value) for name, value in page.documents.items())
         while True:
             yield from map(EntryLine.of, page.entries)
             if len(page.entries) < size:
-                return True
+                return
             self._measure(page.entries)
-            size = self._page
+            size = max(self._page, least)
             log = Log(page.entries[-1].seq, head.version, first=size, whole=True)
             (following,) = self._reader.execute((Fetch(entity, log=log),))
             assert isinstance(following, Fetched)
             if not self._one_moment and following.head.commits != head.commits:
-                return False
+                raise _Changed
             page = following
 
     def _measure(self, entries: Sequence[Entry]) -> None:
@@ -127,3 +140,33 @@ class Source:
             self._page = max(FEWEST, self._page // 2)
         elif size < SMALL:
             self._page = min(MOST, self._page * 2)
+
+
+class _Changed(Exception):
+    """The entity was written to, or deleted, while it was read."""
+
+
+class _Kept:
+    """Lines that wait until their entity is complete; on disk, if they are many."""
+
+    def __init__(self) -> None:
+        self._file = SpooledTemporaryFile(max_size=LARGE)  # noqa: SIM115  # closed by `__exit__`
+
+    def __enter__(self) -> _Kept:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, lines: Iterable[Content]) -> None:
+        try:
+            self._file.writelines(_encode(line) + b"\n" for line in lines)
+        except OSError as error:
+            raise DiskProblem(
+                f"a long entity could not be kept in {gettempdir()} until it was read to its end: "
+                f"{error.strerror}; free space there, or set TMPDIR, then begin again"
+            ) from error
+
+    def lines(self) -> Iterator[Content]:
+        self._file.seek(0)
+        return map(_decode, self._file)

@@ -182,12 +182,9 @@ class RestoreTarget:
             if isinstance(line, EntityLine):
                 if part is not None:
                     self._close(part)
-                again = part is not None and (part.line.kind, part.line.id) == (line.kind, line.id)
-                if again:
-                    self._flush()  # one commit an entity in a batch
                 part = None if line.kind in OWN_KINDS else Part(line)
                 if part is not None and erasures.covers(line):
-                    self.erased += 0 if again else 1
+                    self.erased += 1
                     part = None
             elif part is not None:
                 part.add(line)

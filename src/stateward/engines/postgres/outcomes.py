@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from stateward.engines.postgres.escape import unescape, unescape_all
+from stateward.engines.sql import entries_of
 from stateward.ops import (
     Applied,
     Commit,
@@ -92,9 +93,9 @@ class Answer(msgspec.Struct):
 _decode_told = msgspec.json.Decoder(Answer).decode
 _decode_documents = msgspec.json.Decoder(list[tuple[str, str | None, int, str, float, int]]).decode
 _decode_whole = msgspec.json.Decoder(
-    list[tuple[int, float, str, str, str | None, int | None]]
+    list[tuple[int, float, str, str | None, str | None, int | None]]
 ).decode
-_decode_entries = msgspec.json.Decoder(list[tuple[int, float, str, str, str | None]]).decode
+_decode_entries = msgspec.json.Decoder(list[tuple[int, float, str, str | None, str | None]]).decode
 
 
 def head_of(columns: Sequence[Any], exists: bool = True) -> Head:
@@ -212,9 +213,7 @@ def read_whole(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
     found: tuple[Entry, ...] = ()
     if entries is not None:
         rows = _decode_whole(entries)
-        found = tuple(
-            Entry(*entry) for entry in (unescape_all(rows) if "\\u0001" in entries else rows)
-        )
+        found = entries_of(reversed(unescape_all(rows) if "\\u0001" in entries else rows))
     values, unchanged = _documents(fetch, documents)
     return Fetched(
         msgspec.structs.replace(head, base_stamp=unescape(base_stamp), token=columns[_TOKEN]),
@@ -316,7 +315,7 @@ def _entries(text: str | None, log: Log) -> tuple[Entry, ...]:
     rows = _decode_entries(text)
     if "\\u0001" in text:
         rows = unescape_all(rows)
-    return tuple(Entry(*row) for row in (rows if log.last is None else reversed(rows)))
+    return entries_of(reversed(rows) if log.last is None else rows)
 
 
 def documents_by_name(text: str | None) -> Mapping[str, Value]:

@@ -20,7 +20,9 @@ SELECT entities, removed, more FROM stateward.sweep(%s);
 -- Any parts of any entities, in one statement: one round trip and one moment. Branches that an
 -- entity does not ask for are never executed. Exactly one of first and last is set where
 -- the log is asked for; with `last` the entries come newest first, as they are read: sorting them
--- would take as long as reading them. The head is in the order of `Columns` in outcomes.py.
+-- would take as long as reading them. The head is in the order of `Columns` in outcomes.py. An op
+-- stands on the last entry of its append; where an entry has none here, it is that of the next:
+-- looking for each to the end of a long append would take the square of it.
 SELECT u.place, stateward.clock(), e.id,
        e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
        e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
@@ -58,19 +60,41 @@ LEFT JOIN LATERAL (
            json_agg(json_build_array(
                l.seq, l.at, l.body,
                CASE WHEN l.op IS NOT NULL THEN l.op
-                    ELSE stateward.stamp_at(e.id, e.life, l.seq) END,
+                    WHEN l.following = l.seq + 1 THEN NULL
+                    ELSE (SELECT s.op FROM stateward.log s
+                          WHERE s.entity = e.id AND s.life = e.life AND s.seq >= l.seq
+                            AND s.seq < coalesce(l.following, 1::bigint << 62)
+                            AND s.op IS NOT NULL
+                          ORDER BY s.seq LIMIT 1) END,
                l.key)) FILTER (WHERE u.details)::text AS entries
-    FROM ((SELECT f.seq, f.at, f.body, f.op, f.key FROM stateward.log f
-           WHERE u.last IS NULL AND f.entity = e.id AND f.life = e.life
+    FROM ((SELECT f.seq, NULL::float8 AS at, f.body, NULL AS op, NULL AS key,
+                  NULL::bigint AS following
+           FROM stateward.log f
+           WHERE NOT u.details AND u.last IS NULL AND f.entity = e.id AND f.life = e.life
              AND f.seq > greatest(u.after, e.base) AND f.seq <= least(u.upto, e.version)
              AND f.body IS NOT NULL
            ORDER BY f.seq LIMIT u.first)
           UNION ALL
-          (SELECT n.seq, n.at, n.body, n.op, n.key FROM stateward.log n
-           WHERE u.last IS NOT NULL AND n.entity = e.id AND n.life = e.life
+          (SELECT n.seq, NULL, n.body, NULL, NULL, NULL
+           FROM stateward.log n
+           WHERE NOT u.details AND u.last IS NOT NULL AND n.entity = e.id AND n.life = e.life
              AND n.seq > greatest(u.after, e.base) AND n.seq <= least(u.upto, e.version)
              AND n.body IS NOT NULL
-           ORDER BY n.seq DESC LIMIT u.last)) l
+           ORDER BY n.seq DESC LIMIT u.last)
+          UNION ALL
+          (SELECT f.*, lead(f.seq) OVER (ORDER BY f.seq) FROM (
+               SELECT f.seq, f.at, f.body, f.op, f.key FROM stateward.log f
+               WHERE u.details AND u.last IS NULL AND f.entity = e.id AND f.life = e.life
+                 AND f.seq > greatest(u.after, e.base) AND f.seq <= least(u.upto, e.version)
+                 AND f.body IS NOT NULL
+               ORDER BY f.seq LIMIT u.first) f)
+          UNION ALL
+          (SELECT n.*, lag(n.seq) OVER (ORDER BY n.seq DESC) FROM (
+               SELECT n.seq, n.at, n.body, n.op, n.key FROM stateward.log n
+               WHERE u.details AND u.last IS NOT NULL AND n.entity = e.id AND n.life = e.life
+                 AND n.seq > greatest(u.after, e.base) AND n.seq <= least(u.upto, e.version)
+                 AND n.body IS NOT NULL
+               ORDER BY n.seq DESC LIMIT u.last) n)) l
 ) page ON u.first IS NOT NULL OR u.last IS NOT NULL;
 
 -- name: fetch_whole
@@ -88,9 +112,15 @@ SELECT stateward.clock(), e.id,
        (SELECT json_agg(json_build_array(
                    l.seq, l.at, coalesce(l.body, ''),
                    CASE WHEN l.op IS NOT NULL THEN l.op
-                        ELSE stateward.stamp_at(e.id, e.life, l.seq) END,
+                        WHEN l.following = l.seq + 1 THEN NULL
+                        ELSE (SELECT s.op FROM stateward.log s
+                              WHERE s.entity = e.id AND s.life = e.life AND s.seq >= l.seq
+                                AND s.seq < coalesce(l.following, 1::bigint << 62)
+                                AND s.op IS NOT NULL
+                              ORDER BY s.seq LIMIT 1) END,
                    l.key, l.digest))
-        FROM (SELECT * FROM stateward.log f
+        FROM (SELECT f.*, lead(f.seq) OVER (ORDER BY f.seq) AS following FROM (
+              SELECT * FROM stateward.log f
               WHERE f.entity = e.id AND f.life = e.life AND f.seq > u.after
                 AND f.seq <= least(u.upto, e.version)
                 AND (f.body IS NOT NULL
@@ -98,7 +128,7 @@ SELECT stateward.clock(), e.id,
                          AND (f.seq > e.base
                               OR (f.key IS NOT NULL AND f.seq > e.version - 100000
                                   AND f.at > (SELECT stateward.clock()) - 604800))))
-              ORDER BY f.seq LIMIT u.first) l)::text,
+              ORDER BY f.seq LIMIT u.first) f) l)::text,
        (SELECT json_agg(json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log)
                         ORDER BY d.name)
         FROM stateward.documents d
@@ -166,13 +196,19 @@ SELECT stateward.clock(), e.id,
            SELECT json_agg(json_build_array(
                       l.seq, l.at, l.body,
                       CASE WHEN l.op IS NOT NULL THEN l.op
-                           ELSE stateward.stamp_at(e.id, e.life, l.seq) END,
+                           WHEN l.following = l.seq + 1 THEN NULL
+                           ELSE (SELECT s.op FROM stateward.log s
+                                 WHERE s.entity = e.id AND s.life = e.life AND s.seq >= l.seq
+                                   AND s.seq < coalesce(l.following, 1::bigint << 62)
+                                   AND s.op IS NOT NULL
+                                 ORDER BY s.seq LIMIT 1) END,
                       l.key))::text
-           FROM (SELECT n.seq, n.at, n.body, n.op, n.key FROM stateward.log n
-                 WHERE n.entity = e.id AND n.life = e.life
-                   AND n.seq > greatest(u.after, e.base) AND n.seq <= e.version
-                   AND n.body IS NOT NULL
-                 ORDER BY n.seq DESC LIMIT u.last) l) END
+           FROM (SELECT n.*, lag(n.seq) OVER (ORDER BY n.seq DESC) AS following FROM (
+                     SELECT n.seq, n.at, n.body, n.op, n.key FROM stateward.log n
+                     WHERE n.entity = e.id AND n.life = e.life
+                       AND n.seq > greatest(u.after, e.base) AND n.seq <= e.version
+                       AND n.body IS NOT NULL
+                     ORDER BY n.seq DESC LIMIT u.last) n) l) END
 FROM (SELECT %s::bigint AS after, %s::bigint AS last) u
 JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
 

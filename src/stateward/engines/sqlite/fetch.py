@@ -10,11 +10,10 @@ import apsw
 import msgspec
 
 from stateward.engine import KEY_SECONDS, KEYS_KEPT
-from stateward.engines.sql import load
+from stateward.engines.sql import entries_of, load
 from stateward.engines.sqlite.listing import list_documents, list_entities
 from stateward.engines.sqlite.outcomes import HEAD_COLUMNS, Row, head_of
 from stateward.ops import (
-    Entry,
     Fetch,
     Fetched,
     Head,
@@ -159,7 +158,7 @@ class Reads:
             "" if log.details or log.whole else "\n".join([body for _, body in rows]),
             len(rows),
             rows[0][0] if rows else 0,
-            tuple([Entry(*entry) for entry in rows]) if log.details or log.whole else (),
+            entries_of(reversed(rows)) if log.details or log.whole else (),
             stored,
             unchanged,
             truncated=log.after < row.base,

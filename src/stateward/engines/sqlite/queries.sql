@@ -85,31 +85,46 @@ WHERE entity = ? AND life = ? AND seq > ? AND seq <= ? AND body IS NOT NULL
 ORDER BY seq DESC LIMIT ?;
 
 -- name: oldest_detailed
--- With the op of each entry's append, which stands on that append's last entry.
+-- With the op of each entry's append, which stands on that append's last entry. NULL: it is that of
+-- the next one here; looking for each to the end of a long append would take the square of it.
 SELECT seq, at, body,
-       (SELECT op FROM log WHERE entity = l.entity AND life = l.life AND seq >= l.seq
-        AND op IS NOT NULL ORDER BY seq LIMIT 1), key
-FROM log l
-WHERE entity = ? AND life = ? AND seq > ? AND seq <= ? AND body IS NOT NULL
-ORDER BY seq LIMIT ?;
+       CASE WHEN op IS NOT NULL THEN op WHEN following <> seq + 1 OR following IS NULL THEN
+           (SELECT op FROM log WHERE entity = ?1 AND life = ?2 AND log.seq >= l.seq
+              AND log.seq < coalesce(following, 1 << 62) AND op IS NOT NULL
+            ORDER BY log.seq LIMIT 1) END, key
+FROM (SELECT *, lead(seq) OVER (ORDER BY seq) AS following FROM
+         (SELECT seq, at, body, op, key FROM log
+          WHERE entity = ?1 AND life = ?2 AND seq > ?3 AND seq <= ?4 AND body IS NOT NULL
+          ORDER BY seq LIMIT ?5)) l
+ORDER BY seq;
 
 -- name: newest_detailed
+-- The same from the end, newest first.
 SELECT seq, at, body,
-       (SELECT op FROM log WHERE entity = l.entity AND life = l.life AND seq >= l.seq
-        AND op IS NOT NULL ORDER BY seq LIMIT 1), key
-FROM log l
-WHERE entity = ? AND life = ? AND seq > ? AND seq <= ? AND body IS NOT NULL
-ORDER BY seq DESC LIMIT ?;
+       CASE WHEN op IS NOT NULL THEN op WHEN following <> seq + 1 OR following IS NULL THEN
+           (SELECT op FROM log WHERE entity = ?1 AND life = ?2 AND log.seq >= l.seq
+              AND log.seq < coalesce(following, 1 << 62) AND op IS NOT NULL
+            ORDER BY log.seq LIMIT 1) END, key
+FROM (SELECT *, lag(seq) OVER (ORDER BY seq DESC) AS following FROM
+         (SELECT seq, at, body, op, key FROM log
+          WHERE entity = ?1 AND life = ?2 AND seq > ?3 AND seq <= ?4 AND body IS NOT NULL
+          ORDER BY seq DESC LIMIT ?5)) l
+ORDER BY seq DESC;
 
 -- name: whole
 -- For backups: with digests, and with what is left of entries that are gone.
 SELECT seq, at, coalesce(body, ''),
-       (SELECT op FROM log WHERE entity = l.entity AND life = l.life AND seq >= l.seq
-        AND op IS NOT NULL ORDER BY seq LIMIT 1), key, digest
-FROM log l
-WHERE entity = ? AND life = ? AND seq > ? AND seq <= ?
-  AND (body IS NOT NULL OR (op IS NOT NULL AND (seq > ? OR (key IS NOT NULL AND at > ? AND seq > ?))))
-ORDER BY seq LIMIT ?;
+       CASE WHEN op IS NOT NULL THEN op WHEN following <> seq + 1 OR following IS NULL THEN
+           (SELECT op FROM log WHERE entity = ?1 AND life = ?2 AND log.seq >= l.seq
+              AND log.seq < coalesce(following, 1 << 62) AND op IS NOT NULL
+            ORDER BY log.seq LIMIT 1) END, key, digest
+FROM (SELECT *, lead(seq) OVER (ORDER BY seq) AS following FROM
+         (SELECT seq, at, body, op, key, digest FROM log
+          WHERE entity = ?1 AND life = ?2 AND seq > ?3 AND seq <= ?4
+            AND (body IS NOT NULL OR (op IS NOT NULL AND (
+                 seq > ?5 OR (key IS NOT NULL AND at > ?6 AND seq > ?7))))
+          ORDER BY seq LIMIT ?8)) l
+ORDER BY seq;
 
 -- name: clear_entries
 -- Makes room for the entries of a restore.

@@ -116,9 +116,9 @@ def _pick(
     conversation.add_older(pages.newest)
     looked: int | None = None  # how many messages there were when the bounds were reached
     while True:
-        size = len(conversation.messages)
-        if pages.complete or not conversation.surely_more():
-            far = looked is not None and size >= looked + LOOK_BACK
+        size = conversation.size
+        far = looked is not None and size >= looked + LOOK_BACK
+        if pages.complete or far or not conversation.surely_more():
             picked = conversation.pick(pinned, spent, complete=pages.complete, far=far)
             if picked is not None:
                 return picked

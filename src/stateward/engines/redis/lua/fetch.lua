@@ -21,16 +21,17 @@ for i = 1, #head, 2 do h[head[i]] = head[i + 1] end
 if not h.created then return {head, 0, {}, {}, {}} end
 local version, base = tonumber(h.version or 0), tonumber(h.base or 0)
 
--- The mark that ends the append of this entry.
+-- The mark that ends the append of this entry. Of a long append always more is read at once: to
+-- find where to go on costs as much as reading.
 local function mark_of(seq)
-  local from = seq - base - 1
+  local from, span = seq - base - 1, 16
   while true do
-    local some = call('LRANGE', KEYS[3], from, from + 15)
+    local some = call('LRANGE', KEYS[3], from, from + span - 1)
     for _, mark in ipairs(some) do
       if mark ~= '' then return mark end
     end
     if #some == 0 then return '' end
-    from = from + 16
+    from, span = from + span, math.min(2 * span, 4096)
   end
 end
 

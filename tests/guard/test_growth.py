@@ -1,0 +1,201 @@
+"""What takes the square of a length is found by counting: ten times the length, ten times as much.
+
+Nothing here measures time: steps of SQLite's virtual machine, pages that PostgreSQL touches, and
+what the choice of a window looks at and copies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from servers.postgres import PostgresServer
+
+from stateward.context import window
+from stateward.context.tool_pairs import Message
+from stateward.context.window import Bounds, Conversation
+from stateward.engines.postgres.arrays import register
+from stateward.engines.postgres.fetch import reads, whole
+from stateward.engines.postgres.schema import Queries
+from stateward.engines.registry import create_engine, create_sync_engine, parse
+from stateward.engines.sqlite.fetch import Reads
+from stateward.engines.sqlite.file import File
+from stateward.ops import Append, Commit, Entity, Fetch, Fetched, Log
+from stateward.world import World
+
+LENGTHS = (1_000, 10_000)
+LINEAR = 15  # times as much at ten times the length; the square would be a hundred times
+
+DETAILED = {
+    "from the beginning": Log(details=True),
+    "from the end": Log(last=1 << 40, details=True),
+    "after a place": Log(1, last=1 << 40, details=True, stamp="op"),
+    "for a backup": Log(whole=True),
+}
+
+
+def assert_linear(cost: Callable[[int], int]) -> None:
+    short, long = (cost(length) for length in LENGTHS)
+    assert 0 < short <= long <= LINEAR * short, (short, long)
+
+
+def append(length: int) -> Commit:
+    """One append of so many entries, as an import or a fork makes it."""
+    entity = Entity("n", "thread", f"of {length}")
+    return Commit(entity, "op", (Append(tuple(map(str, range(length)))),))
+
+
+# --- entries with details ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> File:
+    path = tmp_path_factory.mktemp("growth") / "a.db"
+    engine: Any = create_sync_engine(parse(f"sqlite:///{path}"), World())
+    engine.open()
+    engine.execute([append(length) for length in LENGTHS])
+    engine.close()
+    return File(str(path), relaxed=False, migrate=False, world=World())
+
+
+@pytest.mark.parametrize("name", DETAILED)
+def test_sqlite_reads_a_long_append_with_details_once(name: str, file: File) -> None:
+    steps = 0
+
+    def counted() -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    connection = file.connect()
+    connection.set_progress_handler(counted, 10)
+
+    def cost(length: int) -> int:
+        nonlocal steps
+        steps = 0
+        fetch = Fetch(append(length).entity, log=DETAILED[name])
+        (fetched,) = Reads(connection).read_all([fetch], World().now())
+        assert isinstance(fetched, Fetched)
+        assert fetched.count >= length - 1
+        assert {entry.stamp for entry in fetched.entries} == {"op"}
+        return steps
+
+    assert_linear(cost)
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[PostgresServer]:
+    server = PostgresServer(fsync="off").start()
+
+    async def fill() -> None:
+        engine = create_engine(parse(server.url), World())
+        await engine.open()
+        await engine.execute([append(length) for length in LENGTHS])
+        await engine.close()
+
+    asyncio.run(fill())
+    yield server
+    server.remove()
+
+
+@pytest.mark.parametrize("name", DETAILED)
+def test_postgres_reads_a_long_append_with_details_once(
+    name: str, database: PostgresServer
+) -> None:
+    with psycopg.connect(database.url) as connection:
+        register(connection)
+
+        def cost(length: int) -> int:
+            fetch = Fetch(append(length).entity, log=DETAILED[name])
+            queries = Queries("stateward")
+            if DETAILED[name].whole:
+                statement = whole(0, fetch, queries)
+            else:
+                statement = reads([(0, fetch)], [], queries)
+            explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement.query}"
+            (row,) = connection.execute(explain, statement.params).fetchall()  # type: ignore[arg-type]
+            pages: int = row[0][0]["Plan"]["Shared Hit Blocks"]
+            return pages
+
+        assert_linear(cost)
+
+
+# --- windows ----------------------------------------------------------------------------
+
+
+class Copied(list[Any]):
+    """A list that counts what is copied to put it before or after another."""
+
+    items = 0
+
+    def __add__(self, other: list[Any]) -> Copied:  # type: ignore[override]
+        Copied.items += len(self) + len(other)
+        return Copied([*self, *other])
+
+    def __iter__(self) -> Iterator[Any]:
+        Copied.items += len(self)
+        return super().__iter__()
+
+
+def conversation(length: int) -> list[Message]:
+    return [
+        {"role": role, "content": role} for _ in range(length) for role in ("user", "assistant")
+    ]
+
+
+@pytest.mark.parametrize("bounds", [{"last": 1}, {"turns": 1}, {"max_tokens": 1, "turns": 1}])
+def test_a_long_window_looks_at_each_message_a_few_times(
+    bounds: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read in pages of 100 from the end, as a thread is; the bounds leave a tenth out."""
+    looks = 0
+    lay_out, turns_of = window.lay_out, window._turns
+
+    def counted(messages: list[Message], **options: Any) -> Any:
+        nonlocal looks
+        looks += len(messages)
+        return lay_out(messages, **options)
+
+    monkeypatch.setattr(window, "lay_out", counted)
+    monkeypatch.setattr(window, "_turns", lambda *a: [Copied(turn) for turn in turns_of(*a)])
+
+    def cost(length: int) -> int:
+        nonlocal looks
+        looks = Copied.items = 0
+        messages = conversation(length)
+        most = {name: length * 9 // 10 * (100 if name == "max_tokens" else 1) for name in bounds}
+        picking = Conversation(Bounds(**most))
+        left = len(messages)
+        while True:
+            picking.add_older(messages[left - 100 : left])
+            left -= 100
+            if left == 0 or not picking.surely_more():
+                picked = picking.pick([], 0, complete=left == 0)
+                if picked is not None:
+                    assert len(picked.messages) >= length * 9 // 10
+                    return looks + Copied.items
+
+    assert_linear(cost)
+
+
+def test_the_newest_steps_of_a_long_turn_are_copied_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns_of = window._turns
+    monkeypatch.setattr(window, "_turns", lambda *a: [Copied(turn) for turn in turns_of(*a)])
+
+    def cost(length: int) -> int:
+        Copied.items = 0
+        picking = Conversation(Bounds(last=length * 9 // 10))
+        answers = [{"role": "assistant", "content": str(n)} for n in range(length)]
+        picking.add_older([{"role": "user", "content": "question"}, *answers])
+        picked = picking.pick([], 0, complete=True)
+        assert picked is not None
+        assert len(picked.messages) == length * 9 // 10
+        return Copied.items
+
+    assert_linear(cost)
