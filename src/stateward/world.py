@@ -14,7 +14,11 @@ import socket
 import threading
 import time
 from binascii import b2a_base64
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -64,6 +68,60 @@ class Ticker:
                 self._wanted = False
 
 
+class Crew:
+    """A few threads for blocking work, each of which ends when there is nothing left to do.
+
+    They are our own: the event loop's are the application's, and may all be busy for long.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._at_work = 0
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Have it done soon, in the order of asking."""
+        with self._lock:
+            self._jobs.append(job)
+            if self._at_work == self._most:
+                return
+            self._at_work += 1
+        threading.Thread(target=self._work, name="offloaded").start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._jobs:
+                    self._at_work -= 1
+                    return
+                job = self._jobs.popleft()
+            job()
+
+
+def _settle(done: Future[T], work: Callable[..., T], args: tuple[Any, ...]) -> None:
+    if not done.set_running_or_notify_cancel():
+        return
+    try:
+        result = work(*args)
+    except BaseException as error:
+        done.set_exception(error)
+    else:
+        done.set_result(result)
+
+
+_crew = Crew(8)
+
+
+def _forked() -> None:
+    """The threads of the parent are not there."""
+    global _crew
+    _crew = Crew(8)
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 class World:
     """The real one."""
 
@@ -99,7 +157,9 @@ class World:
 
     async def offload(self, work: Callable[..., T], *args: Any) -> T:
         """Do blocking work (files) while others run."""
-        return await asyncio.to_thread(work, *args)
+        done: Future[T] = Future()
+        _crew.submit(partial(copy_context().run, _settle, done, work, args))
+        return await asyncio.wrap_future(done)
 
     def call(self, work: Callable[..., T], *args: Any) -> T:
         """Do blocking work on this thread: what `offload` is to blocking callers."""

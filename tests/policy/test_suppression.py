@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +217,25 @@ async def test_it_is_found_though_many_others_have_written_within_a_moment(
                 await engine.execute([Commit(entity, world.new_op(), (other,))])
         await answers(store)
         assert texts(await thread.load()).count("one") == 1
+
+
+async def test_a_busy_thread_pool_of_the_application_holds_up_nothing(
+    place: str, tmp_path: Path
+) -> None:
+    free = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        asyncio.get_running_loop().set_default_executor(pool)
+        busy = asyncio.create_task(asyncio.to_thread(free.wait))
+        try:
+            async with asyncio.timeout(30), open_store(place, tmp_path) as store:
+                await store.thread("s-1").append(say("one"))
+                with store.faults.unavailable():
+                    assert (await store.thread("s-1").append(say("two"))).status == "spilled"
+                await answers(store)
+                assert texts(await store.thread("s-1").load()) == ["one", "two"]
+        finally:
+            free.set()
+            await busy
 
 
 async def test_many_threads_that_cannot_be_stored_hold_up_no_other(

@@ -53,7 +53,7 @@ class SqliteEngine:
         self._reader: FileReader | None = None
 
     async def open(self) -> None:
-        await asyncio.to_thread(self._file.open)
+        await self._file.world.offload(self._file.open)
         self._reader = FileReader(self._file)
         self._thread = _WriterThread(self._file)
         self._thread.start()
@@ -63,7 +63,7 @@ class SqliteEngine:
         reader, self._reader = self._reader, None
         if thread is not None:
             thread.stop()
-            await asyncio.to_thread(thread.join)
+            await self._file.world.offload(thread.join)
         if reader is not None:
             reader.close()
 
@@ -104,26 +104,26 @@ class SqliteEngine:
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reader]:
         """Pages are read on threads: a backup must not hold up the event loop."""
-        snapshot = await asyncio.to_thread(Snapshot, self._file)
+        snapshot = await self._file.world.offload(Snapshot, self._file)
         try:
-            yield _OnThreads(snapshot)
+            yield _OnThreads(snapshot, self._file.world)
         finally:
-            await asyncio.to_thread(snapshot.close)
+            await self._file.world.offload(snapshot.close)
 
     def sibling(self) -> SyncEngine:
         return BlockingEngine(self._file)
 
     async def purge(self, namespace: str) -> int:
-        return await asyncio.to_thread(purge, self._file, namespace)
+        return await self._file.world.offload(purge, self._file, namespace)
 
     async def migrate(self) -> Sequence[str]:
-        return await asyncio.to_thread(self._file.migrate)
+        return await self._file.world.offload(self._file.migrate)
 
     def exists(self) -> bool:
         return self._file.exists()
 
     async def pending_sql(self) -> str:
-        return await asyncio.to_thread(self._file.pending_sql)
+        return await self._file.world.offload(self._file.pending_sql)
 
     async def describe(self) -> Description:
         assert self._reader is not None, "open() comes first"
@@ -133,11 +133,12 @@ class SqliteEngine:
 class _OnThreads:
     """A snapshot for an event loop."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, world: World) -> None:
         self._snapshot = snapshot
+        self._offload = world.offload
 
     async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        return await asyncio.to_thread(self._snapshot.execute, ops)
+        return await self._offload(self._snapshot.execute, ops)
 
 
 class _WriterThread(threading.Thread):

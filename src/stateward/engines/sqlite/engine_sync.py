@@ -73,9 +73,9 @@ class SqliteEngine:
     def _read(self, ops: Sequence[Op]) -> list[Outcome]:
         # The writer's own cache survives its commits; every other connection's is outdated by them.
         # An exception from a signal handler cannot come between `with` and what it guards.
-        if self._writer.is_open and not self._writing.locked():
+        if not self._writing.locked():
             with self._writing:
-                if self._writer.is_open:
+                if self._writer.connection is not None:
                     return self._writer.read(ops)
         reader = self._borrow()
         try:

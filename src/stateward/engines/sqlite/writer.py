@@ -23,7 +23,7 @@ class Writer:
 
     def __init__(self, file: File) -> None:
         self._file = file
-        self._connection: apsw.Connection | None = None
+        self.connection: apsw.Connection | None = None
         self.wal_pages = 0
 
     def write(self, ops: Sequence[Commit | Sweep], deadline: float | None = None) -> list[Outcome]:
@@ -31,7 +31,7 @@ class Writer:
         for op in ops:
             if type(op) is Commit:
                 check_shape(op)
-        connection = self._connection or self._connect()
+        connection = self.connection or self._connect()
         try:
             self._begin(connection)
             return self.commit(self._stage(connection, ops), deadline)
@@ -44,7 +44,7 @@ class Writer:
 
         None: it has to be written the other way, and nothing was begun.
         """
-        connection = self._connection
+        connection = self.connection
         if connection is None:
             return None
         for op in ops:
@@ -61,7 +61,7 @@ class Writer:
 
     def undo(self) -> None:
         """Roll back what was begun and will not be committed, whoever's exception ended it."""
-        connection = self._connection
+        connection = self.connection
         # After SQLITE_FULL the transaction may already be gone.
         if connection is not None and connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -82,7 +82,7 @@ class Writer:
         Not after the deadline: whoever was stopped for long may have lost the right to the file.
         Until the COMMIT nobody else can write to it, so the two are one step.
         """
-        connection = self._connection
+        connection = self.connection
         assert connection is not None, "staged before"
         if deadline is not None and self._file.world.monotonic() >= deadline:
             self.undo()
@@ -99,10 +99,6 @@ class Writer:
             checkpoint(connection)
         return outcomes
 
-    @property
-    def is_open(self) -> bool:
-        return self._connection is not None
-
     def read(self, ops: Sequence[Op]) -> list[Outcome]:
         """On the writing connection, between two writes."""
         try:
@@ -112,8 +108,8 @@ class Writer:
 
     def end_checkpoint(self) -> None:
         """Copy what was written while others copied; the next write then begins the WAL anew."""
-        if self._connection is not None:
-            checkpoint(self._connection)
+        if self.connection is not None:
+            checkpoint(self.connection)
 
     def _empty_wal(self, connection: apsw.Connection) -> None:
         """What was swept must not live on in the write-ahead log; readers are given a moment."""
@@ -124,7 +120,7 @@ class Writer:
             connection.set_busy_timeout(0)
 
     def close(self) -> None:
-        connection, self._connection = self._connection, None
+        connection, self.connection = self.connection, None
         if connection is not None:
             connection.close(True)
 
@@ -132,7 +128,7 @@ class Writer:
         connection = self._file.connect(busy=0)
         connection.set_wal_hook(self._note_wal)
         self._session = Session(connection)
-        self._connection = connection
+        self.connection = connection
         return connection
 
     def _note_wal(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
