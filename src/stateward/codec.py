@@ -23,6 +23,7 @@ MAX_DEPTH = 200
 ID_BYTES = 512
 MOST = 1 << 53  # more than anything can be counted to; fits every engine's integers
 LONGEST = 1000 * 366 * 86_400.0  # seconds
+SHORTEST_TTL, LONGEST_TTL = 0.05, 86_400
 LAST_MOMENT = 253_402_300_800.0  # the year 10000
 
 
@@ -31,6 +32,10 @@ class Limits(msgspec.Struct, frozen=True):
 
     message: int = 1 << 20
     commit: int = 16 << 20
+
+    def __post_init__(self) -> None:
+        check_count(self.message, "Limits.message")
+        check_count(self.commit, "Limits.commit")
 
 
 def encode(value: Any, what: str) -> str:
@@ -157,6 +162,22 @@ def check_seconds(value: Any, name: str) -> float:
             f"not {shown(value)}"
         )
     return float(value)
+
+
+def check_span(value: Any, name: str) -> float:
+    """A duration of nothing or more."""
+    if check_seconds(value, name) < 0:
+        raise InvalidInput(f"{name} is a number of seconds of at least 0, not {value!r}")
+    return float(value)
+
+
+def check_ttl(ttl: Any) -> float:
+    """How long a lease lasts that nobody renews."""
+    if type(ttl) not in (int, float) or not SHORTEST_TTL <= ttl <= LONGEST_TTL:
+        raise InvalidInput(
+            f"ttl is a number of seconds from {SHORTEST_TTL} to {LONGEST_TTL}, not {shown(ttl)}"
+        )
+    return float(ttl)
 
 
 def check_time(value: Any, name: str) -> float:

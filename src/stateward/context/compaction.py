@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stateward.codec import check_count
+from stateward.codec import check_count, check_ttl
 from stateward.context.tool_pairs import Message, lay_out, may_start
 from stateward.errors import InvalidInput
 from stateward.ops import Head, Value
@@ -47,7 +47,7 @@ class Compaction:
         if keep > after:
             raise InvalidInput(f"keep={keep} is more than after={after}; nothing would be due")
         self.background = background
-        self.ttl = ttl
+        self.ttl = check_ttl(ttl)
 
 
 class Kept(msgspec.Struct, omit_defaults=True):

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from stateward.codec import check_count
+from stateward.codec import check_count, check_seconds
 from stateward.errors import InvalidInput
 from stateward.kinds import CACHED
 from stateward.observe.counters import Counters
@@ -58,7 +58,7 @@ class Cache:
 
     def __init__(self, *, size: int = 32 << 20, seconds: float = 600.0) -> None:
         self.size = check_count(size, "size")
-        if type(seconds) not in (int, float) or not seconds > 0:
+        if not check_seconds(seconds, "seconds") > 0:
             raise InvalidInput(f"seconds is a number above 0, not {seconds!r}")
         self.seconds = float(seconds)
         self.lock = threading.Lock()  # one for all engines of a store: they share the counters

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from stateward.errors import InvalidInput, StatewardError, StoreUnavailable
+from stateward.errors import StatewardError, StoreUnavailable
 from stateward.layers.layer import Execute
 from stateward.layers.leases.held import HeldLease
 from stateward.layers.leases.renewal import Renewals
@@ -36,7 +36,6 @@ logger = logging.getLogger("stateward.leases")
 
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.25
-SHORTEST_TTL = 0.05
 
 
 class Leases:
@@ -233,9 +232,3 @@ def _not_released(entity: Entity, error: BaseException) -> None:
     logger.warning(
         "lease_not_released", extra={"entity": entity.kind, "error": type(error).__name__}
     )
-
-
-def check_ttl(ttl: float) -> float:
-    if type(ttl) not in (int, float) or not SHORTEST_TTL <= ttl <= 86_400:
-        raise InvalidInput(f"ttl is a number of seconds from {SHORTEST_TTL} to 86400, not {ttl!r}")
-    return float(ttl)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from types import TracebackType
 
+from stateward.codec import check_span, check_ttl
 from stateward.errors import InvalidInput, LeaseLost
 from stateward.layers.leases.held import HeldLease
 from stateward.state.handle import Handle
-from stateward.state.leases import check_ttl
 
 RETAIN = 86_400.0  # a lock that nobody has held for a day is forgotten; its tokens still grow
 
@@ -19,7 +19,7 @@ class Lock:
         self._handle = handle
         self._leases = handle.scope.leases
         self._ttl = check_ttl(ttl)
-        self._wait = wait
+        self._wait = None if wait is None else check_span(wait, "wait")
         self._held: HeldLease | None = None
 
     async def __aenter__(self) -> HeldLease:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from stateward.codec import check_time, decode, encode
+from stateward.codec import check_span, check_time, check_ttl, decode, encode
 from stateward.errors import (
     InvalidInput,
     KeyReusedError,
@@ -40,7 +40,7 @@ from stateward.ops import (
 from stateward.records import TaskInfo
 from stateward.state.calls import awaited
 from stateward.state.handle import Handle
-from stateward.state.leases import LeaseWait, check_ttl
+from stateward.state.leases import LeaseWait
 from stateward.state.refusals import refuse, stored
 from stateward.state.scope import Scope
 from stateward.state.task_record import (
@@ -90,6 +90,8 @@ class Task:
         self._function, self._args, self._kwargs = function, args, kwargs
         self._options = options
         check_ttl(options.ttl)
+        if options.wait is not None:
+            check_span(options.wait, "wait")
         if type(options.attempts) is not int or options.attempts < 1:
             raise InvalidInput(f"attempts is a number of at least 1, not {options.attempts!r}")
         self._call = call_json(function, args, kwargs, options.fingerprint)

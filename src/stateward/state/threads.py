@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stateward.codec import check_id, decode
+from stateward.codec import MOST, check_id, decode
 from stateward.context.compaction import SUMMARY, Compaction, check_compaction, kept
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
@@ -151,7 +151,7 @@ class Thread:
         Numbers are those of `changes()`; one that is not there is passed over. Versions stay. A
         summary that covers an edited message goes in the same commit: it may say what was removed.
         """
-        if not changes or any(type(n) is not int or n < 1 for n in changes):
+        if not changes or any(type(n) is not int or not 1 <= n <= MOST for n in changes):
             raise InvalidInput("edit needs {number: message or None}, with numbers from 1")
         handle = self.handle
         bodies: dict[int, str | None] = {

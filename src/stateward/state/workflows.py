@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any
 
-from stateward.codec import canonical, check_id, decode, encode
+from stateward.codec import canonical, check_id, check_span, check_ttl, decode, encode
 from stateward.errors import (
     InvalidInput,
     KeyReusedError,
@@ -44,7 +44,7 @@ from stateward.ops import (
 from stateward.records import Cursor, WorkflowInfo
 from stateward.state.feeds import entries_after
 from stateward.state.handle import Handle
-from stateward.state.leases import LeaseWait, check_ttl
+from stateward.state.leases import LeaseWait
 from stateward.state.machine import missing, move, not_active
 from stateward.state.refusals import stored
 from stateward.state.run import Run
@@ -95,7 +95,7 @@ class Workflow:
         self._input = input
         self._machine = check_machine(machine)
         self._ttl = check_ttl(ttl)
-        self._wait = wait
+        self._wait = None if wait is None else check_span(wait, "wait")
         self._run: Run | None = None
         self._held: HeldLease | None = None
         self.abandoned = False

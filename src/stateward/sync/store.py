@@ -9,7 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from stateward.codec import Limits, check_count, check_id
+from stateward.codec import Limits, check_count, check_id, check_span, check_ttl
 from stateward.context.compaction import Compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
@@ -363,7 +363,9 @@ class Store:
         function, for tasks scheduled with `once(..., at=...)`. Survives a failing store: what
         could not be finished stays active for whoever comes next.
         """
-        worker = Worker(self._scope, handlers, tasks or {}, ttl=ttl, poll=poll)
+        worker = Worker(
+            self._scope, handlers, tasks or {}, ttl=check_ttl(ttl), poll=check_span(poll, "poll")
+        )
         worker.run(until or (lambda: False))
 
     def journal(

@@ -19,6 +19,7 @@ from stateward.errors import InvalidInput, NotYoursError, StatewardError, TooLar
 from stateward.layers.policy import Policy
 from stateward.ops import Op, Outcome
 from stateward.store import Store
+from stateward.testing.conformance.harness import Caller
 
 SECRET = "4111 1111"
 PATIENT = Policy(read_timeout=60.0, write_timeout=60.0, threads="raise")
@@ -200,9 +201,8 @@ class Meanwhile(Passthrough):
         return await super().execute(ops, deadline=deadline)
 
 
-async def found_in(h: StoreHarness, namespace: str, text: str) -> list[str]:
+async def found_in(replica: Caller, namespace: str, text: str) -> list[str]:
     """What holds the text, of all that is stored."""
-    replica = await h.replica()
     entities = await replica.list_all(namespace, expired=True)
     return [f"{e.kind} {e.id}" for e in entities if text in repr(await replica.everything(e))]
 
@@ -210,6 +210,7 @@ async def found_in(h: StoreHarness, namespace: str, text: str) -> list[str]:
 @case
 async def nothing_that_was_erased_comes_back_by_a_call_under_way(h: StoreHarness) -> None:
     """An erasure before every single call that a method makes to the engine."""
+    replica = await h.replica()
     for number, (name, method) in enumerate(METHODS.items()):
         at = 0
         while True:
@@ -226,7 +227,7 @@ async def nothing_that_was_erased_comes_back_by_a_call_under_way(h: StoreHarness
                         pass
                 if engine.calls < at:
                     break
-                left = await found_in(h, namespace, SECRET)
+                left = await found_in(replica, namespace, SECRET)
                 assert left == [], f"{name}, erased before call {at}: {left}"
 
 
@@ -235,13 +236,14 @@ async def every_message_that_is_stored_was_redacted(h: StoreHarness) -> None:
     def redact(message: Content) -> Content:
         return message | {"content": str(message["content"]).replace(SECRET, "…")}
 
+    replica = await h.replica()
     for number, (name, method) in enumerate(METHODS.items()):
         if method.carries == "message":
             namespace = f"{h.namespace}-{number}"
             async with h.store(namespace=namespace, redact=redact) as store:
                 await prepare(store, "u", "nothing")
                 await method.call(store, "u", says(f"my card is {SECRET}"))
-            left = await found_in(h, namespace, SECRET)
+            left = await found_in(replica, namespace, SECRET)
             assert left == [], f"{name} stored what was to be redacted: {left}"
 
 
@@ -274,6 +276,7 @@ async def nothing_larger_than_the_limit_is_written(h: StoreHarness) -> None:
 
 @case
 async def what_a_method_creates_is_kept_as_long_as_the_store_was_told(h: StoreHarness) -> None:
+    replica = await h.replica()
     for number, (name, method) in enumerate(METHODS.items()):
         if name.startswith("Thread."):
             namespace = f"{h.namespace}-{number}"
@@ -285,6 +288,5 @@ async def what_a_method_creates_is_kept_as_long_as_the_store_was_told(h: StoreHa
                     await method.call(store, "u", says("harmless"))
                 except InvalidInput:
                     pass
-            replica = await h.replica()
             page = await replica.listing(namespace, kind="thread")
             assert {found.head.retain for found in page.entities} <= {1000.0}, name

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from stateward.codec import check_id, decode, encode_document
+from stateward.codec import MOST, check_id, check_span, decode, encode_document, shown
 from stateward.errors import InvalidInput, LeaseHeld, StateConflictError
 from stateward.ops import (
     Check,
@@ -102,6 +102,9 @@ class DocumentHandle:
         `StateConflictError`. `conflict="raise"` raises at once. A function `conflict(base, mine,
         theirs)` merges instead of running `change` again.
         """
+        if type(retries) is not int or not 0 <= retries <= MOST:
+            raise InvalidInput(f"retries is a whole number of at least 0, not {shown(retries)}")
+        check_span(within, "within")
         base, life = self._look()
         # Only a merge asks later what the document was before.
         value = deepcopy(base.value) if callable(conflict) else base.value
@@ -213,8 +216,10 @@ class DocumentHandle:
     def _at(self, expect: int | Document) -> DocumentAt:
         if isinstance(expect, Document):
             return DocumentAt(self._name, expect.version, expect.stamp)
-        if type(expect) is not int or expect < 0:
-            raise InvalidInput(f"expect is a version (0 for missing) or a Document, not {expect!r}")
+        if type(expect) is not int or not 0 <= expect <= MOST:
+            raise InvalidInput(
+                f"expect is a version (0 for missing) or a Document, not {shown(expect)}"
+            )
         return DocumentAt(self._name, expect)
 
     def _changed(self, change: Callable[[Json], Any], value: Json) -> Json:

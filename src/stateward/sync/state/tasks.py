@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from stateward.codec import check_time, decode, encode
+from stateward.codec import check_span, check_time, check_ttl, decode, encode
 from stateward.errors import (
     InvalidInput,
     KeyReusedError,
@@ -66,7 +66,7 @@ from stateward.state.task_record import (
 from stateward.state.work import error_record, result_json, working_on
 from stateward.sync.state.calls import awaited
 from stateward.sync.state.handle import Handle
-from stateward.sync.state.leases import LeaseWait, check_ttl
+from stateward.sync.state.leases import LeaseWait
 from stateward.sync.state.scope import Scope
 
 BACK_TO_OTHERS = SetHead(status=PENDING, due_in=0)
@@ -91,6 +91,8 @@ class Task:
         self._function, self._args, self._kwargs = function, args, kwargs
         self._options = options
         check_ttl(options.ttl)
+        if options.wait is not None:
+            check_span(options.wait, "wait")
         if type(options.attempts) is not int or options.attempts < 1:
             raise InvalidInput(f"attempts is a number of at least 1, not {options.attempts!r}")
         self._call = call_json(function, args, kwargs, options.fingerprint)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
-from stateward.codec import canonical, check_id, decode, encode
+from stateward.codec import canonical, check_id, check_span, check_ttl, decode, encode
 from stateward.errors import (
     InvalidInput,
     KeyReusedError,
@@ -62,7 +62,7 @@ from stateward.state.run_record import (
 from stateward.state.work import error_record
 from stateward.sync.state.feeds import entries_after
 from stateward.sync.state.handle import Handle
-from stateward.sync.state.leases import LeaseWait, check_ttl
+from stateward.sync.state.leases import LeaseWait
 from stateward.sync.state.machine import missing, move, not_active
 from stateward.sync.state.run import Run
 from stateward.sync.state.scope import Scope
@@ -95,7 +95,7 @@ class Workflow:
         self._input = input
         self._machine = check_machine(machine)
         self._ttl = check_ttl(ttl)
-        self._wait = wait
+        self._wait = None if wait is None else check_span(wait, "wait")
         self._run: Run | None = None
         self._held: HeldLease | None = None
         self.abandoned = False

@@ -1,0 +1,156 @@
+"""Numbers and times at the edges: refused with a sentence wherever a caller may give one.
+
+`tests/conformance/test_public_methods.py` sees to it that no parameter is missing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from conformance.state.cases import case
+from conformance.state.harness import StoreHarness
+from stateward.codec import Limits
+from stateward.context.compaction import Compaction
+from stateward.errors import InvalidInput
+from stateward.layers.cache_memory import Cache
+from stateward.layers.policy import Policy
+from stateward.store import Store
+
+NAN, INFINITY = float("nan"), float("inf")
+NO_NUMBERS: tuple[Any, ...] = (NAN, INFINITY, -INFINITY, -1, -0.5, True, [], b"1")
+TOO_LARGE: tuple[Any, ...] = (2**63, 10**400, 1e300)
+MILLISECONDS = 1_700_000_000_000.0  # a time of day that was meant in seconds
+
+Calls = dict[str, Callable[[Store, Any], Awaitable[Any]]]
+
+
+async def lock(store: Store, **options: Any) -> None:
+    async with store.lock("l", **options):
+        pass
+
+
+async def lead(store: Store, **options: Any) -> None:
+    async with store.thread("t").lead(**options):
+        pass
+
+
+async def elect(store: Store, **options: Any) -> None:
+    async with store.elect("e", **options):
+        pass
+
+
+async def drive(store: Store, **options: Any) -> None:
+    async with store.workflow("w", kind="k", **options):
+        pass
+
+
+async def work(store: Store, **options: Any) -> None:
+    await store.work({}, until=lambda: True, **options)
+
+
+async def once(store: Store, **options: Any) -> None:
+    await store.once("k", lambda: 1, **options)
+
+
+async def append(make: Any, **options: Any) -> None:
+    await make("x", **options).append({"n": 1})
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+def fold(state: Any, event: Any) -> Any:
+    return state
+
+
+# More than there can be means all of them; a version that is not there yet is a conflict.
+COUNTS: Calls = {
+    "Thread.load last": lambda store, n: store.thread("t").load(last=n),
+    "Thread.load turns": lambda store, n: store.thread("t").load(turns=n),
+    "Thread.load max_tokens": lambda store, n: store.thread("t").load(max_tokens=n),
+    "Store.context last": lambda store, n: store.context(user="u", thread="c", last=n),
+    "Store.context turns": lambda store, n: store.context(user="u", thread="c", turns=n),
+    "Store.context max_tokens": lambda store, n: store.context(user="u", thread="c", max_tokens=n),
+    "Store.sweep limit": lambda store, n: store.sweep(n),
+    "Store.once attempts": lambda store, n: once(store, attempts=n),
+}
+NUMBERS: Calls = {
+    "Thread.load after": lambda store, n: store.thread("t").load(after=n),
+    "Thread.load upto": lambda store, n: store.thread("t").load(upto=n),
+    "Thread.fork at": lambda store, n: store.thread("t").fork(to="f", at=n),
+    "Thread.append expect": lambda store, n: store.thread("t").append({"n": 1}, expect=n),
+    "Thread.edit changes": lambda store, n: store.thread("t").edit({n: None} if n != [] else {}),
+    "Thread.lead ttl": lambda store, n: lead(store, ttl=n),
+    "Thread.lead wait": lambda store, n: lead(store, wait=n),
+    "DocumentHandle.put expect": lambda store, n: store.thread("t").vars.put({}, expect=n),
+    "DocumentHandle.delete expect": lambda store, n: store.thread("t").vars.delete(expect=n),
+    "DocumentHandle.update retries": lambda store, n: store.user("u").update(same, retries=n),
+    "DocumentHandle.update within": lambda store, n: store.user("u").update(same, within=n),
+    "User.put expect": lambda store, n: store.user("u").put({}, expect=n),
+    "User.delete expect": lambda store, n: store.user("u").delete(expect=n),
+    "Journal.append expect": lambda store, n: store.journal("j").append({"n": 1}, expect=n),
+    "Journal.trim upto": lambda store, n: store.journal("j").trim(n),
+    "Store.thread retain": lambda store, n: append(store.thread, retain=n),
+    "Store.journal retain": lambda store, n: append(store.journal, retain=n),
+    "Store.lock ttl": lambda store, n: lock(store, ttl=n),
+    "Store.lock wait": lambda store, n: lock(store, wait=n),
+    "Store.elect ttl": lambda store, n: elect(store, ttl=n),
+    "Store.elect wait": lambda store, n: elect(store, wait=n),
+    "Store.once ttl": lambda store, n: once(store, ttl=n),
+    "Store.once wait": lambda store, n: once(store, wait=n),
+    "Store.once at": lambda store, n: once(store, at=n),
+    "Store.once retain": lambda store, n: once(store, retain=n),
+    "Store.workflow ttl": lambda store, n: drive(store, ttl=n),
+    "Store.workflow wait": lambda store, n: drive(store, wait=n),
+    "Store.work ttl": lambda store, n: work(store, ttl=n),
+    "Store.work poll": lambda store, n: work(store, poll=n),
+}
+MADE: dict[str, Callable[[Any], Any]] = {
+    "Compaction after": lambda n: Compaction(fold, after=n, keep=1),
+    "Compaction keep": lambda n: Compaction(fold, keep=n),
+    "Compaction most": lambda n: Compaction(fold, most=n),
+    "Compaction ttl": lambda n: Compaction(fold, ttl=n),
+    "Limits message": lambda n: Limits(message=n),
+    "Limits commit": lambda n: Limits(commit=n),
+    "Cache size": lambda n: Cache(size=n),
+    "Cache seconds": lambda n: Cache(seconds=n),
+    "Policy read_timeout": lambda n: Policy(read_timeout=n),
+    "Policy write_timeout": lambda n: Policy(write_timeout=n),
+    "Policy breaker_seconds": lambda n: Policy(breaker_seconds=n),
+    "Policy breaker_failures": lambda n: Policy(breaker_failures=n),
+}
+
+
+@case
+async def a_number_that_means_nothing_is_refused_everywhere(h: StoreHarness) -> None:
+    async with h.store() as store:
+        await store.thread("t").append({"n": 1})
+        for name, call in (COUNTS | NUMBERS).items():
+            for number in (*NO_NUMBERS, *(TOO_LARGE if name in NUMBERS else ())):
+                try:
+                    await call(store, number)
+                except InvalidInput:
+                    continue
+                raise AssertionError(f"{name}={number!r} was taken")
+        for name, make in MADE.items():
+            for number in NO_NUMBERS:
+                try:
+                    make(number)
+                except InvalidInput:
+                    continue
+                raise AssertionError(f"{name}={number!r} was taken")
+        assert store.breaker == "closed", "a wrong number is no outage"
+        assert (await store.thread("t").load()).version == 1
+        assert [info.id async for info in store.threads()] == ["t"]
+
+
+@case
+async def a_time_in_milliseconds_is_refused(h: StoreHarness) -> None:
+    async with h.store() as store:
+        try:
+            await store.once("k", lambda: 1, at=MILLISECONDS)
+        except InvalidInput:
+            return
+    raise AssertionError("a task was scheduled for the year 55840")
