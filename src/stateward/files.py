@@ -9,6 +9,18 @@ from typing import Any
 from stateward.errors import InvalidInput
 
 
+def private_folder(path: str) -> None:
+    """Make the folder, and those above it that are missing, for this account alone."""
+    missing = []
+    path = os.path.abspath(path)
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for folder in reversed(missing):
+        with suppress(FileExistsError):  # another process was quicker
+            os.mkdir(folder, 0o700)
+
+
 class WholeFile:
     """Written beside its final place under another name, readable by its owner alone."""
 
@@ -58,11 +70,11 @@ def read_toml(path: str) -> dict[str, Any]:
 
 
 def write_whole(path: str, content: bytes) -> None:
-    """Write beside the final place, then replace what is there; readable as files usually are."""
-    beside = f"{path}.{os.getpid()}"
+    """A file at once, in place of what is there, readable by its owner alone."""
+    file = WholeFile(path)
     try:
-        with open(beside, "wb") as file:
-            file.write(content)
-        os.replace(beside, path)
+        file.write(content)
+        file.finish()
     except OSError as error:
+        file.abandon()
         raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error

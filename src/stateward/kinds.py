@@ -21,6 +21,7 @@ LANGGRAPH_ITEM = "langgraph-item"
 SUMMARY = "summary"  # the lease of whoever makes a thread's summary
 FORK = "fork"  # says that a thread of this id is about to be forked from another
 ERASED = "erased"  # remembers that a user was erased; also the name of its document
+ERASED_ALL = "all"  # another document of it: from here on, what the user has is new
 HEALTH = "health"  # asked for to see whether a store answers
 RESTORING = "restoring"  # says that a restore is under way; also its id and document
 LAYOUT = "layout"  # which replicas a volume is laid out for; also its id and document

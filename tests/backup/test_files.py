@@ -237,6 +237,21 @@ def test_a_bomb_is_refused_before_memory_is_full(tmp_path: Path, new_store: NewS
     refused(path, "too large", new_store("memory"))
 
 
+def test_a_line_that_is_longer_than_any_trap_is_read_back(
+    new_store: NewStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit is lowered here: nobody wants to wait for a document of 256 MiB."""
+    monkeypatch.setattr("stateward.transfer.format.LARGEST_MEMBER", 1 << 18)
+    url, into = new_store("memory"), new_store("memory")
+    with sync.open(url) as store:
+        store.shared("x").put({"blob": "x" * (1 << 19)})
+    path = str(tmp_path / "a.backup")
+    made = backup(url, path)
+    assert verify(path) == made
+    restore(path, into)
+    assert everything(into) == everything(url)
+
+
 def test_a_file_that_exists_is_not_overwritten(small: Path, new_store: NewStore) -> None:
     before = small.read_bytes()
     with pytest.raises(stateward.InvalidInput, match="exists already"):

@@ -292,6 +292,28 @@ def test_the_target_itself_knows_who_was_erased(new_store: NewStore, tmp_path: P
     assert "u-3" not in users_in(into)
 
 
+def test_what_was_claimed_after_an_erasure_is_not_left_out(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    """Though it was begun before, by nobody; the erasure did not mean it."""
+    url = new_store("sqlite")
+    with sync.open(url) as store:
+        store.thread("s-1").append({"n": 1})
+        store.user("u-1").erase()
+        store.thread("s-1").claim(user="u-1").append({"n": 2})
+    path = str(tmp_path / "a.backup")
+    backup(url, path)
+    restored, copied, copied_again = (new_store("sqlite") for _ in range(3))
+    assert restore(path, restored).erased == 0
+    assert copy(url, copied).erased == copy(copied, copied_again).erased == 0
+    for into in (restored, copied, copied_again):
+        with sync.open(into) as store:
+            assert store.thread("s-1", user="u-1").load().version == 2
+    with sync.open(url) as store:
+        store.user("u-1").erase()
+    assert restore(path, new_store("sqlite"), erasures=[url]).erased == 1, "a later one means it"
+
+
 def test_a_backup_made_in_the_middle_of_an_erasure_does_not_bring_back(
     new_store: NewStore, tmp_path: Path
 ) -> None:

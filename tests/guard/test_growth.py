@@ -7,6 +7,8 @@ what the choice of a window looks at and copies.
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -199,3 +201,27 @@ def test_the_newest_steps_of_a_long_turn_are_copied_once(
         return Copied.items
 
     assert_linear(cost)
+
+
+# --- repeats ----------------------------------------------------------------------------
+
+HOSTILE = """
+import importlib, re
+from stateward.repeats import words
+patterns = [pattern for pattern, _ in words.JOINED]
+for name in ("words", "replies", "wants", "complaints", "history", "facts"):
+    module = importlib.import_module(f"stateward.repeats.{name}")
+    patterns += [value for value in vars(module).values() if isinstance(value, re.Pattern)]
+parts = "1. 1, 1 a a. a@ +1( tell_ is_there_a_ how_does_ in_A_ _".replace("_", "\\t").split(" ")
+for part in (part.replace("\\t", " ") for part in parts):
+    for pattern in patterns:
+        pattern.sub("", part * (100_000 // len(part)))
+print(len(patterns))
+"""
+
+
+def test_no_pattern_of_the_repeats_takes_the_square_of_a_message() -> None:
+    """A pattern cannot be counted: here the square would take many minutes, and its end is far."""
+    command = [sys.executable, "-c", HOSTILE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert int(done.stdout) > 30

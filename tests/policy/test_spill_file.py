@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import stateward
+from stateward import InvalidInput
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.spill import (
     Spill,
@@ -233,3 +235,35 @@ def test_the_directory_is_where_programs_keep_their_state(
     assert default_directory() == str(tmp_path / "stateward" / "spill")
     monkeypatch.setenv("STATEWARD_SPILL", "/var/spill")
     assert default_directory() == "/var/spill"
+
+
+def test_a_file_that_another_account_wrote_is_not_adopted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever may write it may put words into anybody's mouth. Its records stay where they are."""
+    kept = backlog(tmp_path)
+    keep(kept, 1)
+    kept.close()
+    (path,) = tmp_path.iterdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: 4711)  # as another account finds it
+        assert backlog(tmp_path).adopt() == 0
+    path.chmod(0o622)
+    assert backlog(tmp_path).adopt() == 0
+    path.chmod(0o600)
+    link = path.with_name(path.name.replace(".spill", "-link.spill"))
+    path.rename(tmp_path / "elsewhere")
+    link.symlink_to(tmp_path / "elsewhere")
+    assert backlog(tmp_path).adopt() == 0
+    assert [r.getMessage() for r in caplog.records] == ["spill_refused"] * 2, "once a file"
+    (tmp_path / "elsewhere").rename(path)
+    assert backlog(tmp_path).adopt() == 1
+
+
+def test_a_directory_that_everybody_may_write_to_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    for spill in (str(tmp_path), Spill(str(tmp_path))):
+        with pytest.raises(InvalidInput, match="everybody may write to"):
+            stateward.open("memory://", spill=spill)
+    tmp_path.chmod(0o775)
+    stateward.open("memory://", spill=str(tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 import stateward.sync
 from processes.children import ROLES
 from processes.conftest import Start
+from stateward import sync
+from stateward.cli.audit.output import write_all
 
 
 def disks_can_be_mounted() -> bool:
@@ -123,3 +126,30 @@ def test_a_store_in_a_read_only_place_says_that_it_may_not_write_there(
         assert error["applied"] == "no"
         assert error["causes"][-1] in ("CantOpenError", "ReadOnlyError")
     assert facts["left"] == ([] if fault == "new" else ["agents.db"])
+
+
+def test_what_the_product_makes_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """Whatever the umask: conversations are nobody else's, nor are reports of them."""
+    before = os.umask(0o022)
+    try:
+        with sync.open(f"sqlite:///{tmp_path}/a.db") as store:
+            store.thread("s-1", user="u").append({"role": "user", "content": "secret"})
+            stores = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+        write_all(str(tmp_path / "reports" / "new"), {"report.json": b"{}"})
+    finally:
+        os.umask(before)
+    assert stores == dict.fromkeys(("a.db", "a.db-wal", "a.db-shm"), 0o600)
+    for folder in (tmp_path / "reports", tmp_path / "reports" / "new"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "reports" / "new" / "report.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_store_file_keeps_the_mode_that_it_was_given(tmp_path: Path) -> None:
+    """Who shares it with a group on purpose goes on to."""
+    path = tmp_path / "a.db"
+    path.touch()
+    path.chmod(0o660)
+    with sync.open(f"sqlite:///{path}") as store:
+        store.thread("s-1").append({"n": 1})
+        modes = {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {0o660}

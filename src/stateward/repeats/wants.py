@@ -37,12 +37,12 @@ ASIDE = re.compile(r"```.*?(?:```|\Z)|(?m:^[ \t]*[>#][^\n]*$)", re.DOTALL)
 ADDRESSED = re.compile(r"\b(?:you|your|yours|i|we|me|us)\b", re.IGNORECASE)
 JOINING = re.compile(r"\band\b|,|&", re.IGNORECASE)
 REQUEST = re.compile(
-    r"\b(?:tell|give|send|let|provide|share|specify|state|enter|choose|select)\b.*\b(?:me|us|know|your|the)\b"
+    r"\b(?:tell|give|send|let|provide|share|specify|state|enter|choose|select)\b.{0,200}\b(?:me|us|know|your|the)\b"
     r"|\b(?:i|we)(?:'ll|'d| will| would| just| also| still)* (?:need|require|want|like)"
     r"(?: to (?:know|ask|have|get)| your| the)\b"
     r"|\b(?:may|can|could) (?:i|we) (?:have|get|know|ask)\b"
 )
-EXISTS = re.compile(r"\bis there (?:a|an|any) .*\byou\b")
+EXISTS = re.compile(r"\bis there (?:a|an|any) .{0,200}\byou\b")
 CONFIRMING = re.compile(
     r"^(?:so|and|then|ok|okay)?,? ?you(?:'d| would)? (?:want|like|are|need)\b|"
     r"\b(?:confirm(?:ed|ing|ation)?|correct|is (?:that|this|it|everything) (?:right|ok|okay|"
@@ -54,7 +54,7 @@ CONFIRMING = re.compile(
 SMALL_TALK = re.compile(
     r"\b(?:anything else|something else|what else|any(?:thing)? (?:more|other|further)|"
     r"further (?:help|assist)|how about|what about (?:this|a|an|another)|"
-    r"what do you think|how does .* sound|why (?:don't|not)|"
+    r"what do you think|how does .{0,200} sound|why (?:don't|not)|"
     r"(?:how|what) (?:can|may|could|else can|should) i (?:help|assist|do)|(?:help|assist) you with|"
     r"how (?:was|is|were|did) (?:your|the|it|that|everything)|guess what|you know what|"
     r"who knows|how are you|how come|what if)\b"

@@ -40,9 +40,13 @@ CLOCK = re.compile(
     rf"(?:half|quarter) (?:past|to) {_HOUR}|"
     rf"{_HOUR} in the (?:morning|afternoon|evening))"
 )
-MONEY = re.compile(r"[$€£¥]\s?\d|\b\d[\d,.]* ?(?:dollars?|euros?|pounds?|usd|eur|bucks)\b")
-EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.\w+")
-PHONE = re.compile(r"\+?\d[\d\s().-]{6,}\d")
+# A long run of the same characters is tried once, from its beginning, or as far as a limit: from
+# each of its characters to its end would take the square of it.
+MONEY = re.compile(
+    r"[$€£¥]\s?\d|(?<![\d,.])[,.]*\b\d[\d,.]{0,24} ?(?:dollars?|euros?|pounds?|usd|eur|bucks)\b"
+)
+EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.\w+")
+PHONE = re.compile(r"\+?\d[\d\s().-]{6,40}\d")
 LASTING = re.compile(
     r"\b(?:\d+|a|one|two|three|four|five|six|seven) (?:day|night|week|hour|month)s?\b"
 )

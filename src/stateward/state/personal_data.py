@@ -10,7 +10,7 @@ from stateward.codec import decode, encode
 from stateward.engine import GRACE
 from stateward.errors import StateConflictError
 from stateward.files import WholeFile
-from stateward.kinds import ERASED, FORK, THREAD, erasure_of
+from stateward.kinds import ERASED, ERASED_ALL, FORK, THREAD, erasure_of
 from stateward.layers.gather import gather
 from stateward.ops import (
     Commit,
@@ -101,6 +101,8 @@ async def _erase(scope: Scope, user: str) -> Receipt:
         swept = (await scope.execute_here((Sweep(),)))[0]
         assert isinstance(swept, Swept)
         more = swept.more
+    done = Put(ERASED_ALL, encode({"erased": True}, "the mark"))
+    stored(await Handle(scope, mark).commit((done,)), mark)
     return Receipt(user, moment(at), dict(+removed), moment(at + GRACE))
 
 

@@ -28,7 +28,7 @@ from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.ops import Entity
 from stateward.records import moment as moment_of
-from stateward.transfer.erasures import Erasures
+from stateward.transfer.erasures import Erasures, marks_of
 from stateward.transfer.format import Advance, BackupFile, BackupWriter, Counts, checked_path
 from stateward.transfer.lines import FORMAT, Content, EntityLine, EntryLine, Header, Moment
 from stateward.transfer.source import Source
@@ -99,7 +99,7 @@ def restore(
     """
     with BackupFile(path) as file:
         marks = Erasures()
-        found = _verified(file, progress, marks)
+        found = _verified(file, progress, marks, source=True)
         into = namespace or file.header.namespace
         check_id(into, "a namespace")
         for other in erasures:
@@ -133,7 +133,7 @@ def copy(
     with _reading(known, namespace) as (source, header), _opened(parse(target_url)) as engine:
         marks = Erasures()
         marks.add_all(Source(engine, into).marks(), there=True)
-        marks.add_all(source.marks())
+        marks.add_all(source.marks(), source=True)
         what = f"a copy of the namespace {namespace!r} of {known.safe}"
         target = RestoreTarget(engine, into, what, what, "--to")
         target.begin()
@@ -215,9 +215,14 @@ def _gone(target: Source, source: Source, namespace: str) -> Iterator[Entity]:
 
 
 def _verified(
-    file: BackupFile, progress: Progress | None, marks: Erasures | None = None
+    file: BackupFile,
+    progress: Progress | None,
+    marks: Erasures | None = None,
+    *,
+    source: bool = False,
 ) -> BackupReport:
-    (marks or Erasures()).add_lines(file.lines(_advance(progress, "verifying", file.size)))
+    lines = file.lines(_advance(progress, "verifying", file.size))
+    (marks or Erasures()).add_all(marks_of(lines), source=source)
     end = file.end
     assert end is not None
     counts = (end.entities, end.messages, end.documents)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from math import inf
+from typing import NamedTuple
 
-from stateward.kinds import ERASED, RESTORING
+from stateward.kinds import ERASED, ERASED_ALL, RESTORING
 from stateward.ops import Entity, Head, Restore, Value
 from stateward.transfer.lines import Content, DocumentLine, EntityLine
 
@@ -15,47 +17,78 @@ def marker(namespace: str) -> Entity:
     return Entity(namespace, RESTORING, RESTORING)
 
 
-class Erasures:
-    """The latest mark of every erased user, from wherever there are any.
+class Mark(NamedTuple):
+    """An entity of the kind `erased`; its id is a digest of the user's."""
 
-    A mark is an entity of the kind `erased` whose id is a digest of the user's.
-    """
+    id: str
+    head: Head
+    documents: dict[str, Value]
+
+    @property
+    def at(self) -> float:
+        """When the erasure began."""
+        return self.documents[ERASED].updated
+
+    @property
+    def done(self) -> float:
+        """When nothing of the user was left; infinite: that did not come to pass."""
+        done = self.documents.get(ERASED_ALL)
+        return inf if done is None or done.updated < self.at else done.updated
+
+
+class Erasures:
+    """The latest mark of every erased user, from wherever there are any."""
 
     def __init__(self) -> None:
-        self._marks: dict[str, tuple[Head, Value]] = {}
-        self._there: dict[str, float] = {}  # when the target says that it was
+        self._marks: dict[str, Mark] = {}
+        self._there: dict[str, Mark] = {}  # what the target says
+        self._source: dict[str, Mark] = {}  # what the source of what is restored says
 
-    def add(self, id: str, head: Head, value: Value) -> None:
-        known = self._marks.get(id)
-        if known is None or known[1].updated < value.updated:
-            self._marks[id] = (head, value)
+    def add_all(self, marks: Iterable[Mark], *, there: bool = False, source: bool = False) -> None:
+        """Those of a store or backup; `there`: of the very namespace that is restored.
 
-    def add_all(self, marks: Iterable[tuple[str, Head, Value]], *, there: bool = False) -> None:
-        """Those of a store; `there`: of the very namespace that is restored."""
-        for id, head, value in marks:
-            self.add(id, head, value)
+        `source`: of where what is restored comes from.
+        """
+        for mark in marks:
+            known = self._marks.get(mark.id)
+            if known is None or (known.at, -known.done) < (mark.at, -mark.done):
+                self._marks[mark.id] = mark
             if there:
-                self._there[id] = value.updated
-
-    def add_lines(self, lines: Iterable[Content]) -> None:
-        """Those of a backup."""
-        entity: EntityLine | None = None
-        for line in lines:
-            if isinstance(line, EntityLine):
-                entity = line if line.kind == ERASED else None
-            elif entity is not None and isinstance(line, DocumentLine) and line.name == ERASED:
-                self.add(entity.id, entity.head(), line.stored())
+                self._there[mark.id] = mark
+            if source:
+                self._source[mark.id] = mark
 
     def covers(self, line: EntityLine) -> bool:
-        """Whether this belonged to a user who was erased after it was begun."""
+        """Whether this belonged to a user who was erased after it was begun.
+
+        What the source still has, and was changed there after that erasure was done, is not meant:
+        the user has claimed it since.
+        """
         if not line.owner:
             return False
-        mark = self._marks.get(sha256(line.owner.encode()).hexdigest())
-        return mark is not None and mark[1].updated >= line.created
+        id = sha256(line.owner.encode()).hexdigest()
+        mark, own = self._marks.get(id), self._source.get(id)
+        if mark is None or mark.at < line.created:
+            return False
+        return own is None or own.at < mark.at or line.updated <= own.done
 
     def restores(self, namespace: str) -> Iterator[tuple[Entity, Restore]]:
         """How to make the namespace know all of them."""
-        for id, (head, value) in self._marks.items():
-            if self._there.get(id) == value.updated:
-                continue
-            yield Entity(namespace, ERASED, id), Restore(head, (), {ERASED: value})
+        for id, mark in self._marks.items():
+            there = self._there.get(id)
+            if there is None or (there.at, there.done) != (mark.at, mark.done):
+                yield Entity(namespace, ERASED, id), Restore(mark.head, (), mark.documents)
+
+
+def marks_of(lines: Iterable[Content]) -> Iterator[Mark]:
+    """Those of a backup, which is read to its end."""
+    mark: Mark | None = None
+    for line in lines:
+        if isinstance(line, EntityLine):
+            if mark is not None and ERASED in mark.documents:
+                yield mark
+            mark = Mark(line.id, line.head(), {}) if line.kind == ERASED else None
+        elif mark is not None and isinstance(line, DocumentLine):
+            mark.documents[line.name] = line.stored()
+    if mark is not None and ERASED in mark.documents:
+        yield mark

@@ -31,7 +31,9 @@ from stateward.transfer.lines import (
 )
 
 MEMBER = 256 * 1024  # bytes of text in a member, before its last line
-LARGEST_MEMBER = 256 * 1024 * 1024  # no member of ours is nearly as large: such a file is a trap
+# A member that unpacks to more than this is a trap, unless it is as large itself: one that holds
+# a larger line is not compressed.
+LARGEST_MEMBER = 256 * 1024 * 1024
 CHUNK = 64 * 1024
 LEVEL = 6
 GZIP = 31  # zlib's name for the gzip format
@@ -108,7 +110,8 @@ class BackupWriter:
     def _flush(self) -> None:
         if not self._lines:
             return
-        packer = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP)
+        level = LEVEL if len(self._lines) <= LARGEST_MEMBER else zlib.Z_NO_COMPRESSION
+        packer = zlib.compressobj(level, zlib.DEFLATED, GZIP)
         member = packer.compress(bytes(self._lines)) + packer.flush()
         self._lines.clear()
         self._sum.update(member)
@@ -258,7 +261,7 @@ class BackupFile:
                 length += len(used)
                 if len(raw) <= SMALL:
                     raw += used
-                if len(text) > LARGEST_MEMBER:
+                if len(text) > LARGEST_MEMBER and len(text) > length:
                     raise self._damaged(start, "a part of it is far too large")
             yield Member(bytes(text), start, bytes(raw), before)
             start += length

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from stateward.engine import SyncReader
 from stateward.errors import DiskProblem, StateConflictError
-from stateward.kinds import ERASED, RESTORING
-from stateward.ops import Entity, Entry, Fetch, Fetched, Found, Head, List, Listed, Log, Value
+from stateward.kinds import ERASED, ERASED_ALL, RESTORING
+from stateward.ops import Entity, Entry, Fetch, Fetched, Found, List, Listed, Log
+from stateward.transfer.erasures import Mark
 from stateward.transfer.lines import Content, DocumentLine, EntityLine, EntryLine
 
 LISTED = 200  # entities on a page
@@ -41,11 +42,11 @@ class Source:
         """Entities and entries there are, to tell how far the reading has come."""
         return sum(1 + found.head.live for found in self.entities())
 
-    def marks(self) -> Iterator[tuple[str, Head, Value]]:
-        """Who was erased: id, head and document of each mark."""
-        for found in self.entities(ERASED, (ERASED,)):
+    def marks(self) -> Iterator[Mark]:
+        """Who was erased."""
+        for found in self.entities(ERASED, (ERASED, ERASED_ALL)):
             if ERASED in found.documents:
-                yield found.entity.id, found.head, found.documents[ERASED]
+                yield Mark(found.entity.id, found.head, dict(found.documents))
 
     def entities(self, kind: str | None = None, documents: tuple[str, ...] = ()) -> Iterator[Found]:
         """All of them, by kind and id."""

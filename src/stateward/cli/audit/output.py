@@ -15,7 +15,7 @@ from stateward.audit.forms.html import page
 from stateward.audit.record import Record
 from stateward.audit.report import Report
 from stateward.errors import InvalidInput
-from stateward.files import write_whole
+from stateward.files import private_folder, write_whole
 
 
 def write(options: argparse.Namespace, record: Record, report: Report) -> None:
@@ -35,9 +35,9 @@ def write(options: argparse.Namespace, record: Record, report: Report) -> None:
 
 
 def write_all(folder: str, contents: dict[str, bytes]) -> None:
-    """Files of a folder, which is made if need be."""
+    """Files of a folder, which is made if need be: for this account alone, as they are."""
     try:
-        os.makedirs(folder, exist_ok=True)
+        private_folder(folder)
     except OSError as error:
         raise InvalidInput(f"{folder} is no folder to write into: {error.strerror}") from error
     for name, content in contents.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import apsw
 
@@ -36,6 +36,7 @@ class File:
         folder = os.path.dirname(os.path.abspath(self.path))
         if not os.path.isdir(folder):
             raise InvalidInput(f"the folder {folder!r} does not exist; create it first")
+        self._make_private()
         try:
             connection = apsw.Connection(self.path, statementcachesize=STATEMENTS)
             connection.set_busy_timeout(int(busy * 1000))
@@ -52,6 +53,11 @@ class File:
         except apsw.Error as error:
             raise self.explain(error, "no") from error
         return connection
+
+    def _make_private(self) -> None:
+        """A new file is for its owner alone; SQLite gives those beside it the same mode."""
+        with suppress(OSError):  # it is there already; or SQLite says better why it cannot be
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
     def open(self) -> None:
         """Make the file a current Stateward store, or say why it cannot be one."""

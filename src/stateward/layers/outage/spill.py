@@ -10,7 +10,9 @@ then anybody may adopt the file.
 
 from __future__ import annotations
 
+import logging
 import os
+import stat
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
@@ -22,7 +24,10 @@ from msgspec import Struct
 
 from stateward.engine import GRACE
 from stateward.errors import InvalidInput
+from stateward.files import private_folder
 from stateward.ops import Entity
+
+logger = logging.getLogger("stateward.spill")
 
 FORMAT = 1
 SUFFIX = ".spill"
@@ -59,16 +64,31 @@ class Spill(Struct, frozen=True):
 def chosen_spill(spill: Spill | str | os.PathLike[str] | bool | None) -> Spill | None:
     """What the argument `spill` of `open` means; None: nothing is kept."""
     if spill is True:
-        return Spill(default_directory())
+        spill = Spill(default_directory())
     if spill is None or spill is False:
         return None
-    if isinstance(spill, Spill):
-        return spill
     if isinstance(spill, str | os.PathLike):
-        return Spill(os.fspath(spill))
+        spill = Spill(os.fspath(spill))
+    if isinstance(spill, Spill):
+        if spill.path is not None and is_open_to_all(spill.path):
+            raise InvalidInput(
+                f"everybody may write to {spill.path!r}, so what is found there may be forged: "
+                f"chmod o-w it, or name a directory for spill= (or {ENV}) that is not there yet"
+            )
+        return spill
     raise InvalidInput(
         f"spill is a directory, a Spill, or False to keep nothing locally, not {spill!r}"
     )
+
+
+def is_open_to_all(directory: str) -> bool:
+    """Whether every account of this machine may put files there."""
+    if sys.platform == "win32":
+        return False
+    try:
+        return bool(os.stat(directory).st_mode & stat.S_IWOTH)
+    except OSError:
+        return False  # it is not there yet; whoever cannot read it will hear of it
 
 
 def default_directory() -> str:
@@ -165,7 +185,7 @@ class SpillFile:
     @classmethod
     def create(cls, directory: str, name: str, header: dict[str, str]) -> SpillFile:
         """A new file, readable by its owner alone."""
-        os.makedirs(directory, mode=0o700, exist_ok=True)
+        private_folder(directory)
         path = os.path.join(directory, name)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         file = cls(path, descriptor, 0)
@@ -181,12 +201,22 @@ class SpillFile:
 
     @classmethod
     def adopt(cls, path: str) -> tuple[SpillFile, bytes] | None:
-        """A file whose owner has ended, with what it holds; None: it has an owner."""
+        """A file whose owner has ended, with what it holds; None: it has an owner.
+
+        None also for what another account wrote, or may have written: it would go into any thread.
+        """
         try:
-            descriptor = os.open(path, os.O_RDWR)
+            descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
         except FileNotFoundError:
             return None  # its owner, or somebody who adopted it, is done with it
+        except OSError:
+            if not _is_ours(os.lstat(path), path):
+                return None
+            raise
         try:
+            if not _is_ours(os.fstat(descriptor), path):
+                os.close(descriptor)
+                return None
             # Between opening and locking it may have been removed by whoever held it.
             if not lock(descriptor) or os.fstat(descriptor).st_nlink == 0:
                 os.close(descriptor)
@@ -227,6 +257,22 @@ class SpillFile:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+
+_refused: set[str] = set()  # files that were complained of
+
+
+def _is_ours(found: os.stat_result, path: str) -> bool:
+    """Whether this account wrote the file, and nobody else could; says it once if not."""
+    if sys.platform == "win32":
+        return True
+    others = stat.S_IWGRP | stat.S_IWOTH
+    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & others:
+        return True
+    if path not in _refused:
+        _refused.add(path)
+        logger.warning("spill_refused", extra={"file": path, "uid": found.st_uid})
+    return False
 
 
 def abandoned(directory: str, mark: str, but: Sequence[str]) -> Iterator[str]:

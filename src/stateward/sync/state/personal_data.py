@@ -11,7 +11,7 @@ from stateward.codec import decode, encode
 from stateward.engine import GRACE
 from stateward.errors import StateConflictError
 from stateward.files import WholeFile
-from stateward.kinds import ERASED, FORK, THREAD, erasure_of
+from stateward.kinds import ERASED, ERASED_ALL, FORK, THREAD, erasure_of
 from stateward.layers.gather_sync import gather
 from stateward.ops import (
     Commit,
@@ -102,6 +102,8 @@ def _erase(scope: Scope, user: str) -> Receipt:
         swept = scope.execute_here((Sweep(),))[0]
         assert isinstance(swept, Swept)
         more = swept.more
+    done = Put(ERASED_ALL, encode({"erased": True}, "the mark"))
+    stored(Handle(scope, mark).commit((done,)), mark)
     return Receipt(user, moment(at), dict(+removed), moment(at + GRACE))
 
 
