@@ -22,7 +22,7 @@ from stateward.audit.conductor import Audit
 from stateward.audit.report import Report
 from stateward.audit.targets.choice import choose
 from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
-from stateward.audit.targets.frameworks.sandbox import KeysSandbox, SchemaSandbox
+from stateward.audit.targets.frameworks.sandbox import KeysSandbox, SchemaSandbox, sandbox
 from stateward.cli.audit.compare import url_for
 
 SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'stateward%'"
@@ -181,15 +181,39 @@ def test_a_role_that_may_not_create_a_schema_is_told_what_it_lacks(
         postgres.run_sql("DROP ROLE plain")
 
 
+async def test_what_others_begin_to_use_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "agents.db"
+    file = sandbox(f"sqlite:///{path}", "stateward-audit-1")
+    await file.prepare()
+    path.write_bytes(b"somebody's")
+    await file.clear()
+    assert path.read_bytes() == b"somebody's"
+    folder = sandbox(f"file:///{tmp_path}/sessions", "stateward-audit-1")
+    await folder.prepare()
+    (tmp_path / "sessions").mkdir()
+    (tmp_path / "sessions" / "one.json").write_text("{}")
+    await folder.clear()
+    assert (tmp_path / "sessions" / "one.json").exists()
+    with running(tmp_path / "redis", "valkey") as server:
+        keys = sandbox(server.url, "mine")
+        await keys.prepare()
+        server.ask("SET", "mine:somebody", "x")
+        server.ask("SET", "mine:stateward-audit-race-7-0", "x")
+        await keys.clear()
+        assert server.ask("KEYS", "*") == b"*1\r\n$13\r\nmine:somebody\r\n"
+
+
 def test_a_redis_namespace_that_holds_keys_is_refused(tmp_path: Path) -> None:
     with running(tmp_path, "valkey") as server:
         server.ask("SET", "mine:1", "kept")
         server.ask("SET", "mine-too:1", "kept")
         with pytest.raises(InvalidInput, match="holds data"):
             audited("openai-agents:redis", "races", url=server.url, namespace="mine")
+        server.ask("SET", "mine:stateward-audit-race-7-0", "written")
         asyncio.run(KeysSandbox(server.url, "mine").clear())
         assert server.ask("GET", "mine-too:1") == b"$4\r\nkept\r\n"
-        assert server.ask("DBSIZE") == b":1\r\n"
+        assert server.ask("GET", "mine:1") == b"$4\r\nkept\r\n"
+        assert server.ask("DBSIZE") == b":2\r\n"
 
 
 @pytest.mark.parametrize(

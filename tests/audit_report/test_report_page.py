@@ -6,6 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 from importlib.resources import files
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -184,3 +185,25 @@ def test_no_figure_breaks_a_chart(figures: list[float], many: int) -> None:
     places = re.findall(r' (?:x|y|x1|x2|y1|y2|cx|cy|width|height|d|points)="([^"]*)"', drawn)
     assert places
     assert not re.search(r"nan|inf|e[+-]?\d|-\d", " ".join(places))
+
+
+@every_sample
+def test_what_passed_is_folded_and_nothing_else(report: Report) -> None:
+    cards = page.html(report).split('<article class="card ')[1:]
+    assert len(cards) == len(report.answers)
+    for card, answer in zip(cards, report.answers, strict=True):
+        folded = "<details>" in card.partition("</article>")[0]
+        assert folded == (answer.verdict == "pass")
+
+
+def test_the_numbers_of_faults_are_apart_and_drawn_over_everything() -> None:
+    moments = tuple(Moment(float(at), 1.0, 2.0, 3.0, 10.0, 10.0, 2) for at in range(60))
+    faults = tuple(Span(55.0 + at, 55.5 + at, f"fault {at}") for at in range(5))
+    report = replace(failing(), timelines=(Timeline("outage", moments, faults),))
+    text = page.html(report)
+    for chart in re.findall(r"<svg class=.chart.*?</svg>", text, re.DOTALL)[:2]:
+        places = [float(x) for x in re.findall(r'class="badge" cx="([0-9.]+)"', chart)]
+        assert len(places) == 5
+        assert all(b - a >= 17.9 for a, b in pairwise(places))
+        assert chart.index('class="badge"') > chart.index("limit-text")
+    assert "calls that failed: so they must while the store is away" in text

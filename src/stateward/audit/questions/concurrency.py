@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.latency import AGAIN, doubtful, failed_percent
+from stateward.audit.questions.latency import AGAIN, FAILING, doubtful, failed_percent
 from stateward.audit.questions.question import Finding, Question, Thresholds, plural
 from stateward.audit.record import Doubling, Length, Level, Record
 from stateward.audit.report import Evidence, Verdict
@@ -22,7 +22,9 @@ def judge(record: Record, limits: Thresholds) -> Finding:
             f"{failed_percent(level):.0f} % at {level.conversations}" for level in failing
         )
         errors = " and ".join(dict.fromkeys(name for level in failing for name in level.errors))
-        return Finding("fail", f"calls fail: {said} conversations ({errors})", facts)
+        return Finding(
+            "fail", f"calls fail: {said} conversations ({errors})", facts, remedy=FAILING
+        )
     enough = [level for level in record.levels if level.lookups >= limits["fewest_lookups"]]
     many = [level for level in enough if level.conversations >= 10]
     if not many:

@@ -13,6 +13,12 @@ AGAIN = (
 )
 
 
+FAILING = (
+    "Find out first why calls fail: writes that overlap and damage what is read, a pool that is "
+    "too small, a limit of the server, or a call that never ends."
+)
+
+
 def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.levels is not None
     if not record.levels:
@@ -55,7 +61,9 @@ def judge_level(level: Level, limits: Thresholds) -> Finding:
     failed = failed_percent(level)
     if failed > limits["errors_percent"]:
         said = ", ".join(f"{count} × {name}" for name, count in level.errors.items())
-        return Finding("fail", f"{failed:.1f} % of calls failed {at}: {said}", facts)
+        return Finding(
+            "fail", f"{failed:.1f} % of calls failed {at}: {said}", facts, remedy=FAILING
+        )
     if level.lookups < limits["fewest_lookups"]:
         said = plural(level.lookups, "lookup was", "lookups were")
         return Finding("unknown", f"only {said} made {at}", facts)

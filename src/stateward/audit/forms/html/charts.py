@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -17,6 +18,7 @@ SERIES: Final = ("p50", "p95", "p99")
 _GAP: Final = 2.5  # steps without a measurement after which a line is broken
 _SHORTEST: Final = 0.05  # seconds of a moment
 _TEN_YEARS: Final = 3650.0  # days; no projection reaches further
+BADGE: Final = 9.0  # the radius of the number of a fault
 _CHARACTER: Final = 6.6  # the width of one in the charts' type, about
 
 
@@ -104,6 +106,7 @@ def _timeline(found: Timeline, limit: float | None, canvas: Canvas, name: str) -
         *(_drawn(_over_time(series, moments, step, across, up)) for series in SERIES),
         _limit(limit, up, canvas),
         *_rates(moments, step, across, rates_top, canvas),
+        *_badges(found.faults, across, canvas),
     ]
     said = [Readout(across.place(m.at + step / 2), _second(m, found.faults)) for m in moments]
     what = f"{found.title}. Latency percentiles in milliseconds over {words.duration(across.high)}."
@@ -140,19 +143,34 @@ def _over_time(
 
 
 def _windows(faults: Sequence[Span], across: Axis, canvas: Canvas) -> list[Markup]:
-    drawn = []
-    for at, fault in enumerate(faults, 1):
-        if not (usable(fault.start) and usable(fault.end)):
-            continue
-        left, right = across.place(fault.start), across.place(fault.end)
-        wide = max(right - left, 2.0)
-        high = canvas.floor - canvas.top
+    """While something was done to the target."""
+    high = canvas.floor - canvas.top
+    return [
+        tag("rect", class_="fault", x=left, y=canvas.top, width=wide, height=high)
+        for _, left, wide in _extents(faults, across)
+    ]
+
+
+def _badges(faults: Sequence[Span], across: Axis, canvas: Canvas) -> list[Markup]:
+    """Their numbers, over everything else, and none over another."""
+    found = list(_extents(faults, across))
+    drawn, free, room = [], -math.inf, 2 * BADGE * (len(found) - 1)
+    for at, left, wide in found:
+        x = max(min(left + wide / 2, canvas.end - room), free)
+        free, room = x + 2 * BADGE, room - 2 * BADGE
         drawn += [
-            tag("rect", class_="fault", x=left, y=canvas.top, width=wide, height=high),
-            tag("circle", class_="badge", cx=left + wide / 2, cy=canvas.top - 9, r=9.0),
-            tag("text", str(at), class_="badge-text", x=left + wide / 2, y=canvas.top - 5),
+            tag("circle", class_="badge", cx=x, cy=canvas.top - BADGE, r=BADGE),
+            tag("text", str(at), class_="badge-text", x=x, y=canvas.top - 5),
         ]
     return drawn
+
+
+def _extents(faults: Sequence[Span], across: Axis) -> Iterator[tuple[int, float, float]]:
+    """The number of each, where it begins, and how wide it is."""
+    for at, fault in enumerate(faults, 1):
+        if usable(fault.start) and usable(fault.end):
+            left, right = across.place(fault.start), across.place(fault.end)
+            yield at, left, max(right - left, 2.0)
 
 
 def _rates(

@@ -52,6 +52,7 @@ def _timeline(report: Report, found: Timeline, name: str, *, alone: bool) -> Mar
         _faults(found),
         table(("second", *charts.SERIES, "intended", "achieved", "failed"), _seconds(found)),
         legend=True,
+        calls=True,
     )
 
 
@@ -116,18 +117,30 @@ def _money(report: Report) -> Iterator[Markup]:
     yield figure(title, tag("div", table, class_="scroll", tabindex="0"), said)
 
 
-def figure(title: str, drawn: Markup, *below: Markup | None, legend: bool = False) -> Markup:
-    """A chart below its title, with the key of its lines if it shows percentiles."""
-    return tag("figure", tag("figcaption", title), _keys() if legend else None, drawn, *below)
+def figure(
+    title: str, drawn: Markup, *below: Markup | None, legend: bool = False, calls: bool = False
+) -> Markup:
+    """A chart below its title, with the key of its lines if it shows percentiles, or calls."""
+    keys = _keys(calls) if legend else None
+    return tag("figure", tag("figcaption", title), keys, drawn, *below)
 
 
-def _keys() -> Markup:
+def _keys(calls: bool) -> Markup:
     keys = [
         tag("span", tag("i", class_=f"key {series}"), f"{series} · {meaning}")
         for series, meaning in zip(
             charts.SERIES, ("half are faster", "19 of 20 are", "99 of 100 are"), strict=True
         )
     ]
+    if calls:
+        keys += [
+            tag("span", tag("i", class_="key bar achieved"), "calls that were answered"),
+            tag(
+                "span",
+                tag("i", class_="key bar failed"),
+                "calls that failed: so they must while the store is away",
+            ),
+        ]
     return tag("div", *keys, class_="legend")
 
 

@@ -8,7 +8,7 @@ from stateward.audit.forms import words
 from stateward.audit.forms.baseline import Comparison
 from stateward.audit.forms.html.document import document
 from stateward.audit.forms.html.figures import measurements
-from stateward.audit.forms.html.markup import Markup, tag
+from stateward.audit.forms.html.markup import Markup, join, tag
 from stateward.audit.forms.html.parts import chip, heads, hero, pair, section
 from stateward.audit.report import Answer, Evidence, Report
 
@@ -152,6 +152,15 @@ def _card(answer: Answer, anchor: str) -> Markup:
         ),
         tag("p", words.sentence(answer.summary), class_="summary"),
         tag("p", words.sentence(words.waiver(answer)), class_="waiver") if answer.waived else None,
+        _details(answer),
+        class_=f"card {answer.verdict}",
+        id=anchor,
+    )
+
+
+def _details(answer: Answer) -> Markup | None:
+    """What the verdict rests on; folded where nothing is to be done."""
+    parts = [
         tag("p", answer.why, class_="why") if answer.why else None,
         _evidence(answer.evidence),
         _block(
@@ -159,9 +168,10 @@ def _card(answer: Answer, anchor: str) -> Markup:
         ),
         _remedy(answer),
         _block("See it again", _command(answer.reproduce)),
-        class_=f"card {answer.verdict}",
-        id=anchor,
-    )
+    ]
+    if answer.verdict != "pass":
+        return join(*parts)
+    return tag("details", tag("summary", "Evidence"), *parts)
 
 
 def _evidence(found: Sequence[Evidence]) -> Markup | None:

@@ -1,7 +1,8 @@
 """A sandbox: where a framework keeps its state during an audit. It is made, measured and removed.
 
 In PostgreSQL a schema with a mark, in Redis keys with a prefix and a time to live, else a file or
-folder that was not there before. Frameworks need not know: nothing of theirs is imported here.
+folder beside the one that was named, which nobody else knows of. Frameworks need not know: nothing
+of theirs is imported here.
 """
 
 from __future__ import annotations
@@ -202,7 +203,8 @@ class KeysSandbox(Sandbox):
                 yield key.decode()
 
     async def _drop(self, prefix: str) -> None:
-        found = [key async for key in self._keys(prefix)]
+        # In a namespace that a user named there may be others; the audit's own ids are in its keys.
+        found = [key async for key in self._keys(prefix) if PREFIX in key]
         async with self._connected() as client:
             for first in range(0, len(found), 100):
                 await client.unlink(*found[first : first + 100])
@@ -255,7 +257,8 @@ class FileSandbox(Sandbox):
 
     def __init__(self, url: str, namespace: str) -> None:
         super().__init__(url, namespace)
-        self.path = path_of(url)
+        self._named = path_of(url)
+        self.path = f"{self._named}.{quote(namespace, safe='')}"
         self.files = FileStorage(self.path)
 
     def sqlalchemy(self) -> tuple[str, dict[str, Any]]:
@@ -271,12 +274,12 @@ class FileSandbox(Sandbox):
         return await asyncio.to_thread(self._describe)
 
     def _refuse_existing(self) -> None:
-        path = self.path
-        if os.path.isfile(path) or (os.path.isdir(path) and os.listdir(path)):
-            raise InvalidInput(
-                f"{path} is there already: an audit works in a place of its own; name one that "
-                "does not exist yet, or leave --url out"
-            )
+        for path in (self._named, self.path):
+            if os.path.isfile(path) or (os.path.isdir(path) and os.listdir(path)):
+                raise InvalidInput(
+                    f"{path} is there already: an audit works in a place of its own; name one "
+                    "that does not exist yet, or leave --url out"
+                )
 
     def _remove(self) -> None:
         if os.path.isdir(self.path):
