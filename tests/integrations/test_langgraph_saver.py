@@ -238,6 +238,25 @@ async def test_what_a_task_wrote_may_come_before_its_checkpoint(url: str) -> Non
         assert sorted(value for _, _, value in found.pending_writes) == ["first", "second"]
 
 
+async def test_a_thread_that_was_begun_before_its_user_was_known_can_be_claimed(url: str) -> None:
+    async with StatewardSaver.from_url(url) as saver:
+        theirs = at("t", user_id="u-42")
+        await echo(saver).ainvoke({"messages": [HumanMessage("hello")]}, at("t"))
+        with pytest.raises(stateward.NotYoursError):
+            await echo(saver).ainvoke({"messages": [HumanMessage("it is me")]}, theirs)
+        await saver.aclaim("t", user="u-42")
+        await saver.aclaim("t", user="u-42")
+        state = await echo(saver).ainvoke({"messages": [HumanMessage("it is me")]}, theirs)
+        assert said(state)[0] == "hello"
+        with pytest.raises(stateward.NotYoursError):
+            await saver.aclaim("t", user="u-7")
+        with pytest.raises(stateward.InvalidInput, match="no thread 'none'"):
+            await saver.aclaim("none", user="u-42")
+        assert await saver.aget_tuple(at("none")) is None
+    async with stateward.open(url) as store:
+        assert (await store.user("u-42").erase()).removed == {"langgraph-thread": 1}
+
+
 async def test_the_newest_is_the_one_put_last_whatever_a_replicas_clock_says(
     memory: stateward.Store,
 ) -> None:
