@@ -224,6 +224,29 @@ async def test_what_a_task_wrote_brings_no_deleted_thread_back(url: str) -> None
         assert await documents(store, "t") == {}
 
 
+async def test_a_copy_under_way_brings_no_erased_user_back(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stateward.open(url) as store, stateward.open(url) as other:
+        saver = StatewardSaver(store)
+        config = at("t", user_id="u-42")
+        await echo(saver).ainvoke({"messages": [HumanMessage("secret")]}, config)
+        scope = store.sections["workflows"]
+        execute = scope.execute
+
+        async def erasing(ops: Any) -> Any:
+            if isinstance(ops[0], Commit):  # all was read
+                monkeypatch.undo()
+                assert (await other.user("u-42").erase()).removed == {"langgraph-thread": 1}
+            return await execute(ops)
+
+        monkeypatch.setattr(scope, "execute", erasing)
+        with pytest.raises(stateward.StateConflictError, match="deleted while it was copied"):
+            await saver.acopy_thread("t", "copy")
+        assert await saver.aget_tuple(at("copy")) is None
+        assert (await other.user("u-42").erase()).removed == {}
+
+
 async def test_what_a_task_wrote_may_come_before_its_checkpoint(url: str) -> None:
     async with StatewardSaver.from_url(url) as a, StatewardSaver.from_url(url) as b:
         assert await a.aget_tuple(at("t")) is None
