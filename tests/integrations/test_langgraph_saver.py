@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -16,7 +17,8 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Send, interrupt
 
 import stateward
-from stateward.integrations.langgraph import StatewardSaver
+from stateward.cli import main
+from stateward.integrations.langgraph import StatewardSaver, StatewardStore
 from stateward.integrations.langgraph import list_deltas as lists_module
 from stateward.ops import Commit, Fetch, List, Put
 
@@ -278,6 +280,19 @@ async def test_a_thread_that_was_begun_before_its_user_was_known_can_be_claimed(
         assert await saver.aget_tuple(at("none")) is None
     async with stateward.open(url) as store:
         assert (await store.user("u-42").erase()).removed == {"langgraph-thread": 1}
+
+
+def test_what_langgraph_stores_is_shown_by_inspect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'agents.db'}"
+    with StatewardSaver.from_url(url) as saver, StatewardStore.from_url(url) as items:
+        echo(saver).invoke({"messages": [HumanMessage("hello")]}, at("t"))
+        items.put(("a",), "k", {"n": 1})
+    assert main(["inspect", "--json", url]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    kinds = {row["kind"]: row["entities"] for row in rows}
+    assert kinds == {"langgraph-thread": 1, "langgraph-item": 1}
 
 
 async def test_the_newest_is_the_one_put_last_whatever_a_replicas_clock_says(
