@@ -187,6 +187,85 @@ async def test_what_a_process_left_undone_when_it_died_is_done_by_the_next_reade
         assert await service.get_user_state(**ME) == {"name": "Noor"}
 
 
+async def left_undone(
+    service: StatewardSessionService, session: Any, event: Event, monkeypatch: Any
+) -> None:
+    """An event is stored, and its process dies before it brings state to the user."""
+
+    async def die(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as dying, pytest.raises(KeyboardInterrupt):
+        dying.setattr(service, "_merge", die)
+        await service.append_event(session, event)
+
+
+async def test_no_event_overwrites_what_another_left_undone(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stateward.open(url) as store:
+        service = StatewardSessionService(store)
+        session = await service.create_session(**MINE)
+        await left_undone(service, session, an_event("1", **{"user:allergy": "nuts"}), monkeypatch)
+        session._storage_update_marker = None  # the run goes on
+        await service.append_event(session, an_event("2", **{"user:name": "Noor"}))
+        again = await service.get_session(**MINE)
+        assert again.state == {"user:allergy": "nuts", "user:name": "Noor"}
+
+
+async def test_what_was_left_undone_replaces_nothing_newer(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stateward.open(url) as store:
+        service = StatewardSessionService(store)
+        session = await service.create_session(**MINE)
+        old = {"user:plan": "free", "user:name": "Noor", "app:open": False}
+        await left_undone(service, session, an_event("1", **old), monkeypatch)
+        other = await service.create_session(**ME)
+        await service.append_event(other, an_event("2", **{"user:plan": "paid", "app:open": True}))
+        again = await service.get_session(**MINE)
+        assert again.state == {"user:plan": "paid", "user:name": "Noor", "app:open": True}
+        assert await service.get_user_state(**ME) == {"plan": "paid", "name": "Noor"}
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_what_was_left_undone_brings_no_erased_user_back(
+    url: str, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stateward.open(url) as store, stateward.open(url) as elsewhere:
+        service = StatewardSessionService(store)
+        before = {"user:name": "Noor"} if known else {}
+        session = await service.create_session(**MINE, state=before)
+        await left_undone(service, session, an_event("1", **{"user:secret": "x"}), monkeypatch)
+        merge = service._merge
+
+        async def late(*args: Any) -> None:
+            await elsewhere.user("u-42").erase()  # after the note was read
+            await merge(*args)
+
+        monkeypatch.setattr(service, "_merge", late)
+        assert await service.get_session(**MINE) is None
+        assert await service.get_user_state(**ME) == {}
+        assert (await elsewhere.user("u-42").erase()).removed == {}
+
+
+async def test_a_session_was_updated_when_its_newest_event_was_made(url: str) -> None:
+    async with stateward.open(url) as store:
+        service = StatewardSessionService(store)
+        session = await service.create_session(**MINE)
+        assert session.last_update_time > 0
+        for timestamp in (1000.25, 900.5):
+            event = an_event("hi", own=timestamp)
+            event.timestamp = timestamp
+            await service.append_event(session, event)
+            assert session.last_update_time == timestamp
+            (listed,) = (await service.list_sessions(**ME)).sessions
+            assert listed.last_update_time == timestamp
+            for config in (None, GetSessionConfig(num_recent_events=0)):
+                read = await service.get_session(**MINE, config=config)
+                assert read.last_update_time == timestamp
+
+
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 async def test_eight_processes_on_one_session_split_no_turn(url: str, start: Start) -> None:
     async with stateward.open(url) as store:

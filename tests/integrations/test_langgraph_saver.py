@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -16,7 +17,8 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Send, interrupt
 
 import stateward
-from stateward.integrations.langgraph import StatewardSaver
+from stateward.cli import main
+from stateward.integrations.langgraph import StatewardSaver, StatewardStore
 from stateward.integrations.langgraph import list_deltas as lists_module
 from stateward.ops import Commit, Fetch, List, Put
 
@@ -224,6 +226,29 @@ async def test_what_a_task_wrote_brings_no_deleted_thread_back(url: str) -> None
         assert await documents(store, "t") == {}
 
 
+async def test_a_copy_under_way_brings_no_erased_user_back(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stateward.open(url) as store, stateward.open(url) as other:
+        saver = StatewardSaver(store)
+        config = at("t", user_id="u-42")
+        await echo(saver).ainvoke({"messages": [HumanMessage("secret")]}, config)
+        scope = store.sections["workflows"]
+        execute = scope.execute
+
+        async def erasing(ops: Any) -> Any:
+            if isinstance(ops[0], Commit):  # all was read
+                monkeypatch.undo()
+                assert (await other.user("u-42").erase()).removed == {"langgraph-thread": 1}
+            return await execute(ops)
+
+        monkeypatch.setattr(scope, "execute", erasing)
+        with pytest.raises(stateward.StateConflictError, match="deleted while it was copied"):
+            await saver.acopy_thread("t", "copy")
+        assert await saver.aget_tuple(at("copy")) is None
+        assert (await other.user("u-42").erase()).removed == {}
+
+
 async def test_what_a_task_wrote_may_come_before_its_checkpoint(url: str) -> None:
     async with StatewardSaver.from_url(url) as a, StatewardSaver.from_url(url) as b:
         assert await a.aget_tuple(at("t")) is None
@@ -236,6 +261,38 @@ async def test_what_a_task_wrote_may_come_before_its_checkpoint(url: str) -> Non
         assert found is not None
         assert found.pending_writes is not None
         assert sorted(value for _, _, value in found.pending_writes) == ["first", "second"]
+
+
+async def test_a_thread_that_was_begun_before_its_user_was_known_can_be_claimed(url: str) -> None:
+    async with StatewardSaver.from_url(url) as saver:
+        theirs = at("t", user_id="u-42")
+        await echo(saver).ainvoke({"messages": [HumanMessage("hello")]}, at("t"))
+        with pytest.raises(stateward.NotYoursError):
+            await echo(saver).ainvoke({"messages": [HumanMessage("it is me")]}, theirs)
+        await saver.aclaim("t", user="u-42")
+        await saver.aclaim("t", user="u-42")
+        state = await echo(saver).ainvoke({"messages": [HumanMessage("it is me")]}, theirs)
+        assert said(state)[0] == "hello"
+        with pytest.raises(stateward.NotYoursError):
+            await saver.aclaim("t", user="u-7")
+        with pytest.raises(stateward.InvalidInput, match="no thread 'none'"):
+            await saver.aclaim("none", user="u-42")
+        assert await saver.aget_tuple(at("none")) is None
+    async with stateward.open(url) as store:
+        assert (await store.user("u-42").erase()).removed == {"langgraph-thread": 1}
+
+
+def test_what_langgraph_stores_is_shown_by_inspect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'agents.db'}"
+    with StatewardSaver.from_url(url) as saver, StatewardStore.from_url(url) as items:
+        echo(saver).invoke({"messages": [HumanMessage("hello")]}, at("t"))
+        items.put(("a",), "k", {"n": 1})
+    assert main(["inspect", "--json", url]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    kinds = {row["kind"]: row["entities"] for row in rows}
+    assert kinds == {"langgraph-thread": 1, "langgraph-item": 1}
 
 
 async def test_the_newest_is_the_one_put_last_whatever_a_replicas_clock_says(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from langgraph.store.base import GetOp, InvalidNamespaceError, ListNamespacesOp, PutOp, SearchOp
 
 import stateward
-from stateward.integrations.langgraph import StatewardStore
+from stateward.integrations.langgraph import StatewardSaver, StatewardStore
 from stateward.testing.clock import SteppableWorld
 
 
@@ -177,10 +178,68 @@ async def test_an_index_finds_items_by_meaning(url: str) -> None:
         assert found[0].key == "drink"
 
 
-async def test_without_an_index_a_query_is_refused(memory: stateward.Store) -> None:
+async def test_without_an_index_a_query_is_answered_without_ranking(
+    memory: stateward.Store, world: SteppableWorld
+) -> None:
     store = StatewardStore(memory)
-    with pytest.raises(stateward.InvalidInput, match="has no index"):
-        await store.asearch(("a",), query="tea")
+    for key in ("old", "new"):
+        await store.aput(("a",), key, {"n": 1})
+        world.advance(minutes=1)
+    found = await store.asearch(("a",), query="tea")
+    assert [(item.key, item.score) for item in found] == [("new", None), ("old", None)]
+
+
+@pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf")])
+async def test_a_ttl_that_is_no_time_is_refused(memory: stateward.Store, ttl: float) -> None:
+    with pytest.raises(stateward.InvalidInput, match="ttl"):
+        await StatewardStore(memory).aput(("a",), "k", {"n": 1}, ttl=ttl)
+    with pytest.raises(stateward.InvalidInput, match="ttl"):
+        StatewardStore(memory, ttl={"default_ttl": ttl})
+
+
+async def test_items_that_belong_to_nobody_can_be_claimed(url: str) -> None:
+    async with stateward.open(url) as base:
+        nobodys, theirs = StatewardStore(base), StatewardStore(base, user="u-42")
+        for namespace in (("m", "u-42"), ("m", "u-42", "deep"), ("m", "u-4")):
+            await nobodys.aput(namespace, "k", {"n": 1})
+        await StatewardStore(base, user="u-7").aput(("m", "u-42"), "foreign", {"n": 1})
+        with pytest.raises(stateward.NotYoursError):
+            await theirs.aput(("m", "u-42"), "k", {"n": 2})
+        assert await nobodys.aclaim(("m", "u-42"), user="u-42") == 2
+        assert await nobodys.aclaim(("m", "u-42"), user="u-42") == 0
+        await theirs.aput(("m", "u-42"), "k", {"n": 2})
+        assert (await base.user("u-42").erase()).removed == {"langgraph-item": 2}
+
+
+async def test_a_burst_is_not_put_to_the_store_all_at_once(
+    memory: stateward.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scope = memory.sections["workflows"]
+    execute = scope.execute
+    under_way: list[int] = []
+    most = 0
+
+    async def counted(ops: Any) -> Any:
+        nonlocal most
+        under_way.append(1)
+        most = max(most, len(under_way))
+        await asyncio.sleep(0)
+        try:
+            return await execute(ops)
+        finally:
+            under_way.pop()
+
+    monkeypatch.setattr(scope, "execute", counted)
+    store = StatewardStore(memory)
+    await asyncio.gather(*(store.aput(("a",), str(n), {"n": n}) for n in range(500)))
+    assert most <= 64
+    assert len(await store.asearch(("a",), limit=1000)) == 500
+
+
+async def test_an_option_without_effect_is_refused() -> None:
+    for kind in (StatewardStore, StatewardSaver):
+        with pytest.raises(stateward.InvalidInput, match="redact: for messages"):
+            kind.from_url("memory://", redact=lambda message: message)
 
 
 @pytest.mark.parametrize(

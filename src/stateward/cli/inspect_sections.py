@@ -11,10 +11,10 @@ from msgspec import Struct
 from stateward.codec import decode
 from stateward.engine import SyncEngine
 from stateward.errors import InvalidInput
+from stateward.kinds import KINDS
 from stateward.ops import Entity, Entry, Fetch, Fetched, Found, Head, List, Listed, Log, Op, Outcome
 from stateward.records import moment
 
-KINDS = ("thread", "user", "shared", "workflow", "task", "lock", "leader", "journal")
 SAMPLED = 20  # entities of a kind that are read to estimate the size of all
 COUNTED = 100_000  # entities of a kind that are counted
 
@@ -154,7 +154,8 @@ def _lock(found: Found) -> Row:
 
 def storage(asked: SectionRequest) -> SectionPage:
     """By kind: how many entities and entries, and their bytes as estimated from some of them."""
-    rows = [row for kind in KINDS if (row := _stored(asked, kind))["entities"]]
+    kinds = [kind for kind, how in KINDS.items() if not how.internal]
+    rows = [row for kind in kinds if (row := _stored(asked, kind))["entities"]]
     said = asked.engine.describe()
     about = {
         "engine": f"{said.engine} {said.version}",

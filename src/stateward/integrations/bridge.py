@@ -21,7 +21,17 @@ import stateward
 from stateward import sync
 from stateward.codec import Limits
 from stateward.errors import InvalidInput
-from stateward.ops import List, Listed, Op, Outcome
+from stateward.ops import (
+    Commit,
+    Entity,
+    Head,
+    List,
+    Listed,
+    NotDroppedSince,
+    Op,
+    Outcome,
+    SetHead,
+)
 from stateward.state.scope import Scope
 from stateward.sync.state.scope import Scope as BlockingScope
 from stateward.world import World
@@ -31,6 +41,10 @@ S = TypeVar("S", bound="OnBridge")
 P = ParamSpec("P")
 Plan = Generator[Sequence[Op], list[Outcome], T]
 AnyStore = stateward.Store | sync.Store
+
+MESSAGES_ONLY = ("redact", "on_append", "retain")  # options of a store that concern no plan
+IN_FLIGHT = 64  # plans under way at once: more of them would only wait for each other
+CLOCK = 1e-6  # seconds: no engine's clock goes by less
 
 
 # --- whose store it is ------------------------------------------------------------------
@@ -157,6 +171,7 @@ class Bridge:
         self._lock = threading.Lock()
         self._twin: sync.Store | None = None  # for blocking callers, made at its first use
         self._make_twin = blocking or self._sibling
+        self._turns = asyncio.Semaphore(IN_FLIGHT)
         self._store = store
         scope = store.sections["workflows"]
         self._async = scope if isinstance(scope, Scope) else None
@@ -168,6 +183,11 @@ class Bridge:
     @classmethod
     def at(cls, url: str | None, options: Mapping[str, Any]) -> Self:
         """A store of its own at a URL, opened in the colour that is asked for."""
+        if idle := sorted(name for name in MESSAGES_ONLY if options.get(name) is not None):
+            raise InvalidInput(
+                f"{', '.join(idle)}: for messages of threads; it would have no effect here. Leave "
+                "it out, and change what is to be stored before it gets here"
+            )
         store = stateward.open(url, **options)
         if not store.sections["workflows"].capabilities.durable:
             return cls(store)  # it lives in this process: a second one would be another
@@ -189,13 +209,14 @@ class Bridge:
         scope = self._async
         if scope is None:
             return await asyncio.to_thread(self.run, plan)
-        try:
-            ops = next(plan)
-            while True:
-                ops = plan.send(await scope.execute(ops))
-        except StopIteration as done:
-            result: T = done.value
-            return result
+        async with self._turns:  # who waits for a turn is not waiting for the store
+            try:
+                ops = next(plan)
+                while True:
+                    ops = plan.send(await scope.execute(ops))
+            except StopIteration as done:
+                result: T = done.value
+                return result
 
     def _blocking_scope(self) -> BlockingScope:
         """The same engine with connections of its own: any thread may wait for it."""
@@ -250,6 +271,14 @@ def pages(*listings: List) -> Plan[list[list[Listed]]]:
             else:
                 open_[index] = replace(listing, after=page.next)
     return found
+
+
+def claims(entity: Entity, head: Head, user: str, op: str) -> Commit | None:
+    """Gives what is nobody's to a user, unless it is dropped first; None: it is somebody's."""
+    if head.owner:
+        return None
+    still_there = NotDroppedSince(head.dropped + CLOCK)
+    return Commit(entity, op, (SetHead(owner=user),), (still_there,), owner="")
 
 
 def in_both_colours(

@@ -15,11 +15,11 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from stateward.codec import decode, encode
+from stateward.codec import decode, encode, encode_document
 from stateward.engines.registry import ENGINES
 from stateward.errors import InvalidInput
 from stateward.integrations.bridge import AnyStore, OnAnyStore
-from stateward.kinds import THREAD
+from stateward.kinds import ERASED, THREAD, erasure_of
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
     Absent,
@@ -28,6 +28,8 @@ from stateward.ops import (
     Conflict,
     Delete,
     DocumentAt,
+    Drop,
+    Entity,
     Fetch,
     Fetched,
     Found,
@@ -35,6 +37,7 @@ from stateward.ops import (
     List,
     Log,
     LogAt,
+    NotDroppedSince,
     Put,
     SetHead,
     StatusIn,
@@ -65,7 +68,7 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
     ) from error
 
 STATE = "state"
-UNMERGED = "unmerged"  # what an event says about user: and app: that may not be stored there yet
+UNMERGED = "unmerged "  # begins the names of notes, see `Note`
 OPEN = StatusIn(("adk",))
 
 Values = dict[str, Any]
@@ -77,6 +80,23 @@ class Deltas(NamedTuple):
     app: Values
     user: Values
     session: Values
+
+
+class Note(NamedTuple):
+    """What an event says about `user:` and `app:`, kept beside it until it is stored there.
+
+    `at` is when the event was stored. What another event said later counts more, whichever of them
+    is brought there first: beside each document stands when each of its keys was said.
+    """
+
+    name: str
+    at: float
+    deltas: Deltas
+
+    @classmethod
+    def of(cls, name: str, value: Value) -> Note:
+        kept = decode(value.json)
+        return cls(name, value.updated, Deltas(kept["app"], kept["user"], {}))
 
 
 class StatewardSessionService(OnAnyStore, BaseSessionService):
@@ -106,18 +126,18 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         """Begin a session; one that exists raises `AlreadyExistsError`."""
         session_id = (session_id or "").strip() or uuid.uuid4().hex
         thread = self._thread(app_name, user_id, session_id)
-        deltas = split(state or {})
+        deltas, note = split(state or {}), a_note()
         (status,) = OPEN.statuses
         writes: tuple[Write, ...] = (
             Put(STATE, encode(deltas.session, "the state")),
             SetHead(status=status),
-            *unmerged(deltas),
+            *noted(note, deltas),
         )
         outcome = await self._call(thread.handle.commit, writes, (Absent(),))
         if isinstance(outcome, Conflict):
             raise AlreadyExistsError(f"Session with id {session_id} already exists.")
-        stored(outcome, thread.handle.entity)
-        await self._merge(app_name, user_id, thread, deltas)
+        applied = stored(outcome, thread.handle.entity)
+        await self._merge(app_name, user_id, thread, Note(note, applied.at, deltas))
         session = await self.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
         if session is None:
             raise SessionNotFoundError(f"Session {session_id} was deleted while it began.")
@@ -135,8 +155,9 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         thread = self._thread(app_name, user_id, session_id.strip())
         recent = None if config is None else config.num_recent_events
         fetched, user, app = await self._fetch_all(app_name, user_id, thread, recent)
-        if UNMERGED in fetched.documents:
-            await self._merge_left(app_name, user_id, thread, fetched.documents[UNMERGED])
+        if left := notes_in(fetched):
+            for note in left:  # of processes that died right after they had stored an event
+                await self._merge(app_name, user_id, thread, note)
             fetched, user, app = await self._fetch_all(app_name, user_id, thread, recent)
         if STATE not in fetched.documents:
             return None
@@ -146,11 +167,14 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
             async for page in self._each(rest):
                 entries += page.entries
         events = [Event.model_validate(decode(entry.body)) for entry in entries]
+        updated = events[-1].timestamp if events else fetched.head.updated
+        if recent == 0:
+            events = []
         if config is not None and config.after_timestamp is not None:
             events = [event for event in events if event.timestamp >= config.after_timestamp]
         own = decode(fetched.documents[STATE].json)
         session = a_session(app_name, user_id, thread.id, fetched.head, merged(own, user, app))
-        session.events = events
+        session.events, session.last_update_time = events, updated
         return session
 
     async def list_sessions(
@@ -173,6 +197,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
             own = decode(each.documents[STATE].json)
             state = merged(own, users[each.head.owner], app.value)
             sessions.append(a_session(app_name, each.head.owner, each.entity.id, each.head, state))
+        await self._date(sessions, [each.entity for each in found])
         sessions.sort(key=lambda session: (session.last_update_time, session.user_id, session.id))
         return ListSessionsResponse(sessions=sessions)
 
@@ -195,19 +220,27 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         thread = self._thread(session.app_name, session.user_id, session.id)
         deltas = split((event.actions and event.actions.state_delta) or {})
         message = json.loads(event.model_dump_json(exclude_none=True))
-        applied = await self._append(thread, session, event.id, message, deltas)
+        note = a_note()
+        applied = await self._append(thread, session, event.id, message, deltas, note)
         if applied is None:
             session._storage_update_marker = None
         else:
             session._storage_update_marker = str(Cursor(applied.version, applied.stamp))
-            session.last_update_time = applied.at
-            await self._merge(session.app_name, session.user_id, thread, deltas)
+            noted_at = Note(note, applied.at, deltas)
+            await self._merge(session.app_name, session.user_id, thread, noted_at)
+        session.last_update_time = event.timestamp
         return self._commit_event_to_session(session, event)
 
     # --- writing --------------------------------------------------------------------
 
     async def _append(
-        self, thread: Any, session: Session, key: str, message: Values, deltas: Deltas
+        self,
+        thread: Any,
+        session: Session,
+        key: str,
+        message: Values,
+        deltas: Deltas,
+        note: str,
     ) -> Applied | None:
         """The event and the session's own state in one commit; state is read only to change it.
 
@@ -220,7 +253,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
             checks = (OPEN, LogAt(read.version, read.stamp))
         keep = not any(deltas)  # a state that was kept elsewhere would be read as it was before
         while True:
-            writes: tuple[Write, ...] = tuple(unmerged(deltas))
+            writes: tuple[Write, ...] = tuple(noted(note, deltas))
             at: tuple[Check, ...] = ()
             if deltas.session:
                 fetched = await self._call(handle.fetch, documents=(STATE,))
@@ -243,22 +276,53 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
                     "nothing was stored. Get the session again and run it anew"
                 )
 
-    async def _merge(self, app_name: str, user_id: str, thread: Any, deltas: Deltas) -> None:
+    async def _merge(self, app_name: str, user_id: str, thread: Any, note: Note) -> None:
         """Bring what belongs to the user and the application there."""
-        name = shared_name(app_name)
+        name, deltas = shared_name(app_name), note.deltas
         if deltas.user:
-            await self._call(self._store.user(user_id).update, lambda v: v | deltas.user, name)
+            user = self._store.user(user_id).handle
+            times = f"adk-times {app_name}"
+            if await self._merge_into(user, (name, times), deltas.user, note.at):
+                await self._erase_again(user, note.at)
         if deltas.app:
-            await self._call(self._store.shared(name).update, lambda v: v | deltas.app)
+            app = self._store.shared(name).handle
+            await self._merge_into(app, (DEFAULT, "adk-times"), deltas.app, note.at)
         if deltas.user or deltas.app:
-            outcome = await self._call(thread.handle.commit, (Delete(UNMERGED),), (OPEN,))
+            outcome = await self._call(thread.handle.commit, (Delete(note.name),), (OPEN,))
             if not isinstance(outcome, Conflict):  # else it was deleted meanwhile
                 stored(outcome, thread.handle.entity)
 
-    async def _merge_left(self, app_name: str, user_id: str, thread: Any, left: Value) -> None:
-        """Do what a process left undone that died right after it had stored an event."""
-        kept = decode(left.json)
-        await self._merge(app_name, user_id, thread, Deltas(kept["app"], kept["user"], {}))
+    async def _merge_into(
+        self, handle: Any, names: tuple[str, str], said: Values, at: float
+    ) -> bool:
+        """Store what was said `at` that time, but for what was said since; True: all is new.
+
+        `names` are of the document and of when each of its keys was said. What was dropped since
+        is not brought back.
+        """
+        while True:
+            fetched = await self._call(handle.fetch, documents=names)
+            value, times = (value_of(fetched, name) for name in names)
+            new = {key: each for key, each in said.items() if times.get(key, 0.0) <= at}
+            if not new:
+                return False
+            writes = (
+                Put(names[0], encode_document(value | new, handle.scope.limits)),
+                Put(names[1], encode(times | dict.fromkeys(new, at), "the times")),
+            )
+            checks = (NotDroppedSince(at), *(document_at(fetched, name) for name in names))
+            outcome = await self._call(handle.commit, writes, checks)
+            if not isinstance(outcome, Conflict):
+                return stored(outcome, handle.entity).created
+            if isinstance(outcome.failed, NotDroppedSince):
+                return False
+
+    async def _erase_again(self, user: Any, at: float) -> None:
+        """Drop what was stored of a user who has been erased since: nothing there told so."""
+        mark = type(user)(user.scope, erasure_of(user.scope.namespace, user.entity.id))
+        erased = (await self._call(mark.fetch, documents=(ERASED,))).documents.get(ERASED)
+        if erased is not None and erased.updated >= at:
+            stored(await self._call(user.commit, (Drop(),)), user.entity)
 
     # --- reading --------------------------------------------------------------------
 
@@ -272,12 +336,12 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         """The session, its newest or first events, and what is shared, in one round trip."""
         session = thread.handle
         log = Log(first=session.scope.capabilities.page, details=True) if recent is None else None
-        if recent:
-            log = Log(last=recent, details=True)
+        if recent is not None:
+            log = Log(last=recent or 1, details=True)  # the newest says when it was
         name = shared_name(app_name)
         user, app = self._store.user(user_id).handle, self._store.shared(name).handle
         asked = (
-            (session.scope, Fetch(session.entity, session.owner, log, (STATE, UNMERGED))),
+            (session.scope, Fetch(session.entity, session.owner, log, all_documents=True)),
             (user.scope, Fetch(user.entity, user.owner, documents=(name,))),
             (app.scope, Fetch(app.entity, app.owner, documents=(DEFAULT,))),
         )
@@ -285,6 +349,17 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         if not isinstance(fetched, Fetched):
             refuse(fetched, session.entity)
         return fetched, value_of(of_user, name), value_of(of_app, DEFAULT)
+
+    async def _date(self, sessions: list[Session], entities: list[Entity]) -> None:
+        """Tell sessions when their newest event was."""
+        scope = self._store.sections["threads"]
+        size = scope.capabilities.batch
+        for start in range(0, len(entities), size):
+            ops = [Fetch(each, log=Log(last=1)) for each in entities[start : start + size]]
+            outcomes = await self._call(scope.execute, ops)
+            for session, newest in zip(sessions[start:], outcomes, strict=False):
+                if newest.lines:
+                    session.last_update_time = decode(newest.lines)["timestamp"]
 
 
 def register_schemes(registry: Any) -> None:
@@ -329,11 +404,24 @@ def merged(own: Values, user: Values, app: Values) -> Values:
     return state
 
 
-def unmerged(deltas: Deltas) -> Iterable[Write]:
+def a_note() -> str:
+    return UNMERGED + uuid.uuid4().hex
+
+
+def noted(name: str, deltas: Deltas) -> Iterable[Write]:
     """A note, stored with the event, of what is to be brought elsewhere."""
     if deltas.app or deltas.user:
-        note = {"app": deltas.app, "user": deltas.user}
-        yield Put(UNMERGED, encode(note, "the state"))
+        yield Put(name, encode({"app": deltas.app, "user": deltas.user}, "the state"))
+
+
+def notes_in(fetched: Fetched) -> list[Note]:
+    found = fetched.documents.items()
+    return [Note.of(name, value) for name, value in found if name.startswith(UNMERGED)]
+
+
+def document_at(fetched: Fetched, name: str) -> DocumentAt:
+    value = fetched.documents.get(name)
+    return DocumentAt(name, 0) if value is None else DocumentAt(name, value.version, value.stamp)
 
 
 def value_of(outcome: Any, name: str) -> Values:

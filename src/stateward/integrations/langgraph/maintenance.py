@@ -198,7 +198,10 @@ def threads_of_runs(
 
 
 def copy(thread: GraphThread, target: Entity, world: World) -> Plan[None]:
-    """All of a thread into another, whose checkpoints appear when the rest is there."""
+    """All of a thread into another, whose checkpoints appear when the rest is there.
+
+    A copy of what is dropped meanwhile, e.g. because its user is erased, does not stay.
+    """
     (outcome,) = yield (Fetch(thread.entity, thread.owner),)
     head = fetched(outcome, thread).head
     (documents,) = yield from documents_of(thread.listing(""))
@@ -209,6 +212,13 @@ def copy(thread: GraphThread, target: Entity, world: World) -> Plan[None]:
         commit = Commit(target, world.new_op(), part, owner=head.owner, retain=head.retain)
         (outcome,) = yield (commit,)
         stored(outcome, target)
+    (outcome,) = yield (Fetch(thread.entity, thread.owner),)
+    if puts and fetched(outcome, thread).head.dropped > head.dropped:
+        (outcome,) = yield (Commit(target, world.new_op(), (Drop(),)),)
+        stored(outcome, target)
+        raise StateConflictError(
+            f"the thread {thread.entity.id!r} was deleted while it was copied; there is no copy"
+        )
 
 
 # --- delta channels -----------------------------------------------------------------------

@@ -21,11 +21,18 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from stateward.codec import check_id
 from stateward.errors import InvalidInput
-from stateward.integrations.bridge import AnyStore, Bridge, OnBridge, Plan, in_both_colours
+from stateward.integrations.bridge import (
+    AnyStore,
+    Bridge,
+    OnBridge,
+    Plan,
+    claims,
+    in_both_colours,
+)
 from stateward.integrations.langgraph import maintenance, names
 from stateward.integrations.langgraph import writes as write_plans
 from stateward.integrations.langgraph.listing import CheckpointListing, CheckpointQuery
-from stateward.integrations.langgraph.reads import config_of, find, load
+from stateward.integrations.langgraph.reads import config_of, fetched, find, load
 from stateward.integrations.langgraph.records import (
     PAGE,
     CheckpointMemory,
@@ -33,7 +40,7 @@ from stateward.integrations.langgraph.records import (
     GraphThread,
 )
 from stateward.integrations.langgraph.serializer import Allowed, StrictSerializer
-from stateward.ops import Commit, Drop, Entity, List
+from stateward.ops import Commit, Drop, Entity, List, NotYours
 from stateward.options import Retention, seconds
 from stateward.state.refusals import stored
 
@@ -169,6 +176,28 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         stored(outcome, entity)
 
     delete_thread, adelete_thread = in_both_colours(_delete_thread)
+
+    def _claim(self, thread_id: str, *, user: str) -> Plan[None]:
+        """Give a thread that was begun without a user to one.
+
+        Claiming it again for the same user is fine; for another, raises `NotYoursError`.
+        """
+        entity = self._entity(thread_id)
+        check_id(user, "a user")
+        thread = GraphThread(entity, "", None)
+        head = fetched((yield (thread.fetch(),))[0], thread).head
+        commit = claims(entity, head, user, self._bridge.world.new_op())
+        if not head.exists:
+            raise InvalidInput(f"there is no thread {thread_id!r} to claim")
+        if commit is not None:
+            (outcome,) = yield (commit,)
+            if not isinstance(outcome, NotYours):
+                stored(outcome, entity)
+                return
+        theirs = GraphThread(entity, "", user)
+        fetched((yield (theirs.fetch(),))[0], theirs)  # theirs already, or raises
+
+    claim, aclaim = in_both_colours(_claim)
 
     def _delete_for_runs(self, run_ids: Sequence[str]) -> Plan[None]:
         """Remove the checkpoints of these runs. Looks at every thread there is."""

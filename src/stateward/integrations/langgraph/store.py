@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
@@ -22,7 +23,15 @@ from langgraph.store.base import (
 
 from stateward.codec import check_id, decode, encode_document
 from stateward.errors import InvalidInput
-from stateward.integrations.bridge import AnyStore, Bridge, OnBridge, Plan, pages
+from stateward.integrations.bridge import (
+    AnyStore,
+    Bridge,
+    OnBridge,
+    Plan,
+    claims,
+    in_both_colours,
+    pages,
+)
 from stateward.integrations.langgraph import item_filter
 from stateward.integrations.langgraph.vectors import VECTORS, VectorIndex, Vectors, nearest
 from stateward.kinds import LANGGRAPH_ITEM
@@ -38,6 +47,7 @@ from stateward.ops import (
     Found,
     Head,
     List,
+    NotYours,
     Put,
     SetHead,
     Value,
@@ -57,7 +67,7 @@ class StatewardStore(OnBridge, BaseStore):
     """Items by namespace and key: `graph.compile(store=StatewardStore(store))`.
 
     `ttl` gives the default time an item lives, in minutes, and whether reading restarts it. `index`
-    embeds items, so that `search(query=…)` finds them by meaning; without it a query is refused.
+    embeds items, so that `search(query=…)` finds them by meaning; without it the newest come first.
     Searching looks at every item of the namespace: keep namespaces small, e.g. one for each user.
     `user` says to whom an item belongs that is put, as a name or as a function of its namespace:
     it is exported and erased with them. A failing store raises; nothing is kept locally.
@@ -78,6 +88,7 @@ class StatewardStore(OnBridge, BaseStore):
         self._index = None if index is None else VectorIndex(index)
         self.index_config = index
         self.ttl_config = ttl
+        check_ttl(None if ttl is None else ttl.get("default_ttl"))
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Reads as of before, then writes; of several writes to one item the last one counts."""
@@ -95,6 +106,23 @@ class StatewardStore(OnBridge, BaseStore):
             vectors = await self._index.aembed(asked)
         return await self._bridge.arun(self._batch(asked, vectors))
 
+    def _claim(self, namespace: tuple[str, ...], *, user: str) -> Plan[int]:
+        """Give the items below a namespace that belong to nobody to a user; how many these were."""
+        check_id(user, "a user")
+        prefix = item_filter.namespace_id(namespace)
+        found = yield from self._all(prefix, ())
+        new_op = self._bridge.world.new_op
+        commits = [claims(each.entity, each.head, user, new_op()) for each in found]
+        claimed = 0
+        for batch in _batches([commit for commit in commits if commit is not None]):
+            for commit, outcome in zip(batch, (yield batch), strict=True):
+                if not isinstance(outcome, Conflict | NotYours):  # else it is gone, or another's
+                    stored(outcome, commit.entity)
+                    claimed += 1
+        return claimed
+
+    claim, aclaim = in_both_colours(_claim)
+
     def _checked(self, ops: Iterable[Op]) -> list[Op]:
         """Everything that can be refused is refused before anything is written."""
         asked = list(ops)
@@ -104,13 +132,9 @@ class StatewardStore(OnBridge, BaseStore):
                 self._entity(op.namespace, op.key)
             if isinstance(op, PutOp) and op.value is not None:
                 encode_document(op.value, self._bridge.limits)
+                check_ttl(op.ttl)
             if isinstance(op, SearchOp):
                 item_filter.check_filter(op.filter or {})
-                if op.query and self._index is None:
-                    raise InvalidInput(
-                        "this store has no index, so it cannot search by meaning: give it one, "
-                        "StatewardStore(..., index={'dims': …, 'embed': …}), or leave query= out"
-                    )
         return asked
 
     # --- the plans ----------------------------------------------------------------------
@@ -237,6 +261,11 @@ class StatewardStore(OnBridge, BaseStore):
             text = vectors.texts.get((op.namespace, op.key))
             writes.append(Delete(VECTORS) if text is None else Put(VECTORS, text))
         return tuple(writes)
+
+
+def check_ttl(ttl: float | None) -> None:
+    if ttl is not None and not 0 < ttl < math.inf:
+        raise InvalidInput(f"ttl is a number of minutes above 0, or None for ever, not {ttl!r}")
 
 
 def _batches(things: list[Any]) -> Iterable[list[Any]]:

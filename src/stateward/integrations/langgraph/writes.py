@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from stateward.codec import Limits, check_commit, encode
 from stateward.errors import StateConflictError
-from stateward.integrations.bridge import Plan
+from stateward.integrations.bridge import CLOCK, Plan
 from stateward.integrations.langgraph import names
 from stateward.integrations.langgraph.list_deltas import (
     Frozen,
@@ -45,7 +45,6 @@ from stateward.world import World
 
 INLINE = 256  # bytes of a value that stands in the checkpoint itself
 ELSEWHERE = ("id", "channel_versions", "channel_values")  # not in `CheckpointRecord.checkpoint`
-CLOCK = 1e-6  # seconds: no engine's clock goes by less
 SLACK = 16  # elements that may be stored in vain before a list is written anew
 
 OnConflict = Literal["raise", "fork"]
