@@ -8,12 +8,13 @@ an engine and does no I/O.
 from __future__ import annotations
 
 import os
+import re
 from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from stateward.engine import Creates, SyncMigrations
-from stateward.engines.url import Credentials, EngineURL, did_you_mean
+from stateward.engines.url import Credentials, EngineURL, did_you_mean, encoded_login
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.world import World
 
@@ -35,6 +36,7 @@ SYNC_ENGINES = {scheme: f"sync.{module}" for scheme, module in ENGINES.items()} 
     "sqlite": "engines.sqlite.engine_sync",
 }
 ENV = "STATEWARD_URL"
+_SCHEME = re.compile(r"[A-Za-z0-9+.\-_]+")
 
 
 def parse(url: str | None, credentials: Credentials | None = None) -> EngineURL:
@@ -44,12 +46,15 @@ def parse(url: str | None, credentials: Credentials | None = None) -> EngineURL:
         raise InvalidInput(
             f"no store was named: pass its URL, e.g. sqlite:///agents.db, or set {ENV}"
         )
-    if type(text) is not str or "://" not in text:
-        shown = str(text).partition(":")[0]  # what follows may be a password
+    scheme, found, rest = str(text).partition("://")
+    if type(text) is not str or not found or not _SCHEME.fullmatch(scheme):
+        # What follows a colon, or stands before an @, may be a password.
+        shown = "this" if "@" in scheme else f"{scheme.partition(':')[0]!r}…"
         raise InvalidInput(
-            f"{shown!r}… is not a store's URL: it needs a scheme and ://, e.g. 'sqlite:///agents.db'"
+            f"{shown} is not a store's URL: it needs a scheme and ://, e.g. 'sqlite:///agents.db'"
         )
-    scheme, _, rest = text.partition("://")
+    rest = encoded_login(scheme, rest)
+    text = f"{scheme}://{rest}"
     rest, _, query = rest.partition("?")
     options: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
-from urllib.parse import urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,6 +24,9 @@ IDENTITY = (
     "service",
 )  # options that name a store
 
+_HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(:[0-9]+)?")
+_RESERVED = re.compile(r"%(?![0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~!$&'()*+,;=:%]")
+
 
 class EngineURL(Struct, frozen=True):
     """A store's URL, taken apart. `text` may hold a password: show `safe` instead."""
@@ -33,10 +37,21 @@ class EngineURL(Struct, frozen=True):
     options: dict[str, str]
     credentials: Credentials | None = None
 
+    def __repr__(self) -> str:
+        return f"EngineURL({self.safe!r})"
+
     @property
     def safe(self) -> str:
         """The URL without user, password and options: for logs and messages."""
-        return f"{self.scheme}://{self.rest.rpartition('@')[2]}"
+        _, slash, path = self.text.partition("://")[2].partition("?")[0].partition("/")
+        hosts = self.hosts
+        return f"{self.scheme}://{'…' if hosts is None else hosts + unquote(slash + path)}"
+
+    @property
+    def hosts(self) -> str | None:
+        """Hosts and ports; None if something else is there: it may be a password without a host."""
+        hosts = re.split("[/?]", self.text.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
+        return hosts if all(_HOST.fullmatch(host) for host in hosts.split(",")) else None
 
     @property
     def identity(self) -> str:
@@ -94,8 +109,9 @@ class EngineURL(Struct, frozen=True):
         for name in self.options:
             if name not in names:
                 known = f"the options are: {', '.join(names)}" if names else "there are none"
+                which = f"{name!r} is" if self.hosts is not None else "is"
                 raise InvalidInput(
-                    f"the URL option {name!r} is not known to {self.scheme}://"
+                    f"the URL option {which} not known to {self.scheme}://"
                     f"{did_you_mean(name, names)}; {known}"
                 )
 
@@ -105,6 +121,22 @@ class EngineURL(Struct, frozen=True):
             raise InvalidInput(
                 f"{self.scheme}:// asks nobody for a password: leave credentials= out"
             )
+
+
+def encoded_login(scheme: str, rest: str) -> str:
+    """What follows ://, with user and password percent-encoded where they should have been.
+
+    The error shows none of it: where a password ends cannot be told.
+    """
+    authority = re.split("[/?]", rest, maxsplit=1)[0]
+    if authority and "@" in rest[len(authority) :]:
+        raise InvalidInput(
+            f"the {scheme}:// URL has an @ after its first / or ?: percent-encode the password "
+            "(/ as %2F, ? as %3F), and an @ that is elsewhere (as %40)"
+        )
+    login, at, hosts = authority.rpartition("@")
+    login = _RESERVED.sub(lambda found: quote(found[0], safe=""), login)
+    return f"{login}{at}{hosts}{rest[len(authority) :]}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

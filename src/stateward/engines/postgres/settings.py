@@ -79,6 +79,9 @@ class Settings(Struct, frozen=True):
     login: Callable[[], tuple[str | None, str] | None]  # asked at each new connection
     met: Met
 
+    def __repr__(self) -> str:
+        return f"Settings({self.safe!r})"  # it has a password
+
     @property
     def prepares(self) -> bool:
         """Whether statements and settings may stay in a session."""
@@ -139,14 +142,16 @@ def read_settings(url: EngineURL, world: World) -> Settings:
 def _conninfo(url: EngineURL, timeout: int) -> dict[str, Any]:
     base = url.text.partition("?")[0]
     query = urlencode({name: value for name, value in url.options.items() if name in LIBPQ})
+    refusal = InvalidInput(
+        f"{url.safe!r} is no address of a PostgreSQL database; use "
+        "postgresql://user:password@host:5432/database"
+    )
+    if url.hosts is None:
+        raise refusal
     try:
         given = conninfo_to_dict(f"{base}?{query}" if query else base)
     except psycopg.ProgrammingError:
-        # The driver's own words hold the whole URL, password and all.
-        raise InvalidInput(
-            f"{url.safe!r} is no address of a PostgreSQL database; use "
-            "postgresql://user:password@host:5432/database"
-        ) from None
+        raise refusal from None  # the driver's own words hold the whole URL, password and all
     chosen: dict[str, Any] = {
         "application_name": "stateward",
         "connect_timeout": timeout,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.url import EngineURL
@@ -18,21 +18,19 @@ def parse_server(url: EngineURL, world: World) -> Server:
     """redis://, rediss://, unix://, redis+cluster:// and redis+sentinel://"""
     several = url.scheme in ("redis+cluster", "redis+sentinel")
     url.only(*OPTIONS, *(("tls",) if several else ()))
-    try:
-        parts = urlsplit(url.text)
-    except ValueError as error:
-        raise InvalidInput(f"{url.safe!r} is not a usable URL: {error}") from error
-    login, _, hosts = parts.netloc.rpartition("@")
+    authority, slash, path = url.text.partition("://")[2].partition("?")[0].partition("/")
+    path = unquote(slash + path)
+    login, _, hosts = authority.rpartition("@")
     username, _, password = login.partition(":")
     return Server(
-        _addresses(url, hosts, unquote(parts.path)),
+        _addresses(url, hosts, path),
         unquote(username) or None,
         unquote(password) or None,
         _tls(url),
         _number(url, "timeout", 5.0),
         int(_number(url, "wait_replicas", 0.0)),
         url.scheme == "redis+cluster",
-        _service(url, parts.path),
+        _service(url, path),
         None if url.credentials is None else url.login,
         world,
     )
@@ -59,15 +57,18 @@ def _address(url: EngineURL, name: str) -> Address:
     if not colon or name.endswith("]"):
         host, port = name, ""
     default = SENTINEL_PORT if url.scheme == "redis+sentinel" else PORT
-    if port and not (port.isdigit() and 0 < int(port) < 65_536):
-        raise InvalidInput(f"{url.safe!r} is not a usable URL: {port!r} is no port")
+    if url.hosts is None or (port and not 0 < int(port) < 65_536):
+        raise InvalidInput(
+            f"{url.safe!r} is not a usable URL: a port is a number from 1 to 65535, and user and "
+            "password stand before an @"
+        )
     return Address(host.strip("[]") or "localhost", int(port) if port else default)
 
 
 def _service(url: EngineURL, path: str) -> str:
     if url.scheme != "redis+sentinel":
         return ""
-    service = unquote(path.strip("/"))
+    service = path.strip("/")
     if not service:
         raise InvalidInput(
             f"{url.safe!r} does not say which primary: add the name that the sentinels know it by, "

@@ -40,6 +40,9 @@ class Server(NamedTuple):
     login: Callable[[], Login] | None = None  # asked at each new connection; may take its time
     world: World = World()
 
+    def __repr__(self) -> str:
+        return f"Server({', '.join(map(str, self.addresses))})"  # it has a password
+
     @property
     def connecting(self) -> float:
         return min(self.timeout, CONNECTING)
