@@ -14,7 +14,8 @@ The rules every engine keeps:
     means that the engine failed; `StoreUnavailable.applied` says whether any of the batch was
     applied: "no" or "unknown".
 4.  **A lost reply is survivable.** An entity remembers the ops it applied, with their
-    outcomes: at least the last `OPS_KEPT`, and all of the last `OPS_SECONDS`, up to `OPS_MOST`.
+    outcomes: at least the last `OPS_KEPT`, all of the last `OPS_SECONDS` up to `OPS_MOST`, and all
+    of the last `CALL_SECONDS`, however many: a call may be tried again for as long as it lives.
     A caller's key is remembered longer: `KEY_SECONDS` or the last `KEYS_KEPT` entries of
     the log, whichever is fewer.
 5.  **The order of checks** is fixed, the first hit answers: owner → `NotYours`; known op or
@@ -58,6 +59,7 @@ GRACE = 86_400.0  # seconds a gone entity's head outlives it, so that late calle
 OPS_KEPT = 64
 OPS_SECONDS = 600.0
 OPS_MOST = 1024
+CALL_SECONDS = 120.0  # longer than a call lives
 KEY_SECONDS = 7 * 86_400.0
 KEYS_KEPT = 100_000
 

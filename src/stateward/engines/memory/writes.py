@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stateward.engine import OPS_KEPT, OPS_MOST, OPS_SECONDS
+from stateward.engine import CALL_SECONDS, OPS_KEPT, OPS_MOST, OPS_SECONDS
 from stateward.engines.memory.cell import Cell, Stamp
 from stateward.engines.rules import extend, grant, released
 from stateward.ops import (
@@ -143,11 +143,12 @@ def remember_op(cell: Cell, op: str, outcome: Applied, now: float) -> None:
     """Add this op and forget those that are both old and many."""
     plain = msgspec.structs.replace(outcome, values={})
     cell.ops[op] = (plain, now)
-    surplus = len(cell.ops) - OPS_KEPT
-    for old in list(cell.ops)[: max(0, surplus)]:
-        if cell.ops[old][1] > now - OPS_SECONDS and len(cell.ops) <= OPS_MOST:
+    while len(cell.ops) > OPS_KEPT:
+        oldest = next(iter(cell.ops))
+        age = now - cell.ops[oldest][1]
+        if age < CALL_SECONDS or (age < OPS_SECONDS and len(cell.ops) <= OPS_MOST):
             break
-        del cell.ops[old]
+        del cell.ops[oldest]
 
 
 def restored(write: Restore, cell: Cell, exists: bool) -> Cell:

@@ -15,6 +15,7 @@ CONSTANTS = {
     "OPS_KEPT": engine.OPS_KEPT,
     "OPS_SECONDS": engine.OPS_SECONDS,
     "OPS_MOST": engine.OPS_MOST,
+    "CALL_SECONDS": engine.CALL_SECONDS,
     "KEY_SECONDS": engine.KEY_SECONDS,
     "KEYS_KEPT": engine.KEYS_KEPT,
     "LINGER": LINGER,

@@ -10,7 +10,15 @@ from typing import Any
 
 import msgspec
 
-from stateward.engine import GRACE, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
+from stateward.engine import (
+    CALL_SECONDS,
+    GRACE,
+    KEY_SECONDS,
+    KEYS_KEPT,
+    OPS_KEPT,
+    OPS_MOST,
+    OPS_SECONDS,
+)
 from stateward.engines.rules import blocks, extend, grant, is_fenced, is_held, released
 from stateward.engines.sqlite.fetch import Reads, sql
 from stateward.engines.sqlite.outcomes import Row
@@ -313,6 +321,7 @@ class Session(Reads):
         entries = (row.commits, row.id, row.life, max(row.base, row.restored), upto)
         self._run(sql.keep_last_ops, (*entries, OPS_KEPT))
         self._run(sql.keep_recent_ops, (*entries, OPS_MOST, now - OPS_SECONDS))
+        self._run(sql.keep_recent_ops, (*entries, -1, now - CALL_SECONDS))  # however many
 
     def _trim(self, row: Row, upto: int, now: float) -> None:
         if upto <= row.base:
@@ -333,7 +342,8 @@ class Session(Reads):
             rest = _encode(outcome).decode()
             self._run(sql.remember_op, (row.id, op, n, now, row.version, rest))
         if n % FORGET_EVERY == 0:
-            self._run(sql.forget_ops, (row.id, n - OPS_KEPT, now - OPS_SECONDS, n - OPS_MOST))
+            bounds = (n - OPS_KEPT, now - CALL_SECONDS, now - OPS_SECONDS, n - OPS_MOST)
+            self._run(sql.forget_ops, (row.id, *bounds))
 
     def _save(self, row: Row, indexed: tuple[Any, ...] | None) -> None:
         if row.indexed() != indexed:

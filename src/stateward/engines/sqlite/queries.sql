@@ -198,7 +198,7 @@ SELECT entity, op, n, at, seq FROM
 WHERE at > ?;
 
 -- name: forget_ops
-DELETE FROM ops WHERE entity = ? AND n <= ? AND (at <= ? OR n <= ?);
+DELETE FROM ops WHERE entity = ? AND n <= ? AND at <= ? AND (at <= ? OR n <= ?);
 
 -- name: stale_entities
 SELECT id, life FROM entities WHERE stale = 1 LIMIT ?;

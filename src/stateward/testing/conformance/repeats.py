@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stateward.engine import KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
+from stateward.engine import CALL_SECONDS, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
 from stateward.ops import (
     Acquire,
     Append,
@@ -186,6 +186,20 @@ async def many_recent_ops_are_remembered(h: Harness) -> None:
     again = is_a(await a.commit(it, Append(bodies(0)), op=first), Duplicate)
     assert again.first.version == 1
     assert (await a.head(it)).version == OPS_MOST
+
+
+@clock_case
+async def the_ops_of_calls_under_way_are_remembered_however_many(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    first = h.new_id()
+    await a.apply(it, Put("doc", "0"), op=first)
+    for number in range(2 * OPS_MOST + 100):
+        if number == OPS_MOST:
+            await h.pass_time(CALL_SECONDS / 2)
+        await a.apply(it, Put("doc", str(number)))
+    again = is_a(await a.commit(it, Put("doc", "0"), op=first), Duplicate)
+    assert again.first.documents == {"doc": 1}
 
 
 # --- keys -------------------------------------------------------------------------------

@@ -154,7 +154,8 @@ $$;
 CREATE FUNCTION stateward.forget_ops(of_entity bigint, commits bigint, now float8) RETURNS void
 LANGUAGE sql AS $$
     DELETE FROM stateward.ops
-    WHERE entity = of_entity AND n <= commits - 64 AND (at <= now - 600 OR n <= commits - 1024)
+    WHERE entity = of_entity AND n <= commits - 64 AND at <= now - 120
+        AND (at <= now - 600 OR n <= commits - 1024)
 $$;
 
 -- A new life: only the remembered ops, the counters and the last token carry over.

@@ -38,7 +38,7 @@ if now > tonumber(h[6]) then return 0 end
 if owner ~= '' and sub(owner, 2) ~= (h[2] or '') then return 0 end
 local count = commits - ops_from
 if count >= OPS_KEPT then -- perhaps it is time to put the remembered ops aside
-  if count >= OPS_MOST or now - h[8] >= OPS_SECONDS then return 0 end
+  if now - h[8] >= (count >= OPS_MOST and CALL_SECONDS or OPS_SECONDS) then return 0 end
 end
 if ops_from ~= '0' and call('HEXISTS', KEYS[5], op) == 1 then return 0 end
 if h[5] and h[5] ~= '' then

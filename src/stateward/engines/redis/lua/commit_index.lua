@@ -47,7 +47,8 @@ end
 
 local function remember(outcome)
   local count = commits - ops_from
-  if count >= OPS_MOST or (count >= OPS_KEPT and now - ops_at >= OPS_SECONDS) then
+  if count >= OPS_KEPT and now - ops_at >= (count >= OPS_MOST and CALL_SECONDS or OPS_SECONDS) then
+    call('UNLINK', KEYS[7]) -- it may be large: it is freed beside, as RENAME would not
     if call('EXISTS', KEYS[6]) == 1 then call('RENAME', KEYS[6], KEYS[7]) end
     ops_from, ops_at, count = commits, now, 0
   end
