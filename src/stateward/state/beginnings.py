@@ -15,17 +15,10 @@ class PlainBeginnings:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[Entity, tuple[int, str]] = {}
-
-    def __contains__(self, entity: Entity) -> bool:
-        return entity in self._seen
-
-    def is_plain(self, entity: Entity, head: Head) -> bool:
-        """Whether the thread is known to begin without system messages."""
-        return self._seen.get(entity) == (head.life, head.label)
+        self.seen: dict[Entity, tuple[int, str]] = {}
 
     def remember(self, entity: Entity, head: Head) -> None:
         """This thread, as it is, does not begin with system messages."""
-        while len(self._seen) >= KEPT:
-            self._seen.pop(next(iter(self._seen)), None)
-        self._seen[entity] = (head.life, head.label)
+        while len(self.seen) >= KEPT:
+            self.seen.pop(next(iter(self.seen)), None)
+        self.seen[entity] = (head.life, head.label)

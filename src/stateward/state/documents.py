@@ -68,7 +68,8 @@ class DocumentHandle:
 
     async def get(self) -> Document:
         """The document as it is now; `{}` with version 0 if it is missing."""
-        return (await self._look())[0]
+        fetched = await self._handle.fetch(documents=(self._name,))
+        return document(fetched.documents.get(self._name))
 
     async def _look(self) -> tuple[Document, int]:
         """The document, and the life of what it belongs to."""

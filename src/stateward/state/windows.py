@@ -40,18 +40,17 @@ def questions(scope: Scope, wanted: WindowRequest, *, at_once: bool = False) -> 
 
     `at_once`: as many messages as `last` says, however many that is.
     """
-    bounds, since = wanted.bounds, wanted.since
-    page = scope.capabilities.page
+    bounds, since, upto, page = wanted.bounds, wanted.since, wanted.upto, scope.capabilities.page
     size = bounds.first_page(max(page, bounds.last or 0) if at_once else page)
     if wanted.compaction is not None:
         size = min(page, max(size if not bounds.unbounded else 0, 2 * wanted.compaction.after))
-    log = Log(since.version, wanted.limit, last=size, stamp=since.stamp)
-    summary = () if wanted.compaction is None else (SUMMARY,)
-    asked = [Fetch(wanted.entity, wanted.owner, log, summary)]
-    if pins(wanted) and wanted.entity not in scope.beginnings:
+    log = Log(since.version, None if upto is None else upto.version, last=size, stamp=since.stamp)
+    documents = () if wanted.compaction is None else (SUMMARY,)
+    asked = [Fetch(wanted.entity, wanted.owner, log, documents)]
+    if pins(wanted) and wanted.entity not in scope.beginnings.seen:
         asked.append(beginning(wanted, 0))
-    if wanted.upto is not None and wanted.upto.stamp is not None:
-        there = Log(wanted.upto.version, first=1, stamp=wanted.upto.stamp)
+    if upto is not None and upto.stamp is not None:
+        there = Log(upto.version, first=1, stamp=upto.stamp)
         asked.append(Fetch(wanted.entity, wanted.owner, there))
     return asked
 
@@ -71,15 +70,8 @@ async def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome
     newest = outcomes[0]
     if type(newest) is not Fetched:
         refuse(newest, wanted.entity)
-    if newest.reset:
-        raise reset(wanted.entity)
-    if wanted.upto is not None and wanted.upto.stamp is not None:
-        *outcomes, there = outcomes
-        assert isinstance(there, Fetched)
-        if there.head.life != newest.head.life:
-            raise Changed
-        if there.reset:
-            raise reset(wanted.entity)
+    if newest.reset or (wanted.upto is not None and wanted.upto.stamp is not None):
+        outcomes = _same_history(newest, wanted, outcomes)
     pages = Pages(scope, wanted, newest)
     if wanted.bounds.unbounded and wanted.compaction is None:
         return window_of(newest.head, Picked(await pages.all(), 0), Kept(), 0, None)
@@ -103,6 +95,21 @@ async def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome
     pinned = [decode(entry.body) for entry in system]
     picked = await _pick(pages, bounds, pinned, summary, continued=wanted.since.version > 0)
     return window_of(newest.head, picked, summary, len(pinned), bounds.max_tokens)
+
+
+def _same_history(
+    newest: Fetched, wanted: WindowRequest, outcomes: Sequence[Outcome]
+) -> Sequence[Outcome]:
+    """What was asked for besides; raises if the history is not the one that the cursors mean."""
+    if newest.reset:
+        raise reset(wanted.entity)
+    *outcomes, there = outcomes
+    assert isinstance(there, Fetched)
+    if there.head.life != newest.head.life:
+        raise Changed
+    if there.reset:
+        raise reset(wanted.entity)
+    return outcomes
 
 
 async def _pick(
@@ -193,7 +200,8 @@ async def _system_entries(
     That a thread has none is remembered, because most have none, and no append changes it;
     an edit does, and changes the label.
     """
-    if not head.exists or (not outcomes and scope.beginnings.is_plain(wanted.entity, head)):
+    seen = scope.beginnings.seen.get(wanted.entity)
+    if not head.exists or (not outcomes and seen == (head.life, head.label)):
         return []
     found: list[Entry] = []
     page = outcomes[0] if outcomes else await scope.fetch(beginning(wanted, 0))

@@ -69,7 +69,8 @@ class DocumentHandle:
 
     def get(self) -> Document:
         """The document as it is now; `{}` with version 0 if it is missing."""
-        return self._look()[0]
+        fetched = self._handle.fetch(documents=(self._name,))
+        return document(fetched.documents.get(self._name))
 
     def _look(self) -> tuple[Document, int]:
         """The document, and the life of what it belongs to."""

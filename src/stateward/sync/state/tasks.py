@@ -88,8 +88,7 @@ class Task:
     ) -> None:
         self._handle = Handle(scope, scope.entity(TASK, id), options.user, options.retain)
         self._entity = self._handle.entity
-        self._function, self._args, self._kwargs = function, args, kwargs
-        self._options = options
+        self._function, self._args, self._kwargs, self._options = function, args, kwargs, options
         check_ttl(options.ttl)
         if options.wait is not None:
             check_span(options.wait, "wait")
