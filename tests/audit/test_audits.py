@@ -112,7 +112,7 @@ def test_a_backup_that_drops_a_thread_fails(tmp_path: Path) -> None:
     report = audited(
         url,
         "backup",
-        backup_command=f"{stateward} backup {url} {tmp_path}/b "
+        backup_command=f"{stateward} backup sqlite:///$STATEWARD_AUDIT_FILE {tmp_path}/b "
         "--namespace $STATEWARD_AUDIT_NAMESPACE",
         restore_command=f"{stateward} restore {tmp_path}/b {copy} && "
         f"{shlex.quote(sys.executable)} -c {shlex.quote(drop)}",

@@ -116,7 +116,9 @@ async def test_refusals_are_told_apart(store: Any) -> None:
     with pytest.raises(StateConflictError):
         await ok(thread.append(HELLO, expect=7))
     counted = {
-        outcome: store.metrics().value("stateward_operations_total", outcome=outcome)
+        outcome: store.metrics().value(
+            "stateward_operations_total", operation="append", outcome=outcome
+        )
         for outcome in ("ok", "duplicate", "key_reused", "conflict")
     }
     assert counted == {"ok": 1, "duplicate": 1, "key_reused": 1, "conflict": 1}

@@ -329,7 +329,7 @@ def test_without_a_url_the_environment_names_the_store(
     attempt: Attempt, url: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("STATEWARD_URL", raising=False)
-    with pytest.raises(stateward.InvalidInput, match=r"pass a URL.*set STATEWARD_URL"):
+    with pytest.raises(stateward.InvalidInput, match=r"pass its URL.*set STATEWARD_URL"):
         attempt(None)
     monkeypatch.setenv("STATEWARD_URL", url)
     attempt(None)

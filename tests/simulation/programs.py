@@ -80,7 +80,8 @@ class Interpreter:
             results.append(await self._one(process, run, Instruction(*line)))
             if number > run.state.get("done", 0) and process.chance.random() < 0.5:
                 await run.save({"done": number})
-                self.progress[run.id] = max(self.progress[run.id], number)
+                if run.status == "active":  # a replay of what completed stores nothing
+                    self.progress[run.id] = max(self.progress[run.id], number)
         await run.step("report", lambda: results)
 
     async def replay(self, run: Run) -> list[Any]:

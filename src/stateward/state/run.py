@@ -38,7 +38,7 @@ from stateward.state.handle import Handle
 from stateward.state.machine import move
 from stateward.state.refusals import refuse, stored
 from stateward.state.run_record import (
-    ACTIVE,
+    COMPLETED,
     META,
     STATE,
     STEP,
@@ -207,8 +207,8 @@ class Run:
                 await self._park(id_, end)
 
     async def save(self, state: dict[str, Any]) -> None:
-        """Replace the workflow's state document. A replay of what has ended stores nothing."""
-        if self.status != ACTIVE:
+        """Replace the workflow's state document. A replay of what completed stores nothing."""
+        if self.status == COMPLETED:
             self.state = state
             return
         self._must_drive("saving the state")

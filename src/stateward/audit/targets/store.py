@@ -217,8 +217,9 @@ class StoreTarget(AuditTarget, frozen=True):
 
     @property
     def told(self) -> dict[str, str]:
-        schema = isolation.own_schema(self.name)
-        return super().told | ({"STATEWARD_AUDIT_SCHEMA": schema} if schema else {})
+        schema, file = isolation.own_schema(self.name), isolation.file_of(parse(self.name))
+        told = {"STATEWARD_AUDIT_SCHEMA": schema, "STATEWARD_AUDIT_FILE": file}
+        return super().told | {name: value for name, value in told.items() if value}
 
     def restored_at(self, url: str) -> Json:
         """A copy of the database has the audit's schema too, unless the URL names another."""

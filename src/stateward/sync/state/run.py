@@ -35,7 +35,7 @@ from stateward.ops import (
 )
 from stateward.state.refusals import refuse, stored
 from stateward.state.run_record import (
-    ACTIVE,
+    COMPLETED,
     META,
     STATE,
     STEP,
@@ -181,8 +181,8 @@ class Run:
                 self._park(id_, end)
 
     def save(self, state: dict[str, Any]) -> None:
-        """Replace the workflow's state document. A replay of what has ended stores nothing."""
-        if self.status != ACTIVE:
+        """Replace the workflow's state document. A replay of what completed stores nothing."""
+        if self.status == COMPLETED:
             self.state = state
             return
         self._must_drive("saving the state")
