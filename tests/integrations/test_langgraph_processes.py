@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import statistics
+import cProfile
+import pstats
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,7 @@ class Conversation:
     """A thread that gets one message of 1 KB at each put."""
 
     def __init__(self, saver: StatewardSaver, name: str) -> None:
-        self.saver, self.config, self.times = saver, at(name), list[float]()
+        self.saver, self.config = saver, at(name)
         self.messages: list[Any] = []
         self.version: str | None = None
 
@@ -108,25 +108,24 @@ class Conversation:
         versions = {"messages": self.version}
         new = checkpoint(len(self.messages), {"messages": self.messages}, versions)
         metadata: Any = {"source": "loop", "step": len(self.messages), "parents": {}}
-        begun = time.perf_counter()
         self.config = await self.saver.aput(self.config, new, metadata, versions)
-        self.times.append(time.perf_counter() - begun)
 
 
-@pytest.mark.timing
-async def test_a_put_takes_as_long_at_a_thousand_messages_as_at_ten(tmp_path: Path) -> None:
+async def test_a_put_takes_as_many_steps_at_a_thousand_messages_as_at_ten(tmp_path: Path) -> None:
+    """Calls are counted, not seconds: what is left is one comparison in C, of 0.3 µs a message."""
     async with StatewardSaver.from_url(f"sqlite:///{tmp_path / 'agents.db'}") as saver:
         short, long = Conversation(saver, "short"), Conversation(saver, "long")
         await short.put(10)
         await long.put(1000)
-        ratios = []
-        for _ in range(4):
-            short.times, long.times = [], []
-            for _ in range(40):  # in turn, so that whatever else runs here slows both
-                await short.put()
-                await long.put()
-            ratios.append(statistics.median(long.times) / statistics.median(short.times))
-    assert min(ratios) <= 1.5, ratios  # the least disturbed round counts
+        assert await calls(long) <= 1.2 * await calls(short)
+
+
+async def calls(conversation: Conversation, puts: int = 20) -> int:
+    profile = cProfile.Profile()
+    with profile:
+        for _ in range(puts):
+            await conversation.put()
+    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
 async def test_a_message_of_1_kb_costs_less_than_2_kb(tmp_path: Path) -> None:
