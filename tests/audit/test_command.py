@@ -41,6 +41,11 @@ def test_a_report_is_written_in_every_form_and_judged_again_from_a_saved_record(
     report = json.loads(capsys.readouterr().out)
     assert [a["verdict"] for a in report["answers"]] == ["pass", "pass"]
     assert report["seed"] == 5
+    both = (str(out / "report.json"), str(out / "report.json"))
+    assert run("compare", *both, "--output", str(tmp_path / "both")) == 0
+    assert "The verdicts differ on 0 of 2 questions." in capsys.readouterr().out
+    assert (tmp_path / "both" / "runs.html").exists()
+    assert run("compare", str(tmp_path / "none.json")) == 2
     strict = tmp_path / "strict.toml"
     strict.write_text("[thresholds]\nfewest_turns = 100000\n")
     assert run("--from", saved, "--config", str(strict)) == 3

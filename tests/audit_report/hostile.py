@@ -38,7 +38,7 @@ texts = st.one_of(
 )
 
 # Words of the format itself: these cannot be anything else.
-KEPT = ("verdict", "source")
+KEPT = ("verdict", "severity", "source")
 
 
 def changed(value: Any, text: Callable[[str], str], free: bool = False) -> Any:

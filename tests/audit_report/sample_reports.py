@@ -7,6 +7,7 @@ from typing import Any
 
 from stateward.audit.report import (
     FORMAT,
+    SEVERITIES,
     Answer,
     Curve,
     Evidence,
@@ -124,6 +125,8 @@ def _answer(at: int, verdict: Verdict, summary: str, **more: Any) -> Answer:
         summary=summary,
         reproduce=f"stateward audit {target} --only {name} --seed 7",
         seconds=3.2,
+        severity={"fail": SEVERITIES[at % 3], "warn": "low"}.get(verdict),
+        means="Users must say everything again." if verdict == "fail" else "",
         **more,
     )
 

@@ -18,8 +18,11 @@ from playwright.sync_api import Browser
 
 from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, passing, waived
-from stateward.audit.forms import baseline, comparison, schema
+from stateward.audit.forms import baseline, comparison, schema, side_by_side
 from stateward.audit.forms.html import page
+from stateward.audit.report import Report
+
+WIDE = {"width": 1500, "height": 1000}
 
 __all__ = ["browser"]  # the fixture
 
@@ -42,9 +45,28 @@ def test_every_report_opens_without_a_complaint_and_without_the_network(
         opened = Opened(browser, path, viewport=viewport, color_scheme=scheme)
         assert opened.complaints == []
         assert opened.requests in ([path.as_uri()], [path.as_uri(), "data:,"])
-        assert opened.tab.locator("article.card:visible").count() == len(report.answers)
+        assert opened.tab.locator(".card:visible").count() == len(report.answers)
         assert opened.tab.locator(".hero .verdict").inner_text() == report.verdict.upper()
         assert opened.sideways() == []
+        opened.context.close()
+
+
+def hostile_report() -> Report:
+    """Of another profile, with fewer questions, and a title that is none."""
+    return replace(waived(), title="<img src=x onerror=alert(1)>", answers=waived().answers[:3])
+
+
+def test_links_unfold_what_passed_and_the_contents_stay_in_view(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = written(tmp_path, page.html(passing()))
+    for viewport in (WIDE, DESK, PHONE):
+        opened = Opened(browser, path, viewport=viewport)
+        card = opened.tab.locator("#answer-3")
+        assert not opened.ask("document.getElementById('answer-3').open")
+        opened.tab.locator(".glance a").nth(2).click()
+        card.get_by_text("See it again").wait_for()
+        assert opened.ask("document.querySelector('.contents').getBoundingClientRect().top >= 0")
         opened.context.close()
 
 
@@ -54,13 +76,14 @@ def test_a_comparison_and_a_bill_open_as_well(browser: Browser, tmp_path: Path) 
     for html, cards in (
         (comparison.html(found, ["report-1.html"]), len(found.targets)),
         (page.html(priced(good())), 16),
+        (side_by_side.html([failing(), passing(), hostile_report()]), 0),
     ):
         path = written(tmp_path, html)
         for viewport, scheme in ((DESK, "light"), (PHONE, "dark")):
             opened = Opened(browser, path, viewport=viewport, color_scheme=scheme)
             assert opened.complaints == []
             assert opened.requests in ([path.as_uri()], [path.as_uri(), "data:,"])
-            assert opened.tab.locator("article.card:visible").count() == cards
+            assert opened.tab.locator(".card:visible").count() == cards
             assert opened.sideways() == []
             opened.context.close()
 
@@ -118,7 +141,8 @@ def test_print_is_light_without_what_only_a_screen_can_do(browser: Browser, tmp_
     opened = Opened(browser, path, viewport=DESK, color_scheme="dark")
     opened.tab.emulate_media(media="print", color_scheme="dark")
     assert opened.ask("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert opened.tab.locator(".readout:visible, details:visible").count() == 0
+    hidden = opened.tab.locator(".readout:visible, details:not(.card):visible, .contents:visible")
+    assert hidden.count() == 0
     assert opened.ask(
         "[...document.querySelectorAll('.card, figure, tr')]"
         ".every((e) => getComputedStyle(e).breakInside === 'avoid')"

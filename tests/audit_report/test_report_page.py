@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 from importlib.resources import files
 from itertools import pairwise
@@ -17,7 +18,17 @@ from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, interrupted, passing, waived
 from stateward.audit.forms import baseline, words
 from stateward.audit.forms.html import page
-from stateward.audit.report import Curve, Growth, Moment, Point, Report, Span, Timeline
+from stateward.audit.report import (
+    VERDICTS,
+    Curve,
+    Growth,
+    Moment,
+    Point,
+    Report,
+    Span,
+    Timeline,
+    worst_first,
+)
 
 FILES = files("stateward.audit.forms.html")
 VOID = {"meta", "link"}
@@ -189,11 +200,21 @@ def test_no_figure_breaks_a_chart(figures: list[float], many: int) -> None:
 
 @every_sample
 def test_what_passed_is_folded_and_nothing_else(report: Report) -> None:
-    cards = page.html(report).split('<article class="card ')[1:]
+    cards = re.findall(r'<(article|details) class="card ([a-z]+)"', page.html(report))
     assert len(cards) == len(report.answers)
-    for card, answer in zip(cards, report.answers, strict=True):
-        folded = "<details>" in card.partition("</article>")[0]
-        assert folded == (answer.verdict == "pass")
+    for kind, verdict in cards:
+        assert (kind == "details") == (verdict == "pass")
+
+
+@every_sample
+def test_the_worst_comes_first_everywhere(report: Report) -> None:
+    wanted = [answer.question for answer in worst_first(report.answers)]
+    assert [VERDICTS.index(answer.verdict) for answer in worst_first(report.answers)] == sorted(
+        VERDICTS.index(answer.verdict) for answer in report.answers
+    ) or any(answer.waived for answer in report.answers)
+    drawn = page.html(report)
+    headings = [unescape(each) for each in re.findall(r"<h3>(.*?)</h3>", drawn)]
+    assert [each for each in headings if each in wanted] == wanted
 
 
 def test_the_numbers_of_faults_are_apart_and_drawn_over_everything() -> None:

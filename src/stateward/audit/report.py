@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
 FORMAT = 1
 
 Verdict = Literal["pass", "warn", "fail", "unknown", "error", "absent"]
+Severity = Literal["critical", "high", "medium", "low"]
+
+# Worst first.
+VERDICTS: Final[tuple[Verdict, ...]] = ("fail", "error", "absent", "unknown", "warn", "pass")
+SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "high", "medium", "low")
 
 
 class Evidence(Struct, frozen=True):
@@ -35,7 +41,7 @@ class Answer(Struct, frozen=True):
     """The answer to one question, on one card."""
 
     id: str  # "sessions", "races" …: stable, in the order of the questions
-    number: int | None  # 1 to 13; None for growth, costs, settings
+    number: int | None
     question: str
     why: str  # why it matters, in two sentences
     verdict: Verdict
@@ -46,6 +52,8 @@ class Answer(Struct, frozen=True):
     reproduce: str = ""  # the command, with its seed
     seconds: float = 0.0
     waived: Waiver | None = None
+    severity: Severity | None = None  # of what fails or warns
+    means: str = ""  # what users notice of it
 
 
 class Span(Struct, frozen=True):
@@ -155,3 +163,15 @@ class Report(Struct, frozen=True):
     thresholds: dict[str, float] = {}
     aborted: str = ""  # why the audit ended itself: it was about to do harm
     left: str = ""  # what it could not remove from the store, and what does
+
+
+def worst_first(answers: Iterable[Answer]) -> list[Answer]:
+    """What counts before what is waived, worse verdicts first, and of those the graver."""
+    return sorted(
+        answers,
+        key=lambda answer: (
+            answer.waived is not None,
+            VERDICTS.index(answer.verdict),
+            SEVERITIES.index(answer.severity or "low"),
+        ),
+    )

@@ -20,10 +20,12 @@ from stateward.audit.report import (
     Moment,
     Point,
     Report,
+    Severity,
     Span,
     Timeline,
     Verdict,
     Waiver,
+    worst_first,
 )
 
 BAD: tuple[Verdict, ...] = ("fail", "error", "absent")
@@ -103,7 +105,16 @@ def _answer(
         reproduce=f"{record.command} --only {question.id}",
         seconds=round(sum(record.took.get(name, 0.0) for name in question.workloads), 2),
         waived=waiver,
+        severity=_severity(question, finding),
+        means=(finding.means or question.means) if finding.verdict == "fail" else "",
     )
+
+
+def _severity(question: Question, finding: Finding) -> Severity | None:
+    """A weakness that holds is low; what could not be shown has none."""
+    if finding.verdict == "fail":
+        return finding.severity or question.severity
+    return "low" if finding.verdict == "warn" else None
 
 
 def _finding(question: Question, record: Record, limits: Mapping[str, float]) -> Finding:
@@ -132,12 +143,12 @@ def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> 
     elif record.interrupted:
         tail += " The audit was interrupted: this is what it had found."
     if verdict == "fail":
-        first = counted["bad"][0]
+        first = worst_first(counted["bad"])[0]
         fails = "fails" if len(counted["bad"]) == 1 else "fail"
         return (
             f"Not ready for production: {len(counted['bad'])} of "
             f"{plural(len(answers), 'question')} {fails}, "
-            f"first of all “{first.question}”: {first.summary}.{tail}"
+            f"the worst is “{first.question}”: {first.summary}.{tail}"
         )
     if verdict == "unknown":
         are = "is" if len(counted["unknown"]) == 1 else "are"

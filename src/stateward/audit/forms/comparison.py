@@ -13,7 +13,7 @@ from stateward.audit.forms.html.parts import chip, heads, hero, section
 from stateward.audit.forms.markdown import safe
 from stateward.audit.forms.markdown import table as markdown_table
 from stateward.audit.forms.terminal import fold
-from stateward.audit.report import Verdict
+from stateward.audit.report import VERDICTS, Verdict
 
 _HEADS: Final = (
     "Target",
@@ -185,7 +185,7 @@ def _column(found: Table, row: ComparedRow) -> list[Markup | str]:
 
 
 def _verdict(word: str) -> Verdict:
-    known: dict[str, Verdict] = {each: each for each in words.VERDICTS}
+    known: dict[str, Verdict] = {each: each for each in VERDICTS}
     return known.get(word, "unknown")
 
 

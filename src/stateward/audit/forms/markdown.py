@@ -6,10 +6,17 @@ import re
 from collections.abc import Iterator, Sequence
 
 from stateward.audit.forms import words
-from stateward.audit.report import Answer, Report
+from stateward.audit.report import Answer, Report, worst_first
 
-# Everything that means something to Markdown or, in its HTML, to a browser.
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~&:@-])")
+# What means something to Markdown or, in its HTML, to a browser: anywhere, at the beginning of a
+# line alone, or because of what follows (a mention, an issue, an entity, an address, an emoji).
+_SPECIAL = re.compile(
+    r"([\\`*\[\]<>|~]"
+    r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
+    r"|^[#+=:-]"
+    r"|[@#](?=\w)|&(?=[#\w])|:(?=//|[\w+-]+:)|(?<=www)\.)"
+)
+_NUMBERED = re.compile(r"^([0-9]+)([.)])")
 
 
 def text(report: Report) -> str:
@@ -29,10 +36,10 @@ def _sections(report: Report) -> Iterator[str]:
         ("", "Verdict", "Question", "Finding"),
         [
             ("" if a.number is None else str(a.number), _verdict(a), safe(a.question), _finding(a))
-            for a in report.answers
+            for a in worst_first(report.answers)
         ],
     )
-    for answer in report.answers:
+    for answer in worst_first(report.answers):
         if words.needs_work(answer):
             yield from _details(answer)
     if report.growth is not None:
@@ -84,13 +91,15 @@ def _verdict(answer: Answer) -> str:
 
 
 def _finding(answer: Answer) -> str:
-    said = safe(answer.summary)
+    said = safe(words.graded(answer))
     return f"{said} ({safe(words.waiver(answer))})" if answer.waived else said
 
 
 def _details(answer: Answer) -> Iterator[str]:
     yield f"### {answer.verdict}: {safe(answer.question)}"
     yield _finding(answer)
+    if answer.means:
+        yield f"**For your users:** {safe(answer.means)}"
     if answer.evidence:
         yield table(
             ("Evidence", "Measured", "Held against", "Power"),
@@ -115,7 +124,7 @@ def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 def safe(text: str) -> str:
     """A text that stays text, on one line."""
-    return _SPECIAL.sub(r"\\\1", words.line(text))
+    return _NUMBERED.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", words.line(text)))
 
 
 def code(text: str) -> str:

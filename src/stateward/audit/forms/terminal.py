@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from stateward.audit.forms import words
-from stateward.audit.report import Answer, Report, Verdict
+from stateward.audit.report import Answer, Report, Verdict, worst_first
 
 _COLOURS: Final[dict[Verdict, str]] = {
     "pass": "32",
@@ -52,7 +52,7 @@ def text(report: Report, colour: bool, width: int = 100) -> str:
     page = _Page(colour, width)
     _head(page, report)
     column = min(12, max((words.cells(words.line(a.id)) for a in report.answers), default=0))
-    for answer in report.answers:
+    for answer in worst_first(report.answers):
         _answer(page, answer, column)
     _settings(page, report)
     if report.growth is not None:
@@ -96,7 +96,9 @@ def _answer(page: _Page, answer: Answer, column: int) -> None:
     if words.cells(name) > column:  # an id longer than its column has a line of its own
         page.add(name, first=f"{number:>2}  {verdict}", indent=4 + _VERDICT)
         first, indent = " " * (4 + _VERDICT), 4 + _VERDICT
-    page.add(answer.summary, first=first, indent=indent)
+    page.add(words.graded(answer), first=first, indent=indent)
+    if answer.means:
+        page.add(answer.means, first=" " * indent, indent=indent)
     if answer.waived is not None:
         page.add(words.waiver(answer), first=" " * indent, indent=indent)
     if words.needs_work(answer) and answer.remedy:

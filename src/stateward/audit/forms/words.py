@@ -8,10 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any, Final
 
-from stateward.audit.report import Answer, Evidence, Money, Report, Setting, Verdict
-
-# Worst first: the order of counts, and which of two verdicts is worse.
-VERDICTS: Final[tuple[Verdict, ...]] = ("fail", "error", "absent", "unknown", "warn", "pass")
+from stateward.audit.report import VERDICTS, Answer, Evidence, Money, Report, Setting, Verdict
 
 MEANINGS: Final[dict[Verdict, str]] = {
     "pass": "shown by evidence",
@@ -135,6 +132,13 @@ def waived(report: Report) -> int:
 
 def needs_work(answer: Answer) -> bool:
     return answer.verdict != "pass"
+
+
+def graded(answer: Answer) -> str:
+    """A finding with its severity, if it is a failure."""
+    if answer.verdict != "fail" or answer.severity is None:
+        return answer.summary
+    return f"{answer.severity}: {answer.summary}"
 
 
 def waiver(answer: Answer) -> str:

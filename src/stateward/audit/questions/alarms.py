@@ -52,4 +52,6 @@ QUESTION = Question(
     "own monitoring pass --metrics-url and --alerts-url.",
     judge,
     ("monitoring",),
+    severity="medium",
+    means="Nobody is woken: users are the first to learn that the agent has lost its memory.",
 )

@@ -66,4 +66,6 @@ QUESTION = Question(
     "snapshots pass --backup-command and --restore-command, so that the drill uses them.",
     judge,
     ("backup",),
+    severity="high",
+    means="After the next broken disk or wrong command, conversations are gone for good.",
 )

@@ -118,4 +118,6 @@ QUESTION = Question(
     "first conversation.",
     judge,
     ("load", "scaling", "history"),
+    severity="medium",
+    means="The agent gets slower the more people talk to it, and the longer they do.",
 )

@@ -51,4 +51,6 @@ QUESTION = Question(
     "tells both.",
     judge,
     ("conflicts",),
+    severity="high",
+    means="One agent's change silently undoes another's, and neither is told.",
 )

@@ -70,4 +70,6 @@ QUESTION = Question(
     "a conversation.",
     judge,
     ("consistency",),
+    severity="high",
+    means="The agent answers from a state that was already settled otherwise.",
 )

@@ -56,4 +56,6 @@ QUESTION = Question(
     "Lower the pool of each replica, put a pooler in between, or raise the limit of the server.",
     judge,
     ("growth",),
+    severity="medium",
+    means="New agents are refused, or the bill grows faster than their number.",
 )

@@ -116,4 +116,6 @@ QUESTION = Question(
     "figure before you decide.",
     judge,
     ("growth",),
+    severity="medium",
+    means="One day every turn is refused, or old conversations vanish.",
 )

@@ -110,4 +110,6 @@ QUESTION = Question(
     "looked up, and move the store closer.",
     judge,
     ("load",),
+    severity="medium",
+    means="Every answer waits for the memory before the model has begun.",
 )

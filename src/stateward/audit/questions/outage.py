@@ -125,4 +125,6 @@ QUESTION = Question(
     "and appendfsync always, synchronous_commit on.",
     judge,
     ("outage",),
+    severity="critical",
+    means="While the store is away, turns vanish or the agent hangs; some are never seen again.",
 )

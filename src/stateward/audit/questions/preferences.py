@@ -47,4 +47,6 @@ QUESTION = Question(
     "with a version that every change raises.",
     judge,
     ("preferences",),
+    severity="critical",
+    means="What a user has asked for is forgotten or altered, and must be said again.",
 )

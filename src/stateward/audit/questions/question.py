@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from stateward.audit.plurals import plural as plural
 from stateward.audit.record import Record
-from stateward.audit.report import Evidence, Verdict
+from stateward.audit.report import Evidence, Severity, Verdict
 
 Thresholds = Mapping[str, float]
 
@@ -21,6 +21,8 @@ class Finding(Struct, frozen=True):
     evidence: tuple[Evidence, ...] = ()
     counter_example: str = ""
     remedy: str = ""  # instead of the question's own
+    severity: Severity | None = None  # and this
+    means: str = ""  # and this
 
 
 class Question(Struct, frozen=True):
@@ -38,6 +40,8 @@ class Question(Struct, frozen=True):
     remedy: str
     judge: Callable[[Record, Thresholds], Finding]
     workloads: tuple[str, ...]
+    severity: Severity = "high"  # of a failure: "critical" if what was accepted is lost or changed
+    means: str = ""  # what users notice of a failure
 
 
 def power(of: int) -> str:

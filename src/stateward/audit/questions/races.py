@@ -150,4 +150,6 @@ QUESTION = Question(
     "second delivery harmless; claim tasks in the store; write with a fence that the store checks.",
     judge,
     ("turns", "tasks", "locks"),
+    severity="critical",
+    means="Messages vanish or come twice, and work is done twice: mails, bookings, charges.",
 )

@@ -40,4 +40,6 @@ QUESTION = Question(
     "Keep conversations outside the process, and acknowledge a turn only when it is stored.",
     judge,
     ("sessions",),
+    severity="critical",
+    means="The agent has forgotten, or misremembers, what was said before.",
 )

@@ -132,4 +132,6 @@ QUESTION = Question(
     "synchronous_commit on; journal_mode wal and synchronous full.",
     judge,
     ("settings",),
+    severity="high",
+    means="What was acknowledged is lost with the next crash of the server.",
 )

@@ -50,4 +50,6 @@ QUESTION = Question(
     "Let all replicas use one store, and let none answer from a cache that nobody revalidates.",
     judge,
     ("sharing",),
+    severity="critical",
+    means="The next message may reach a replica that knows nothing of the last one.",
 )

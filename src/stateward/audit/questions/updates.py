@@ -50,4 +50,6 @@ QUESTION = Question(
     "transaction that locks the row.",
     judge,
     ("updates",),
+    severity="critical",
+    means="What one agent learned of a user is overwritten by another.",
 )

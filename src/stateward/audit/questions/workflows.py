@@ -53,4 +53,6 @@ QUESTION = Question(
     "time, and resume from that record.",
     judge,
     ("workflows",),
+    severity="critical",
+    means="After a crash a step runs again or never: a card is charged twice, an order not sent.",
 )

@@ -9,32 +9,36 @@ import msgspec
 
 from stateward.audit.compare import QUESTIONS, Table, compared, table
 from stateward.audit.config import read_config, requirements, thresholds_of
-from stateward.audit.forms import comparison, schema, words
+from stateward.audit.forms import comparison, schema, side_by_side, words
 from stateward.audit.forms.html import page
 from stateward.audit.prices import read_prices
 from stateward.audit.report import Report
 from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
 from stateward.audit.targets.frameworks.sandbox import kind_of
 from stateward.cli.audit.options import add_options
-from stateward.cli.audit.output import width, write_all
+from stateward.cli.audit.output import read_report, width, write_all
 from stateward.cli.audit.run import judged, recorded
 from stateward.cli.common import FAILED, INTERRUPTED, OK
 from stateward.errors import InvalidInput
 
-USAGE = "stateward audit compare TARGET … [options]"
+USAGE = "stateward audit compare TARGET … | REPORT … [options]"
 EXAMPLES = """\
-Audits each target a little, one after the other, and says which of them meets what is required.
+Audits each target a little, one after the other, and says which of them meets what is required;
+or shows reports that were written earlier (files that end in .json) side by side.
 
 examples:
   stateward audit compare statefulset:3 sqlite:///agents.db --yes
   stateward audit compare statefulset:3 redis://… postgresql://… --yes --require p95_ms=20
   stateward audit compare langgraph:postgres postgresql://… --url postgresql://… --yes
+  stateward audit compare monday/report.json friday/report.json --output both
 
 exit codes: 0 none fails, 1 one of them fails a question, 2 wrong usage, 4 interrupted"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("targets", metavar="TARGET", nargs="*", help="as of stateward audit")
+    parser.add_argument(
+        "targets", metavar="TARGET", nargs="*", help="as of stateward audit, or a report.json"
+    )
     add_options(parser, alone=False)
     parser.set_defaults(only=",".join(QUESTIONS))
 
@@ -45,6 +49,8 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidInput("compare takes URLs: --with-server is for one audit by itself")
     if not options.targets:
         raise InvalidInput("compare takes targets: stateward audit compare statefulset:3 redis://…")
+    if all(target.endswith(".json") and "://" not in target for target in options.targets):
+        return _side_by_side(options)
     config, prices = read_config(options.config), read_prices(options.prices)
     limits = thresholds_of(config.thresholds)
     wanted = requirements(config.require, options.require, limits["lookup_p95_ms"])
@@ -68,6 +74,17 @@ def run(options: argparse.Namespace) -> int:
     as_json = msgspec.json.encode(found).decode()
     print(as_json if options.json else comparison.text(found, width()))
     return OK if all(not row.failing for row in rows) else FAILED
+
+
+def _side_by_side(options: argparse.Namespace) -> int:
+    reports = [read_report(path) for path in options.targets]
+    if options.output is not None:
+        write_all(options.output, {"runs.html": side_by_side.html(reports).encode()})
+    if options.json:
+        print(f"[{','.join(schema.to_json(report).decode() for report in reports)}]")
+    else:
+        print(side_by_side.text(reports, width()))
+    return FAILED if any(report.verdict == "fail" for report in reports) else OK
 
 
 def _files(found: Table, reports: list[Report]) -> dict[str, bytes]:

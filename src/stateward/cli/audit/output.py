@@ -63,8 +63,12 @@ def changes_since(options: argparse.Namespace, report: Report) -> str:
     """What changed since the baseline; "" without one."""
     if options.baseline is None:
         return ""
+    return baseline.text(baseline.compare(read_report(options.baseline), report))
+
+
+def read_report(path: str) -> Report:
+    """A report.json that was written earlier."""
     try:
-        old = schema.from_json(Path(options.baseline).read_bytes())
+        return schema.from_json(Path(path).read_bytes())
     except OSError as error:
-        raise InvalidInput(f"{options.baseline} cannot be read: {error.strerror}") from error
-    return baseline.text(baseline.compare(old, report))
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error

@@ -1,5 +1,28 @@
-// Says the figures under the pointer, or under the arrow keys, below each chart.
+// Unfolds what a link leads to, marks where the reader is in the contents, and says the figures
+// under the pointer, or under the arrow keys, below each chart.
 "use strict";
+function unfold() {
+  const found = location.hash && document.getElementById(location.hash.slice(1));
+  if (found && found.tagName === "DETAILS") found.open = true;
+}
+addEventListener("hashchange", unfold);
+unfold();
+
+const links = new Map();
+for (const link of document.querySelectorAll(".contents > ul > li > a")) {
+  links.set(document.getElementById(link.hash.slice(1)), link);
+}
+function mark() {
+  let here = null;
+  for (const [part, link] of links) {
+    link.classList.remove("here");
+    if (here === null || part.getBoundingClientRect().top < innerHeight / 3) here = link;
+  }
+  if (here !== null) here.classList.add("here");
+}
+addEventListener("scroll", mark, { passive: true });
+mark();
+
 for (const chart of document.querySelectorAll("svg.chart")) {
   const points = JSON.parse(chart.dataset.readouts);
   if (points.length === 0) continue;

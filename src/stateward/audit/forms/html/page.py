@@ -8,9 +8,9 @@ from stateward.audit.forms import words
 from stateward.audit.forms.baseline import Comparison
 from stateward.audit.forms.html.document import document
 from stateward.audit.forms.html.figures import measurements
-from stateward.audit.forms.html.markup import Markup, join, tag
-from stateward.audit.forms.html.parts import chip, heads, hero, pair, section
-from stateward.audit.report import Answer, Evidence, Report
+from stateward.audit.forms.html.markup import Markup, tag
+from stateward.audit.forms.html.parts import chip, heads, hero, pair, section, shape
+from stateward.audit.report import Answer, Evidence, Report, worst_first
 
 
 def html(report: Report, changes: Comparison | None = None) -> str:
@@ -26,21 +26,62 @@ def _body(report: Report, changes: Comparison | None) -> tuple[Markup, ...]:
     return (
         tag("a", "Skip to the questions", class_="skip", href="#questions"),
         tag("header", _hero(report)),
+        _contents(report, changes),
         tag(
             "main",
             _glance(report),
             _changes(changes) if changes is not None else None,
-            measurements(report),
             section(
                 "questions",
-                "The questions, one by one",
-                *(_card(answer, _anchor(at)) for at, answer in enumerate(report.answers, 1)),
+                "The questions, worst first",
+                *(_card(answer, anchor) for anchor, answer in _anchored(report)),
             ),
+            measurements(report),
             _settings(report),
             _facts(report),
         ),
         _footer(report),
     )
+
+
+def _contents(report: Report, changes: Comparison | None) -> Markup:
+    """Stays in view: beside the page where there is room, above it where there is not."""
+    measured = report.timelines or report.curves or report.growth or report.money
+    sections = [
+        ("glance", "Glance", True),
+        ("changes", "Changes", changes is not None),
+        ("questions", "Questions", True),
+        ("measured", "Figures", measured),
+        ("settings", "Settings", report.settings),
+        ("conditions", "Conditions", True),
+    ]
+    items = []
+    for name, title, there in sections:
+        if there:
+            inner = _entries(report) if name == "questions" else None
+            items.append(tag("li", tag("a", title, href=f"#{name}"), inner))
+    return tag("nav", tag("ul", *items), class_="contents", aria_label="Contents")
+
+
+def _entries(report: Report) -> Markup:
+    entries = [
+        tag(
+            "li",
+            tag("a", shape(answer.verdict), tag("span", _entry(answer)), href=f"#{anchor}"),
+            class_=answer.verdict,
+        )
+        for anchor, answer in _anchored(report)
+    ]
+    return tag("ul", *entries)
+
+
+def _entry(answer: Answer) -> str:
+    return " ".join(filter(None, (_number(answer), words.line(answer.id))))
+
+
+def _anchored(report: Report) -> list[tuple[str, Answer]]:
+    """Worst first; by its place, because an id of the report may hold anything."""
+    return [(f"answer-{at}", each) for at, each in enumerate(worst_first(report.answers), 1)]
 
 
 # --- the top ----------------------------------------------------------------------------
@@ -83,14 +124,14 @@ def _glance(report: Report) -> Markup:
         tag(
             "tr",
             tag("td", _number(answer), class_="number"),
-            tag("td", chip(answer.verdict), _waived_mark(answer)),
+            tag("td", chip(answer.verdict), _grave(answer), _waived_mark(answer)),
             tag(
                 "td",
-                tag("a", answer.question, href=f"#{_anchor(at)}"),
+                tag("a", answer.question, href=f"#{anchor}"),
                 tag("div", words.sentence(answer.summary), class_="finding"),
             ),
         )
-        for at, answer in enumerate(report.answers, 1)
+        for anchor, answer in _anchored(report)
     ]
     return section(
         "glance",
@@ -113,9 +154,11 @@ def _waived_mark(answer: Answer) -> Markup | None:
     return tag("div", "waived", class_="waived-mark") if answer.waived is not None else None
 
 
-def _anchor(at: int) -> str:
-    """By its place, because an id of the report may hold anything."""
-    return f"answer-{at}"
+def _grave(answer: Answer) -> Markup | None:
+    """How bad a failure is: what only warns is low without saying so."""
+    if answer.verdict != "fail" or answer.severity is None:
+        return None
+    return tag("div", answer.severity, class_=f"severity {answer.severity}")
 
 
 def _changes(found: Comparison) -> Markup:
@@ -142,25 +185,17 @@ def _changes(found: Comparison) -> Markup:
 
 
 def _card(answer: Answer, anchor: str) -> Markup:
-    return tag(
-        "article",
-        tag(
-            "header",
-            tag("span", _number(answer), class_="number") if answer.number is not None else None,
-            tag("h3", answer.question),
-            chip(answer.verdict),
-        ),
+    """What passed is folded to its first line."""
+    heading = (
+        tag("span", _number(answer), class_="number") if answer.number is not None else None,
+        tag("h3", answer.question),
+        _grave(answer),
+        chip(answer.verdict),
+    )
+    parts = (
         tag("p", words.sentence(answer.summary), class_="summary"),
         tag("p", words.sentence(words.waiver(answer)), class_="waiver") if answer.waived else None,
-        _details(answer),
-        class_=f"card {answer.verdict}",
-        id=anchor,
-    )
-
-
-def _details(answer: Answer) -> Markup | None:
-    """What the verdict rests on; folded where nothing is to be done."""
-    parts = [
+        _means(answer),
         tag("p", answer.why, class_="why") if answer.why else None,
         _evidence(answer.evidence),
         _block(
@@ -168,10 +203,17 @@ def _details(answer: Answer) -> Markup | None:
         ),
         _remedy(answer),
         _block("See it again", _command(answer.reproduce)),
-    ]
-    if answer.verdict != "pass":
-        return join(*parts)
-    return tag("details", tag("summary", "Evidence"), *parts)
+    )
+    kind = f"card {answer.verdict}"
+    if answer.verdict == "pass":
+        return tag("details", tag("summary", *heading), *parts, class_=kind, id=anchor)
+    return tag("article", tag("header", *heading), *parts, class_=kind, id=anchor)
+
+
+def _means(answer: Answer) -> Markup | None:
+    if not answer.means:
+        return None
+    return tag("p", tag("b", "For your users: "), answer.means, class_="means")
 
 
 def _evidence(found: Sequence[Evidence]) -> Markup | None:

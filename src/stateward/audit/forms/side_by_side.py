@@ -1,0 +1,100 @@
+"""Reports that were written earlier, side by side: for a terminal, and as a page.
+
+Unlike `baseline`, which asks whether one machine's next run is worse, this takes any reports: of
+several stores, of several machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stateward.audit.forms import words
+from stateward.audit.forms.html.document import document
+from stateward.audit.forms.html.markup import Markup, tag
+from stateward.audit.forms.html.parts import chip, heads, hero, section
+from stateward.audit.forms.terminal import fold
+from stateward.audit.report import VERDICTS, Answer, Report
+
+Row = tuple[str, list[Answer | None]]  # a question, and what each report answers
+
+
+def rows(reports: Sequence[Report]) -> list[Row]:
+    """Every question that one of them answers: first those on which they differ, worst first."""
+    by_id = [{answer.id: answer for answer in report.answers} for report in reports]
+    ids = dict.fromkeys(id for answers in by_id for id in answers)
+    found = [[answers.get(id) for answers in by_id] for id in ids]
+    found.sort(key=lambda answers: (not _differ(answers), min(map(_rank, answers))))
+    return [(next(each.question for each in answers if each), answers) for answers in found]
+
+
+def _differ(answers: Sequence[Answer | None]) -> bool:
+    return len({each.verdict if each else None for each in answers}) > 1
+
+
+def _rank(answer: Answer | None) -> int:
+    return len(VERDICTS) if answer is None else VERDICTS.index(answer.verdict)
+
+
+def sentence(reports: Sequence[Report]) -> str:
+    found = rows(reports)
+    differing = sum(_differ(answers) for _, answers in found)
+    return f"The verdicts differ on {differing} of {len(found)} questions."
+
+
+def text(reports: Sequence[Report], width: int = 100) -> str:
+    """For a terminal: a block a question, so that no column is cut off."""
+    lines = [
+        f"{number}  {report.verdict.upper():<8}{words.line(report.title)} · {report.profile} · "
+        f"{words.moment(report.started)}"
+        for number, report in enumerate(reports, 1)
+    ]
+    lines += ["", sentence(reports)]
+    for question, answers in rows(reports):
+        lines += ["", *fold(words.line(question), width)]
+        for number, answer in enumerate(answers, 1):
+            said = "" if answer is None else words.graded(answer)
+            word = "not asked" if answer is None else answer.verdict
+            first, *rest = fold(words.line(said), max(20, width - 14)) or [""]
+            lines.append(f"  {number} {word:<10}{first}".rstrip())
+            lines += [f"{' ' * 14}{part}" for part in rest]
+    return "\n".join(lines)
+
+
+def html(reports: Sequence[Report]) -> str:
+    """One page, a column a report."""
+    title = "Audits side by side"
+    worst = min((report.verdict for report in reports), key=VERDICTS.index)
+    facts = [
+        (f"{words.line(report.title)}", f"{report.profile}, {words.moment(report.started)}")
+        for report in reports
+    ]
+    verdicts = " · ".join(report.verdict.upper() for report in reports)
+    lines = [
+        tag("tr", tag("th", question, scope="row"), *(_cell(answer) for answer in answers))
+        for question, answers in rows(reports)
+    ]
+    table = tag(
+        "table",
+        heads("Question", *(report.title for report in reports)),
+        tag("tbody", *lines),
+        class_="runs",
+    )
+    return document(
+        f"{title} · Stateward audit",
+        tag("header", hero(title, worst, verdicts, sentence(reports), facts)),
+        tag(
+            "main",
+            section(
+                "table",
+                "Question by question",
+                tag("div", table, class_="panel scroll whole", tabindex="0"),
+            ),
+        ),
+    )
+
+
+def _cell(answer: Answer | None) -> Markup:
+    if answer is None:
+        return tag("td", tag("span", "not asked", class_="power"))
+    said = tag("span", words.sentence(words.graded(answer)), class_="power")
+    return tag("td", chip(answer.verdict), said)
