@@ -21,6 +21,7 @@ PACKAGES = {
     "pgbouncer": ("pgbouncer",),
     "zsh": ("zsh",),
     "fish": ("fish",),
+    "nodejs": ("node", "nodejs"),
     "prometheus": ("promtool",),
     "chromium-headless-shell": (
         "chromium-headless-shell",

@@ -26,6 +26,7 @@ from stateward.audit.safety import headroom, isolation
 from stateward.audit.safety.probe import Probe
 from stateward.audit.servers.choice import own_server
 from stateward.audit.servers.server import OwnServer
+from stateward.audit.servers.service import Service
 from stateward.audit.targets.choice import choose
 from stateward.audit.targets.target import AuditTarget, BackupProcedure
 from stateward.audit.workloads.catalogue import WORKLOADS
@@ -45,6 +46,8 @@ class Audit:
         try:
             if options.with_server is not None:
                 self._server = own_server(options.with_server, options.server_settings)
+            elif options.start_command is not None:
+                self._server = Service(options.start_command)
             self.target = self._choose()
         except BaseException:
             shutil.rmtree(self.folder)
@@ -75,9 +78,8 @@ class Audit:
         named, url = options.target, options.url
         if server is not None:
             if url is not None or "://" in (named or ""):
-                raise InvalidInput(
-                    "--with-server starts the server that is audited: leave the URL out"
-                )
+                option = "--with-server" if options.with_server else "--start-command"
+                raise InvalidInput(f"{option} starts the server that is audited: leave the URL out")
             named, url = (server.url, None) if named is None else (named, server.url)
         namespace = options.namespace or f"{isolation.PREFIX}{uuid4().hex[:12]}"
         target = choose(named, self.folder, namespace, url)
@@ -92,7 +94,7 @@ class Audit:
         prepared = False
         try:
             if self._server is not None:
-                self.show(f"starting {self.options.with_server}")
+                self.show(f"starting {self._server.kind}")
                 await self._server.start()
             await self.target.prepare()
             prepared = True
@@ -202,8 +204,8 @@ class Audit:
 
 def _titles(options: AuditOptions, target: AuditTarget) -> tuple[str, str]:
     """The target for a report, and in words."""
-    if options.with_server is not None:
-        started = f"{options.with_server} (started by the audit)"
+    if options.with_server is not None or options.start_command is not None:
+        started = f"{options.with_server or options.start_command} (started by the audit)"
         said = started if options.target is None else f"{target.title} on {started}"
         return said, said
     if options.target is None:

@@ -31,6 +31,7 @@ class AuditOptions(Struct, frozen=True):
     alerts_url: str | None = None
     with_server: str | None = None  # start one of this kind, and audit it
     server_settings: dict[str, str] = {}
+    start_command: str | None = None  # start a service of the user's own, and audit it
     restart_command: str | None = None  # ends and starts a server that is not the audit's
     faults: tuple[str, ...] = ()  # none: all
     observe: bool = False  # read settings and sizes, and write nothing

@@ -18,7 +18,7 @@ from stateward.engines.registry import create_engine, parse
 from stateward.errors import StoreUnavailable
 from stateward.world import World
 
-PORTS = {"redis": 6379, "postgres": 5432, "postgresql": 5432}
+PORTS = {"redis": 6379, "postgres": 5432, "postgresql": 5432, "http": 80}
 HERE = "127.0.0.1"
 SOCKET = "it is not reached by TCP, or not by an address in its URL, so no proxy can be put there"
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from stateward.audit.targets.custom import CustomTarget
 from stateward.audit.targets.framework import FrameworkTarget
 from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
+from stateward.audit.targets.http import HttpTarget
 from stateward.audit.targets.naive import NAIVE, NaiveTarget
 from stateward.audit.targets.store import StoreTarget
 from stateward.audit.targets.target import AuditTarget
 from stateward.audit.targets.volumes import VolumesTarget
 from stateward.errors import InvalidInput
 
-AnyTarget = StoreTarget | VolumesTarget | NaiveTarget | FrameworkTarget | CustomTarget
+AnyTarget = StoreTarget | HttpTarget | VolumesTarget | NaiveTarget | FrameworkTarget | CustomTarget
 KINDS: tuple[type[AuditTarget], ...] = (
+    HttpTarget,
     StoreTarget,
     VolumesTarget,
     NaiveTarget,
@@ -30,5 +32,6 @@ def choose(named: str | None, folder: str, namespace: str, url: str | None) -> A
     shown = repr(named) if "@" not in (named or "") else "this"  # it may hold a password
     raise InvalidInput(
         f"{shown} is no target: pass a store's URL (sqlite:///agents.db), module:factory, "
+        f"the http:// address of a service, "
         f"statefulset:3, {', '.join(FRAMEWORKS)}, or naive:{', naive:'.join(NAIVE)}"
     )

@@ -43,9 +43,11 @@ def add_options(parser: argparse.ArgumentParser, *, alone: bool) -> None:
         add("--with-server", metavar="KIND", help=f"start one and audit it: {', '.join(KINDS)}")
         setting = "a setting of that server, e.g. fsync=off; can be repeated"
         add("--server-setting", metavar="NAME=VALUE", action="append", default=[], help=setting)
+        started = "start your service and audit it: it listens on $PORT, keeps files in $FOLDER"
+        add("--start-command", metavar="CMD", help=started)
     else:  # refused with a sentence that says why
         add("--with-server", help=argparse.SUPPRESS)
-        parser.set_defaults(server_setting=[])
+        parser.set_defaults(server_setting=[], start_command=None)
 
     add = parser.add_argument_group("care").add_argument
     add("--yes", action="store_true", help="do not ask before it begins")
@@ -107,6 +109,7 @@ def asked_for(
         alerts_url=options.alerts_url,
         with_server=options.with_server,
         server_settings=_settings(options),
+        start_command=options.start_command,
         restart_command=options.restart_command,
         faults=named(options.faults),
         observe=options.observe,
@@ -117,7 +120,10 @@ def asked_for(
 
 
 def _command(options: argparse.Namespace, target: str | None, url: str | None, seed: int) -> str:
-    names = ("replicas", "conversations", "rate", "duration", "with_server", "faults")
+    names = (
+        *("replicas", "conversations", "rate", "duration"),
+        *("with_server", "start_command", "faults"),
+    )
     given = {name: getattr(options, name) for name in names}
     where = None if url is None else parse(url).safe
     said = command_line("audit", target, profile=options.profile, seed=seed, url=where, **given)
@@ -129,7 +135,10 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
     """Those of a server of the audit's own."""
     if options.server_setting and options.with_server is None:
         raise InvalidInput("--server-setting is for a server that the audit starts: --with-server")
-    if options.restart_command is not None and options.with_server is not None:
+    if options.with_server is not None and options.start_command is not None:
+        raise InvalidInput("--with-server and --start-command both start what is audited: pass one")
+    own = options.with_server is not None or options.start_command is not None
+    if options.restart_command is not None and own:
         raise InvalidInput("the audit itself restarts what it starts: leave --restart-command out")
     return read_settings(options.server_setting)
 
@@ -164,9 +173,11 @@ def confirm(options: argparse.Namespace, asked: AuditOptions) -> None:
 
 def described(asked: AuditOptions) -> str:
     what = _shown(asked.target) if asked.target is not None else ""
-    if asked.with_server is None:
+    if asked.with_server is None and asked.start_command is None:
         return what or "an embedded SQLite store"
     own = f"a {asked.with_server} server of its own"
+    if asked.start_command is not None:
+        own = f"what `{asked.start_command}` starts"
     return f"{what} on {own}" if what else own
 
 

@@ -51,7 +51,7 @@ function _shtab_stateward_using
 end
 
 set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy health inspect migrate rebalance restore sweep verify
-set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --backup-command --baseline --config --conversations --duration --erasures --every --faults --from --history --html --joining --last --leaving --limit --metrics-url --namespace --only --output --prices --profile --rate --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scrape --seconds --seed --server-setting --status --thread --times --to --url --user --wait --with-server
+set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --backup-command --baseline --config --conversations --duration --erasures --every --faults --from --history --html --joining --last --leaving --limit --metrics-url --namespace --only --output --prices --profile --rate --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scrape --seconds --seed --server-setting --start-command --status --thread --times --to --url --user --wait --with-server
 
 complete -c stateward -e
 complete -c stateward -f
@@ -73,6 +73,7 @@ complete -c stateward -n '_shtab_stateward_using audit' -l url -x -d 'where a na
 complete -c stateward -n '_shtab_stateward_using audit' -l namespace -x -d 'an empty one to work in (default: a new one)'
 complete -c stateward -n '_shtab_stateward_using audit' -l with-server -xka "redis valkey postgres" -d 'start one and audit it: redis, valkey, postgres'
 complete -c stateward -n '_shtab_stateward_using audit' -l server-setting -x -d 'a setting of that server, e.g. fsync=off; can be repeated'
+complete -c stateward -n '_shtab_stateward_using audit' -l start-command -x -d 'start your service and audit it: it listens on $PORT, keeps files in $FOLDER'
 complete -c stateward -n '_shtab_stateward_using audit' -l yes -d 'do not ask before it begins'
 complete -c stateward -n '_shtab_stateward_using audit' -l dry-run -d 'say what would be done, and do nothing'
 complete -c stateward -n '_shtab_stateward_using audit' -l observe -d 'read settings and sizes, and write no state'

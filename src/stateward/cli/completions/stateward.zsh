@@ -58,6 +58,7 @@ _shtab_stateward_audit_options=(
   "--namespace[an empty one to work in (default\: a new one)]:NAME:"
   "--with-server[start one and audit it\: redis, valkey, postgres]:KIND:(redis valkey postgres)"
   "*--server-setting[a setting of that server, e.g. fsync\=off\; can be repeated]:NAME=VALUE:"
+  "--start-command[start your service and audit it\: it listens on \$PORT, keeps files in \$FOLDER]:CMD:"
   "--yes[do not ask before it begins]"
   "--dry-run[say what would be done, and do nothing]"
   "--observe[read settings and sizes, and write no state]"
