@@ -57,11 +57,12 @@ def plain_route(url: str | None) -> Route | str:
         return "the target has no server that a proxy could be put before: pass --url"
     scheme, _, rest = url.partition("://")
     scheme = scheme.partition("+")[0] if scheme.startswith("postgres") else scheme
-    if scheme not in PORTS:
-        return f"no proxy can be put before the target's server ({scheme}://)"
     if "," in rest.partition("/")[0]:
         return "no proxy can be put before several servers of a target that is not a store"
     parts = urlsplit(url)
+    port = parts.port or PORTS.get(scheme)
+    if port is None or not parts.hostname:
+        return f"no proxy can be put before {scheme}:// without a host and a port in its URL"
     if "sslmode=verify" in parts.query:
         return "the name of its host is verified, and this target can be told no other address"
     user, at, _ = parts.netloc.rpartition("@")
@@ -69,4 +70,4 @@ def plain_route(url: str | None) -> Route | str:
     def change(ports: list[int]) -> dict[str, Any]:
         return {"url": urlunsplit(parts._replace(netloc=f"{user}{at}{HERE}:{ports[0]}"))}
 
-    return Route([(parts.hostname or HERE, parts.port or PORTS[scheme])], change)
+    return Route([(parts.hostname, port)], change)

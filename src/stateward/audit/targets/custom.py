@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from importlib import import_module
 from typing import Any, Self
 
-from stateward.audit.targets.target import AuditTarget, cleaned
+from msgspec.structs import replace
+
+from stateward.audit.targets.memory import Memory
+from stateward.audit.targets.target import AuditTarget, BackupProcedure, cleaned
 from stateward.errors import InvalidInput
 
 
@@ -31,5 +35,41 @@ class CustomTarget(AuditTarget, frozen=True):
             raise InvalidInput(f"{self.name} cannot be imported: {error}") from error
         return factory(self.namespace) if self.url is None else factory(self.namespace, self.url)
 
+    def backup(self) -> BackupProcedure | None:
+        """By the memory's own methods: a copy into a folder, and from there under another name."""
+        if not self._is_drilled:
+            return None
+        folder = os.path.join(self.folder, "drill")
+        os.makedirs(folder, exist_ok=True)
+
+        def save() -> str:
+            asyncio.run(_done(self, "backup", folder))
+            return "entity"
+
+        def put_back() -> dict[str, Any]:
+            copy = self._copy
+            asyncio.run(_done(copy, "restore", folder))
+            return {"namespace": copy.namespace}
+
+        return BackupProcedure(save, put_back, "its own backup and restore")
+
+    @property
+    def _is_drilled(self) -> bool:
+        memory = self.connect()
+        return all(hasattr(memory, method) for method in ("backup", "restore"))
+
+    @property
+    def _copy(self) -> Self:
+        return replace(self, namespace=f"{self.namespace}-restored")
+
     async def clear(self) -> str:
+        if self._is_drilled:
+            await cleaned(self._copy)
         return await cleaned(self)
+
+
+async def _done(target: AuditTarget, method: str, folder: str) -> None:
+    memory = Memory(target.connect())
+    await memory.call("open")
+    await memory.call(method, folder)
+    await memory.call("close")

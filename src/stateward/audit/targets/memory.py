@@ -12,6 +12,8 @@ async or plain. What it lacks is `absent` in the report.
     run_workflow(id, steps)               (name, async function) each; finished ones never again
     lock(thread, ttl)                     an async context manager that gives a token;
                                           then append(…, fence=token) is refused to a former holder
+    backup(folder)                        write a copy of the namespace into this folder
+    restore(folder)                       put that copy into a new namespace, which is this one's
     open(), close(), clean()              begin, end, remove all that was written
 
 Errors that say "the store does not answer" are named by `unavailable`, a tuple of exceptions.
