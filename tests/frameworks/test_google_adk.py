@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -139,6 +141,65 @@ async def test_a_run_that_was_overtaken_raises_and_its_event_is_not_stored(url: 
         assert texts(session) == ["b", "fast"]
         assert session.state == {}
         await service.append_event(session, an_event("a"))
+
+
+async def test_a_run_waits_for_another_and_sees_its_answer(url: str) -> None:
+    async with stateward.open(url) as one, stateward.open(url) as other:
+        second: asyncio.Task[str] | None = None
+        quick = waiter(StatewardSessionService(other), "from the other", tools=())
+        impatient = waiter(StatewardSessionService(other, wait=0), "never", tools=())
+
+        async def look() -> str:
+            """Meanwhile another replica begins to serve the same user."""
+            nonlocal second
+            with pytest.raises(stateward.LeaseHeld):
+                await ask(impatient, "b")
+            second = asyncio.create_task(ask(quick, "b"))
+            return "seen"
+
+        service = StatewardSessionService(one)
+        await service.create_session(**MINE, state={"user:name": "Ada"})
+        slow = waiter(service, {"name": "look", "args": {}}, "from one", tools=(look,))
+        assert await ask(slow, "a") == "from one"
+        assert second is not None
+        assert await second == "from the other"
+        (seen,) = quick.agent.model.seen
+        assert [content.parts[0].text for content in seen] == ["a", None, None, "from one", "b"]
+        kept = await service.get_session(**MINE)
+        assert texts(kept) == ["a", "call", "result", "from one", "b", "from the other"]
+        assert kept.state == {"user:name": "Ada"}
+
+
+async def test_a_run_that_failed_holds_up_nobody_in_its_process(file: str) -> None:
+    async with stateward.open(file) as store:
+        service = StatewardSessionService(store, wait=0)
+        await service.create_session(**MINE)
+        with contextlib.suppress(IndexError):
+            await ask(waiter(service, tools=()), "a")  # its model has nothing to say
+        gc.collect()
+        assert await ask(waiter(service, "hi", tools=()), "b") == "hi"
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_three_processes_on_one_session_double_no_question(url: str, start: Start) -> None:
+    await three_processes(url, start, 4)
+
+
+@pytest.mark.soak
+async def test_three_processes_on_one_session_double_no_question_for_long(
+    url: str, start: Start
+) -> None:
+    await three_processes(url, start, 20)
+
+
+async def three_processes(url: str, start: Start, runs: int) -> None:
+    async with stateward.open(url) as store:
+        service = StatewardSessionService(store)
+        await service.create_session(**MINE)
+        await asyncio.to_thread(start("adk_plain", url, 3, runs).finish, 300.0)
+        heard = texts(await service.get_session(**MINE))
+    assert heard[::2] == heard[1::2]
+    assert sorted(heard[::2]) == sorted(f"{n}.{run}" for n in range(3) for run in range(runs))
 
 
 async def test_an_event_that_is_delivered_again_is_stored_once(url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections import Counter
 from pathlib import Path
@@ -146,8 +147,9 @@ async def test_a_run_that_was_overtaken_raises_and_loses_nothing(url: str) -> No
 
         @function_tool
         async def look() -> str:
-            """Meanwhile another replica serves the same user."""
-            await Runner.run(says("from the other"), "b", session=StatewardSession(other, "s-1"))
+            """Meanwhile another replica, which takes no turns, serves the same user."""
+            session = StatewardSession(other, "s-1", conflict="append")
+            await Runner.run(says("from the other"), "b", session=session)
             return "seen"
 
         model = ScriptedModel(
@@ -160,6 +162,60 @@ async def test_a_run_that_was_overtaken_raises_and_loses_nothing(url: str) -> No
         assert texts[0] == "a"
         assert texts[-2] == "b"
         assert "from the other" in str(texts[-1])
+
+
+async def test_a_run_waits_for_another_and_sees_its_answer(url: str) -> None:
+    async with stateward.open(url) as one, stateward.open(url) as other:
+        second: asyncio.Task[Any] | None = None
+        model = ScriptedModel([[assistant_message("from the other")]])
+        agent = Agent(name="quick", model=model)
+
+        @function_tool
+        async def look() -> str:
+            """Meanwhile another replica begins to serve the same user."""
+            nonlocal second
+            with pytest.raises(stateward.LeaseHeld):
+                session = StatewardSession(other, "s-1", wait=0)
+                await Runner.run(agent, "b", session=session)
+            session = StatewardSession(other, "s-1")
+            second = asyncio.create_task(Runner.run(agent, "b", session=session))
+            return "seen"
+
+        steps = [[function_call("look", {}, call_id="call-1")], [assistant_message("from one")]]
+        slow = Agent(name="slow", model=ScriptedModel(steps), tools=[look])
+        await Runner.run(slow, "a", session=StatewardSession(one, "s-1"))
+        assert second is not None
+        await second
+        assert len(model.calls[-1].input) == 5
+
+
+async def test_a_run_that_failed_holds_up_nobody_in_its_process(file: str) -> None:
+    async with stateward.open(file) as store:
+        failing = Agent(name="failing", model=ScriptedModel([ValueError("no model")]))
+        with contextlib.suppress(ValueError):
+            await Runner.run(failing, "a", session=StatewardSession(store, "s-1"))
+        await Runner.run(says("hi"), "b", session=StatewardSession(store, "s-1", wait=0))
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_three_processes_on_one_session_double_no_question(url: str, start: Start) -> None:
+    await three_processes(url, start, 4)
+
+
+@pytest.mark.soak
+async def test_three_processes_on_one_session_double_no_question_for_long(
+    url: str, start: Start
+) -> None:
+    await three_processes(url, start, 30)
+
+
+async def three_processes(url: str, start: Start, runs: int) -> None:
+    await asyncio.to_thread(start("openai_plain", url, 3, runs).finish, 300.0)
+    async with stateward.open(url) as store:
+        items = await StatewardSession(store, "crowd").get_items()
+    questions = [item["content"] for item in items[::2]]
+    assert questions == [item["content"][0]["text"] for item in items[1::2]]
+    assert sorted(questions) == sorted(f"{n}.{run}" for n in range(3) for run in range(runs))
 
 
 async def test_with_conflict_append_nobody_is_refused(file: str) -> None:

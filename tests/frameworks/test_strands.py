@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from servers.redis import RedisServer
+from strands import tool
 from strands.session import RepositorySessionManager, SnapshotSessionManager
 from strands.types.exceptions import SessionException, StorageError
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
@@ -18,7 +20,11 @@ import stateward.sync
 from frameworks.conftest import Start
 from frameworks.strands_model import Scripted, waiter
 from stateward import InvalidInput, StateConflictError, StoreUnavailable
-from stateward.integrations.strands import StatewardSessionRepository, StatewardStorage
+from stateward.integrations.strands import (
+    StatewardSessionManager,
+    StatewardSessionRepository,
+    StatewardStorage,
+)
 
 
 def managed(store: Any, session: str = "s-1", user: str | None = "u-42") -> Any:
@@ -139,6 +145,76 @@ def test_a_replica_that_was_overtaken_is_told_until_it_reads_again(url: str) -> 
                 slow("c")
             assert isinstance(refused.value.__cause__, StateConflictError)
         assert texts(waiter(managed(one), "third")) == ["a", "first", "b", "second"]
+
+
+def test_an_agent_that_was_overtaken_goes_on_with_what_is_stored(url: str) -> None:
+    def manager(store: stateward.sync.Store) -> StatewardSessionManager:
+        return StatewardSessionManager(store, "s-1", user="u-42")
+
+    with stateward.sync.open(url) as one, stateward.sync.open(url) as other:
+        slow = waiter(manager(one), "first", "third")
+        slow("a")
+        fast = waiter(manager(other), "second", "fourth")
+        fast("b")
+        slow("c")
+        fast("d")
+        said = ["a", "first", "b", "second", "c", "third", "d", "fourth"]
+        assert texts(waiter(manager(one))) == texts(fast) == said
+
+
+def test_a_run_waits_for_another_unless_it_was_told_not_to(url: str) -> None:
+    with stateward.sync.open(url) as one, stateward.sync.open(url) as other:
+        second: list[Future[Any]] = []
+        quick = waiter(StatewardSessionManager(other, "s-1"), "from the other")
+        impatient = waiter(StatewardSessionManager(other, "s-1", wait=0), "never")
+        threads = ThreadPoolExecutor()
+
+        @tool
+        def look() -> str:
+            """Meanwhile another replica begins to serve the same user."""
+            with pytest.raises(stateward.LeaseHeld):
+                impatient("b")
+            second.append(threads.submit(quick, "b"))
+            return "seen"
+
+        use = {"name": "look", "toolUseId": "use-1", "input": {}}
+        slow = waiter(StatewardSessionManager(one, "s-1"), use, "from one")
+        slow.tool_registry.register_tool(look)
+        with threads:
+            slow("a")
+            second[0].result()
+        heard = [message["content"][0].get("text") for message in quick.messages]
+        assert heard == ["a", None, None, "from one", "b", "from the other"]
+
+
+def test_a_run_that_failed_holds_up_nobody(url: str) -> None:
+    with stateward.sync.open(url) as one, stateward.sync.open(url) as other:
+        failing = waiter(StatewardSessionManager(one, "s-1"))  # its model has nothing to say
+        with pytest.raises(IndexError):
+            failing("a")
+        agent = waiter(StatewardSessionManager(other, "s-1", wait=0), "hi")
+        agent("b")
+        assert texts(agent)[-2:] == ["b", "hi"]
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_three_processes_in_one_session_double_no_question(url: str, start: Start) -> None:
+    three_processes(url, start, 4)
+
+
+@pytest.mark.soak
+def test_three_processes_in_one_session_double_no_question_for_long(url: str, start: Start) -> None:
+    three_processes(url, start, 20)
+
+
+def three_processes(url: str, start: Start, runs: int) -> None:
+    with stateward.sync.open(url) as store:
+        waiter(StatewardSessionManager(store, "crowd"), "first")("first")
+        start("strands_plain", url, 3, runs).finish(300.0)
+        kept = StatewardSessionRepository(store).list_messages("crowd", "waiter")
+    said = [message.message["content"][0]["text"] for message in kept[2:]]
+    assert said[::2] == said[1::2]
+    assert sorted(said[::2]) == sorted(f"{n}.{run}" for n in range(3) for run in range(runs))
 
 
 def test_what_is_stored_is_redacted_and_told_to_the_hook(file: str) -> None:

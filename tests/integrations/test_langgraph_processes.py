@@ -19,16 +19,16 @@ from servers.redis import RedisServer, running
 import stateward
 from stateward.integrations.langgraph import StatewardSaver
 
-CHATTER = Path(__file__).parent / "roles" / "chatter.py"
+ROLES = Path(__file__).parent / "roles"
 
 
-def chatter(url: str, name: str, count: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-W", "error", str(CHATTER), url, name, str(count)]
+def chatter(url: str, name: str, count: int, role: str = "chatter.py") -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "error", str(ROLES / role), url, name, str(count)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def finished(process: subprocess.Popen[str]) -> list[str]:
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=300)
     assert process.returncode == 0, out
     return out.splitlines()
 
@@ -62,6 +62,25 @@ def test_eight_processes_on_one_conversation_lose_or_split_no_turn_without_raisi
         assert state[state.index(text) + 1] == f"you said: {text}"
     refused = {line.removeprefix("refused ") for line in lines if line.startswith("refused ")}
     assert {text for text in state if text.startswith("p")} <= {*kept, *refused}
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_three_processes_on_one_thread_double_no_question(url: str) -> None:
+    three_processes(url, 4)
+
+
+@pytest.mark.soak
+def test_three_processes_on_one_thread_double_no_question_for_long(url: str) -> None:
+    three_processes(url, 30)
+
+
+def three_processes(url: str, count: int) -> None:
+    for process in [chatter(url, f"p{number}", count, "plain.py") for number in range(3)]:
+        finished(process)
+    with StatewardSaver.from_url(url) as saver:
+        state = said(echo(saver).get_state(at("t")).values)
+    assert [f"you said: {question}" for question in state[::2]] == state[1::2]
+    assert sorted(state[::2]) == sorted(f"p{n}-{run}" for n in range(3) for run in range(count))
 
 
 async def test_a_store_that_is_gone_raises_and_nothing_is_kept_locally(tmp_path: Path) -> None:

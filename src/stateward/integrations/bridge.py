@@ -21,6 +21,7 @@ import stateward
 from stateward import sync
 from stateward.codec import Limits
 from stateward.errors import InvalidInput
+from stateward.integrations.turns import TTL, AgentRun, Turns
 from stateward.ops import (
     Commit,
     Entity,
@@ -89,6 +90,23 @@ class OnAnyStore(OnStore):
         if self._blocking:
             return await asyncio.to_thread(method, *args, **kwargs)
         return await method(*args, **kwargs)
+
+    async def _wait_for_turn(self, handle: Any, run: AgentRun, wait: float | None) -> bool:
+        """Let another run that is under way come to its end, and take the turn then.
+
+        False: there is none. Raises `LeaseHeld` after `wait` seconds.
+        """
+        turns = Turns.of(handle.scope)
+        if turns.get(handle.entity, run) is not None:
+            return False
+        head = (await self._call(handle.fetch)).head
+        if not turns.is_taken(handle.entity, run, head.lease):
+            return False
+        lease, asked = await self._call(
+            handle.scope.leases.acquire, handle.entity, ttl=TTL, wait=wait, owner=handle.owner
+        )
+        turns.taken(handle.entity, run, lease, asked)
+        return True
 
     async def _each(self, listing: Any) -> AsyncIterator[Any]:
         """What a listing of the store's gives, in either colour."""
@@ -179,6 +197,7 @@ class Bridge:
         self.namespace: str = scope.namespace
         self.limits: Limits = scope.limits
         self.world: World = scope.world
+        self.turns = Turns.of(scope)
 
     @classmethod
     def at(cls, url: str | None, options: Mapping[str, Any]) -> Self:
@@ -217,6 +236,24 @@ class Bridge:
             except StopIteration as done:
                 result: T = done.value
                 return result
+
+    def wait_for_turn(
+        self, entity: Entity, owner: str | None, run: AgentRun, wait: float | None
+    ) -> None:
+        """Take the turn of a conversation when nobody has it; `LeaseHeld` after `wait` seconds."""
+        scope = self._blocking or self._blocking_scope()
+        granted = scope.leases.acquire(entity, ttl=TTL, wait=wait, owner=owner)
+        self.turns.taken(entity, run, *granted)
+
+    async def await_turn(
+        self, entity: Entity, owner: str | None, run: AgentRun, wait: float | None
+    ) -> None:
+        """The same on the event loop."""
+        if self._async is None:
+            await asyncio.to_thread(self.wait_for_turn, entity, owner, run, wait)
+            return
+        granted = await self._async.leases.acquire(entity, ttl=TTL, wait=wait, owner=owner)
+        self.turns.taken(entity, run, *granted)
 
     def _blocking_scope(self) -> BlockingScope:
         """The same engine with connections of its own: any thread may wait for it."""

@@ -13,12 +13,13 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from stateward.codec import decode, encode, encode_document
+from stateward.codec import check_span, decode, encode, encode_document
 from stateward.engines.registry import ENGINES
 from stateward.errors import InvalidInput
 from stateward.integrations.bridge import AnyStore, OnAnyStore
+from stateward.integrations.turns import WAIT, AgentRun, Turns
 from stateward.kinds import ERASED, THREAD, erasure_of
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
@@ -30,10 +31,12 @@ from stateward.ops import (
     DocumentAt,
     Drop,
     Entity,
+    Fenced,
     Fetch,
     Fetched,
     Found,
     Head,
+    Held,
     List,
     Log,
     LogAt,
@@ -102,16 +105,29 @@ class Note(NamedTuple):
 class StatewardSessionService(OnAnyStore, BaseSessionService):
     """Sessions of ADK in a store.
 
-    An event is added only to the session that it was made for: if another replica has added events
-    since the session was read, raises `StaleSessionError`, and nothing was stored. If the store
-    fails, an event that changes no state is kept locally, as the store's policy says; everything
-    else raises `StoreUnavailable`. `retain` is how long a session is kept after its last event; by
-    default as the store was told.
+    A run has its session to itself from the question to the answer; another one waits for it, for
+    up to `wait` seconds (None: as long as it takes), and then gets `LeaseHeld`. Its session has by
+    then what the other has added. With `wait="never"` runs take no turns. Any other event is added
+    only to the session that it was made for: if events were added since the session was read,
+    raises `StaleSessionError`, and nothing was stored.
+
+    If the store fails, an event that changes no state is kept locally, as the store's policy says;
+    everything else raises `StoreUnavailable`. `retain` is how long a session is kept after its last
+    event; by default as the store was told.
     """
 
-    def __init__(self, store: AnyStore, *, retain: Retention | Unsaid = UNSAID) -> None:
+    def __init__(
+        self,
+        store: AnyStore,
+        *,
+        wait: float | Literal["never"] | None = WAIT,
+        retain: Retention | Unsaid = UNSAID,
+    ) -> None:
         super().__init__(store)
         self._retain = retain
+        self._takes_turns = wait != "never"
+        self._wait = check_span(wait, "wait") if isinstance(wait, int | float) else None
+        self._turns = Turns.of(self._store.sections["threads"])
 
     # --- what ADK calls -------------------------------------------------------------
 
@@ -221,7 +237,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         deltas = split((event.actions and event.actions.state_delta) or {})
         message = json.loads(event.model_dump_json(exclude_none=True))
         note = a_note()
-        applied = await self._append(thread, session, event.id, message, deltas, note)
+        applied = await self._append(thread, session, event, message, deltas, note)
         if applied is None:
             session._storage_update_marker = None
         else:
@@ -237,7 +253,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         self,
         thread: Any,
         session: Session,
-        key: str,
+        event: Event,
         message: Values,
         deltas: Deltas,
         note: str,
@@ -246,35 +262,67 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
 
         None: the store did not answer, and the event is kept until it does.
         """
-        handle = thread.handle
-        checks: tuple[Check, ...] = (OPEN,)
-        if session._storage_update_marker is not None:
-            read = Cursor.of(session._storage_update_marker)
-            checks = (OPEN, LogAt(read.version, read.stamp))
+        handle, run = thread.handle, AgentRun(session, session)
+        asks = self._takes_turns and is_question(session, event)
         keep = not any(deltas)  # a state that was kept elsewhere would be read as it was before
         while True:
             writes: tuple[Write, ...] = tuple(noted(note, deltas))
-            at: tuple[Check, ...] = ()
+            checks: tuple[Check, ...] = (OPEN,)
+            if session._storage_update_marker is not None:
+                read = Cursor.of(session._storage_update_marker)
+                checks = (OPEN, LogAt(read.version, read.stamp))
             if deltas.session:
                 fetched = await self._call(handle.fetch, documents=(STATE,))
                 kept = fetched.documents.get(STATE)
                 state = decode(kept.json) if kept is not None else {}
                 writes = (*writes, Put(STATE, encode(state | deltas.session, "the state")))
-                at = () if kept is None else (DocumentAt(STATE, kept.version, kept.stamp),)
+                if kept is not None:
+                    checks = (*checks, DocumentAt(STATE, kept.version, kept.stamp))
+            turn = self._turns.get(handle.entity, run)
+            if asks and turn is None:
+                writes = (*writes, self._turns.acquire(handle.entity))
+            elif turn is not None and event.author != "user" and event.is_final_response():
+                writes = (*writes, self._turns.end(turn).release)
+            asked = handle.scope.world.monotonic()
             outcome = await self._call(
-                handle.append, (message,), key, (*checks, *at), writes, keep=keep
+                handle.append, (message,), event.id, checks, writes, keep=keep
             )
             if isinstance(outcome, Suppressed):
                 return None
+            if isinstance(outcome, Fenced):  # the turn was lost: the checks decide
+                continue
+            if asks and (isinstance(outcome, Held) or is_stale(outcome)):
+                await self._wait_for_turn(handle, run, self._wait)
+                await self._catch_up(session, thread)
+                continue
             if not isinstance(outcome, Conflict):
-                return stored(outcome, handle.entity)
+                applied = stored(outcome, handle.entity)
+                if applied.lease is not None:
+                    self._turns.taken(handle.entity, run, applied.lease, asked)
+                return applied
             if outcome.failed == OPEN:
                 raise SessionNotFoundError(f"Session {session.id} not found.")
-            if isinstance(outcome.failed, LogAt):
-                raise StaleSessionError(
-                    f"Another replica has added events to session {session.id} since it was read; "
-                    "nothing was stored. Get the session again and run it anew"
-                )
+            if is_stale(outcome):
+                raise stale(session)
+
+    async def _catch_up(self, session: Session, thread: Any) -> None:
+        """Bring a session that is to be asked something to where it is now."""
+        read = Cursor.of(session._storage_update_marker or "")
+        new = await self._call(
+            thread.handle.fetch, Log(read.version, stamp=read.stamp, details=True)
+        )
+        app_name, user_id = session.app_name, session.user_id
+        fetched, user, app = await self._fetch_all(app_name, user_id, thread, 0)
+        if STATE not in fetched.documents:
+            raise SessionNotFoundError(f"Session {session.id} not found.")
+        if new.reset:
+            raise stale(session)
+        session.events += [Event.model_validate(decode(entry.body)) for entry in new.entries]
+        temp = {k: v for k, v in session.state.items() if k.startswith(State.TEMP_PREFIX)}
+        own = decode(fetched.documents[STATE].json)
+        session.state.clear()
+        session.state.update(merged(own, user, app) | temp)
+        session._storage_update_marker = str(Cursor(new.head.version, new.head.stamp or None))
 
     async def _merge(self, app_name: str, user_id: str, thread: Any, note: Note) -> None:
         """Bring what belongs to the user and the application there."""
@@ -402,6 +450,30 @@ def merged(own: Values, user: Values, app: Values) -> Values:
     state.update({State.APP_PREFIX + key: value for key, value in app.items()})
     state.update({State.USER_PREFIX + key: value for key, value in user.items()})
     return state
+
+
+def is_question(session: Session, event: Event) -> bool:
+    """Whether a run begins with this event: what a user says, in an invocation of its own."""
+    return (
+        event.author == "user"
+        and bool(event.invocation_id)
+        and event.content is not None
+        and bool(event.content.parts)
+        and not event.get_function_responses()
+        and session._storage_update_marker is not None
+        and all(each.invocation_id != event.invocation_id for each in session.events[-1:])
+    )
+
+
+def is_stale(outcome: Any) -> bool:
+    return isinstance(outcome, Conflict) and isinstance(outcome.failed, LogAt)
+
+
+def stale(session: Session) -> StaleSessionError:
+    return StaleSessionError(
+        f"Another replica has added events to session {session.id} since it was read; "
+        "nothing was stored. Get the session again and run it anew"
+    )
 
 
 def a_note() -> str:

@@ -12,12 +12,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Self
 
-from stateward.codec import decode, decode_lines
+from stateward.codec import check_span, decode, decode_lines
 from stateward.context.compaction import SUMMARY, Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds
-from stateward.errors import InvalidInput
+from stateward.errors import InvalidInput, StateConflictError
 from stateward.integrations.bridge import OnAnyStore
+from stateward.integrations.turns import WAIT, AgentRun, Turns
 from stateward.layers.leases.held import HeldLease
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
@@ -27,7 +28,9 @@ from stateward.ops import (
     Conflict,
     Delete,
     Fence,
+    Fenced,
     Fetched,
+    Held,
     Log,
     LogAt,
     Outcome,
@@ -39,6 +42,7 @@ from stateward.records import Cursor
 from stateward.state.refusals import stored
 
 try:
+    from agents import RunContextWrapper
     from agents.memory import SessionSettings
     from agents.memory.session_settings import coerce_session_settings
 except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
@@ -53,10 +57,14 @@ Item = dict[str, Any]
 class StatewardSession(OnAnyStore):
     """A conversation of the OpenAI Agents SDK, kept in a store. Making one asks the store nothing.
 
-    Make one for each run: it remembers what the run has read, and with `conflict="raise"` an item
-    that would land behind another run's items raises `StateConflictError` instead (with "append"
-    it is added behind them). Items added while the store does not answer are kept locally as the
-    store's policy says; reading then raises `StoreUnavailable`, never an empty history.
+    Make one for each run: it remembers what the run has read. A run has the conversation to itself
+    from its question to its answer; another one waits for it, for up to `wait` seconds (None: as
+    long as it takes), and then gets `LeaseHeld`. An item that would all the same land behind
+    another run's items raises `StateConflictError`. With `conflict="append"` nobody waits, and
+    items land in the order in which they come.
+
+    Items added while the store does not answer are kept locally as the store's policy says;
+    reading then raises `StoreUnavailable`, never an empty history.
 
     `last`, `turns`, `max_tokens` (by `count`) and `summarize` bound what a run gets to see, as
     `Thread.load` does it: tool calls and their results stay together. The limits of the SDK itself
@@ -79,6 +87,7 @@ class StatewardSession(OnAnyStore):
         summarize: Compaction | None = None,
         session_settings: SessionSettings | dict[str, Any] | None = None,
         conflict: Literal["raise", "append"] = "raise",
+        wait: float | None = WAIT,
         retain: Retention | Unsaid = UNSAID,
     ) -> None:
         if conflict not in ("raise", "append"):
@@ -98,13 +107,22 @@ class StatewardSession(OnAnyStore):
             "summarize": summarize,
         }
         self._conflict = conflict
+        self._wait = None if wait is None else check_span(wait, "wait")
+        self._turns = Turns.of(self._handle.scope)
         self._read: Cursor | None = None  # how far the history went that the run has seen
         self._lease: HeldLease | None = None
 
     # --- what the SDK calls ---------------------------------------------------------
 
-    async def get_items(self, limit: int | None = None) -> list[Item]:
-        """The history, oldest first; with a limit exactly the newest items."""
+    async def get_items(
+        self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
+    ) -> list[Item]:
+        """The history, oldest first; with a limit exactly the newest items.
+
+        `wrapper` is what the SDK's runner says: only a run waits for another run's end.
+        """
+        if self._takes_turns(wrapper):
+            await self._wait_for_turn(self._handle, self._run, self._wait)
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         if limit is not None:
@@ -117,7 +135,9 @@ class StatewardSession(OnAnyStore):
         told = {"role": "system", "content": window.summary}
         return [*messages[: window.pinned], told, *messages[window.pinned :]]
 
-    async def add_items(self, items: list[Item]) -> None:
+    async def add_items(
+        self, items: list[Item], *, wrapper: RunContextWrapper[Any] | None = None
+    ) -> None:
         """Add items to the end, adjacent, all or none."""
         if not items:
             return
@@ -130,12 +150,40 @@ class StatewardSession(OnAnyStore):
         # Without the store nobody can tell whether somebody else wrote: what was said is kept all
         # the same, and the key keeps it from being stored twice. Who has the turn is told instead.
         key, keep = handle.scope.world.new_id(), lease is None
-        outcome = await self._call(handle.append, items, key, tuple(checks), keep=keep)
+        asked = handle.scope.world.monotonic()
+        turn = self._turn_after(items) if self._takes_turns(wrapper) else ()
+        outcome = await self._call(handle.append, items, key, tuple(checks), turn, keep=keep)
+        if turn and isinstance(outcome, Fenced):  # the turn was lost, and nobody has used that
+            outcome = await self._call(handle.append, items, key, tuple(checks), keep=keep)
+        if isinstance(outcome, Held):
+            raise StateConflictError(
+                f"another run has begun in the session {self.session_id!r}; nothing of this one "
+                "was stored: run it again",
+                expected=None,
+                current=outcome.head.version,
+            )
         end = None if isinstance(outcome, Suppressed) else self._end(outcome)
+        granted = None if end is None else stored(outcome, handle.entity).lease
+        if granted is not None:
+            self._turns.taken(handle.entity, self._run, granted, asked)
         if self._read is not None:
             self._read = end
 
-    async def pop_item(self) -> Item | None:
+    @property
+    def _run(self) -> AgentRun:
+        return AgentRun(self, self)
+
+    def _takes_turns(self, wrapper: RunContextWrapper[Any] | None) -> bool:
+        return wrapper is not None and self._conflict == "raise" and self._lease is None
+
+    def _turn_after(self, items: list[Item]) -> tuple[Write, ...]:
+        """What becomes of the turn with these items: an answer ends it, all else begins it."""
+        turn = self._turns.get(self._handle.entity, self._run)
+        if not goes_on(items[-1]):
+            return () if turn is None else (self._turns.end(turn).release,)
+        return (self._turns.acquire(self._handle.entity),) if turn is None else ()
+
+    async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> Item | None:
         """Remove the newest item and return it; None if there is none."""
         while True:
             fetched = await self._call(self._handle.fetch, Log(last=1, details=True), (SUMMARY,))
@@ -146,7 +194,7 @@ class StatewardSession(OnAnyStore):
                 item: Item = decode(entry.body)
                 return item
 
-    async def clear_session(self) -> None:
+    async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
         """Remove the conversation; nothing happens if there is none."""
         await self._call(self._thread.delete)
         self._read = None
@@ -155,7 +203,7 @@ class StatewardSession(OnAnyStore):
 
     @asynccontextmanager
     async def turn(self, *, ttl: float = 30.0, wait: float | None = None) -> AsyncIterator[Self]:
-        """One run at a time on this conversation, over all replicas: `async with session.turn()`.
+        """A turn that spans several runs, or more than runs: `async with session.turn()`.
 
         Others wait for up to `wait` seconds (None: as long as it takes), then get `LeaseHeld`. A
         run that has lost its turn, e.g. because it stood still for longer than `ttl`, adds nothing
@@ -232,3 +280,9 @@ class StatewardSession(OnAnyStore):
         fetched = await self._call(self._handle.fetch, Log(last=limit) if limit else None)
         self._read = Cursor(fetched.head.version, fetched.head.stamp or None)
         return decode_lines(fetched.lines) if fetched.count else []
+
+
+def goes_on(item: Item) -> bool:
+    """Whether something is to follow this item in its run; unknown (e.g. encrypted): no."""
+    role = item.get("role")
+    return "type" in item if role is None else role != "assistant"

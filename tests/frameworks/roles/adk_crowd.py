@@ -43,7 +43,7 @@ async def in_turns(number: int) -> None:
 
 async def warm_up() -> None:
     """What a first run imports is imported here, once for all."""
-    service = StatewardSessionService(stateward.open("memory://"))
+    service = StatewardSessionService(stateward.open("memory://"), wait="never")
     await service.create_session(app_name=APP, user_id="u-42", session_id="s-1")
     await ask(waiter(service, "warm", tools=()), "warm")
 

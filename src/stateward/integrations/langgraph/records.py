@@ -103,7 +103,7 @@ class CheckpointMemory:
     def __init__(self) -> None:
         self.lists = KnownLists()
         self._known: OrderedDict[tuple[Entity, str, str], KnownCheckpoint] = OrderedDict()
-        self._dropped: OrderedDict[Entity, float] = OrderedDict()  # by thread, as last read
+        self._heads: OrderedDict[Entity, Head] = OrderedDict()  # of threads, as last read
         self._lock = threading.Lock()
 
     def get(self, thread: GraphThread, id: str) -> KnownCheckpoint | None:
@@ -131,14 +131,14 @@ class CheckpointMemory:
     def meet(self, thread: GraphThread, head: Head) -> None:
         """A thread was read, there or not."""
         with self._lock:
-            self._dropped.pop(thread.entity, None)
-            self._dropped[thread.entity] = head.dropped
-            while len(self._dropped) > KNOWN:
-                self._dropped.popitem(last=False)
+            self._heads.pop(thread.entity, None)
+            self._heads[thread.entity] = head
+            while len(self._heads) > KNOWN:
+                self._heads.popitem(last=False)
 
-    def dropped(self, thread: GraphThread) -> float | None:
-        """When the thread was last dropped (0: never) as of its last read; None: it was not."""
-        return self._dropped.get(thread.entity)
+    def head(self, thread: GraphThread) -> Head | None:
+        """The head of a thread as of its last read; None: it was not read."""
+        return self._heads.get(thread.entity)
 
     def stored(self, thread: GraphThread, record: CheckpointRecord, guard: int) -> None:
         """This process has put a checkpoint, which is now the newest."""

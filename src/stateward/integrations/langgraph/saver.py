@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -19,7 +20,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from stateward.codec import check_id
+from stateward.codec import check_id, check_span
 from stateward.errors import InvalidInput
 from stateward.integrations.bridge import (
     AnyStore,
@@ -40,19 +41,24 @@ from stateward.integrations.langgraph.records import (
     GraphThread,
 )
 from stateward.integrations.langgraph.serializer import Allowed, StrictSerializer
+from stateward.integrations.turns import WAIT, AgentRun
 from stateward.ops import Commit, Drop, Entity, List, NotYours
 from stateward.options import Retention, seconds
 from stateward.state.refusals import stored
 
 REPLAYS = "__pregel_replay_state"  # in the config of whatever runs in a time travel
+RUNTIME = "__pregel_runtime"  # in the config of whatever runs
+DURABILITY = "__pregel_durability"  # in the config of what runs with one of its own
 
 
 class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
     """Keeps the checkpoints of graphs: `graph.compile(checkpointer=StatewardSaver(store))`.
 
-    A thread is one entity of the store. A list that only grew is stored by its new part. Of two
-    runs that continue the same checkpoint the second raises `StateConflictError`, and with
-    `on_conflict="fork"` both are kept. A failing store raises; nothing is kept locally.
+    A thread is one entity of the store. A list that only grew is stored by its new part. A run has
+    the thread to itself from its input to its end; another one waits for it, for up to `wait`
+    seconds (None: as long as it takes), and then gets `LeaseHeld`. Whoever continues a checkpoint
+    that was continued by others all the same gets `StateConflictError`. With `on_conflict="fork"`
+    nobody waits, and both are kept. A failing store raises; nothing is kept locally.
 
     `allow` names types that may be constructed from what is stored, besides messages and what
     LangGraph calls safe; others are refused when they are written. `serde` is a serializer of your
@@ -68,6 +74,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         store: AnyStore | Bridge,
         *,
         on_conflict: write_plans.OnConflict = "raise",
+        wait: float | None = WAIT,
         allow: Allowed = None,
         serde: SerializerProtocol | None = None,
         user_key: str | None = "user_id",
@@ -91,7 +98,9 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
             self._bridge.world,
             on_conflict,
             seconds(retain),
+            self._bridge.turns,
         )
+        self._wait = None if wait is None else check_span(wait, "wait")
 
     def _entity(self, thread: Any) -> Entity:
         # LangGraph takes a number for a thread's id too.
@@ -122,7 +131,34 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         (found,) = yield from load(thread, [record], self._memory, self.serde)
         return found
 
-    get_tuple, aget_tuple = in_both_colours(_get_tuple)
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """A checkpoint: that of the `checkpoint_id`, or the one that was put last.
+
+        A run that begins with it waits for another run's end; nobody else does.
+        """
+        found = self._bridge.run(self._get_tuple(config))
+        if run := self._run_that_waits(config):
+            thread = self._thread(config)
+            self._bridge.wait_for_turn(thread.entity, thread.owner, run, self._wait)
+            found = self._bridge.run(self._get_tuple(config))
+        return found
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """See `get_tuple`."""
+        found = await self._bridge.arun(self._get_tuple(config))
+        if run := self._run_that_waits(config):
+            thread = self._thread(config)
+            await self._bridge.await_turn(thread.entity, thread.owner, run, self._wait)
+            found = await self._bridge.arun(self._get_tuple(config))
+        return found
+
+    def _run_that_waits(self, config: RunnableConfig) -> AgentRun | None:
+        """The run that has just read a thread, if it is another's turn there."""
+        run, thread = run_of(config), self._thread(config)
+        head = self._memory.head(thread)
+        if run is None or head is None or thread.ns or self._writer.on_conflict == "fork":
+            return None
+        return run if self._bridge.turns.is_taken(thread.entity, run, head.lease) else None
 
     def _put(
         self,
@@ -132,7 +168,9 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> Plan[RunnableConfig]:
         """Store a checkpoint; the `checkpoint_id` in the config is the one that it continues."""
-        thread = self._thread(config)
+        thread, run = self._thread(config), run_of(config)
+        if run and config["configurable"].get(DURABILITY) == "exit":  # it stores nothing before
+            run = run if self._bridge.turns.get(thread.entity, run) else None
         said: Any = get_checkpoint_metadata(config, metadata)
         check_id(checkpoint["id"], "the id of a checkpoint")
         parent = get_checkpoint_id(config) or None
@@ -146,6 +184,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
             said,
             new_versions,
             self.serde,
+            run,
             fork=anew or isinstance(parent, ForkPoint),
         )
         put: RunnableConfig = config_of(thread, checkpoint["id"])
@@ -164,7 +203,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         id = check_id(get_checkpoint_id(config), "the checkpoint_id of pending writes")
         thread = self._thread(config)
         yield from write_plans.put_writes(
-            self._writer, thread, id, writes, task_id, task_path, self.serde
+            self._writer, thread, id, writes, task_id, task_path, self.serde, run_of(config)
         )
 
     put_writes, aput_writes = in_both_colours(_put_writes)
@@ -302,3 +341,16 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         while (page := await self._bridge.arun(listing.page())) is not None:
             for each in page:
                 yield each
+
+
+def run_of(config: RunnableConfig) -> AgentRun | None:
+    """The run that asks; None: it is none.
+
+    All graphs of a run share its control; its writer of streams lives as long as it does.
+    """
+    runtime = config["configurable"].get(RUNTIME)
+    control = getattr(runtime, "control", None)
+    writer = getattr(runtime, "stream_writer", None)
+    if control is None or not isinstance(writer, FunctionType):
+        return None
+    return AgentRun(control, writer)

@@ -7,7 +7,9 @@ from typing import Any, Literal, NoReturn
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stateward.codec import Limits, check_commit, encode
 from stateward.errors import StateConflictError
@@ -30,13 +32,19 @@ from stateward.integrations.langgraph.records import (
     KnownCheckpoint,
 )
 from stateward.integrations.langgraph.serializer import to_json
+from stateward.integrations.turns import AgentRun, Turns
 from stateward.ops import (
+    Acquire,
     Check,
     Commit,
     Conflict,
     DocumentAt,
+    Fenced,
+    Held,
+    Lease,
     NotDroppedSince,
     Put,
+    Release,
     SetHead,
     Write,
 )
@@ -45,6 +53,7 @@ from stateward.world import World
 
 INLINE = 256  # bytes of a value that stands in the checkpoint itself
 ELSEWHERE = ("id", "channel_versions", "channel_values")  # not in `CheckpointRecord.checkpoint`
+TRIGGERS = ("branch:to:", "join:", "__start__", "__pregel_tasks")  # channels that start nodes
 SLACK = 16  # elements that may be stored in vain before a list is written anew
 
 OnConflict = Literal["raise", "fork"]
@@ -58,6 +67,19 @@ class CheckpointWriter(Struct, frozen=True):
     world: World
     on_conflict: OnConflict
     retain: float | None
+    turns: Turns
+
+    def turn_after(
+        self, thread: GraphThread, run: AgentRun | None, *, ends: bool
+    ) -> tuple[Acquire | Release, ...]:
+        """What becomes of a run's turn with something that it stores."""
+        if run is None or self.on_conflict == "fork" or thread.ns:
+            return ()
+        turn = self.turns.get(thread.entity, run)
+        ends = ends or self.turns.is_stopped(run)
+        if turn is not None:
+            return (self.turns.end(turn).release,) if ends else ()
+        return () if ends else (self.turns.acquire(thread.entity),)
 
 
 class Draft:
@@ -129,6 +151,7 @@ def put(
     metadata: Mapping[str, Any],
     new_versions: Mapping[str, Any],
     serde: SerializerProtocol,
+    run: AgentRun | None = None,
     *,
     fork: bool,
 ) -> Plan[None]:
@@ -162,7 +185,19 @@ def put(
         draft.values,
     )
     checks = _checks(writer, thread, known, fork or metadata.get("source") == "fork")
-    yield from _commit(writer, thread, record, draft, known, metadata, checks)
+    ends = metadata.get("source") != "input" and not any(map(_goes_on, record.values))
+    turn = writer.turn_after(thread, run, ends=ends)
+    granted = yield from _commit(writer, thread, record, draft, known, metadata, checks, turn)
+    if run is not None and granted is not None:
+        writer.turns.taken(thread.entity, run, *granted)
+        if writer.turns.is_stopped(run):  # meanwhile
+            release = writer.turn_after(thread, run, ends=True)
+            yield (Commit(thread.entity, writer.world.new_op(), release),)
+
+
+def _goes_on(channel: str) -> bool:
+    """Whether a channel that has a value makes a node run next."""
+    return channel.startswith(TRIGGERS)
 
 
 def _learn(thread: GraphThread, parent: str) -> Plan[KnownCheckpoint | None]:
@@ -196,7 +231,9 @@ def _commit(
     known: KnownCheckpoint | None,
     metadata: Mapping[str, Any],
     checks: tuple[Check, ...],
-) -> Plan[None]:
+    turn: tuple[Acquire | Release, ...],
+) -> Plan[tuple[Lease, float] | None]:
+    """Store it; gives the turn, if it was granted, and when it was asked for."""
     name = thread.checkpoint(record.id)
     puts = draft.puts | {
         name: encode(record.stored(), "the checkpoint"),
@@ -212,12 +249,22 @@ def _commit(
     commit = Commit(
         thread.entity,
         writer.world.new_op(),
-        tuple(writes),
+        (*writes, *turn),
         checks,
         owner=thread.owner,
         retain=writer.retain,
     )
+    asked = writer.world.monotonic()
     (outcome,) = yield (commit,)
+    if isinstance(outcome, Fenced):  # the turn was lost, and nobody has used that
+        (outcome,) = yield (replace(commit, op=writer.world.new_op(), writes=tuple(writes)),)
+    if isinstance(outcome, Held):
+        raise StateConflictError(
+            f"another run has begun in the thread {thread.entity.id!r}; this checkpoint was not "
+            "stored: invoke the graph again",
+            expected=record.parent,
+            current=None,
+        )
     if isinstance(outcome, Conflict):
         writer.memory.forget(thread, record.parent or "")
         _refuse(thread, record, outcome)
@@ -226,6 +273,7 @@ def _commit(
     writer.memory.stored(thread, record, applied.documents[thread.head])
     for channel, (part, items) in draft.lists.items():
         writer.memory.lists.put((thread.entity.id, thread.ns, channel), part, items)
+    return None if applied.lease is None else (applied.lease, asked)
 
 
 def _run(known: KnownCheckpoint | None) -> Any:
@@ -282,9 +330,14 @@ def put_writes(
     task: str,
     path: str,
     serde: SerializerProtocol,
+    run: AgentRun | None = None,
 ) -> Plan[None]:
     """Pending writes of a task: the first of each number stays, special ones are replaced."""
     puts: dict[str, Put] = {}
+    turn: tuple[Acquire | Release, ...] = ()
+    if run is not None and any(channel in (ERROR, INTERRUPT) for channel, _ in writes):
+        writer.turns.stop(run)
+        turn = writer.turn_after(thread, run, ends=True)
     firsts: list[str] = []
     size = 0
     for index, (channel, value) in enumerate(writes):
@@ -302,13 +355,16 @@ def put_writes(
         commit = Commit(
             thread.entity,
             writer.world.new_op(),
-            tuple(puts.values()),
+            (*puts.values(), *turn),
             (guard, *(DocumentAt(name, 0) for name in firsts)),
             owner=thread.owner,
             retain=writer.retain,
             reading=(thread.checkpoint(id), *firsts),
         )
         (outcome,) = yield (commit,)
+        if isinstance(outcome, Fenced):
+            turn = ()
+            continue
         if not isinstance(outcome, Conflict):
             stored(outcome, thread.entity)
             return
@@ -333,8 +389,8 @@ def _still_there(writer: CheckpointWriter, thread: GraphThread, id: str) -> Plan
     known = writer.memory.get(thread, id)
     if known is not None and known.record is not None:
         return DocumentAt(thread.checkpoint(id), known.record.version)
-    dropped = writer.memory.dropped(thread)
-    if dropped is None:
+    head = writer.memory.head(thread)
+    if head is None:
         (outcome,) = yield (thread.fetch(),)
-        dropped = fetched(outcome, thread).head.dropped
-    return NotDroppedSince(dropped + CLOCK)
+        head = fetched(outcome, thread).head
+    return NotDroppedSince(head.dropped + CLOCK)

@@ -1,14 +1,14 @@
 """Strands Agents: `pip install 'stateward[strands]'`.
 
-    repository = StatewardSessionRepository(store, user="u-42")
-    manager = RepositorySessionManager("s-abc123", session_repository=repository)
+    manager = StatewardSessionManager(store, "s-abc123", user="u-42")
     agent = Agent(agent_id="waiter", session_manager=manager)
 
 A session is a Stateward thread: its messages are the thread's messages, in the form in which the
-model sees them; the session and its agents are documents beside them. `StatewardStorage` is the
-same store for Strands' snapshots.
+model sees them; the session and its agents are documents beside them. `StatewardSessionRepository`
+is that without turns, for a session manager of Strands' own; `StatewardStorage` is the same store
+for Strands' snapshots.
 
-Strands calls repositories from blocking code, so both take a store of `stateward.sync.open`.
+Strands calls repositories from blocking code, so all take a store of `stateward.sync.open`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
         "this adapter needs Strands Agents; install it with: pip install 'stateward[strands]'"
     ) from error
 
+from stateward.integrations.strands.manager import StatewardSessionManager
 from stateward.integrations.strands.sessions import StatewardSessionRepository
 from stateward.integrations.strands.storage import StatewardStorage
 
-__all__ = ["StatewardSessionRepository", "StatewardStorage"]
+__all__ = ["StatewardSessionManager", "StatewardSessionRepository", "StatewardStorage"]

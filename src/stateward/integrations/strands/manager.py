@@ -1,0 +1,81 @@
+"""The session manager of Strands over a store: one run at a time in a session."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from strands.hooks.events import AfterInvocationEvent, BeforeInvocationEvent
+from strands.hooks.registry import HookRegistry
+from strands.session import RepositorySessionManager
+
+from stateward import sync
+from stateward.codec import check_span
+from stateward.integrations.bridge import OnBlockingStore
+from stateward.integrations.strands.sessions import StatewardSessionRepository
+from stateward.integrations.turns import TTL, WAIT, AgentRun, Turns
+from stateward.ops import Commit
+from stateward.options import UNSAID, Retention, Unsaid
+
+
+class StatewardSessionManager(OnBlockingStore, RepositorySessionManager):
+    """Keeps the agents of one session: `Agent(session_manager=StatewardSessionManager(store, id))`.
+
+    An invocation has the session to itself; another one waits for it, for up to `wait` seconds
+    (None: as long as it takes), and then raises `LeaseHeld`. It begins with what is stored by then,
+    whatever the agent knew before. What holds for messages and state is said by
+    `StatewardSessionRepository`. Making one asks the store for the session, and creates it.
+    """
+
+    def __init__(
+        self,
+        store: sync.Store,
+        session_id: str,
+        *,
+        user: str | None = None,
+        wait: float | None = WAIT,
+        retain: Retention | Unsaid = UNSAID,
+    ) -> None:
+        OnBlockingStore.__init__(self, store)
+        self._repository = StatewardSessionRepository(store, user=user, retain=retain)
+        RepositorySessionManager.__init__(self, session_id, self._repository)
+        self._wait = None if wait is None else check_span(wait, "wait")
+        self._handle = self._repository.handle(session_id)
+        self._turns = Turns.of(self._handle.scope)
+        self._depth = 0  # an agent of the session may call another one of it
+
+    def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
+        """Take the turn before anything is read or stored, and give it back after everything."""
+        registry.add_callback(AfterInvocationEvent, self._end)  # these are called last to first
+        super().register_hooks(registry, **kwargs)
+        registry.add_callback(BeforeInvocationEvent, self._begin)
+
+    async def _begin(self, event: BeforeInvocationEvent) -> None:
+        if not self._depth:
+            await asyncio.to_thread(self._take_turn)
+        self._depth += 1
+        if self._repository.is_behind(self.session_id, event.agent.agent_id):
+            self._latest_agent_message.pop(event.agent.agent_id)
+            self._last_synced_internal_state.pop(event.agent.agent_id, None)
+            self._is_new_session = False
+            self.initialize(event.agent)
+
+    async def _end(self, event: AfterInvocationEvent) -> None:
+        self._depth -= 1
+        if not self._depth:
+            await asyncio.to_thread(self._give_turn_back)
+
+    def _take_turn(self) -> None:
+        handle = self._handle
+        granted = handle.scope.leases.acquire(
+            handle.entity, ttl=TTL, wait=self._wait, owner=handle.owner
+        )
+        self._turns.taken(handle.entity, AgentRun(self, self), *granted)
+
+    def _give_turn_back(self) -> None:
+        """If it was lost, others have it already."""
+        turn = self._turns.get(self._handle.entity, AgentRun(self, self))
+        if turn is not None:
+            scope = self._handle.scope
+            release = (self._turns.end(turn).release,)
+            scope.execute((Commit(self._handle.entity, scope.world.new_op(), release),))

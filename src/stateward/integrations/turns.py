@@ -1,0 +1,136 @@
+"""One run at a time in a conversation: the turn that an adapter takes for the runs of a framework.
+
+A framework reads the history, stores the question, asks its model, and stores the answer. Two runs
+at once would mix, so a run has the lease of the conversation from its question to its answer. It
+costs no round trip: the lease is asked for in the commit of the question and given back in that of
+the answer. A run that begins meanwhile waits. What guards the history is still the check that each
+commit carries; a turn only keeps runs from getting so far as to fail it.
+
+A run that ends without an answer cannot say so: its lease is renewed as long as the framework keeps
+what belongs to the run, and then ends by itself, or at once for the next run in this process.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any, NamedTuple
+
+from stateward.layers.leases.renewal import Renewals
+from stateward.ops import Acquire, Entity, Lease, Release
+from stateward.world import World
+
+TTL = 10.0  # seconds that others wait for a process that died
+LONGEST = 600.0  # seconds: nobody waits longer for a run, whatever became of it
+WAIT = 60.0  # seconds that a run waits for its turn, unless told otherwise
+
+
+class AgentRun(NamedTuple):
+    """A run of a framework: what tells it from others, and what ends when it does."""
+
+    name: object
+    lives: object
+
+
+class Turn:
+    """The lease of one run, renewed as long as the run lasts."""
+
+    keeps_due = False
+
+    def __init__(self, entity: Entity, run: AgentRun, lease: Lease, world: World) -> None:
+        self.entity = entity
+        self.token = lease.token
+        self.nonce = lease.nonce
+        self.ttl = TTL
+        self._name = None if run.name is run.lives else run.name
+        self._lives = weakref.ref(run.lives)
+        self._world = world
+        self._end = world.monotonic() + LONGEST
+        self._lost = False
+
+    @property
+    def release(self) -> Release:
+        """What gives it back."""
+        return Release(self.token, self.nonce)
+
+    def belongs_to(self, run: AgentRun) -> bool:
+        return (self._lives() if self._name is None else self._name) is run.name and not self._lost
+
+    def is_alive(self) -> bool:
+        return self._lives() is not None and self._world.monotonic() < self._end
+
+    def renewed(self, asked: float) -> None:
+        pass
+
+    def lost(self) -> None:
+        self._lost = True
+
+
+class Turns:
+    """The turns of this process's runs, on one store; any thread may ask."""
+
+    def __init__(self, renewals: Renewals, world: World) -> None:
+        self._renewals = renewals
+        self._world = world
+        self._lock = threading.Lock()
+        self._turns: dict[Entity, Turn] = {}
+        self._stopped: weakref.WeakSet[Any] = weakref.WeakSet()  # what lives of runs that are over
+
+    @classmethod
+    def of(cls, scope: Any) -> Turns:
+        """The one of a store's scope, in either colour."""
+        with _lock:
+            turns = _turns.get(scope)
+            if turns is None:
+                turns = _turns[scope] = cls(scope.stack.renewals, scope.world)
+            return turns
+
+    def get(self, entity: Entity, run: AgentRun) -> Turn | None:
+        """The turn, if this run has it."""
+        turn = self._turns.get(entity)
+        return turn if turn is not None and turn.belongs_to(run) else None
+
+    def is_taken(self, entity: Entity, run: AgentRun, lease: Lease | None) -> bool:
+        """Whether a lease that was read may be the turn of another run."""
+        turn = self._turns.get(entity)
+        if lease is None:
+            return False
+        if turn is None or turn.token != lease.token:
+            return True
+        return turn.is_alive() and not turn.belongs_to(run)
+
+    def acquire(self, entity: Entity) -> Acquire:
+        """What asks for the turn. That of a run of this process that is over is taken over."""
+        turn = self._turns.get(entity)
+        over = turn is not None and not turn.is_alive()
+        nonce = turn.nonce if turn is not None and over else self._world.new_id()
+        return Acquire(nonce, TTL, self._world.name())
+
+    def taken(self, entity: Entity, run: AgentRun, lease: Lease, asked: float) -> None:
+        """The run has the turn; it was asked for at this monotonic time."""
+        turn = Turn(entity, run, lease, self._world)
+        with self._lock:
+            before = self._turns.pop(entity, None)
+            self._turns[entity] = turn
+        if before is not None:
+            self._renewals.remove(before)
+        self._renewals.add(turn, asked)
+
+    def stop(self, run: AgentRun) -> None:
+        """The run is over, though what it has sent before may still be on its way."""
+        self._stopped.add(run.lives)
+
+    def is_stopped(self, run: AgentRun) -> bool:
+        return run.lives in self._stopped
+
+    def end(self, turn: Turn) -> Turn:
+        """It is given back, or lost: not renewed any more."""
+        self._renewals.remove(turn)
+        with self._lock:
+            if self._turns.get(turn.entity) is turn:
+                del self._turns[turn.entity]
+        return turn
+
+
+_lock = threading.Lock()
+_turns: weakref.WeakKeyDictionary[Any, Turns] = weakref.WeakKeyDictionary()
