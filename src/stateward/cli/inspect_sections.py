@@ -7,11 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stateward.codec import decode
 from stateward.engine import SyncEngine
 from stateward.errors import InvalidInput
-from stateward.kinds import KINDS
+from stateward.kinds import KINDS, LANGGRAPH_THREAD, THREAD
 from stateward.ops import Entity, Entry, Fetch, Fetched, Found, Head, List, Listed, Log, Op, Outcome
 from stateward.records import moment
 
@@ -59,17 +60,40 @@ class SectionPage(Struct, frozen=True):
 
 
 def threads(asked: SectionRequest) -> SectionPage:
+    """Those of Stateward, then those of LangGraph, whose messages are within checkpoints."""
+
     def row(found: Found) -> Row:
-        head = found.head
+        head, ours = found.head, found.entity.kind == THREAD
         return {
-            "messages": head.live,
-            "version": head.version,
+            "kind": found.entity.kind,
+            "messages": head.live if ours else None,
+            "version": head.version if ours else None,
             "expires": _moment(head.expires),
             "leader": _holder(head),
         }
 
     columns = ("id", "user", "messages", "version", "created", "updated", "expires", "leader")
-    return _page(columns, asked.page("thread"), row)
+    return _page((*columns, "kind"), _conversations(asked), row)
+
+
+def _conversations(asked: SectionRequest) -> Listed:
+    """A page of all kinds of threads, one kind after the other; `next` says of which kind it is."""
+    entities: list[Found] = []
+    kinds = [THREAD, LANGGRAPH_THREAD]
+    kind, _, after = (asked.after or "").partition("/")
+    if kind not in kinds:
+        kind, after = THREAD, asked.after or ""
+    for each in kinds[kinds.index(kind) :]:
+        left = asked.limit - len(entities)
+        request = replace(asked, after=(after or None) if each == kind else None, limit=left or 1)
+        listed = request.page(each)
+        if not left:  # the page is full: is there more?
+            following = f"{each}/" if listed.entities else None
+            return Listed(tuple(entities), next=following)
+        entities += listed.entities
+        if listed.next is not None:
+            return Listed(tuple(entities), next=f"{each}/{listed.next}")
+    return Listed(tuple(entities))
 
 
 def users(asked: SectionRequest) -> SectionPage:
@@ -210,8 +234,13 @@ def one(asked: SectionRequest, kind: str, id: str) -> SectionPage:
     """Its entries with versions and times, a page of them, and its documents."""
     after = _number(asked.after)
     log = Log(after=after, first=asked.limit, details=True)
-    (fetched,) = asked.ask(Fetch(Entity(asked.namespace, kind, id), log=log, all_documents=True))
-    assert isinstance(fetched, Fetched)
+    kinds = (THREAD, LANGGRAPH_THREAD) if kind == THREAD else (kind,)
+    for each in kinds:
+        entity = Entity(asked.namespace, each, id)
+        (fetched,) = asked.ask(Fetch(entity, log=log, all_documents=True))
+        assert isinstance(fetched, Fetched)
+        if fetched.head.exists:
+            break
     head = fetched.head
     if not head.exists:
         raise InvalidInput(f"there is no {kind} {id!r} in the namespace {asked.namespace!r}")
