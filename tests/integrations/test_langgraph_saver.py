@@ -6,20 +6,24 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
 
+import ormsgpack
 import pytest
 from graphs import at, checkpoint, echo, said, support_agent, tool_call
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Send, interrupt
+from pydantic import BaseModel
 
 import stateward
 from stateward.cli import main
 from stateward.integrations.langgraph import StatewardSaver, StatewardStore
 from stateward.integrations.langgraph import list_deltas as lists_module
+from stateward.integrations.langgraph.serializer import StrictSerializer
 from stateward.ops import Commit, Fetch, List, Put
 
 pytestmark = pytest.mark.filterwarnings(
@@ -488,6 +492,63 @@ async def test_a_type_that_is_not_allowed_is_refused_before_anything_is_written(
     found = await allowing.aget_tuple(config)
     assert found is not None
     assert found.checkpoint["channel_values"]["k"] == Ticket(1)
+
+
+@dataclass
+class Order:
+    number: int
+
+
+class Doneness(Enum):
+    RARE = "rare"
+
+
+class Guest(BaseModel):
+    name: str
+
+
+class Seat(NamedTuple):
+    row: int
+
+
+class Opener:
+    """No data: it does something when it is made."""
+
+    def __init__(self, x: Any = None) -> None:
+        raise AssertionError("constructed")
+
+
+async def test_a_module_that_is_named_once_allows_its_data_classes(memory: stateward.Store) -> None:
+    values = {"order": Order(7), "doneness": [Doneness.RARE], "guest": {"is": Guest(name="Ada")}}
+    new = checkpoint(1, values | {"seat": Seat(3)}, dict.fromkeys([*values, "seat"], "1"))
+    for allow in (__name__, [__name__], [Ticket, __name__]):
+        saver = StatewardSaver(memory, allow=allow)
+        config = await saver.aput(at("t"), new, {"source": "loop"}, new["channel_versions"])
+        for reading in (saver, StatewardSaver(memory, allow=allow)):
+            found = await reading.aget_tuple(config)
+            assert found is not None
+            assert found.checkpoint["channel_values"]["order"] == Order(7)
+            assert found.checkpoint["channel_values"]["doneness"] == [Doneness.RARE]
+            assert found.checkpoint["channel_values"]["guest"] == {"is": Guest(name="Ada")}
+        await saver.adelete_thread("t")
+    both = checkpoint(1, {"k": {"a": Order(7), "b": Guest(name="Ada")}}, {"k": "1"})
+    with pytest.raises(stateward.InvalidInput) as refused:
+        await StatewardSaver(memory, allow="elsewhere").aput(at("t"), both, {}, {"k": "1"})
+    assert f"a {__name__}.Guest, {__name__}.Order cannot be stored" in str(refused.value)
+    assert "allow=[Guest, Order]" in str(refused.value)
+    assert f"allow=['{__name__}']" in str(refused.value)
+
+
+def test_of_a_module_that_is_named_nothing_but_data_is_constructed() -> None:
+    serde = StrictSerializer(__name__)
+    forged = ormsgpack.packb(
+        ormsgpack.Ext(0, ormsgpack.packb([__name__, "Opener", 1])),
+    )
+    with pytest.raises(stateward.SchemaError, match="Opener is not read"):
+        serde.loads_typed(("msgpack", forged))
+    elsewhere = ormsgpack.packb(ormsgpack.Ext(0, ormsgpack.packb([f"{__name__}x", "Order", 1])))
+    with pytest.raises(stateward.SchemaError, match="Order is not read"):
+        serde.loads_typed(("msgpack", elsewhere))
 
 
 async def test_a_stored_type_that_is_not_allowed_is_never_constructed(

@@ -234,13 +234,11 @@ def one(asked: SectionRequest, kind: str, id: str) -> SectionPage:
     """Its entries with versions and times, a page of them, and its documents."""
     after = _number(asked.after)
     log = Log(after=after, first=asked.limit, details=True)
-    kinds = (THREAD, LANGGRAPH_THREAD) if kind == THREAD else (kind,)
-    for each in kinds:
-        entity = Entity(asked.namespace, each, id)
-        (fetched,) = asked.ask(Fetch(entity, log=log, all_documents=True))
-        assert isinstance(fetched, Fetched)
-        if fetched.head.exists:
-            break
+    kinds = (kind, LANGGRAPH_THREAD) if kind == THREAD else (kind,)
+    entities = [Entity(asked.namespace, each, id) for each in kinds]
+    outcomes = asked.ask(*(Fetch(entity, log=log, all_documents=True) for entity in entities))
+    found = [outcome for outcome in outcomes if isinstance(outcome, Fetched)]
+    fetched = next((each for each in found if each.head.exists), found[0])
     head = fetched.head
     if not head.exists:
         raise InvalidInput(f"there is no {kind} {id!r} in the namespace {asked.namespace!r}")

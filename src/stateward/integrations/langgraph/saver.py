@@ -61,9 +61,10 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
     nobody waits, and both are kept. A failing store raises; nothing is kept locally.
 
     `allow` names types that may be constructed from what is stored, besides messages and what
-    LangGraph calls safe; others are refused when they are written. `serde` is a serializer of your
-    own (e.g. an encrypting one), through which every value then goes. `user_key` is the name of
-    the user in `configurable`: the thread belongs to them, and is exported and erased with them.
+    LangGraph calls safe, or modules, whose dataclasses, enums and Pydantic models are meant, and
+    those of the modules below; others are refused when they are written. `serde` is a serializer of
+    your own (e.g. an encrypting one), through which every value then goes. `user_key` is the name
+    of the user in `configurable`: the thread belongs to them, and is exported and erased with them.
     `retain` is how long a thread is kept after its last checkpoint (None: for ever).
     """
 

@@ -8,7 +8,10 @@ allows; a type that could not be read back is refused when it is written.
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
+from dataclasses import is_dataclass
+from enum import Enum
+from importlib import import_module
 from typing import Any, Literal
 
 import ormsgpack
@@ -16,13 +19,19 @@ from langchain_core import messages
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde import _msgpack
 from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.checkpoint.serde.jsonplus import EXT_DELTA_SNAPSHOT, JsonPlusSerializer
+from langgraph.checkpoint.serde.jsonplus import (
+    EXT_DELTA_SNAPSHOT,
+    JsonPlusSerializer,
+    _create_msgpack_ext_hook,
+)
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
+from pydantic import BaseModel
+from pydantic.v1 import BaseModel as BaseModelV1
 
 from stateward.codec import encode
 from stateward.errors import InvalidInput, SchemaError
 
-Allowed = Iterable[type | tuple[str, ...]] | Literal[True] | None
+Allowed = str | Iterable[type | tuple[str, ...] | str] | Literal[True] | None
 
 MESSAGE, DELTA, TYPED = "$message", "$delta", "$typed"
 TAGS = frozenset((MESSAGE, DELTA, TYPED))
@@ -52,8 +61,15 @@ class StrictSerializer(JsonPlusSerializer):
     """LangGraph's serializer that refuses what it does not know, both ways, and every pickle."""
 
     def __init__(self, allow: Allowed = None) -> None:
-        super().__init__(allowed_msgpack_modules=allow if allow is True else tuple(allow or ()))
         self.everything = allow is True
+        named = (allow,) if isinstance(allow, str) else () if allow is True else tuple(allow or ())
+        self._modules = tuple(each for each in named if isinstance(each, str))
+        types = tuple(each for each in named if not isinstance(each, str))
+        super().__init__(allowed_msgpack_modules=True if self.everything else types)
+        if not self.everything:
+            normal = self._allowed_msgpack_modules
+            self._allowed_msgpack_modules = set(normal) if isinstance(normal, set) else set()
+            self._unpack_ext_hook = _create_msgpack_ext_hook(self._allowed_msgpack_modules)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         try:
@@ -81,6 +97,7 @@ class StrictSerializer(JsonPlusSerializer):
             return
 
         problems: list[str] = []  # what a hook raises is not told by msgpack
+        refused: dict[str, str] = {}  # names of types, by where they are
 
         def look(code: int, inner: bytes) -> None:
             content = _unpacked(inner, look)
@@ -96,21 +113,46 @@ class StrictSerializer(JsonPlusSerializer):
             else:
                 allowed = self._allows(module, name)
             if not allowed:
-                problems.append(
-                    f"a {module}.{name} {what}: it is not among the types that may be constructed "
-                    f"from stored data; allow it with StatewardSaver(..., allow=[{name}])"
-                )
+                refused[f"{module}.{name}"] = name
 
         _unpacked(data, look)
+        if refused:
+            all_ = ", ".join(sorted(refused))
+            modules = ", ".join(sorted({repr(each.rpartition(".")[0]) for each in refused}))
+            problems.append(
+                f"a {all_} {what}: not among the types that may be constructed from stored data; "
+                f"allow it with StatewardSaver(..., allow=[{', '.join(sorted(refused.values()))}]),"
+                f" or all dataclasses, enums and Pydantic models of its module with "
+                f"allow=[{modules}]"
+            )
         if problems:
             raise error(problems[0])
 
     def _allows(self, module: str, name: str) -> bool:
         key = (module, name)
-        extra = self._allowed_msgpack_modules
-        return key in _msgpack.SAFE_MSGPACK_TYPES or (
-            isinstance(extra, Collection) and key in extra
-        )
+        known = self._allowed_msgpack_modules
+        assert isinstance(known, set)
+        if key in _msgpack.SAFE_MSGPACK_TYPES or key in known:
+            return True
+        if not any(module == each or module.startswith(f"{each}.") for each in self._modules):
+            return False
+        if not _is_data(module, name):
+            return False
+        known.add(key)
+        return True
+
+
+def _is_data(module: str, name: str) -> bool:
+    """Whether it is a class that does nothing but hold values; its module is one to be trusted."""
+    try:
+        found = getattr(import_module(module), name, None)
+    except ImportError:
+        return False
+    return isinstance(found, type) and (
+        is_dataclass(found)
+        or issubclass(found, Enum | BaseModel | BaseModelV1)
+        or (issubclass(found, tuple) and hasattr(found, "_fields"))
+    )
 
 
 def _unpacked(data: bytes, hook: Any) -> Any:
