@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,6 +16,9 @@ from langgraph.types import Command, interrupt
 
 import stateward
 from stateward.integrations.langgraph import StatewardSaver
+from stateward.integrations.turns import AgentRun, Turn
+from stateward.ops import Entity, Lease
+from stateward.world import World
 
 
 def waiting_agent(saver: StatewardSaver, entered: Any, go_on: Any) -> Any:
@@ -101,3 +105,35 @@ async def test_a_run_that_failed_or_was_interrupted_holds_up_nobody(
         resumed = builder.compile(checkpointer=StatewardSaver(a._bridge, wait=0))
         state = await resumed.ainvoke(Command(resume="yes"), at("t"))
         assert said(state) == ["fail", "ask", "yes"][-len(said(state)) :]
+
+
+@pytest.mark.parametrize("where", ["interrupt_before", "interrupt_after"])
+def test_a_run_that_was_to_stop_at_a_node_holds_up_nobody_in_its_process(
+    url: str, where: str
+) -> None:
+    builder = StateGraph(MessagesState)
+    builder.add_node("answer", lambda _: {"messages": [AIMessage("hi")]})
+    builder.add_edge(START, "answer")
+    with StatewardSaver.from_url(url, wait=0) as saver:
+        graph = builder.compile(checkpointer=saver, **{where: ["answer"]})
+        for question in ("a", "b"):
+            graph.invoke({"messages": [("user", question)]}, at("t"))
+        graph.invoke(None, at("t"))
+
+
+def test_a_turn_is_not_renewed_for_a_run_that_only_an_exception_keeps() -> None:
+    class Runs:
+        itself: Any = None
+
+    runs = Runs()
+    runs.itself = runs  # as an exception keeps the frames that it came through
+    turn = Turn(Entity("n", "k", "i"), AgentRun(1, runs), Lease(1, "n", "h", 0.0, 1.0), World())
+    assert turn.is_alive()
+    gc.disable()
+    try:
+        del runs
+        assert turn.is_alive()
+        turn.renewed(0.0)
+        assert not turn.is_alive()
+    finally:
+        gc.enable()

@@ -12,6 +12,7 @@ what belongs to the run, and then ends by itself, or at once for the next run in
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
 from typing import Any, NamedTuple
@@ -47,6 +48,7 @@ class Turn:
         self._world = world
         self._end = world.monotonic() + LONGEST
         self._lost = False
+        self.collect = True  # the run may have ended since it was last heard of
 
     @property
     def release(self) -> Release:
@@ -60,7 +62,10 @@ class Turn:
         return self._lives() is not None and self._world.monotonic() < self._end
 
     def renewed(self, asked: float) -> None:
-        pass
+        """Look once whether the run is over: an exception may keep what belonged to it."""
+        if self.collect:
+            self.collect = False
+            gc.collect()
 
     def lost(self) -> None:
         self._lost = True
@@ -88,7 +93,10 @@ class Turns:
     def get(self, entity: Entity, run: AgentRun) -> Turn | None:
         """The turn, if this run has it."""
         turn = self._turns.get(entity)
-        return turn if turn is not None and turn.belongs_to(run) else None
+        if turn is None or not turn.belongs_to(run):
+            return None
+        turn.collect = True
+        return turn
 
     def is_taken(self, entity: Entity, run: AgentRun, lease: Lease | None) -> bool:
         """Whether a lease that was read may be the turn of another run."""
@@ -97,7 +105,11 @@ class Turns:
             return False
         if turn is None or turn.token != lease.token:
             return True
-        return turn.is_alive() and not turn.belongs_to(run)
+        if turn.belongs_to(run):
+            return False
+        if turn.is_alive():
+            gc.collect()
+        return turn.is_alive()
 
     def acquire(self, entity: Entity) -> Acquire:
         """What asks for the turn. That of a run of this process that is over is taken over."""

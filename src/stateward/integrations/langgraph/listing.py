@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from stateward.integrations.bridge import Plan
 from stateward.integrations.langgraph import names
+from stateward.integrations.langgraph.copies import settled
 from stateward.integrations.langgraph.item_filter import field_at
 from stateward.integrations.langgraph.reads import (
     decode_copy,
@@ -85,6 +86,7 @@ class CheckpointListing:
     def _find(self) -> Plan[None]:
         """The names of the checkpoints to look at, newest first."""
         thread, wanted = self._thread, self._wanted
+        yield from settled(thread, self._memory.world)
         prefix = names.checkpoints(wanted.ns)
         if wanted.ns is not None and wanted.id is not None:
             self._names = [names.checkpoint(wanted.ns, wanted.id)]

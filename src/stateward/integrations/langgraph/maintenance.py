@@ -1,4 +1,4 @@
-"""Copying and thinning out threads, and what a delta channel was made of."""
+"""Thinning out threads, and what a delta channel was made of."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from stateward.codec import decode, encode
 from stateward.errors import StateConflictError
 from stateward.integrations.bridge import Plan
 from stateward.integrations.langgraph import names
+from stateward.integrations.langgraph.copies import settled
 from stateward.integrations.langgraph.reads import (
     decode_copy,
     documents_of,
-    fetched,
     find,
     listed,
     pending_writes,
@@ -29,7 +29,7 @@ from stateward.integrations.langgraph.records import (
     GraphThread,
 )
 from stateward.integrations.langgraph.serializer import from_json
-from stateward.ops import Commit, CommitsAt, Conflict, Delete, Drop, Entity, Fetch, List, Put, Value
+from stateward.ops import Commit, CommitsAt, Conflict, Delete, Drop, Entity, List, Put, Value
 from stateward.ops import Write as AnyWrite
 from stateward.state.refusals import stored
 from stateward.world import World
@@ -61,10 +61,9 @@ class Whole(NamedTuple):
             key = (record.ns, record.parent or "")
 
 
-def whole(thread: GraphThread) -> Plan[Whole | None]:
+def whole(thread: GraphThread, world: World) -> Plan[Whole | None]:
     """Read a thread; None if there is none."""
-    (outcome,) = yield (Fetch(thread.entity, thread.owner),)
-    head = fetched(outcome, thread).head
+    head = (yield from settled(thread, world)).head
     if not head.exists:
         return None
     values = [thread.listing(prefix) for prefix in ("c/", "h/", "l/")]
@@ -126,7 +125,7 @@ def thin_out(thread: GraphThread, keep: Keep, world: World) -> Plan[None]:
     was written since the thread was read, and then it is read again.
     """
     for _ in range(TRIES):
-        all_ = yield from whole(thread)
+        all_ = yield from whole(thread, world)
         if all_ is None:
             return
         kept = keep(all_)
@@ -195,30 +194,6 @@ def threads_of_runs(
     (outcome,) = yield (List(namespace, kind=names.KIND, documents=marks, limit=PAGE, after=after),)
     page = listed(outcome)
     return [found.entity for found in page.entities if found.documents], page.next
-
-
-def copy(thread: GraphThread, target: Entity, world: World) -> Plan[None]:
-    """All of a thread into another, whose checkpoints appear when the rest is there.
-
-    A copy of what is dropped meanwhile, e.g. because its user is erased, does not stay.
-    """
-    (outcome,) = yield (Fetch(thread.entity, thread.owner),)
-    head = fetched(outcome, thread).head
-    (documents,) = yield from documents_of(thread.listing(""))
-    puts = [Put(name, value.json) for name, value in documents]
-    puts.sort(key=lambda put: ("lrvwch".index(put.name[0]), put.name))
-    for start in range(0, len(puts), CHUNK):
-        part = tuple(puts[start : start + CHUNK])
-        commit = Commit(target, world.new_op(), part, owner=head.owner, retain=head.retain)
-        (outcome,) = yield (commit,)
-        stored(outcome, target)
-    (outcome,) = yield (Fetch(thread.entity, thread.owner),)
-    if puts and fetched(outcome, thread).head.dropped > head.dropped:
-        (outcome,) = yield (Commit(target, world.new_op(), (Drop(),)),)
-        stored(outcome, target)
-        raise StateConflictError(
-            f"the thread {thread.entity.id!r} was deleted while it was copied; there is no copy"
-        )
 
 
 # --- delta channels -----------------------------------------------------------------------

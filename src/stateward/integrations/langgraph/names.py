@@ -6,6 +6,7 @@
     w/NS/ID/TASK/IDX    one pending write of a task
     h/NS                which checkpoint was put last
     r/RUN               a run that has put something here
+    copy                of which thread this is to be a copy, until it is one
 
 Every part is quoted, so that none reaches into another's prefix. Ids of checkpoints sort by age.
 """
@@ -18,6 +19,7 @@ from urllib.parse import quote
 from stateward.kinds import LANGGRAPH_THREAD
 
 KIND = LANGGRAPH_THREAD
+COPY = "copy"
 LONGEST = 150  # bytes of one part: a name has at most four, and fits into what an engine can index
 _SHIFT = 1000  # special writes have negative numbers, and names sort by their bytes
 

@@ -13,6 +13,7 @@ from stateward.codec import decode
 from stateward.errors import SchemaError
 from stateward.integrations.bridge import Plan, pages
 from stateward.integrations.langgraph import names
+from stateward.integrations.langgraph.copies import finish
 from stateward.integrations.langgraph.list_deltas import ListRef, frozen
 from stateward.integrations.langgraph.records import (
     PAGE,
@@ -54,7 +55,10 @@ def find(
     for _ in range(LOOKS):
         if id is None:
             newest = thread.listing(names.checkpoints(thread.ns), reverse=True, limit=1)
-            first, page = yield (thread.fetch(thread.head), newest)
+            first, page = yield (thread.fetch(thread.head, names.COPY), newest)
+            if (note := fetched(first, thread).documents.get(names.COPY)) is not None:
+                yield from finish(thread.entity, note, memory.world)
+                continue
             head = CheckpointHead.of(fetched(first, thread).documents.get(thread.head))
             documents = dict(listed(page).documents)
             if head is None:
@@ -62,8 +66,11 @@ def find(
                 memory.learn(thread, "", None, None)
                 return None
         else:
-            (first,) = yield (thread.fetch(thread.head, thread.checkpoint(id)),)
+            (first,) = yield (thread.fetch(thread.head, thread.checkpoint(id), names.COPY),)
             documents = dict(fetched(first, thread).documents)
+            if names.COPY in documents:
+                yield from finish(thread.entity, documents[names.COPY], memory.world)
+                continue
             head = CheckpointHead.of(documents.get(thread.head))
         memory.meet(thread, fetched(first, thread).head)
         wanted = head.id if id is None and head is not None else id

@@ -12,6 +12,7 @@ from stateward.codec import decode
 from stateward.integrations.langgraph import names
 from stateward.integrations.langgraph.list_deltas import KnownLists
 from stateward.ops import Entity, Fetch, Head, List, Value
+from stateward.world import World
 
 KNOWN = 10_000  # checkpoints that a saver remembers
 PAGE = 200  # documents, or threads
@@ -86,6 +87,13 @@ class ForkPoint(str):
     whoever puts with it means a fork, and nobody else does.
     """
 
+    def __eq__(self, other: object) -> bool:
+        # Another kind of text may know better what it is equal to.
+        plain = type(other) in (str, ForkPoint) or not isinstance(other, str)
+        return str.__eq__(self, other) if plain else NotImplemented
+
+    __hash__ = str.__hash__
+
 
 class KnownCheckpoint(Struct):
     """What this process knows of a checkpoint, or (id "") of the beginning of a namespace.
@@ -100,7 +108,8 @@ class KnownCheckpoint(Struct):
 class CheckpointMemory:
     """What one saver remembers between its calls; any thread may ask."""
 
-    def __init__(self) -> None:
+    def __init__(self, world: World) -> None:
+        self.world = world
         self.lists = KnownLists()
         self._known: OrderedDict[tuple[Entity, str, str], KnownCheckpoint] = OrderedDict()
         self._heads: OrderedDict[Entity, Head] = OrderedDict()  # of threads, as last read

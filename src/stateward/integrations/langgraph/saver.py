@@ -30,7 +30,7 @@ from stateward.integrations.bridge import (
     claims,
     in_both_colours,
 )
-from stateward.integrations.langgraph import maintenance, names
+from stateward.integrations.langgraph import copies, maintenance, names
 from stateward.integrations.langgraph import writes as write_plans
 from stateward.integrations.langgraph.listing import CheckpointListing, CheckpointQuery
 from stateward.integrations.langgraph.reads import config_of, fetched, find, load
@@ -92,7 +92,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
             self, serde=StrictSerializer(allow) if serde is None else serde
         )
         self._user_key = user_key
-        self._memory = CheckpointMemory()
+        self._memory = CheckpointMemory(self._bridge.world)
         self._writer = write_plans.CheckpointWriter(
             self._memory,
             self._bridge.limits,
@@ -260,7 +260,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
     def _copy_thread(self, source_thread_id: str, target_thread_id: str) -> Plan[None]:
         """Copy a thread with all its checkpoints and writes; it belongs to the same user."""
         thread = GraphThread(self._entity(source_thread_id), "", None)
-        yield from maintenance.copy(thread, self._entity(target_thread_id), self._bridge.world)
+        yield from copies.copy(thread, self._entity(target_thread_id), self._bridge.world)
 
     copy_thread, acopy_thread = in_both_colours(_copy_thread)
 

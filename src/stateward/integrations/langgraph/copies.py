@@ -1,0 +1,100 @@
+"""Copying a thread. A copy that its process did not finish is finished by whoever reads it next."""
+
+from __future__ import annotations
+
+from stateward.codec import decode, encode
+from stateward.errors import StateConflictError
+from stateward.integrations.bridge import Plan
+from stateward.integrations.langgraph import names
+from stateward.integrations.langgraph.records import GraphThread
+from stateward.ops import (
+    Commit,
+    Conflict,
+    Delete,
+    DocumentAt,
+    Drop,
+    Entity,
+    Fetch,
+    Fetched,
+    Listed,
+    Put,
+    Value,
+)
+from stateward.state.refusals import refuse, stored
+from stateward.world import World
+
+CHUNK = 1000  # writes of one commit
+ORDER = "lrvwch"  # checkpoints come when all that they consist of is there
+
+
+def copy(thread: GraphThread, target: Entity, world: World) -> Plan[None]:
+    """All of a thread into another; it belongs to the same user.
+
+    A copy of what is dropped meanwhile, e.g. because its user is erased, does not stay. Until it is
+    complete, a note in it says what it is to be a copy of.
+    """
+    head = (yield from settled(thread, world)).head
+    if not head.exists:
+        return
+    note = encode({"of": thread.entity.id, "dropped": head.dropped}, "the note")
+    put = Commit(target, world.new_op(), (Put(names.COPY, note),), (), head.owner, head.retain)
+    (outcome,) = yield (put,)
+    version = stored(outcome, target).documents[names.COPY]
+    if not (yield from _complete(thread, target, head.dropped, version, world)):
+        raise StateConflictError(
+            f"the thread {thread.entity.id!r} was deleted while it was copied; there is no copy"
+        )
+
+
+def settled(thread: GraphThread, world: World) -> Plan[Fetched]:
+    """The head of a thread; one that is an unfinished copy is finished first."""
+    while True:
+        (outcome,) = yield (thread.fetch(names.COPY),)
+        if not isinstance(outcome, Fetched):
+            refuse(outcome, thread.entity)
+        note = outcome.documents.get(names.COPY)
+        if note is None:
+            return outcome
+        yield from finish(thread.entity, note, world)
+
+
+def finish(target: Entity, note: Value, world: World) -> Plan[None]:
+    """What a copier that may be dead has left undone; one that is not finds it done."""
+    said = decode(note.json)
+    source = GraphThread(Entity(target.namespace, target.kind, said["of"]), "", None)
+    yield from _complete(source, target, said["dropped"], note.version, world)
+
+
+def _complete(
+    source: GraphThread, target: Entity, dropped: float, version: int, world: World
+) -> Plan[bool]:
+    """Bring everything over, unless it is gone; False: it is, and so is the copy.
+
+    Every commit needs the note as it was read: after somebody else has finished, nothing that they
+    have written since is overwritten.
+    """
+    noted = DocumentAt(names.COPY, version)
+    puts = []
+    after: str | None = None
+    while True:
+        (page,) = yield (source.listing("", after=after),)
+        assert isinstance(page, Listed)
+        puts += [Put(name, value.json) for name, value in page.documents if name != names.COPY]
+        after = page.next
+        if after is None:
+            break
+    puts.sort(key=lambda put: (ORDER.index(put.name[0]), put.name))
+    for start in range(0, len(puts), CHUNK):
+        part = tuple(puts[start : start + CHUNK])
+        (outcome,) = yield (Commit(target, world.new_op(), part, (noted,)),)
+        if isinstance(outcome, Conflict):
+            return True
+        stored(outcome, target)
+    (outcome,) = yield (Fetch(source.entity),)
+    assert isinstance(outcome, Fetched)
+    there = outcome.head.exists and outcome.head.dropped <= dropped
+    last = Delete(names.COPY) if there else Drop()
+    (outcome,) = yield (Commit(target, world.new_op(), (last,), (noted,)),)
+    if not isinstance(outcome, Conflict):
+        stored(outcome, target)
+    return there
