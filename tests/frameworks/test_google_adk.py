@@ -409,3 +409,61 @@ async def test_adks_commands_find_it_by_a_uri(file: str) -> None:
     await service.close()
     with pytest.raises(stateward.StoreMisused):
         await service.get_session(**MINE)
+
+
+class Killed(Exception):
+    """The process is gone."""
+
+
+class Mortal(StatewardSessionService):
+    """One whose process dies in its n-th call of the store, before it is made or after it."""
+
+    left, after = 0, False
+
+    async def _call(self, method: Any, *args: Any, **kwargs: Any) -> Any:
+        self.left -= 1
+        if self.left < 0 and not (self.after and self.left == -1):
+            raise Killed
+        outcome = await super()._call(method, *args, **kwargs)
+        if self.left < 0:
+            raise Killed
+        return outcome
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("begins", [False, True])
+async def test_an_event_and_all_it_says_survive_a_death_at_any_call_or_none_of_it_does(
+    url: str, after: bool, begins: bool
+) -> None:
+    said = {"own": 1, "user:name": "Ada", "app:steaks": 2}
+    async with stateward.open(url) as store:
+        for calls in range(100):
+            whose = {"app_name": f"app {calls}", "user_id": f"u {calls}"}
+            sane = StatewardSessionService(store)
+            other = await sane.create_session(**whose, session_id="other")
+            mortal = Mortal(store)
+            if not begins:
+                session = await sane.create_session(**whose, session_id="s-1")
+            mortal.left, mortal.after = calls, after
+            died = False
+            try:
+                if begins:
+                    await mortal.create_session(**whose, session_id="s-1", state=said)
+                else:
+                    await mortal.append_event(session, an_event("a", **said))
+            except Killed:
+                died = True
+            found = await StatewardSessionService(store).get_session(**whose, session_id="s-1")
+            stored = found is not None and (begins or texts(found) == ["a"])
+            assert stored or died
+            assert (found.state if found else {}) == (said if stored else {})
+            other = await sane.get_session(**whose, session_id="other")
+            shared = {key: value for key, value in said.items() if key != "own"}
+            assert other.state == (shared if stored else {})
+            thread = store.thread(f"app {calls}/u {calls}/s-1", user=f"u {calls}")
+            left = (await thread.handle.fetch(all_documents=True)).documents
+            assert not [name for name in left if name.startswith("unmerged")]
+            if not died:
+                assert calls > 4
+                return
+    pytest.fail("it was never done")
