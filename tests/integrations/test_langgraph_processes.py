@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 import pytest
-from graphs import at, checkpoint, echo, said
+from graphs import at, checkpoint, echo, said, support_agent, tool_call
 from langchain_core.messages import AIMessage, HumanMessage
 from servers.redis import RedisServer, running
 
@@ -157,3 +157,38 @@ async def test_a_message_of_1_kb_costs_less_than_2_kb(tmp_path: Path) -> None:
         query = "SELECT sum(length(name) + length(value)) FROM documents"
         ((total,),) = connection.execute(query).fetchall()
     assert total <= 2 * 1000 * 200, f"{total / 200:.0f} bytes a message"
+
+
+async def stored_by_a_turn(url: str, graph: Any, thread: str, messages: int) -> float:
+    """Bytes that a turn adds to a conversation of so many messages of 1 KB."""
+
+    def stored() -> int:
+        with closing(apsw.Connection(url.removeprefix("sqlite:///"))) as connection:
+            query = "SELECT sum(length(name) + length(value)) FROM documents"
+            ((total,),) = connection.execute(query).fetchall()
+        return int(total)
+
+    before = [HumanMessage("x" * 1000, id=f"m{number}") for number in range(messages)]
+    await graph.aupdate_state(at(thread), {"messages": before}, as_node="__start__")
+    await graph.ainvoke({"messages": [HumanMessage("x" * 500)]}, at(thread))
+    then = stored()
+    for _ in range(5):
+        await graph.ainvoke({"messages": [HumanMessage("x" * 500)]}, at(thread))
+    return (stored() - then) / 5
+
+
+async def test_a_turn_of_a_graph_stores_as_much_as_the_page_says(tmp_path: Path) -> None:
+    """The page on LangGraph names these figures: 6 KB, and 10 KB with a tool call."""
+    url = f"sqlite:///{tmp_path / 'agents.db'}"
+    async with StatewardSaver.from_url(url) as saver:
+        plain, with_tool = [], []
+        for messages in (10, 1000):
+            graph = support_agent(saver, [AIMessage("y" * 500) for _ in range(6)])
+            plain.append(await stored_by_a_turn(url, graph, f"plain {messages}", messages))
+            steps = [(tool_call(str(turn)), AIMessage("y" * 500)) for turn in range(6)]
+            graph = support_agent(saver, [step for turn in steps for step in turn])
+            with_tool.append(await stored_by_a_turn(url, graph, f"tool {messages}", messages))
+    assert max(plain) <= 6_500, plain
+    assert max(with_tool) <= 10_000, with_tool
+    assert plain[1] <= 1.05 * plain[0], plain
+    assert with_tool[1] <= 1.05 * with_tool[0], with_tool
