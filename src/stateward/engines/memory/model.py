@@ -15,7 +15,14 @@ from stateward.codec import decode, encode
 from stateward.engine import GRACE
 from stateward.engines.memory.cell import Cell, is_remembered
 from stateward.engines.memory.log import with_log
-from stateward.engines.memory.writes import apply, checked, holds, remember_op, restored
+from stateward.engines.memory.writes import (
+    apply,
+    checked,
+    forget_names,
+    holds,
+    remember_op,
+    restored,
+)
 from stateward.engines.rules import blocks, is_fenced, is_held
 from stateward.ops import (
     Acquire,
@@ -159,6 +166,7 @@ class Model:
         cell.commits += 1
         if isinstance(write, Drop):
             cell = cell.reborn() if exists else cell
+            forget_names(cell)
             cell.updated = cell.dropped = now
             outcome = Applied(version=0, stamp="", at=now, values=before)
         else:

@@ -151,6 +151,13 @@ def remember_op(cell: Cell, op: str, outcome: Applied, now: float) -> None:
         del cell.ops[oldest]
 
 
+def forget_names(cell: Cell) -> None:
+    """A name may tell as much of somebody as the document did."""
+    for op, (outcome, at) in cell.ops.items():
+        if outcome.documents:
+            cell.ops[op] = (msgspec.structs.replace(outcome, documents={}), at)
+
+
 def restored(write: Restore, cell: Cell, exists: bool) -> Cell:
     """The entity as a backup has it: made anew, or with one more part of it."""
     if not write.continued or not exists:
