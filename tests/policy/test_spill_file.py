@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -38,6 +39,13 @@ records = st.builds(
     retain=st.none() | st.floats(1, 1e9),
     correlation=st.none() | words,
 )
+
+
+def test_a_whole_line_that_is_no_text_costs_no_other() -> None:
+    record = SpillRecord("op", Entity("n", "thread", "t"), ("{}",), 1.0)
+    forged = [b'"\xff"', b'["\xff",["n","thread","t"],["{}"],1.0]']
+    lines = [b"%08x %s\n" % (crc32(text), text) for text in forged]
+    assert read_lines(lines[0] + line_of(record) + lines[1]) == ({"op": record}, 2)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
