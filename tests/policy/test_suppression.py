@@ -241,6 +241,25 @@ async def test_a_busy_thread_pool_of_the_application_holds_up_nothing(
             await busy
 
 
+async def test_an_error_that_nobody_expects_does_not_end_the_replay(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    replay, failed = Replayer.replay, []
+
+    async def replay_at_last(replayer: Replayer, entity: Entity, deadline: float) -> None:
+        if not failed:
+            failed.append(entity)
+            raise RuntimeError("nobody expects this")
+        await replay(replayer, entity, deadline)
+
+    monkeypatch.setattr(Replayer, "replay", replay_at_last)
+    async with open_store(place, tmp_path) as store:
+        with store.faults.unavailable():
+            assert (await store.thread("s-1").append(say("one"))).status == "spilled"
+        await until(lambda: store.counters.replayed == 1)
+    assert "background_failed" in [record.message for record in caplog.records]
+
+
 async def test_many_threads_that_cannot_be_stored_hold_up_no_other(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
