@@ -180,8 +180,9 @@ class Drop(Struct, frozen=True, tag=True):
     """Remove the entity: log, documents, head and lease, also of one that has expired.
 
     A tombstone keeps the time, the remembered ops and the last lease token for `GRACE`, so that
-    a write delayed past the drop cannot bring back what was deleted. Dropping what does not
-    exist leaves one too.
+    a write delayed past the drop cannot bring back what was deleted. Of the outcomes of those ops
+    the documents' names go too: `Duplicate.first.documents` is empty. Dropping what does not exist
+    leaves a tombstone as well.
     """
 
 

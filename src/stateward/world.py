@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import os
 import random
 import socket
@@ -29,6 +30,15 @@ _IN_ORDER = bytes.maketrans(
     b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz",
 )
 _48_BITS = (1 << 48) - 1
+
+AFTER_ERROR = 1.0  # seconds until what went wrong beside all calls is tried again
+
+logger = logging.getLogger("stateward.background")
+
+
+def went_wrong(what: str, error: Exception) -> None:
+    """Say that something which goes on beside all calls has failed, and is tried again."""
+    logger.error("background_failed", extra={"what": what, "error": repr(error)}, exc_info=error)
 
 
 class Ticker:
@@ -61,7 +71,11 @@ class Ticker:
 
     def _run(self) -> None:
         while not self._stopped:
-            delay = self._step()
+            try:
+                delay = self._step()
+            except Exception as error:  # whatever it was, it must not end what goes on beside
+                went_wrong(self._thread.name, error)
+                delay = AFTER_ERROR
             with self._woken:
                 if not self._wanted and not self._stopped:
                     self._woken.wait(delay)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -130,6 +131,22 @@ def test_a_file_in_use_is_the_same_before_and_after(
         before = [file.read_bytes() for file in files]
         assert look((LOOKS | OF_FILES)[looking], url, backup, tmp_path) == 0
         assert [file.read_bytes() for file in files] == before
+
+
+@pytest.mark.parametrize("looking", LOOKS | OF_FILES)
+def test_a_file_that_a_killed_process_left_is_the_same_before_and_after(
+    looking: str, backup: str, tmp_path: Path
+) -> None:
+    files = [tmp_path / name for name in ("agents.db", "agents.db-wal")]
+    (tmp_path / "used").mkdir()
+    with sync.open(f"sqlite:///{tmp_path}/used/agents.db") as store:
+        fill(store)
+        for file in files:  # as they are at a moment at which the process might be killed
+            shutil.copy(tmp_path / "used" / file.name, file)
+    before = [file.read_bytes() for file in files]
+    url = f"sqlite:///{tmp_path}/agents.db"
+    assert look((LOOKS | OF_FILES)[looking], url, backup, tmp_path) == 0
+    assert [file.read_bytes() for file in files] == before
 
 
 @pytest.mark.parametrize("looking", LOOKS)

@@ -24,7 +24,29 @@ import stateward
 from stateward import sync
 from stateward.engines.memory.model import Model
 from stateward.layers.coalescer_sync import Coalescer
-from stateward.ops import Append, Applied, Commit, Duplicate, Entity, Op, Outcome
+from stateward.ops import (
+    Absent,
+    Acquire,
+    Append,
+    Applied,
+    Commit,
+    Delete,
+    Drop,
+    Duplicate,
+    Entity,
+    Entry,
+    Fetch,
+    Head,
+    Log,
+    Op,
+    Outcome,
+    Put,
+    Replace,
+    Restore,
+    SetHead,
+    Trim,
+    Write,
+)
 from stateward.sync.engines.memory import MemoryEngine
 from stateward.world import World
 
@@ -130,6 +152,45 @@ def test_wherever_a_read_is_interrupted_all_go_on(url: str) -> None:
             assert len(thread.load().messages) == number
             if not interrupted:
                 break
+
+
+WRITES: list[tuple[Write, ...]] = [
+    (Append(("3", "4", "5"), key="new"),),
+    (Append(("3",), key="new"), Put("doc", "2"), Put("other", "1"), SetHead(status="s")),
+    (Delete("doc"), Acquire("n", 60.0)),
+    (Trim(1),),
+    (Replace({1: None, 2: "22"}), Append(("3",))),
+    (Drop(),),
+    (Restore(Head(version=9, stamp="z"), (Entry(9, 1.0, "9", "z", "k9", 1),), continued=True),),
+]
+
+
+@pytest.mark.parametrize("writes", WRITES, ids=lambda writes: type(writes[0]).__name__)
+def test_wherever_a_commit_in_memory_is_interrupted_it_is_all_there_or_not_at_all(
+    writes: tuple[Write, ...],
+) -> None:
+    it = Entity("n", "thread", "t")
+    restores = isinstance(writes[0], Restore)
+    for number in count(1):
+        model = Model()
+        model.execute([Commit(it, "a", (Append(("1", "2"), key="k"), Put("doc", "1")))], 1.0)
+
+        def everything(model: Model = model) -> list[Outcome]:
+            cell = model.copy()
+            known = Commit(it, "probe", (Append(("no",), key="new"),), (Absent(),))
+            fetch = Fetch(it, log=Log(whole=True), all_documents=True)
+            return cell.execute([fetch, known], 3.0)
+
+        before = everything()
+        commit = Commit(it, "b", writes)
+        interrupted = Interrupt(number).during(partial(model.execute, [commit], 2.0))
+        then = everything()
+        (again,) = model.execute([commit], 2.0)
+        assert isinstance(again, Applied if then == before or restores else Duplicate), number
+        after = everything()
+        assert then in (before, after), number
+        if not interrupted:
+            return
 
 
 class Together(MemoryEngine):

@@ -233,6 +233,8 @@ def test_wrong_policies_are_refused() -> None:
     for wrong in (
         {"read_timeout": 0},
         {"write_timeout": "5"},
+        {"write_timeout": 121},
+        {"read_timeout": 120.1},
         {"threads": "ignore"},
         {"breaker_failures": 0},
         {"breaker_seconds": -1.0},

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import deque
 from pathlib import Path
+from typing import NoReturn
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -38,6 +41,13 @@ records = st.builds(
     retain=st.none() | st.floats(1, 1e9),
     correlation=st.none() | words,
 )
+
+
+def test_a_whole_line_that_is_no_text_costs_no_other() -> None:
+    record = SpillRecord("op", Entity("n", "thread", "t"), ("{}",), 1.0)
+    forged = [b'"\xff"', b'["\xff",["n","thread","t"],["{}"],1.0]']
+    lines = [b"%08x %s\n" % (crc32(text), text) for text in forged]
+    assert read_lines(lines[0] + line_of(record) + lines[1]) == ({"op": record}, 2)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -192,6 +202,26 @@ def test_adopted_records_stand_in_the_order_in_which_they_were_written(tmp_path:
     keep(old, 1, 4)
     keep(new, 2, 3)
     old.close()
+    new.adopt()
+    assert waiting(new) == ["op-1", "op-2", "op-3", "op-4"]
+
+
+class Unbroken(dict[Entity, deque[SpillRecord]]):
+    """What waits, as callers look at it who take no lock: nothing may be missing for a moment."""
+
+    def pop(self, *args: object) -> NoReturn:
+        raise AssertionError("it was missing for a moment")
+
+    def __delitem__(self, entity: Entity) -> NoReturn:
+        raise AssertionError("it was missing for a moment")
+
+
+def test_a_thread_waits_all_the_time_while_more_of_it_is_adopted(tmp_path: Path) -> None:
+    old, new = backlog(tmp_path), backlog(tmp_path)
+    keep(old, 1, 4)
+    keep(new, 2, 3)
+    old.close()
+    new.waiting = Unbroken(new.waiting)
     new.adopt()
     assert waiting(new) == ["op-1", "op-2", "op-3", "op-4"]
 

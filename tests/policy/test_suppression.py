@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ import stateward
 from stateward import Policy, Spill, StoreUnavailable, correlate
 from stateward.codec import encode
 from stateward.engine import OPS_MOST
+from stateward.engines.passthrough import Passthrough
 from stateward.engines.registry import create_engine, parse
+from stateward.kinds import SPILL
 from stateward.layers.outage.replay import Replayer
 from stateward.layers.outage.suppression import TOGETHER
-from stateward.ops import Append, Commit, Entity
+from stateward.ops import Append, Commit, Entity, Fetch, Op, Outcome
 from stateward.testing.clock import SteppableWorld
 from stateward.testing.faults import FaultyEngine, FaultyStore, open_faulty
 from stateward.world import World
@@ -238,6 +241,25 @@ async def test_a_busy_thread_pool_of_the_application_holds_up_nothing(
             await busy
 
 
+async def test_an_error_that_nobody_expects_does_not_end_the_replay(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    replay, failed = Replayer.replay, []
+
+    async def replay_at_last(replayer: Replayer, entity: Entity, deadline: float) -> None:
+        if not failed:
+            failed.append(entity)
+            raise RuntimeError("nobody expects this")
+        await replay(replayer, entity, deadline)
+
+    monkeypatch.setattr(Replayer, "replay", replay_at_last)
+    async with open_store(place, tmp_path) as store:
+        with store.faults.unavailable():
+            assert (await store.thread("s-1").append(say("one"))).status == "spilled"
+        await until(lambda: store.counters.replayed == 1)
+    assert "background_failed" in [record.message for record in caplog.records]
+
+
 async def test_many_threads_that_cannot_be_stored_hold_up_no_other(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +278,46 @@ async def test_many_threads_that_cannot_be_stored_hold_up_no_other(
             assert (await store.thread("well").append(say("one"))).status == "spilled"
         await until(lambda: store.counters.replayed == 1)
         monkeypatch.setattr(Replayer, "replay", replay)
+
+
+class AwayNode(Passthrough):
+    """An engine of several servers: the one with entities of this kind is away."""
+
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        if any(isinstance(op, Commit | Fetch) and op.entity.kind == SPILL for op in ops):
+            raise StoreUnavailable("its node is away")
+        return await super().execute(ops, deadline=deadline)
+
+
+async def test_a_thread_is_replayed_though_only_its_own_server_is_there(
+    place: str, tmp_path: Path
+) -> None:
+    world = World()
+    engine = FaultyEngine(AwayNode(create_engine(parse(place), world)), world)
+    options: dict[str, Any] = {"policy": IMPATIENT, "spill": str(tmp_path / "spill")}
+    async with FaultyStore(engine, world=world, **options) as store:
+        thread = store.thread("s-1", user="u-1")
+        await thread.append(say("one"))
+        with store.faults.unavailable():
+            assert (await thread.append(say("two"))).status == "spilled"
+        await until(lambda: store.counters.replayed == 1)
+        assert texts(await thread.load()) == ["one", "two"]
+        assert await thread.late() == []
+
+
+async def test_a_turn_that_arrived_with_its_names_in_another_order_is_not_refused(
+    place: str, tmp_path: Path
+) -> None:
+    turn = {"role": "user", "content": "one"}
+    async with open_store(place, tmp_path) as store, stateward.open(place) as other:
+        with store.faults.unavailable():
+            assert (await store.thread("s-1").append(turn, key="k")).status == "spilled"
+            assert (await store.thread("s-2").append(turn, key="k")).status == "spilled"
+            await other.thread("s-1").append(dict(reversed(turn.items())), key="k")
+            await other.thread("s-2").append(say("another"), key="k")
+        await until(lambda: store.counters.replayed + store.counters.refused == 2)
+        assert (store.counters.replayed, store.counters.refused) == (1, 1)
+        assert texts(await other.thread("s-1").load()) == ["one"]
 
 
 async def test_turns_that_come_after_newer_ones_are_marked_and_not_reordered(
@@ -345,8 +407,10 @@ async def test_another_users_thread_is_refused_at_replay_and_said(
         with store.faults.unavailable():
             await store.thread("s-1", user="u-1").append(say("mine"))
             await other.thread("s-1", user="u-2").append(say("theirs"))
+            head = (await other.thread("s-1", user="u-2").handle.fetch()).head
         await until(lambda: store.counters.refused == 1)
         assert texts(await other.thread("s-1", user="u-2").load()) == ["theirs"]
+        assert (await other.thread("s-1", user="u-2").handle.fetch()).head == head
     assert "memory_write_discarded" in [record.message for record in caplog.records]
 
 

@@ -13,6 +13,7 @@ import pytest
 import stateward
 from stateward import StoreUnavailable, sync
 from stateward.sync.testing.faults import FaultyStore, open_faulty
+from stateward.world import World
 
 IMPATIENT = sync.Policy(read_timeout=0.4, write_timeout=0.4, breaker_failures=1_000_000)
 
@@ -120,3 +121,18 @@ def test_the_correlation_id_is_that_of_the_thread(
         assert stateward.correlation_id() is None
     (said,) = [vars(r) for r in caplog.records if r.message == "memory_write_suppressed"]
     assert said["correlation_id"] == "request-7"
+
+
+def test_an_error_that_nobody_expects_does_not_end_what_goes_on_beside() -> None:
+    failed, done = [], threading.Event()
+
+    def step() -> float | None:
+        if not failed:
+            failed.append(1)
+            raise RuntimeError("nobody expects this")
+        done.set()
+        return None
+
+    ticker = World().ticker(step, "test")
+    assert done.wait(30)
+    ticker.stop()

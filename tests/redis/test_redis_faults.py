@@ -376,6 +376,30 @@ async def test_a_full_server_is_read_and_emptied(name: str, request: pytest.Fixt
                 node.ask("CONFIG", "SET", "maxmemory", "0")
 
 
+async def test_a_user_is_erased_from_a_full_server(tmp_path: Path) -> None:
+    """There is no room for the mark of it, until what the user had is gone."""
+    impatient = Policy(threads="raise", write_timeout=0.5, breaker_failures=1_000_000)
+    with running(tmp_path, "valkey", "--appendonly", "no", "--maxmemory", "6mb") as server:
+        async with stateward.open(server.url, policy=impatient) as store:
+            thread = store.thread("t", user="u")
+            await store.thread("other", user="v").append({"n": 1})
+            with pytest.raises(StoreUnavailable, match="maxmemory"):
+                for _ in range(10_000):
+                    await thread.append({"text": "x" * 10_000})
+            used = server.ask("INFO", "memory").decode().split("used_memory:")[1].split()[0]
+            server.ask("CONFIG", "SET", "maxmemory", f"{int(used) - 100_000}")
+            assert (await store.user("u").erase()).removed == {"thread": 1}
+            assert not (await thread.load()).exists
+            await thread.append({"n": "a new beginning"})
+
+            server.ask("CONFIG", "SET", "maxmemory", "100kb")
+            with pytest.raises(StoreUnavailable, match="make room, and erase again"):
+                await store.user("v").erase()
+            assert not (await store.thread("other").load()).exists
+            server.ask("CONFIG", "SET", "maxmemory", "0")
+            assert (await store.user("v").erase()).removed == {}
+
+
 async def test_a_full_server_is_swept_of_what_has_expired(tmp_path: Path) -> None:
     """Also if the sweep meets what is not over yet: there it only corrects when that will be."""
     with running(tmp_path, "valkey", "--appendonly", "no") as server:

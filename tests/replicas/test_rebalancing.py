@@ -10,11 +10,23 @@ import pytest
 from stateward.engine import SyncEngine
 from stateward.engines.memory.model import Model
 from stateward.errors import StoreUnavailable
-from stateward.ops import Append, Applied, Commit, Drop, Entity, Fetched, Op, Outcome, Put
+from stateward.ops import (
+    Append,
+    Applied,
+    Commit,
+    Drop,
+    Entity,
+    Fetched,
+    Op,
+    Outcome,
+    Put,
+    Restore,
+)
 from stateward.sync.engines.memory import MemoryEngine
 from stateward.sync.engines.passthrough import Passthrough
 from stateward.transfer.rebalance import BATCH, Rebalancing
-from stateward.transfer.volume import PAGE, TTL, Volume
+from stateward.transfer.source import FIRST, LARGE, SMALL
+from stateward.transfer.volume import TTL, Volume
 from stateward.volumes.route import route
 from stateward.world import World
 
@@ -53,7 +65,7 @@ class Volumes:
         self.wanted: dict[Entity, list[str]] = {}
         for number in range(2 * BATCH):
             self._begin(Entity(SPACE, "thread", f"s-{number}"), 1)
-        self._begin(Entity(SPACE, "journal", "long"), 2 * PAGE + 1)
+        self._begin(Entity(SPACE, "journal", "long"), 4 * FIRST + 1)
 
     def engine(self, name: str) -> SyncEngine:
         return MemoryEngine(self._models[name], self.world)
@@ -98,7 +110,7 @@ class Volumes:
 def whole(volume: Volume, entity: Entity) -> Iterator[object]:
     part: Fetched = volume.whole(entity)
     yield from part.entries
-    while len(part.entries) == PAGE:
+    while len(part.entries) == FIRST:
         part = volume.whole(entity, part.entries[-1].seq)
         yield from part.entries
 
@@ -208,3 +220,32 @@ def test_a_run_that_goes_on_when_its_successor_has_died_does_no_harm() -> None:
             assert at > 20, "too few writes for this test to mean anything"
             return
     raise AssertionError("it never came to an end")
+
+
+class Weighed(Passthrough):
+    """An engine that notes the most bytes that came or went in one call."""
+
+    heaviest: int = 0
+
+    def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        outcomes = super().execute(ops, deadline=deadline)
+        writes = [op.writes[0] for op in ops if isinstance(op, Commit)]
+        moved = [it for it in (*writes, *outcomes) if isinstance(it, Restore | Fetched)]
+        weight = sum(len(entry.body) for it in moved for entry in it.entries)
+        self.heaviest = max(self.heaviest, weight)
+        return outcomes
+
+
+def test_what_is_moved_together_is_bounded_in_bytes() -> None:
+    world, model = Clock(), Model()
+    body = '"' + "x" * 50_000 + '"'
+    bodies = (body,) * (LARGE // len(body) + 1)
+    ids = [f"s-{number}" for number in range(200) if route(f"s-{number}", "ab") == "b"][:BATCH]
+    for id in ids:
+        commit = Commit(Entity(SPACE, "thread", id), world.new_id(), (Append(bodies),))
+        MemoryEngine(model, world).execute((commit,))
+    source, home = Weighed(MemoryEngine(model, world)), Weighed(MemoryEngine(Model(), world))
+    moved = Rebalancing({"a": source, "b": home}, "ab", namespace=SPACE, world=world).run(0)
+    assert moved.entities == BATCH
+    assert source.heaviest <= 2 * LARGE
+    assert home.heaviest <= 2 * LARGE + SMALL

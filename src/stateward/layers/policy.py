@@ -6,13 +6,15 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from stateward.engine import CALL_SECONDS
 from stateward.errors import InvalidInput
 
 
 class Policy(Struct, frozen=True):
     """What happens when the store fails.
 
-    A call fails with `StoreUnavailable` after `read_timeout` or `write_timeout` seconds.
+    A call fails with `StoreUnavailable` after `read_timeout` or `write_timeout` seconds, which are
+    120 at most.
     `threads` says what becomes of a plain append that fails so: "suppress" keeps it locally and
     lets the caller go on, "raise" raises. After `breaker_failures` failures in a row calls fail at
     once, and every `breaker_seconds` one of them finds out whether the store answers again.
@@ -29,6 +31,13 @@ class Policy(Struct, frozen=True):
             value: Any = getattr(self, name)
             if type(value) not in (int, float) or not 0 < value < 1e9:
                 raise InvalidInput(f"Policy.{name} is in seconds above 0, not {value!r}")
+        for name in ("read_timeout", "write_timeout"):
+            value = getattr(self, name)
+            if value > CALL_SECONDS:
+                raise InvalidInput(
+                    f"Policy.{name} is at most {CALL_SECONDS:g} seconds, not {value!r}: only for "
+                    "so long a store surely knows that it has stored what is sent to it again"
+                )
         if type(self.breaker_failures) is not int or self.breaker_failures < 1:
             raise InvalidInput(
                 "Policy.breaker_failures is a whole number of at least 1, "

@@ -211,7 +211,8 @@ class DocumentHandle:
 
     def _written(self, op: str, outcome: Outcome, value: Json) -> Document:
         applied = stored(outcome, self._entity)
-        return Document(value, applied.documents[self._name], op, applied.at)
+        # Of a put whose entity was dropped before it was asked for again no version is known.
+        return Document(value, applied.documents.get(self._name, 0), op, applied.at)
 
     def _at(self, expect: int | Document) -> DocumentAt:
         if isinstance(expect, Document):

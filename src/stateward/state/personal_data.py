@@ -8,7 +8,7 @@ from typing import Any
 
 from stateward.codec import decode, encode
 from stateward.engine import GRACE
-from stateward.errors import StateConflictError
+from stateward.errors import StateConflictError, StoreUnavailable
 from stateward.files import WholeFile
 from stateward.kinds import ERASED, ERASED_ALL, FORK, THREAD, erasure_of
 from stateward.layers.gather import gather
@@ -76,10 +76,36 @@ def _replica(scopes: Sequence[Scope]) -> str | None:
 
 async def _erase(scope: Scope, user: str) -> Receipt:
     """Mark first, then drop, then remove physically: a failure at any point can be repeated."""
+    removed: Counter[str] = Counter()
+    try:
+        at = await _mark(scope, user, ERASED)
+    except StoreUnavailable as error:
+        # A full store takes only what makes room, and then perhaps the mark. What came back in
+        # between goes below.
+        if error.applied != "no":
+            raise
+        removed += await _remove(scope, user)
+        try:
+            at = await _mark(scope, user, ERASED)
+        except StoreUnavailable as again:
+            raise StoreUnavailable(
+                f"what the user {user!r} had is removed, but the store has no room to remember it "
+                f"against writes that are still on their way: make room, and erase again ({again})"
+            ) from again
+    removed += await _remove(scope, user)
+    await _mark(scope, user, ERASED_ALL)
+    return Receipt(user, moment(at), dict(+removed), moment(at + GRACE))
+
+
+async def _mark(scope: Scope, user: str, name: str) -> float:
+    """Note on the mark of this erasure how far it is; returns when."""
     mark = erasure_of(scope.namespace, user)
-    put = Put(ERASED, encode({"erased": True}, "the mark"))
-    outcome = await Handle(scope, mark).commit((put,))
-    at = stored(outcome, mark).at
+    put = Put(name, encode({"erased": True}, "the mark"))
+    return stored(await Handle(scope, mark).commit((put,)), mark).at
+
+
+async def _remove(scope: Scope, user: str) -> Counter[str]:
+    """Drop all that there is of the user, and sweep; how many of each kind."""
     removed: Counter[str] = Counter()
     for _ in range(PASSES):
         found = [item async for item in belongings(scope, user, expired=True)]
@@ -101,9 +127,7 @@ async def _erase(scope: Scope, user: str) -> Receipt:
         swept = (await scope.execute_here((Sweep(),)))[0]
         assert isinstance(swept, Swept)
         more = swept.more
-    done = Put(ERASED_ALL, encode({"erased": True}, "the mark"))
-    stored(await Handle(scope, mark).commit((done,)), mark)
-    return Receipt(user, moment(at), dict(+removed), moment(at + GRACE))
+    return removed
 
 
 async def _drop(scope: Scope, user: str, entities: Sequence[Entity]) -> list[Outcome]:

@@ -17,7 +17,7 @@ At every moment exactly one volume has the right to an entity, and says so:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,8 +25,9 @@ from msgspec.structs import replace
 from stateward.engine import SyncEngine
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.kinds import ERASED, LAYOUT
-from stateward.ops import Absent, CommitsAt, Drop, Entity, Fetched, Head, Restore
-from stateward.transfer.volume import PAGE, Volume
+from stateward.ops import Absent, Check, CommitsAt, Drop, Entity, Fetched, Head, Restore, Write
+from stateward.transfer.source import SMALL, PageSize, bytes_of
+from stateward.transfer.volume import Volume
 from stateward.volumes.route import route
 from stateward.world import World
 
@@ -77,6 +78,7 @@ class Rebalancing:
                     f"the store of {name!r} is a server that all replicas reach: there is nothing "
                     "to rebalance; name the stores on the replicas' own volumes"
                 )
+        self._page = PageSize()
         self._moves: dict[str, Counter[str]] = {}
         self._undecided: list[str] = []
 
@@ -195,33 +197,54 @@ class Rebalancing:
         self._progress(sum(sum(to.values()) for to in self._moves.values()))
 
     def _copy(self, source: Volume, home: Volume, entities: list[Entity]) -> dict[Entity, Head]:
-        """Whole entities, the long ones part by part; returns the head of each."""
-        self._keep()
-        parts = {entity: source.whole(entity) for entity in entities}
-        parts = {entity: part for entity, part in parts.items() if part.head.exists}
-        home.apply([(entity, _restore(part), Absent()) for entity, part in parts.items()])
-        for entity, part in parts.items():
-            while len(part.entries) == PAGE:
-                self._keep()
-                part = source.whole(entity, after=part.entries[-1].seq)
-                if part.entries:
-                    more = replace(_restore(part), continued=True)
-                    home.apply([(entity, more, CommitsAt(part.head.commits))])
-        return {entity: part.head for entity, part in parts.items()}
+        """Whole entities, as many together as memory likes; returns the head of each."""
+        heads: dict[Entity, Head] = {}
+        together: list[tuple[Entity, Write, Check]] = []
+        size = 0
+        for entity in entities:
+            for part in self._parts(source, entity):
+                if entity in heads or size > SMALL:  # parts of one entity come one after the other
+                    home.apply(together)
+                    together, size = [], 0
+                write, check = _restore(part), CommitsAt(part.head.commits)
+                if entity in heads:
+                    together.append((entity, replace(write, continued=True), check))
+                elif part.head.exists:
+                    heads[entity] = part.head
+                    together.append((entity, write, Absent()))
+                size += bytes_of(part)
+        home.apply(together)
+        return heads
+
+    def _parts(self, source: Volume, entity: Entity) -> Iterator[Fetched]:
+        """An entity with all that counts, in parts that memory likes; at least one."""
+        after = 0
+        while True:
+            self._keep()
+            size = self._page.entries
+            part = source.whole(entity, after, size)
+            if part.entries or not after:
+                yield part
+            self._page.measure(part)
+            if len(part.entries) < size:
+                return
+            after = part.entries[-1].seq
 
     def _compare(self, source: Volume, home: Volume, entity: Entity) -> None:
         """Read both again: a copy that is not equal is worth nothing."""
         after = 0
         while True:
             self._keep()
-            one, other = source.whole(entity, after), home.whole(entity, after)
+            size = self._page.entries
+            one, other = source.whole(entity, after, size), home.whole(entity, after, size)
             if _comparable(one) != _comparable(other):
                 raise StoreUnavailable(
                     f"the {entity.kind} {entity.id!r} changed while it was copied from "
                     f"{source.name} to {home.name}, or was copied wrong; stop whoever writes to it "
                     "and run this again"
                 )
-            if len(one.entries) < PAGE:
+            self._page.measure(one)
+            if len(one.entries) < size:
                 return
             after = one.entries[-1].seq
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stateward.engine import SyncReader
 from stateward.errors import DiskProblem, StateConflictError
 from stateward.kinds import ERASED, ERASED_ALL, RESTORING
-from stateward.ops import Entity, Entry, Fetch, Fetched, Found, List, Listed, Log
+from stateward.ops import Entity, Fetch, Fetched, Found, List, Listed, Log
 from stateward.transfer.erasures import Mark
 from stateward.transfer.lines import Content, DocumentLine, EntityLine, EntryLine
 
@@ -22,6 +22,27 @@ SMALL, LARGE = 512 * 1024, 4 * 1024 * 1024  # bytes of a page: below it may grow
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Content).decode
+
+
+class PageSize:
+    """How many entries are read at once: as many as memory likes. A message may have a megabyte."""
+
+    def __init__(self) -> None:
+        self.entries = FIRST
+
+    def measure(self, page: Fetched) -> None:
+        """The next page is smaller if this one was large, and larger if it was full and small."""
+        size = bytes_of(page)
+        if size > LARGE:
+            self.entries = max(FEWEST, self.entries // 2)
+        elif size < SMALL and len(page.entries) >= self.entries:
+            self.entries = min(MOST, self.entries * 2)
+
+
+def bytes_of(page: Fetched) -> int:
+    """About what it weighs."""
+    documents = sum(len(value.json) for value in page.documents.values())
+    return documents + sum(len(entry.body) for entry in page.entries)
 
 
 class Source:
@@ -36,7 +57,7 @@ class Source:
         self._reader = reader
         self._namespace = namespace
         self._one_moment = one_moment
-        self._page = FIRST
+        self._page = PageSize()
 
     def size(self) -> int:
         """Entities and entries there are, to tell how far the reading has come."""
@@ -74,16 +95,16 @@ class Source:
                     f"a restore into the namespace {self._namespace!r} was not finished: run it "
                     "again to its end, then make the backup"
                 )
-            entries += min(found.head.live, self._page)
-            if together and (entries > self._page or len(together) == TOGETHER):
+            entries += min(found.head.live, self._page.entries)
+            if together and (entries > self._page.entries or len(together) == TOGETHER):
                 yield from self._several([item.entity for item in together])
-                together, entries = [], min(found.head.live, self._page)
+                together, entries = [], min(found.head.live, self._page.entries)
             together.append(found)
         yield from self._several([item.entity for item in together])
 
     def _several(self, entities: Sequence[Entity]) -> Iterator[Content]:
         """Small entities are read in one round trip."""
-        size = self._page
+        size = self._page.entries
         log = Log(first=size, whole=True)
         reads = [Fetch(entity, log=log, all_documents=True) for entity in entities]
         for entity, fetched in zip(entities, self._reader.execute(reads), strict=True):
@@ -125,22 +146,14 @@ class Source:
             yield from map(EntryLine.of, page.entries)
             if len(page.entries) < size:
                 return
-            self._measure(page.entries)
-            size = max(self._page, least)
+            self._page.measure(page)
+            size = max(self._page.entries, least)
             log = Log(page.entries[-1].seq, head.version, first=size, whole=True)
             (following,) = self._reader.execute((Fetch(entity, log=log),))
             assert isinstance(following, Fetched)
             if not self._one_moment and following.head.commits != head.commits:
                 raise _Changed
             page = following
-
-    def _measure(self, entries: Sequence[Entry]) -> None:
-        """Pages are as large as memory likes them: a message may have a megabyte."""
-        size = sum(len(entry.body) for entry in entries)
-        if size > LARGE:
-            self._page = max(FEWEST, self._page // 2)
-        elif size < SMALL:
-            self._page = min(MOST, self._page * 2)
 
 
 class _Changed(Exception):

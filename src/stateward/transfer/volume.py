@@ -32,10 +32,9 @@ from stateward.ops import (
     Write,
 )
 from stateward.transfer.engine_lease import EngineLease
-from stateward.transfer.source import Source
+from stateward.transfer.source import FIRST, Source
 from stateward.world import World
 
-PAGE = 100  # entries that are read at once
 TTL = 5.0  # of the lease that keeps a second run out
 TAKEN_OVER = "another run has taken over; let it finish"
 ARRIVING = "arriving"  # the document of the layout that notes what is being copied here
@@ -62,9 +61,9 @@ class Volume:
             if kind is not None or found.entity.kind not in UNROUTED:
                 yield found
 
-    def whole(self, entity: Entity, after: int = 0) -> Fetched:
+    def whole(self, entity: Entity, after: int = 0, first: int = FIRST) -> Fetched:
         """A part of an entity with all that counts; the first part has its documents too."""
-        log = Log(after, first=PAGE, whole=True)
+        log = Log(after, first=first, whole=True)
         fetched = self._ask(Fetch(entity, log=log, all_documents=after == 0))
         assert isinstance(fetched, Fetched)
         return fetched

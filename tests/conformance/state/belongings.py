@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 from conformance.state.cases import case
 from conformance.state.harness import StoreHarness
 from stateward.codec import decode
-from stateward.engine import GRACE
+from stateward.engine import GRACE, Engine
 from stateward.engines.passthrough import Passthrough
-from stateward.errors import InvalidInput, NotYoursError
+from stateward.errors import InvalidInput, NotYoursError, StoreUnavailable
 from stateward.kinds import ERASED
 from stateward.ops import Append, Commit, Duplicate, Entity, List, Op, Outcome, Put, SetHead
 from stateward.state.personal_data import erased_at
@@ -140,6 +140,33 @@ async def a_write_delayed_past_an_erasure_brings_nothing_back(h: StoreHarness) -
         await store.user("u").erase()
         is_a((await a.execute(late))[0], Duplicate)
         assert not (await store.thread("t").load()).exists
+
+
+class ErasedMeanwhile(Passthrough):
+    """An engine that loses the reply to the first call; before the second, somebody is erased."""
+
+    def __init__(self, engine: Engine, erase: Callable[[], Awaitable[Any]]) -> None:
+        super().__init__(engine)
+        self._erase = erase
+        self._lost = False
+
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        outcomes = await super().execute(ops, deadline=deadline)
+        if not self._lost:
+            self._lost = True
+            await self._erase()
+            raise StoreUnavailable("the reply was lost", applied="unknown")
+        return outcomes
+
+
+@case
+async def a_put_whose_reply_was_lost_before_an_erasure_brings_nothing_back(h: StoreHarness) -> None:
+    async with h.store() as other:
+        engine = ErasedMeanwhile(h.make_engine(), other.user("u").erase)
+        async with Store(engine, namespace=h.namespace, world=h.world, spill=False) as store:
+            put = await store.user("u").put({"n": 1}, "diagnosis")
+            assert (put.value, put.exists) == ({"n": 1}, False)
+        assert not (await other.user("u").get("diagnosis")).exists
 
 
 @case

@@ -13,6 +13,7 @@ from msgspec import Struct
 import stateward
 from stateward.audit.safety.headroom import too_full
 from stateward.audit.safety.isolation import REGISTRY
+from stateward.engine import CALL_SECONDS
 from stateward.errors import StatewardError
 
 EVERY = 0.25  # seconds between two looks
@@ -43,7 +44,8 @@ class Probe:
 
     def _opened(self) -> stateward.Store:
         # Its own deadline, and no breaker: each look finds out for itself.
-        policy = stateward.Policy(read_timeout=self._stop.seconds, breaker_failures=1_000_000)
+        timeout = min(self._stop.seconds, CALL_SECONDS)
+        policy = stateward.Policy(read_timeout=timeout, breaker_failures=1_000_000)
         return stateward.open(
             self._url, namespace=REGISTRY, spill=False, metrics=False, policy=policy
         )

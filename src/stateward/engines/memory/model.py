@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 
 import msgspec
 
@@ -15,7 +15,15 @@ from stateward.codec import decode, encode
 from stateward.engine import GRACE
 from stateward.engines.memory.cell import Cell, is_remembered
 from stateward.engines.memory.log import with_log
-from stateward.engines.memory.writes import apply, checked, holds, remember_op, restored
+from stateward.engines.memory.writes import (
+    apply,
+    checked,
+    forget_names,
+    holds,
+    remember_op,
+    restored,
+    take_back,
+)
 from stateward.engines.rules import blocks, is_fenced, is_held
 from stateward.ops import (
     Acquire,
@@ -126,7 +134,7 @@ class Model:
         stored = self._cells.get(commit.entity)
         exists = stored is not None and stored.exists(now)
         head = Head() if stored is None else stored.head(now)
-        cell = Cell() if stored is None else stored if exists else stored.reborn()
+        cell = Cell() if stored is None else copy(stored) if exists else stored.reborn()
         before = {n: cell.documents[n] for n in commit.reading if n in cell.documents}
 
         if exists and commit.owner is not None and commit.owner != cell.owner:
@@ -148,41 +156,45 @@ class Model:
             if isinstance(write, Renew | Release) and is_fenced(cell.lease, write):
                 return Fenced(head, before)
 
-        # From here on nothing can fail: the cell is changed in place.
-        write = commit.writes[0]
-        if isinstance(write, Restore):
-            self._cells[commit.entity] = restored(write, cell, exists)
-            return Applied(
-                write.head.version, write.head.stamp, now, created=not exists, values=before
-            )
-        cell.updated = now
-        cell.commits += 1
-        if isinstance(write, Drop):
-            cell = cell.reborn() if exists else cell
-            cell.updated = cell.dropped = now
-            outcome = Applied(version=0, stamp="", at=now, values=before)
-        else:
-            if not exists:
-                cell.created = now
-                cell.owner = commit.owner or ""
-                cell.retain = commit.retain
-                cell.expires = None if cell.retain is None else now + cell.retain
-            written: dict[str, int] = {}
-            for write in commit.writes:
-                apply(write, cell, commit.op, written, now)
-            held = any(isinstance(w, Acquire | Renew) for w in commit.writes)
-            outcome = Applied(
-                version=cell.version,
-                stamp=cell.stamp,
-                at=now,
-                documents=written,
-                lease=cell.lease if held else None,
-                created=not exists,
-                values=before,
-            )
-        remember_op(cell, commit.op, outcome, now)
-        self._cells[commit.entity] = cell
-        return outcome
+        # Nothing refuses any more, but a signal handler may raise anywhere. The old cell counts
+        # until the new one has taken its place; only what an append adds is shared by both.
+        try:
+            write = commit.writes[0]
+            if isinstance(write, Restore):
+                self._cells[commit.entity] = restored(write, cell, exists)
+                return Applied(
+                    write.head.version, write.head.stamp, now, created=not exists, values=before
+                )
+            cell.updated, cell.commits = now, cell.commits + 1
+            if isinstance(write, Drop):
+                cell = cell.reborn() if exists else cell
+                forget_names(cell)
+                cell.updated = cell.dropped = now
+                outcome = Applied(version=0, stamp="", at=now, values=before)
+            else:
+                outcome = self._apply(commit, cell, exists, before, now)
+            remember_op(cell, commit.op, outcome, now)
+            self._cells[commit.entity] = cell
+            return outcome
+        except BaseException:
+            if stored is not None and self._cells[commit.entity] is stored:
+                take_back(stored, commit.op)
+            raise
+
+    def _apply(
+        self, commit: Commit, cell: Cell, exists: bool, before: dict[str, Value], now: float
+    ) -> Applied:
+        if not exists:
+            cell.created = now
+            cell.owner = commit.owner or ""
+            cell.retain = commit.retain
+            cell.expires = None if cell.retain is None else now + cell.retain
+        written: dict[str, int] = {}
+        for write in commit.writes:
+            apply(write, cell, commit.op, written, now)
+        held = any(isinstance(w, Acquire | Renew) for w in commit.writes)
+        lease = cell.lease if held else None
+        return Applied(cell.version, cell.stamp, now, written, lease, not exists, before)
 
     def _known(
         self, cell: Cell, commit: Commit, head: Head, before: dict[str, Value], now: float

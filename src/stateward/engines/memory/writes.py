@@ -65,7 +65,11 @@ def checked(cell: Cell, commit: Commit, before: dict[str, Value]) -> dict[str, V
 
 
 def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float) -> None:
-    """Carry out one write that nothing refuses any more."""
+    """Carry out one write that nothing refuses any more.
+
+    The cell is a copy: what it shares with the one that counts stays as it is, but for what an
+    append adds, which `take_back` finds again.
+    """
     match write:
         case Append(bodies=bodies, key=key):
             last = cell.version + len(bodies)
@@ -81,9 +85,11 @@ def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float
         case Put(name=name, value=value):
             old = cell.documents.get(name)
             version = old.version + 1 if old else 1
-            cell.documents[name] = Value(value, version, op, now, cell.version)
+            put = Value(value, version, op, now, cell.version)
+            cell.documents = {**cell.documents, name: put}
             written[name] = version
         case Delete(name=name):
+            cell.documents = dict(cell.documents)
             cell.documents.pop(name, None)
             written[name] = 0
         case Trim(upto=upto):
@@ -93,6 +99,7 @@ def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float
                 cell.base, cell.base_stamp = upto, stamp
                 cell.entries = {s: e for s, e in cell.entries.items() if s > upto}
         case Replace(entries=entries):
+            cell.entries = dict(cell.entries)
             for seq, new_body in entries.items():
                 entry = cell.entries.get(seq)
                 if entry is not None and new_body is None:
@@ -151,6 +158,23 @@ def remember_op(cell: Cell, op: str, outcome: Applied, now: float) -> None:
         del cell.ops[oldest]
 
 
+def take_back(cell: Cell, op: str) -> None:
+    """Remove what a commit that was interrupted has added to a cell that goes on to count."""
+    for seq in [seq for seq in cell.entries if seq > cell.version]:
+        del cell.entries[seq]
+    cell.stamps[:] = [stamp for stamp in cell.stamps if stamp.last <= cell.version]
+    for key in [key for key, stamp in cell.keys.items() if stamp.last > cell.version]:
+        del cell.keys[key]
+    cell.ops.pop(op, None)
+
+
+def forget_names(cell: Cell) -> None:
+    """A name may tell as much of somebody as the document did."""
+    for op, (outcome, at) in cell.ops.items():
+        if outcome.documents:
+            cell.ops[op] = (msgspec.structs.replace(outcome, documents={}), at)
+
+
 def restored(write: Restore, cell: Cell, exists: bool) -> Cell:
     """The entity as a backup has it: made anew, or with one more part of it."""
     if not write.continued or not exists:
@@ -165,7 +189,7 @@ def restored(write: Restore, cell: Cell, exists: bool) -> Cell:
     cell.dropped = max(cell.dropped, head.dropped)
     token = max(head.token, cell.lease.token if cell.lease else 0)
     cell.lease = Lease(token, "", "", 0.0, 0.0) if token else None
-    cell.documents.update(write.documents)
+    cell.documents = {**cell.documents, **write.documents}
     if write.entries:
         restore_entries(write.entries, cell)
     return cell
@@ -174,6 +198,7 @@ def restored(write: Restore, cell: Cell, exists: bool) -> Cell:
 def restore_entries(entries: tuple[Entry, ...], cell: Cell) -> None:
     """These numbers, from the first to the last, and no others between them."""
     numbers = range(entries[0].seq, entries[-1].seq + 1)
+    cell.keys = dict(cell.keys)
     cell.entries = {seq: e for seq, e in cell.entries.items() if seq not in numbers}
     cell.stamps = [stamp for stamp in cell.stamps if stamp.last not in numbers]
     for entry, following in zip(entries, (*entries[1:], None), strict=True):

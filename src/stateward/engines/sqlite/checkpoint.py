@@ -16,7 +16,7 @@ PAGES = 1_000  # new WAL pages after which it is worth it
 
 
 class Checkpoints:
-    """A thread with a connection of its own, started when there is first something to copy."""
+    """A thread that connects when there is something to copy."""
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -57,15 +57,13 @@ class Checkpoints:
             self._thread = None
 
     def _run(self) -> None:
-        connection: apsw.Connection | None = None
         while self._due.wait() and not self._stop:
             self._due.clear()
             try:
-                connection = connection or self._file.connect(busy=0)
+                connection = self._file.connect(busy=0)
             except StatewardError:
                 continue  # the writer meets the same disk, and tells a caller
             self._end_is_left = checkpoint(connection)
-        if connection is not None:
             connection.close(True)
 
 

@@ -195,6 +195,7 @@ class Session(Reads):
         return None
 
     def _drop(self, row: Row, commit: Commit, before: dict[str, Value], now: float) -> Applied:
+        self._run(sql.forget_names, (row.id,))
         row.expires = 0.0
         row.sweep_at = now + GRACE
         row.updated = row.dropped = now

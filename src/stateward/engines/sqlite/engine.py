@@ -16,7 +16,6 @@ from typing import TypeGuard
 
 from stateward.engine import Description, Reader, SyncEngine
 from stateward.engines.sqlite.checkpoint import Checkpoints
-from stateward.engines.sqlite.describe import describe
 from stateward.engines.sqlite.engine_sync import SqliteEngine as BlockingEngine
 from stateward.engines.sqlite.file import File
 from stateward.engines.sqlite.purge import purge
@@ -61,11 +60,11 @@ class SqliteEngine:
     async def close(self) -> None:
         thread, self._thread = self._thread, None
         reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()  # the last to go, which copies the WAL into the file, is the writer
         if thread is not None:
             thread.stop()
             await self._file.world.offload(thread.join)
-        if reader is not None:
-            reader.close()
 
     async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         assert self._reader is not None, "open() comes first"
@@ -127,7 +126,7 @@ class SqliteEngine:
 
     async def describe(self) -> Description:
         assert self._reader is not None, "open() comes first"
-        return describe(self._file, self._reader.connection)
+        return self._reader.describe()
 
 
 class _OnThreads:
@@ -195,8 +194,8 @@ class _WriterThread(threading.Thread):
             if self._checkpoints.end_is_due():
                 self._writer.end_checkpoint()
             self._done += 1
-        self._writer.close()
         self._checkpoints.close()
+        self._writer.close()
 
 
 def are_small_appends(ops: Sequence[Op]) -> TypeGuard[Sequence[Commit]]:

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 
 from stateward.engine import Capabilities, Description, SyncEngine, SyncReader
 from stateward.engines.sqlite.checkpoint import Checkpoints
-from stateward.engines.sqlite.describe import describe
 from stateward.engines.sqlite.file import File
 from stateward.engines.sqlite.purge import purge
 from stateward.engines.sqlite.reader import FileReader
@@ -50,11 +49,11 @@ class SqliteEngine:
         self._file.open()
 
     def close(self) -> None:
-        with self._writing:
-            self._writer.close()
-            self._checkpoints.close()
         while self._idle:
             self._idle.pop().close()
+        with self._writing:  # the last to go, which copies the WAL into the file, is the writer
+            self._checkpoints.close()
+            self._writer.close()
 
     def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         writes = [op for op in ops if isinstance(op, WRITES)]
@@ -130,7 +129,7 @@ class SqliteEngine:
     def describe(self) -> Description:
         reader = self._borrow()
         try:
-            return describe(self._file, reader.connection)
+            return reader.describe()
         finally:
             self._idle.append(reader)
 

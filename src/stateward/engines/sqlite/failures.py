@@ -14,9 +14,19 @@ MaybeApplied = Literal["no", "unknown"]
 
 
 def explain(
-    path: str, error: apsw.Error | UnicodeDecodeError, applied: MaybeApplied, number: int = 0
+    path: str,
+    error: apsw.Error | UnicodeDecodeError | OSError,
+    applied: MaybeApplied,
+    number: int = 0,
 ) -> StatewardError:
     """The driver's error as one of ours. `number` is the operating system's errno."""
+    moved = getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED
+    if moved or isinstance(error, OSError):
+        return StoreUnavailable(
+            f"{path} was removed, renamed or replaced while it was in use: put the file back, "
+            "with -wal and -shm if it has them, or restart what uses it",
+            applied=applied,
+        )
     full = number in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
     fate = "this write was not stored" if applied == "no" else "this write may be stored or not"
     if isinstance(error, apsw.FullError) or full:

@@ -46,10 +46,8 @@ class Reads:
 
     def read_all(self, ops: Sequence[Op], now: float) -> list[Outcome]:
         """Fetches and listings, which see one moment."""
-        if len(ops) == 1:
-            outcome = self._read_at_once(ops[0], now)
-            if outcome is not None:
-                return [outcome]
+        if len(ops) == 1 and (outcome := self._read_at_once(ops[0], now)) is not None:
+            return [outcome]
         return self._snapshot(lambda: self.read_in_transaction(ops, now))
 
     def read_in_transaction(self, ops: Sequence[Op], now: float) -> list[Outcome]:

@@ -17,28 +17,51 @@ OPENING_SECONDS = 4.5  # how long opening waits for other processes
 READ_BUSY_SECONDS = 0.05  # a read waits only while another process recovers the file after a crash
 STATEMENTS = 200  # prepared statements kept a connection
 
+Identity = tuple[int, int]  # of a file, whatever its name: inode and device
+
 
 class File:
     """A path and how to use it. Cheap; opens nothing by itself."""
 
     def __init__(self, path: str, *, relaxed: bool, migrate: bool, world: World) -> None:
         self.path = path
+        self.full = os.path.abspath(path)  # whoever uses it may change the folder it is in
         self.relaxed = relaxed
         self.world = world
         self._migrate = migrate
+        self._opened: Identity | None = None
 
     def exists(self) -> bool:
-        """Whether it is there; connecting would make it."""
-        return os.path.exists(self.path)
+        """Whether it is there; opening would make it."""
+        return os.path.exists(self.full)
 
     def connect(self, busy: float = OPENING_SECONDS) -> apsw.Connection:
         """A connection set up as every connection of ours is, that waits so long for others."""
-        folder = os.path.dirname(os.path.abspath(self.path))
-        if not os.path.isdir(folder):
-            raise InvalidInput(f"the folder {folder!r} does not exist; create it first")
-        self._make_private()
+        return self.connect_to(busy)[0]
+
+    def connect_to(self, busy: float) -> tuple[apsw.Connection, Identity]:
+        """The same, and which file it leads to. Never makes one: only `open` does."""
+        while True:
+            there = self._identity()
+            if there != self._opened:  # what is there now must be a store as well
+                self._check()
+            connection = self._connect(busy)
+            # Opening may change it too: on a layered disk the file is copied for whoever writes.
+            if self._identity() == there:
+                return connection, there
+            connection.close(True)
+
+    def _identity(self) -> Identity:
         try:
-            connection = apsw.Connection(self.path, statementcachesize=STATEMENTS)
+            return os.stat(self.full)[1:3]
+        except OSError as error:
+            raise self.explain(error, "no") from error
+
+    def _connect(self, busy: float) -> apsw.Connection:
+        try:
+            connection = apsw.Connection(
+                self.full, flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=STATEMENTS
+            )
             connection.set_busy_timeout(int(busy * 1000))
             # Without this, SQLite plans a statement anew at each call whose values might change
             # the plan: 29 instead of 5 µs for a user's documents.
@@ -54,25 +77,44 @@ class File:
             raise self.explain(error, "no") from error
         return connection
 
-    def _make_private(self) -> None:
+    def disconnect(self, connection: apsw.Connection, *, looked: bool = False) -> None:
+        """End a connection that has read. The last one copies the WAL into the file.
+
+        Not for whoever only looks: others wrote that, and it is safe where it is.
+        """
+        if (looked or not self._migrate) and _has_bytes(self.full + "-wal"):
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.close(True)
+
+    def _make(self) -> None:
         """A new file is for its owner alone; SQLite gives those beside it the same mode."""
+        folder = os.path.dirname(self.full)
+        if not os.path.isdir(folder):
+            raise InvalidInput(f"the folder {folder!r} does not exist; create it first")
         with suppress(OSError):  # it is there already; or SQLite says better why it cannot be
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            os.close(os.open(self.full, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
     def open(self) -> None:
         """Make the file a current Stateward store, or say why it cannot be one."""
         if not self._migrate and not self.exists():
-            raise must_migrate(self.path, migrations())  # connecting would create the file
+            raise must_migrate(self.path, migrations())
+        self._make()
+        self._check()
+
+    def _check(self) -> None:
         with self._schema() as schema:
+            there = self._identity()
             schema.check_identity()
             pending = schema.pending()
             if pending and not self._migrate:
                 raise must_migrate(self.path, pending)
             if pending:
                 schema.apply_pending()
+        self._opened = there
 
     def migrate(self) -> list[str]:
         """Apply the migrations that are missing; returns their names."""
+        self._make()
         with self._schema() as schema:
             schema.check_identity()
             return schema.apply_pending()
@@ -81,22 +123,29 @@ class File:
         """The SQL that `migrate` would run, for people who run it themselves."""
         if not self.exists():
             return "\n".join(text for _, text in migrations())
-        with self._schema() as schema:
+        with self._schema(looks=True) as schema:
             schema.check_identity()
             return "\n".join(text for _, text in schema.pending())
 
     @contextmanager
-    def _schema(self) -> Iterator[Schema]:
-        connection = self.connect()
+    def _schema(self, *, looks: bool = False) -> Iterator[Schema]:
+        connection = self._connect(OPENING_SECONDS)
         try:
             yield Schema(connection, self.path, self.world)
         except apsw.Error as error:
             raise self.explain(error, "no", connection.system_errno) from error
         finally:
-            connection.close()
+            self.disconnect(connection, looked=looks)
 
     def explain(
-        self, error: apsw.Error | UnicodeDecodeError, applied: MaybeApplied, number: int = 0
+        self,
+        error: apsw.Error | UnicodeDecodeError | OSError,
+        applied: MaybeApplied,
+        number: int = 0,
     ) -> StatewardError:
         """The driver's error as one of ours. `number` is the operating system's errno."""
         return explain(self.path, error, applied, number)
+
+
+def _has_bytes(path: str) -> bool:
+    return os.path.exists(path) and os.path.getsize(path) > 0

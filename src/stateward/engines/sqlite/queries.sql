@@ -200,6 +200,11 @@ WHERE at > ?;
 -- name: forget_ops
 DELETE FROM ops WHERE entity = ? AND n <= ? AND at <= ? AND (at <= ? OR n <= ?);
 
+-- name: forget_names
+-- The documents' names in the outcomes of ops: they may tell as much as the documents did.
+UPDATE ops SET rest = json_remove(rest, '$.documents')
+WHERE entity = ? AND json_type(rest, '$.documents') IS NOT NULL;
+
 -- name: stale_entities
 SELECT id, life FROM entities WHERE stale = 1 LIMIT ?;
 

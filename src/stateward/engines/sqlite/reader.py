@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
 import apsw
 
+from stateward.engine import Description
 from stateward.engines.sqlite.commit import Session
+from stateward.engines.sqlite.describe import describe
 from stateward.engines.sqlite.file import READ_BUSY_SECONDS, File
 from stateward.ops import Entity, Op, Outcome
 
@@ -16,25 +19,43 @@ class FileReader:
 
     def __init__(self, file: File) -> None:
         self._file = file
-        self.connection = file.connect(READ_BUSY_SECONDS)
+        self._path = file.full
+        self.connection, self._identity = file.connect_to(READ_BUSY_SECONDS)
         self._session = Session(self.connection)
+
+    def _renew(self) -> Session:
+        """Turn to the file that is there now; if there is none, the old one is kept in hand."""
+        before = self.connection
+        self.connection, self._identity = self._file.connect_to(READ_BUSY_SECONDS)
+        self._session = Session(self.connection)
+        before.close(True)
+        return self._session
 
     def read(self, ops: Sequence[Op]) -> list[Outcome]:
         try:
-            return self._session.read_all(ops, self._file.world.now())
-        except (apsw.Error, UnicodeDecodeError) as error:
+            same = os.stat(self._path)[1:3] == self._identity  # or the file was replaced
+            return (self._session if same else self._renew()).read_all(ops, self._file.world.now())
+        except (apsw.Error, UnicodeDecodeError, OSError) as error:
             raise self._file.explain(error, "no") from error
 
     def look(self, cursors: Mapping[Entity, int], seen: int | None) -> tuple[int, bool]:
         """The file's change counter; unless it is the one `seen`, also whether a log has moved."""
         try:
+            if os.stat(self._path)[1:3] != self._identity:
+                self._renew()
+                seen = None
             counter = self.connection.pragma("data_version")
             if counter == seen:
                 return counter, False
             versions = self._session.versions(list(cursors), self._file.world.now())
-        except (apsw.Error, UnicodeDecodeError) as error:
+        except (apsw.Error, UnicodeDecodeError, OSError) as error:
             raise self._file.explain(error, "no") from error
         return counter, versions != list(cursors.values())
 
+    def describe(self) -> Description:
+        """What the file says of itself."""
+        self.look({}, None)  # it may be another one by now
+        return describe(self._file, self.connection)
+
     def close(self) -> None:
-        self.connection.close(True)
+        self._file.disconnect(self.connection)

@@ -37,4 +37,4 @@ class Snapshot:
             raise self._file.explain(error, "no") from error
 
     def close(self) -> None:
-        self._connection.close(True)
+        self._file.disconnect(self._connection)

@@ -223,14 +223,15 @@ class Backlog:
         self._counters.damaged += damaged
         with self._lock:
             fresh = [record for op, record in records.items() if op not in self._sizes]
-            touched = {record.entity for record in fresh}
-            before = {entity: self.waiting.pop(entity, ()) for entity in touched}
+            before = {record.entity: len(self.waiting.get(record.entity, ())) for record in fresh}
             for record in fresh:
                 self._remember(record, len(line_of(record)))
             # By time, but never against the order of one file: its clock may have been set back.
-            for entity, ours in before.items():
-                both = merge(ours, self.waiting[entity], key=lambda record: record.at)
-                self.waiting[entity] = deque(both)
+            # What waits is never missing meanwhile: callers look without the lock.
+            for entity, count in before.items():
+                both = list(self.waiting[entity])
+                merged = merge(both[:count], both[count:], key=lambda record: record.at)
+                self.waiting[entity] = deque(merged)
         logger.warning(
             "spill_adopted",
             extra={"file": file.path, "records": len(fresh), "damaged": damaged},

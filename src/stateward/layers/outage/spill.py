@@ -159,7 +159,7 @@ def read_lines(data: bytes) -> tuple[dict[str, SpillRecord], int]:
             elif text.startswith(b"["):
                 record = _decoder.decode(text)
                 records[record.op] = record
-        except msgspec.MsgspecError:  # whole, but of another release
+        except (msgspec.MsgspecError, UnicodeDecodeError):  # whole, but of another release
             damaged += 1
     return records, damaged
 

@@ -26,7 +26,7 @@ from stateward.observe.alarm import AlarmEvent, Alarms, failed, tell
 from stateward.observe.correlation import correlation_id
 from stateward.observe.counters import Counters, count_dropped
 from stateward.ops import WRITES, Append, Commit, Entity, Op, Outcome
-from stateward.world import Ticker, World
+from stateward.world import AFTER_ERROR, Ticker, World, went_wrong
 
 logger = logging.getLogger("stateward.policy")
 
@@ -284,7 +284,11 @@ class Suppression:
         self._round = self._loop.create_task(self._run_round())
 
     async def _run_round(self) -> None:
-        delay = await self.round()
+        try:
+            delay = await self.round()
+        except Exception as error:
+            went_wrong("stateward-spill", error)
+            delay = AFTER_ERROR
         self._round = None
         self._arm(0.0 if self._news else delay)
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from stateward.codec import canonical, decode, encode_messages
+from stateward.codec import encode_messages
 from stateward.layers.outage.answers import Suppressed
+from stateward.layers.redelivery import duplicate_of, log_of
 from stateward.observe.counters import count_context_break
 from stateward.ops import (
     Append,
@@ -134,20 +135,9 @@ class Handle(Struct, frozen=True):
         return outcome
 
     def same_messages(self, refused: KeyReused, append: Append) -> Outcome:
-        """`Duplicate` if the key was used for the same messages with their names in another order.
-
-        Engines compare text; whoever builds a message anew may not write the same one.
-        """
-        first = refused.version - len(append.bodies)
-        fetched = self.fetch(Log(max(0, first - 1), refused.version, details=True))
-        there = [entry for entry in fetched.entries if entry.stamp == fetched.entries[-1].stamp]
-        if not there or (there[-1].seq, there[-1].key) != (refused.version, refused.key):
-            return refused  # edited or trimmed since: nobody knows any more
-        if [*map(_canonical, append.bodies)] != [_canonical(entry.body) for entry in there]:
-            return refused
-        return Duplicate(
-            Applied(refused.version, there[-1].stamp, there[-1].at), own=False, head=fetched.head
-        )
+        """`Duplicate` if the key was used for the same messages, their names in another order."""
+        fetched = self.fetch(log_of(refused, append))
+        return duplicate_of(refused, append, fetched) or refused
 
     def _tell(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Call the hook on append. What it raises is logged: the messages are stored already.
@@ -164,7 +154,3 @@ class Handle(Struct, frozen=True):
                 "on_append_failed",
                 extra={"thread_id": self.entity.id, "error": type(error).__name__},
             )
-
-
-def _canonical(body: str) -> str:
-    return canonical(decode(body), "the message")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from stateward.engine import CALL_SECONDS, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
 from stateward.ops import (
     Acquire,
@@ -117,6 +119,27 @@ async def an_op_that_was_applied_before_a_drop_brings_nothing_back(h: Harness) -
     await a.apply(it, Put("doc", "2"))
     is_a(await b.commit(it, Put("doc", "1"), op=put), Duplicate)
     assert (await b.everything(it)).documents["doc"].json == "2"
+
+
+@case
+async def what_is_remembered_of_ops_before_a_drop_names_no_documents(h: Harness) -> None:
+    a, b = await h.replica(), await h.replica()
+    it = h.entity()
+    several: list[tuple[Write, ...]] = [
+        (Put('the \x00 "diagnosis"', "1"), Acquire("n", h.span, "me")),
+        (Append(bodies(1)), Put("doc", "1"), Put("doc2", "1"), SetHead(status="s")),
+        (Delete("doc"),),
+        (Append(bodies(2)),),
+    ]
+    for _ in range(2):
+        firsts = [
+            (op := h.new_id(), writes, await a.apply(it, *writes, op=op)) for writes in several
+        ]
+        for _ in range(2):  # also what does not exist can be dropped
+            await a.apply(it, Drop())
+            for op, writes, first in firsts:
+                again = is_a(await b.commit(it, *writes, op=op), Duplicate)
+                assert again.first == replace(first, documents={})
 
 
 @case

@@ -427,6 +427,9 @@ BEGIN
         ELSIF w->>'type' = 'Drop' THEN
             h.owner := ''; h.retain := NULL; h.expires := 0;
             h.dropped := now;
+            -- The documents' names may tell as much as the documents did.
+            UPDATE stateward.ops o SET rest = (o.rest::jsonb - 'documents')::text
+            WHERE o.entity = h.id AND o.rest::jsonb->'documents' <> '{}';
         ELSE
             leased := leased OR w->>'type' IN ('Acquire', 'Renew');
             SELECT * INTO known FROM stateward.apply_write(h, w, new_op, now, written);

@@ -4,6 +4,16 @@ if drops then
   -- What gives memory back comes first: a server that has none left takes only that.
   call('UNLINK', head, log, marks, docs, names, KEYS[8], KEYS[9])
   index(indexed, nil)
+  -- The documents' names in the outcomes of ops may tell as much as the documents did.
+  for _, ops in ipairs({KEYS[6], KEYS[7]}) do
+    local all = call('HGETALL', ops)
+    for i = 2, #all, 2 do
+      if string.sub(all[i], 1, 1) == '[' then
+        local parts = cjson.decode(all[i])
+        if #parts > 9 then call('HSET', ops, all[i - 1], cjson.encode({unpack(parts, 1, 9)})) end
+      end
+    end
+  end
   local outcome = '0 ' .. at .. ' 0 '
   remember(outcome)
   commits = commits + 1

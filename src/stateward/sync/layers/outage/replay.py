@@ -9,6 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
+from zlib import crc32
+
+from msgspec.structs import replace
 
 from stateward.codec import decode, encode
 from stateward.engine import Capabilities
@@ -16,25 +19,30 @@ from stateward.errors import StoreTooSlow
 from stateward.kinds import ERASED, SPILL, erasure_of
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.spill import SpillRecord
+from stateward.layers.redelivery import duplicate_of, log_of
 from stateward.observe.counters import Counters
 from stateward.ops import (
     Append,
     Applied,
     Commit,
+    CommitsAt,
     Conflict,
+    Delete,
     Drop,
     Duplicate,
     Entity,
     Fetch,
     Fetched,
+    Head,
+    KeyReused,
     Log,
     LogAt,
     NotDroppedSince,
+    NotYours,
     Op,
     Outcome,
     Put,
     Replace,
-    SetHead,
     Write,
 )
 from stateward.sync.layers.deadlines import Deadlines
@@ -46,6 +54,8 @@ LATE = "late"  # the document of a thread that says which of its turns came late
 MARKS_KEPT = 100
 ENDS_KEPT = 10_000
 LOOK_BACK = 50  # entries looked at first
+CLOCK = "clock"  # a document that no thread has
+CLOCKS = 16  # entities that are asked for the time in place of threads that do not exist
 CLOCK_TRIES = 3
 CLOCK_EXACT = 0.02  # seconds: exact enough
 CLOCK_SECONDS = 60.0  # how long the difference of two clocks is relied on
@@ -122,7 +132,7 @@ class Replayer:
             self._counters.expired += 1
             self._done(record, "expired")
             return place
-        self._measure_clock(ask, record.entity.namespace)
+        self._measure_clock(ask, record)
         written = record.at + self._least
         if place is None:
             place = self._look(ask, record, written)
@@ -154,10 +164,19 @@ class Replayer:
                 self._done(record, "erased")
             case Conflict():
                 pass  # somebody else wrote meanwhile: look again
+            case KeyReused() if self._is_redelivered(ask, record, outcome):
+                self._stored(record, outcome.version, False)
             case _:
                 self._counters.refused += 1
                 self._done(record, f"refused: {type(outcome).__name__}")
         return None
+
+    def _is_redelivered(self, ask: Ask, record: SpillRecord, refused: KeyReused) -> bool:
+        """Whether the key stands for the same messages, with their names in another order."""
+        append = Append(record.bodies, record.key)
+        fetch = Fetch(record.entity, record.owner, log_of(refused, append))
+        fetched = ask((fetch,))[0]
+        return isinstance(fetched, Fetched) and bool(duplicate_of(refused, append, fetched))
 
     def _look(self, ask: Ask, record: SpillRecord, written: float) -> LogEnd | None:
         """Where the log ends; None if the record is not to be sent any more."""
@@ -219,22 +238,33 @@ class Replayer:
         self._counters.erased += 1
         self._done(record, "erased")
 
-    def _measure_clock(self, ask: Ask, namespace: str) -> None:
+    def _measure_clock(self, ask: Ask, record: SpillRecord) -> None:
         """How far the engine's clock is from ours: erasures are timed by that clock.
 
-        In doubt what was erased stays erased, and a turn is not late.
+        In doubt what was erased stays erased, and a turn is not late. It is read off a commit that
+        changes nothing, to the very entity if it exists: of several servers only its own is asked.
         """
         now = self._world.monotonic()
         if self._measured is not None and now - self._measured < CLOCK_SECONDS:
             return
-        clock = Entity(namespace, SPILL, "clock")
-        writes = (SetHead(status="asked"),)
+        entity, owner = record.entity, record.owner
+        fetched = ask((Fetch(entity, owner),))[0]
+        head = fetched.head if isinstance(fetched, Fetched) else Head()
+        spare = Entity(entity.namespace, SPILL, f"clock-{crc32(entity.id.encode()) % CLOCKS}")
         closest = float("inf")
         for _ in range(CLOCK_TRIES):  # one that was slow, or tried again inside, says little
+            commit = Commit(spare, self._world.new_id(), (Delete(CLOCK),), retain=CLOCK_SECONDS)
+            if head.exists:
+                unchanged = (CommitsAt(head.commits),)
+                commit = Commit(entity, self._world.new_id(), (Delete(CLOCK),), unchanged, owner)
             asked = self._world.now()
-            commit = Commit(clock, self._world.new_id(), writes, retain=CLOCK_SECONDS)
             outcome = ask((commit,))[0]
             answered = self._world.now()
+            if isinstance(
+                outcome, Conflict | NotYours
+            ):  # somebody else wrote meanwhile, and may again
+                head = Head()
+                continue
             assert isinstance(outcome, Applied | Duplicate)
             at = outcome.at if isinstance(outcome, Applied) else outcome.first.at
             if answered - asked < closest:
@@ -242,6 +272,7 @@ class Replayer:
                 self._least, self._most = at - answered, at - asked
             if closest <= CLOCK_EXACT:
                 break
+            head = replace(head, commits=head.commits + 1)
         self._measured = now
 
     def _stored(self, record: SpillRecord, version: int, late: bool) -> None:

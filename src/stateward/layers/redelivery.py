@@ -1,0 +1,33 @@
+"""A redelivered append: whether its key was used before for the same messages.
+
+Engines compare text; whoever builds a message anew may write its names in another order.
+"""
+
+from __future__ import annotations
+
+from stateward.codec import canonical, decode
+from stateward.ops import Append, Applied, Duplicate, Fetched, KeyReused, Log
+
+
+def log_of(refused: KeyReused, append: Append) -> Log:
+    """The part of the log that `duplicate_of` has to see."""
+    first = refused.version - len(append.bodies)
+    return Log(max(0, first - 1), refused.version, details=True)
+
+
+def duplicate_of(refused: KeyReused, append: Append, fetched: Fetched) -> Duplicate | None:
+    """The append with this key, if it has the same messages with their names in any order.
+
+    None also if it was edited or trimmed since: nobody knows any more.
+    """
+    there = [entry for entry in fetched.entries if entry.stamp == fetched.entries[-1].stamp]
+    if not there or (there[-1].seq, there[-1].key) != (refused.version, refused.key):
+        return None
+    if [*map(_canonical, append.bodies)] != [_canonical(entry.body) for entry in there]:
+        return None
+    first = Applied(refused.version, there[-1].stamp, there[-1].at)
+    return Duplicate(first, own=False, head=fetched.head)
+
+
+def _canonical(body: str) -> str:
+    return canonical(decode(body), "the message")
