@@ -85,7 +85,7 @@ class DrawnFaults:
         """This has happened now."""
         self.fired[kind] += 1
 
-    def fate(self, ops: Sequence[Op], *, inline: bool) -> Fate:
+    def fate(self, ops: Sequence[Op], *, inline: bool, sender: str) -> Fate:
         """What becomes of this batch. Reads that the contract calls inline are never late."""
         chance = self._chance
         there, back = self._latency * chance.random(), self._latency * chance.random()

@@ -84,7 +84,7 @@ class Gate:
         return await answer
 
     def _fate(self, ops: Sequence[Op], inline: bool) -> Fate:
-        fate = self._simulation.faults.fate(ops, inline=inline)
+        fate = self._simulation.faults.fate(ops, inline=inline, sender=self._process.name)
         if fate.kind in (DEATH_BEFORE, DEATH_AFTER, PAUSE):
             return fate
         if self._simulation.refuses(self._process):

@@ -42,7 +42,7 @@ def run(
     """
     simulation = Simulation(seed, model=model, trace=trace, audited=audited)
     cause: Exception | None = None
-    with _quiet_logs():
+    with quiet_logs():
         try:
             simulation.loop.run(SCENARIOS[scenario](simulation))
         except GetsNowhere as error:
@@ -93,7 +93,7 @@ def violation(scenario: str, seed: int, simulation: Simulation) -> Violation:
 
 
 @contextmanager
-def _quiet_logs() -> Iterator[None]:
+def quiet_logs() -> Iterator[None]:
     """What is logged about injected failures is no news."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)

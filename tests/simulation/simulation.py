@@ -377,7 +377,7 @@ class Simulation:
         elif kind == kinds.HANG:
             victim.hang(seconds)
         elif kind == kinds.OUTAGE:
-            self._outage_until = now + seconds
+            self.cut_off(seconds)
         elif kind == kinds.SILENCE:
             self._silence_until = now + min(seconds, LATEST - 1)
         elif kind == kinds.PARTITION:
@@ -387,6 +387,10 @@ class Simulation:
             self._furthest_step = max(self._furthest_step, self._clock_step)
         self.faults.note(kind)
         self.trace(victim, "nemesis", kind, seconds)
+
+    def cut_off(self, seconds: float) -> None:
+        """The store refuses everybody for a while."""
+        self._outage_until = self.loop.time() + seconds
 
     def heal(self) -> None:
         """No fault any more: all reachable, everybody awake, the clock past all it has shown."""

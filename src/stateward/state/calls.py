@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from typing import Any
 
@@ -11,3 +12,23 @@ async def awaited(result: Any) -> Any:
     if inspect.isawaitable(result):  # async only
         return await result  # async only
     return result
+
+
+async def apart(work: Any) -> Any:
+    """The result of what may do something to the task that it runs in: in one of its own."""
+    return await asyncio.create_task(work)  # async only
+    # sync only: return work
+
+
+def cancellations(of: Any = None) -> int:
+    """How often this task, or the current one, was cancelled and that was not taken back.
+
+    Only a difference says something: a `TaskGroup` in which a task fails does not always take back
+    what it has done to the task around it.
+    """
+    # async only: begin
+    task = asyncio.current_task() if of is None else of
+    if task is not None:
+        return int(task.cancelling())
+    # async only: end
+    return 0

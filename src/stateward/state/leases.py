@@ -25,7 +25,6 @@ from stateward.ops import (
     Lease,
     Outcome,
     Release,
-    SetHead,
     Write,
 )
 from stateward.state.background import Background
@@ -120,12 +119,15 @@ class Leases:
     # --- holding --------------------------------------------------------------------
 
     def hold(
-        self, entity: Entity, lease: Lease, ttl: float, asked: float, keeps_due: bool = False
+        self,
+        entity: Entity,
+        lease: Lease,
+        ttl: float,
+        asked: float,
+        undo: tuple[Write, ...] = (),
     ) -> HeldLease:
-        """A lease that was granted, in the hands of this process."""
-        held = HeldLease(
-            entity, lease, ttl, asked, self._renewals, self._world, keeps_due=keeps_due
-        )
+        """A lease that was granted, in the hands of this process; `undo` goes with a release."""
+        held = HeldLease(entity, lease, ttl, asked, self._renewals, self._world, undo=undo)
         self._held[held] = None
         return held
 
@@ -182,9 +184,7 @@ class Leases:
         for held in list(self._held):
             self.let_go(held)
             held.lost()
-            writes: tuple[Write, ...] = (Release(held.token, held.nonce),)
-            if held.keeps_due:
-                writes = (*writes, SetHead(due_in=0))
+            writes = (Release(held.token, held.nonce), *held.undo)
             commits[held.entity] = Commit(held.entity, self._world.new_op(), writes)
         if not commits:
             return

@@ -33,13 +33,14 @@ from stateward.ops import (
     SetHead,
     Write,
 )
-from stateward.state.calls import awaited
+from stateward.state.calls import awaited, cancellations
 from stateward.state.handle import Handle
 from stateward.state.machine import move
 from stateward.state.refusals import refuse, stored
 from stateward.state.run_record import (
     COMPLETED,
     META,
+    NOBODY_DRIVES,
     STATE,
     STEP,
     Parked,
@@ -47,10 +48,12 @@ from stateward.state.run_record import (
     raised_again,
     step_failure,
 )
-from stateward.state.work import result_json, working_on
+from stateward.state.work import ENDS, OF_THE_STORE, holds, result_json, working_on
 
 FIRST_PAUSE = 0.5  # before a failed step is tried again; doubles
 LONGEST_PAUSE = 60.0
+# A branch that could go on does so within this many rounds of the event loop, and this time.
+ROUNDS, MOMENT = 20, 0.001
 
 
 class Run:
@@ -75,6 +78,7 @@ class Run:
         self.status = status
         self.parked = False
         self.broken: StatewardError | None = None
+        self.cut_off = False  # whether it was parked while some of it wanted to go on
         self._handle = handle
         self._scope = handle.scope
         self._entity = handle.entity
@@ -83,14 +87,21 @@ class Run:
         self._clock = clock
         self._asked: Counter[str] = Counter()
         self._answered: set[str] = set()
-        self._waits: dict[str, float | None] = {}  # those that are to be parked for, and until when
-        self._unrecorded: dict[str, str] = {}  # failures of steps, by step: see `_failures`
-        self._interrupted: set[str] = set()  # of those, steps that were cancelled
+        # Those that are to be parked for: the name of the signal, and until when.
+        self._waits: dict[str, tuple[str, float | None]] = {}
+        self._unrecorded: dict[str, str] = {}  # failures of steps, by step: see `_commit`
+        # Of those, steps that were cancelled, and how often the driver had been when they began.
+        self._interrupted: dict[str, int] = {}
+        self._open: set[str] = set()  # names that are asked for and not answered
+        self._left = False
+        self._driver: Any = None
         # async only: begin
-        self._under_way = 0  # steps
+        self._driver = asyncio.current_task()
+        self._busy = 0  # branches that do something else than wait
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._parking = asyncio.Lock()
+        self._failing = asyncio.Lock()
         # async only: end
 
     @property
@@ -119,40 +130,29 @@ class Run:
             return self._record.steps[id_]
         if id_ in self._record.failures:
             raise raised_again(self._record.failures[id_])
-        # async only: begin
-        async with self._parking:  # a run that is being parked begins nothing
-            self._must_drive(f"the step {id_!r}")
-            self._under_way += 1
-            self._quiet.clear()
-        try:
-            return await self._stepped(id_, function, args, kwargs, retries)
-        finally:
-            self._under_way -= 1
-            if not self._under_way:
-                self._quiet.set()
-        # async only: end
-        # sync only: self._must_drive(f"the step {id_!r}")
-        # sync only: return self._stepped(id_, function, args, kwargs, retries)
+        return await self._alone(
+            name, f"the step {id_!r}", self._stepped, id_, function, args, kwargs, retries
+        )
 
     async def _stepped(
         self, id_: str, function: Callable[..., Any], args: Any, kwargs: Any, retries: int
     ) -> Any:
+        here, driver = cancellations(), cancellations(self._driver)  # async only
         try:
             value = await self._try(id_, function, args, kwargs, retries)
             text = result_json(value, f"the step {id_!r}")
-        except (StoreUnavailable, LeaseLost):
-            raise  # of the store, not of the step: it stays to be done
-        except Exception as error:
+        except BaseException as error:
+            if holds(error, OF_THE_STORE) or holds(error, (*ENDS, Parked)):
+                raise  # not of the step: it stays to be done
             self._unrecorded[id_] = step_failure(id_, error)
+            # async only: begin
+            if isinstance(error, asyncio.CancelledError) and cancellations() > here:
+                # By a timeout around it, perhaps: then the run goes on.
+                cut_short = TimeoutError(f"the step {id_!r} was cut short")
+                self._unrecorded[id_] = step_failure(id_, cut_short)
+                self._interrupted[id_] = driver
+            # async only: end
             raise
-        # async only: begin
-        except asyncio.CancelledError:  # by a timeout around it, perhaps: then the run goes on
-            self._unrecorded[id_] = step_failure(
-                id_, TimeoutError(f"the step {id_!r} was cut short")
-            )
-            self._interrupted.add(id_)
-            raise
-        # async only: end
         body = f'{{"step":{encode(id_, "the step")},{text[1:]}'
         await self._append(f"step:{id_}", body)
         self._record.steps[id_] = value
@@ -168,6 +168,15 @@ class Run:
         if timeout is not None:
             check_seconds(timeout, "timeout")
         id_ = self._number(f"wait {name}")
+        if id_ not in self._record.waits:
+            what = f"the wait for {name!r}"
+            await self._alone(f"wait {name}", what, self._wait, id_, name, timeout)
+        record = self._record.waits[id_]
+        if "over" in record:
+            raise TimeoutError(f"nothing came for {name!r} of the workflow {self.id!r} in time")
+        return record["value"]
+
+    async def _wait(self, id_: str, name: str, timeout: float | None) -> None:
         while id_ not in self._record.waits:
             self._must_drive(f"the wait for {name!r}")
             begun = self._record.begun.get(id_)
@@ -183,19 +192,29 @@ class Run:
                 if self._record.signal(name, until) is None:
                     await self._waited(id_, {"over": True})
             else:
-                await self._park(id_, until)
-        record = self._record.waits[id_]
-        if "over" in record:
-            raise TimeoutError(f"nothing came for {name!r} of the workflow {self.id!r} in time")
-        return record["value"]
+                await self._park(id_, name, until)
 
-    async def sleep(self, seconds: float | None = None, *, until: datetime | None = None) -> None:
-        """Park until a time, or for so many seconds."""
+    async def sleep(
+        self,
+        seconds: float | None = None,
+        *,
+        until: datetime | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Park until a time, or for so many seconds.
+
+        Sleeps that run at the same time need distinct names, as steps do.
+        """
         if (seconds is None) == (until is None):
             raise InvalidInput("sleep takes seconds or until=, one of them")
         if seconds is not None:
             check_seconds(seconds, "sleep")
-        id_ = self._number("sleep")
+        name = "sleep" if name is None else f"sleep {check_id(name, 'the name of a sleep')}"
+        id_ = self._number(name)
+        if id_ not in self._record.waits:
+            await self._alone(name, "a sleep", self._sleep, id_, seconds, until)
+
+    async def _sleep(self, id_: str, seconds: float | None, until: datetime | None) -> None:
         while id_ not in self._record.waits:
             self._must_drive("a sleep")
             # Recorded: an end that is computed anew in every replay is one end all the same.
@@ -204,17 +223,19 @@ class Run:
             if self._now() >= end:
                 await self._waited(id_, {"slept": True})
             else:
-                await self._park(id_, end)
+                await self._park(id_, "", end)
 
     async def save(self, state: dict[str, Any]) -> None:
         """Replace the workflow's state document. A replay of what completed stores nothing."""
         if self.status == COMPLETED:
             self.state = state
             return
-        self._must_drive("saving the state")
         put = Put(STATE, encode_document(state, self._scope.limits))
-        stored(await self._commit((put,)), self._entity)
+        await self._busily("saving the state", self._save, put)
         self.state = state
+
+    async def _save(self, put: Put) -> None:
+        stored((await self._commit((put,)))[0], self._entity)
 
     async def transition(self, to: str, *, expect: str | None = None) -> str:
         """Move along the declared machine, as a step: a restart does not move again.
@@ -225,7 +246,10 @@ class Run:
         if id_ in self._record.steps:
             self.at = to
             return str(self._record.steps[id_])
-        self._must_drive(f"the transition to {to!r}")
+        what = f"the transition to {to!r}"
+        return str(await self._busily(what, self._transition, id_, to, expect))
+
+    async def _transition(self, id_: str, to: str, expect: str | None) -> str:
         assert self._held is not None
         await self._record_failures()
         try:
@@ -252,9 +276,65 @@ class Run:
         self._answered.add(id_)
         return id_
 
+    async def _alone(self, name: str, what: str, answer: Callable[..., Any], *args: Any) -> Any:
+        """The answer to what is asked for under a name, if nothing of that name is under way.
+
+        Two of one name are told apart by their order, which is another in a replay, where what is
+        recorded takes no time.
+        """
+        if name in self._open:
+            raise InvalidInput(
+                f"{what} of the workflow {self.id!r} is asked for while another of the same name "
+                "runs; give what runs at the same time distinct names"
+            )
+        self._open.add(name)
+        try:
+            return await self._busily(what, answer, *args)
+        finally:
+            self._open.discard(name)
+
+    async def _busily(self, what: str, answer: Callable[..., Any], *args: Any) -> Any:
+        """The answer, worked out by a branch that the run is not parked under meanwhile."""
+        # async only: begin
+        if self._held is None:
+            await self._moment()  # a branch that was left behind then is left behind again
+        late = self._parking.locked()
+        async with self._parking:  # a run that is being parked begins nothing
+            self.cut_off |= late and self.parked
+            self._must_drive(what)
+            self._busy += 1
+            self._quiet.clear()
+        try:
+            return await answer(*args)
+        finally:
+            self._rests()
+        # async only: end
+        # sync only: self._must_drive(what)
+        # sync only: return answer(*args)
+
+    # async only: begin
+    def _rests(self) -> None:
+        """One branch less that is busy."""
+        self._busy -= 1
+        if not self._busy:
+            self._quiet.set()
+
+    # async only: end
+
+    async def leave(self) -> None:
+        """The block is over: whatever runs beside it asks for nothing and parks nothing."""
+        self._left = True
+        # async only: begin
+        if self._parking.locked():
+            async with self._parking:
+                self.cut_off |= self.parked
+        # async only: end
+
     def _must_drive(self, what: str) -> None:
         if self.parked:
             raise Parked
+        if self._left:
+            raise LeaseLost(f"the block of the workflow {self.id!r} was left before {what}")
         if self.broken is not None:
             raise self.broken
         if self._held is None:
@@ -275,22 +355,39 @@ class Run:
             try:
                 with working_on((*self._entity, id_)):
                     return await awaited(function(*args, **kwargs))
-            except (Permanent, StoreUnavailable, LeaseLost):
-                raise
-            except Exception:
-                if not left:
+            except Exception as error:
+                if not left or holds(error, (Permanent, *OF_THE_STORE)):
                     raise
             await self._scope.world.pause(longest * (0.5 + self._scope.world.random() / 2))
             longest = min(longest * 2, LONGEST_PAUSE)
             self._must_drive(f"the step {id_!r}")
         raise AssertionError("unreachable")
 
-    async def _commit(self, writes: tuple[Write, ...], *checks: Check) -> Outcome:
-        """A commit with the driver's fence; if it is refused or not sure, the run is over."""
+    async def _commit(self, writes: tuple[Write, ...], *checks: Check) -> tuple[Outcome, int]:
+        """A commit with the driver's fence; if it is refused or not sure, the run is over.
+
+        Failures of steps that the run went on after are recorded with it, before anything that came
+        of them: the outcome, and how many there were. Before that nothing came of them, and a
+        replay may run the step again.
+        """
+        # async only: begin
+        async with self._failing:  # what comes of a failure is not recorded before it
+            if failures := self._failures():
+                return await self._commit_with(failures, writes, checks), len(failures)
+        # async only: end
+        # sync only: if failures := self._failures():
+        # sync only:     return self._commit_with(failures, writes, checks), len(failures)
+        return await self._commit_with({}, writes, checks), 0
+
+    async def _commit_with(
+        self, failures: dict[str, str], writes: tuple[Write, ...], checks: tuple[Check, ...]
+    ) -> Outcome:
         assert self._held is not None
-        failures = () if any(type(write) is Append for write in writes) else self._failures()
-        if failures:
-            writes = (*writes, Append(failures))
+        if failures and writes and isinstance(writes[0], Append):
+            both = Append((*failures.values(), *writes[0].bodies), writes[0].key)
+            writes = (both, *writes[1:])
+        elif failures:
+            writes = (*writes, Append(tuple(failures.values())))
         try:
             outcome = await self._handle.commit(writes, (self._held.fence, *checks))
             if isinstance(outcome, KeyReused):
@@ -302,41 +399,39 @@ class Run:
         except (StoreUnavailable, LeaseLost) as error:
             self.broken = error
             raise
+        if not isinstance(outcome, Conflict):
+            for id_, body in failures.items():
+                self._record.failures[id_] = decode(body)["failed"]
+                self._unrecorded.pop(id_, None)
+                self._interrupted.pop(id_, None)
         return outcome
 
-    async def _append(self, key: str, body: str) -> Applied:
-        """Add to what is recorded."""
-        bodies = (*self._failures(), body)
-        outcome = await self._commit((Append(bodies, key),))
-        applied = stored(outcome, self._entity)
-        if outcome is applied:  # stored just now, not at an earlier try
-            self._clock = applied.at - self._scope.world.monotonic()
-        if applied.version == self._record.version + len(bodies):
-            self._record.version = applied.version  # else signals came in between: still unread
-        return applied
+    def _failures(self) -> dict[str, str]:
+        """Failures that are to be recorded now.
 
-    def _failures(self) -> tuple[str, ...]:
-        """The failures of steps that the run went on after: recorded with whatever comes next.
-
-        Before that nothing came of them, and a replay may run the step again. A step that was
-        cancelled has failed only if the run was not: then somebody took the cancellation in.
+        A step that was cancelled has failed only if the run was not: then somebody took the
+        cancellation in.
         """
-        failed = self._unrecorded
-        # async only: begin
-        task = asyncio.current_task()
-        if self._interrupted and task is not None and task.cancelling():
-            failed = {id_: failed[id_] for id_ in failed if id_ not in self._interrupted}
-        # async only: end
-        for id_ in failed:
-            self._record.failures[id_] = decode(failed[id_])["failed"]
-        bodies = tuple(failed.values())
-        self._unrecorded, self._interrupted = {}, set()
-        return bodies
+        if not self._unrecorded:
+            return {}
+        now = cancellations(self._driver)
+        cancelled = {id_ for id_, before in self._interrupted.items() if now > before}
+        return {id_: body for id_, body in self._unrecorded.items() if id_ not in cancelled}
 
     async def _record_failures(self) -> None:
         """Record now what would have been recorded with whatever comes next."""
-        if self._unrecorded and (bodies := self._failures()):
-            stored(await self._commit((Append(bodies),)), self._entity)
+        if self._failures():
+            stored((await self._commit(()))[0], self._entity)
+
+    async def _append(self, key: str, body: str) -> Applied:
+        """Add to what is recorded."""
+        outcome, failures = await self._commit((Append((body,), key),))
+        applied = stored(outcome, self._entity)
+        if outcome is applied:  # stored just now, not at an earlier try
+            self._clock = applied.at - self._scope.world.monotonic()
+        if applied.version == self._record.version + failures + 1:
+            self._record.version = applied.version  # else signals came in between: still unread
+        return applied
 
     async def _begun(self, id_: str, end: float | None = None) -> float:
         """When this wait began, by the engine's clock; recorded at its first try, with its end."""
@@ -355,32 +450,66 @@ class Run:
         self._record.waits[id_] = record
         self._record.taken.add(record.get("taken", 0))
 
-    async def _park(self, id_: str, until: float | None) -> None:
+    async def _park(self, id_: str, signal: str, until: float | None) -> None:
         """Give the lease back and leave the block, unless something arrived in between.
 
-        Not under a step that runs beside: its effect could not be recorded any more. Of several
+        Not under a branch that is busy: what it does could not be recorded any more. Of several
         waits the one that ends first says when the workflow is due.
         """
-        self._waits[id_] = until
+        self._waits[id_] = signal, until
+        # async only: begin
+        self._rests()
         try:
-            # async only: begin
-            await self._scope.world.pause(0)  # whoever runs beside gets to its own step or wait
+            await self._settle()
+            # Shielded: a parking that is cut short may have been, and nobody would know.
+            parking = asyncio.ensure_future(self._give_back_at_rest())
+            try:
+                await asyncio.shield(parking)
+            except asyncio.CancelledError:
+                parking.add_done_callback(lambda done: done.cancelled() or done.exception())
+                self.cut_off |= self._parking.locked()  # whoever cut it short goes on
+                raise
+        finally:
+            self._busy += 1
+            self._quiet.clear()
+            self._waits.pop(id_, None)
+        # async only: end
+        # sync only: self._give_back()
+        # sync only: self._waits.pop(id_, None)
+
+    # async only: begin
+    async def _settle(self) -> None:
+        """Until every branch has come as far as it can: to a wait, or to its end.
+
+        Whoever is told of the end of a branch (a group, a `gather`, and the code around it) hears
+        of it some rounds of the event loop later, and then may go on, or cut this wait short.
+        """
+        asked = -1
+        while asked != (asked := self._asked.total()) or self._busy:
             await self._quiet.wait()
-            async with self._parking:
-                if self._under_way:
-                    return
+            await self._moment()
+
+    async def _moment(self) -> None:
+        await self._scope.world.pause(MOMENT)
+        for _ in range(ROUNDS):
+            await self._scope.world.pause(0)
+
+    async def _give_back_at_rest(self) -> None:
+        async with self._parking:
+            # Another wait may just have read what came, for itself and for others.
+            came = any(self._record.signal(*wait) for wait in self._waits.values())
+            if not self._busy and not came:
                 self._must_drive("a wait")
                 await self._give_back()
-            # async only: end
-            # sync only: self._give_back()
-        finally:
-            self._waits.pop(id_, None)
+
+    # async only: end
 
     async def _give_back(self) -> None:
         assert self._held is not None
         release = Release(self._held.token, self._held.nonce)
-        due = min((end for end in self._waits.values() if end is not None), default=0.0)
-        outcome = await self._commit((SetHead(due=due), release), LogAt(self._record.version))
+        due = min((end for _, end in self._waits.values() if end is not None), default=0.0)
+        give_back = (SetHead(due=due), release, NOBODY_DRIVES)
+        outcome, _ = await self._commit(give_back, LogAt(self._record.version))
         if isinstance(outcome, Conflict):
             await self._catch_up()
             return

@@ -7,14 +7,17 @@ from typing import Any
 
 from stateward.codec import check_id, decode, encode
 from stateward.errors import InvalidInput, StepFailed
-from stateward.ops import Entry, Found
+from stateward.ops import Delete, Entry, Found, Put
 from stateward.records import WorkflowInfo, moment
-from stateward.state.work import error_record
+from stateward.state.work import ENDS, error_record
 
 ACTIVE, COMPLETED, FAILED = "active", "completed", "failed"
 META, STATE, STEP, ERROR, DEATHS = "meta", "state", "step", "error", "deaths"
 READING = (META, STATE, STEP, ERROR)
-DEATHS_FORGIVEN = 10  # drivers that may die in a workflow; one more, and it has failed
+DEATHS_FORGIVEN = 10  # drivers in a row that may die in a workflow; one more, and it has failed
+# Put by whoever takes it and deleted by whoever gives it back, so that its version says how many
+# have taken it in a row and not given it back.
+SOMEBODY_DRIVES, NOBODY_DRIVES = Put(DEATHS, "{}"), Delete(DEATHS)
 
 Machine = Mapping[str, tuple[str, ...] | list[str]]
 
@@ -62,22 +65,36 @@ class RunRecord:
         return None
 
 
-def step_failure(id: str, error: Exception) -> str:
-    """A step that failed, as it is recorded: with the classes that an `except` could name."""
+def step_failure(id: str, error: BaseException) -> str:
+    """A step that failed, as it is recorded."""
+    return encode({"step": id, "failed": _failure(error)}, "the failure")
+
+
+def _failure(error: BaseException) -> dict[str, Any]:
+    """With the classes that an `except` could name, and, of a group, all that is in it."""
     classes = [f"{c.__module__}:{c.__qualname__}" for c in type(error).__mro__]
-    classes = classes[: classes.index("builtins:Exception") + 1]
-    return encode({"step": id, "failed": error_record(error) | {"classes": classes}}, "the failure")
+    classes = classes[: classes.index("builtins:BaseException") + 1]
+    record = error_record(error) | {"classes": classes}
+    if isinstance(error, BaseExceptionGroup):
+        parts = [_failure(each) for each in error.exceptions]
+        return record | {"message": error.message, "parts": parts}
+    if isinstance(error, KeyError) and len(error.args) == 1:  # it says the repr of what it has
+        return record | {"message": str(error.args[0])[:2000]}
+    return record
 
 
-def raised_again(record: Mapping[str, Any]) -> Exception:
+def raised_again(record: Mapping[str, Any]) -> BaseException:
     """The exception of a step that failed before: of its class, or the nearest that is loaded.
 
     Only classes of exceptions that this process has loaded are considered, and none of their own
     code is run: what is stored must not decide what is executed.
     """
-    loaded = {f"{c.__module__}:{c.__qualname__}": c for c in _subclasses(Exception)}
+    if "parts" in record:
+        parts = [raised_again(part) for part in record["parts"]]
+        return BaseExceptionGroup(record["message"], parts)  # of exceptions: an ExceptionGroup
+    loaded = {f"{c.__module__}:{c.__qualname__}": c for c in _subclasses(BaseException)}
     for name in record["classes"]:
-        if name in loaded:
+        if name in loaded and not issubclass(loaded[name], ENDS):
             try:
                 error = loaded[name].__new__(loaded[name])
                 error.args = (record["message"],)
@@ -88,7 +105,7 @@ def raised_again(record: Mapping[str, Any]) -> Exception:
     return StepFailed(f"{record['type']}: {record['message']}")
 
 
-def _subclasses(of: type[Exception]) -> Iterator[type[Exception]]:
+def _subclasses(of: type[BaseException]) -> Iterator[type[BaseException]]:
     yield of
     for each in of.__subclasses__():
         yield from _subclasses(each)

@@ -9,7 +9,11 @@ from hashlib import blake2b
 from typing import Any
 
 from stateward.codec import encode
-from stateward.errors import InvalidInput, Permanent, StoreMisused
+from stateward.errors import InvalidInput, LeaseLost, Permanent, StoreMisused, StoreUnavailable
+
+# What ends a process or a generator, whatever code it meets: asyncio draws the same line.
+ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+OF_THE_STORE = (StoreUnavailable, LeaseLost)
 
 _key: ContextVar[str | None] = ContextVar("stateward_idempotency_key", default=None)
 
@@ -45,6 +49,13 @@ def result_json(value: Any, what: str) -> str:
         raise Permanent(
             f"{error}; return plain JSON, so that another replica can use it"
         ) from error
+
+
+def holds(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
+    """Whether it is one of these, or a group of exceptions that one of these is in."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(holds(each, kinds) for each in error.exceptions)
+    return isinstance(error, kinds)
 
 
 def error_record(error: BaseException) -> dict[str, Any]:

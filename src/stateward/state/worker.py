@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from stateward.codec import decode
-from stateward.errors import LeaseHeld, LeaseLost, StatewardError, StoreMisused, StoreUnavailable
+from stateward.errors import LeaseHeld, StatewardError, StoreMisused
 from stateward.ops import Found, List
-from stateward.state.calls import awaited
+from stateward.state.calls import apart, awaited, cancellations
 from stateward.state.run_record import ACTIVE
 from stateward.state.scope import Scope
 from stateward.state.task_record import ATTEMPTS, CALL, COMPLETED, TaskOptions
 from stateward.state.tasks import Task
+from stateward.state.work import OF_THE_STORE, holds
 from stateward.state.workflows import Workflow, interrupted
 
 logger = logging.getLogger("stateward.workflows")
@@ -32,9 +33,11 @@ class Worker:
         self._tasks = tasks
         self._ttl = ttl
         self._poll = poll
+        self._cancellations = 0
 
     async def run(self, until: Callable[[], bool]) -> None:
         """Work until told to stop; a failing store is waited out."""
+        self._cancellations = cancellations()
         while not until():
             worked = False
             try:
@@ -64,24 +67,23 @@ class Worker:
         """Go on with one workflow; False if another replica drives it."""
         owner = found.head.owner or None
         workflow = Workflow(self._scope, found.entity.id, user=owner, ttl=self._ttl, wait=0)
-        workflow.abandoned = found.head.lease is not None  # its driver did not give it back
         entered = False
         try:
             async with workflow as run:
                 entered = True
                 if run.status == ACTIVE:  # else another replica has just finished it
-                    await awaited(handler(run))
+                    await apart(awaited(handler(run)))
         except BaseException as error:
             if isinstance(error, LeaseHeld) and not entered:
                 return False  # another replica drives it
-            _raise_if_interrupted(error)
+            self._raise_if_interrupted(error)
             # Recorded where it belongs (a failed workflow), or left active for the next try.
             logger.warning(
                 "workflow_left",
                 extra={"workflow": found.entity.id, "error": type(error).__name__},
             )
             # Left active it is due at once: without a pause this would go round and round.
-            return not isinstance(error, StoreUnavailable | LeaseLost)
+            return not holds(error, OF_THE_STORE)
         return True
 
     async def _carry_out(self, found: Found, function: Callable[..., Any]) -> bool:
@@ -100,17 +102,16 @@ class Worker:
         id_ = found.entity.id
         task = Task(self._scope, id_, function, call["args"], call["kwargs"], options)
         try:
-            await task.run()
+            await apart(task.run())
         except BaseException as error:
             if isinstance(error, LeaseHeld) and not task.claimed:
                 return False
-            _raise_if_interrupted(error)
+            self._raise_if_interrupted(error)
             logger.warning("task_left", extra={"task": id_, "error": type(error).__name__})
-            return not isinstance(error, StoreUnavailable | LeaseLost)
+            return not holds(error, OF_THE_STORE)
         return True
 
-
-def _raise_if_interrupted(error: BaseException) -> None:
-    """What ends the worker: not what a handler let out, be it the end of a task of its own."""
-    if interrupted(error):
-        raise error
+    def _raise_if_interrupted(self, error: BaseException) -> None:
+        """What ends the worker: not what a handler let out, be it the end of a task of its own."""
+        if interrupted(error, self._cancellations):
+            raise error

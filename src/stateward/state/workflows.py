@@ -19,7 +19,6 @@ from stateward.errors import (
     KeyReusedError,
     LeaseLost,
     Permanent,
-    StoreUnavailable,
 )
 from stateward.kinds import WORKFLOW
 from stateward.layers.leases.held import HeldLease
@@ -42,6 +41,7 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Cursor, WorkflowInfo
+from stateward.state.calls import cancellations
 from stateward.state.feeds import entries_after
 from stateward.state.handle import Handle
 from stateward.state.leases import LeaseWait
@@ -56,7 +56,9 @@ from stateward.state.run_record import (
     ERROR,
     FAILED,
     META,
+    NOBODY_DRIVES,
     READING,
+    SOMEBODY_DRIVES,
     STEP,
     Machine,
     RunRecord,
@@ -65,9 +67,11 @@ from stateward.state.run_record import (
     workflow_info,
 )
 from stateward.state.scope import Scope
-from stateward.state.work import error_record
+from stateward.state.work import ENDS, OF_THE_STORE, error_record, holds
 
 logger = logging.getLogger("stateward.workflows")
+
+TO_OTHERS = (SetHead(due_in=0), NOBODY_DRIVES)  # at once
 
 Values = Mapping[str, Value]
 
@@ -98,7 +102,7 @@ class Workflow:
         self._wait = None if wait is None else check_span(wait, "wait")
         self._run: Run | None = None
         self._held: HeldLease | None = None
-        self.abandoned = False
+        self._cancellations = 0
 
     @property
     def id(self) -> str:
@@ -109,6 +113,7 @@ class Workflow:
     async def __aenter__(self) -> Run:
         if self._run is not None:
             raise InvalidInput("this workflow is already entered; call store.workflow(...) again")
+        self._cancellations = cancellations()
         self._run = await self._enter()
         return self._run
 
@@ -127,19 +132,27 @@ class Workflow:
             await held.leave(kind, error, trace)
         except LeaseLost:
             # Lost by our own clock, it may still be ours in the store: nobody need wait for it.
-            await self._leases.release(held, SetHead(due_in=0))
+            await self._leases.release(held, *TO_OTHERS)
+            raise
+        try:
+            await run.leave()
+        except BaseException:
+            await self._leases.release(held, *TO_OTHERS)
             raise
         if run.parked:
             self._leases.let_go(held)
+            if run.cut_off:
+                await self._handle.commit((SetHead(due_in=0),), (StatusIn((ACTIVE,)),))
             return error is None or is_parked(error)
         if run.broken is not None:
             error = run.broken  # whatever came of it, e.g. a group: the store is to blame
         if error is None:
             await run._record_failures()
-            stored(await self._leases.finish(held, SetHead(status=COMPLETED, due=0)), self._entity)
+            end = (SetHead(status=COMPLETED, due=0), NOBODY_DRIVES)
+            stored(await self._leases.finish(held, *end), self._entity)
             self._report_unasked(run)
-        elif isinstance(error, StoreUnavailable | LeaseLost) or interrupted(error):
-            await self._leases.release(held, SetHead(due_in=0))  # for another replica, at once
+        elif holds(error, OF_THE_STORE) or interrupted(error, self._cancellations):
+            await self._leases.release(held, *TO_OTHERS)
         else:
             await self._fail(held, error)
         if kind is None and error is not None:
@@ -150,7 +163,7 @@ class Workflow:
         why = error_record(error)
         failed = Append((encode({"failed": why}, "the failure"),))
         put = Put(ERROR, encode(why, "the failure"))  # where a listing can see it
-        end = (SetHead(status=FAILED, due=0), failed, put)
+        end = (SetHead(status=FAILED, due=0), failed, put, NOBODY_DRIVES)
         stored(await self._leases.finish(held, *end), self._entity)
 
     def _report_unasked(self, run: Run) -> None:
@@ -185,9 +198,9 @@ class Workflow:
                 applied = stored(outcome, self._entity)
                 assert applied.lease is not None
                 lease = applied.lease
-                held = self._leases.hold(self._entity, lease, self._ttl, asked, keeps_due=True)
+                held = self._leases.hold(self._entity, lease, self._ttl, asked, undo=TO_OTHERS)
                 self._held = held
-                deaths = applied.documents.get(DEATHS, 0)
+                deaths = applied.documents[DEATHS] - 1
                 if deaths > DEATHS_FORGIVEN:
                     self._held = None
                     error = Permanent(f"{deaths} processes died driving the workflow {self.id!r}")
@@ -206,7 +219,7 @@ class Workflow:
                     try:
                         await held.leave(type(error), error, error.__traceback__)
                     finally:
-                        await self._leases.release(held, SetHead(due_in=0))
+                        await self._leases.release(held, *TO_OTHERS)
                     raise
 
     async def _try_take(self, nonce: str, new: bool) -> Outcome:
@@ -214,11 +227,10 @@ class Workflow:
         writes: list[Write] = [
             Acquire(nonce, self._ttl, world.name()),
             SetHead(status=ACTIVE, label=self._kind, due_in=self._ttl),
+            SOMEBODY_DRIVES,
         ]
         if new:
             writes += (Put(name, text) for name, text in self._first_documents().items())
-        elif self.abandoned:
-            writes.append(Put(DEATHS, "{}"))  # its version is their number
         take = Commit(
             self._entity,
             world.new_op(),
@@ -227,7 +239,7 @@ class Workflow:
             self._handle.owner,
             reading=READING,
         )
-        return await self._leases.claim(take, SetHead(due_in=0))
+        return await self._leases.claim(take, *TO_OTHERS)
 
     async def _begin(
         self, status: str, values: Values, clock: float, *, fresh: bool = False
@@ -322,11 +334,10 @@ def _values(outcome: Outcome) -> Values:
     return values
 
 
-def interrupted(error: BaseException) -> bool:
+def interrupted(error: BaseException, before: int = 0) -> bool:
     """Whether it was not the workflow's own doing: somebody ends this process, or this drive."""
     # async only: begin
     if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return task is None or task.cancelling() > 0  # else a task of its own was cancelled
+        return cancellations() > before  # else a task of its own was cancelled
     # async only: end
-    return not isinstance(error, Exception)
+    return holds(error, ENDS)

@@ -13,7 +13,7 @@ from types import TracebackType
 
 from stateward.errors import LeaseLost
 from stateward.layers.leases.renewal import Renewals
-from stateward.ops import Entity, Fence, Lease
+from stateward.ops import Entity, Fence, Lease, Write
 from stateward.world import World
 
 SAFE = 0.9  # the part of the ttl that the holder relies on
@@ -32,13 +32,14 @@ class HeldLease:
         renewals: Renewals,
         world: World,
         *,
-        keeps_due: bool = False,
+        undo: tuple[Write, ...] = (),
     ) -> None:
         self.entity = entity
         self.token = lease.token
         self.nonce = lease.nonce
         self.ttl = ttl
-        self.keeps_due = keeps_due
+        self.undo = undo  # written when the store is closed under its holder
+        self.keeps_due = bool(undo)
         self._world = world
         self._renewals = renewals
         self._asked = asked

@@ -11,7 +11,7 @@ from types import TracebackType
 
 from stateward.layers.leases.held import SAFE, lease_lost
 from stateward.layers.leases.renewal import Renewals
-from stateward.ops import Entity, Fence, Lease
+from stateward.ops import Entity, Fence, Lease, Write
 from stateward.world import World
 
 
@@ -27,13 +27,14 @@ class HeldLease:
         renewals: Renewals,
         world: World,
         *,
-        keeps_due: bool = False,
+        undo: tuple[Write, ...] = (),
     ) -> None:
         self.entity = entity
         self.token = lease.token
         self.nonce = lease.nonce
         self.ttl = ttl
-        self.keeps_due = keeps_due
+        self.undo = undo  # written when the store is closed under its holder
+        self.keeps_due = bool(undo)
         self._world = world
         self._renewals = renewals
         self._asked = asked

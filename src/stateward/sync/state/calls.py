@@ -9,3 +9,17 @@ from typing import Any
 def awaited(result: Any) -> Any:
     """What a function of the user's returned, awaited if it is to be awaited."""
     return result
+
+
+def apart(work: Any) -> Any:
+    """The result of what may do something to the task that it runs in: in one of its own."""
+    return work
+
+
+def cancellations(of: Any = None) -> int:
+    """How often this task, or the current one, was cancelled and that was not taken back.
+
+    Only a difference says something: a `TaskGroup` in which a task fails does not always take back
+    what it has done to the task around it.
+    """
+    return 0

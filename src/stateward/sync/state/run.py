@@ -37,6 +37,7 @@ from stateward.state.refusals import refuse, stored
 from stateward.state.run_record import (
     COMPLETED,
     META,
+    NOBODY_DRIVES,
     STATE,
     STEP,
     Parked,
@@ -44,13 +45,15 @@ from stateward.state.run_record import (
     raised_again,
     step_failure,
 )
-from stateward.state.work import result_json, working_on
-from stateward.sync.state.calls import awaited
+from stateward.state.work import ENDS, OF_THE_STORE, holds, result_json, working_on
+from stateward.sync.state.calls import awaited, cancellations
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.machine import move
 
 FIRST_PAUSE = 0.5  # before a failed step is tried again; doubles
 LONGEST_PAUSE = 60.0
+# A branch that could go on does so within this many rounds of the event loop, and this time.
+ROUNDS, MOMENT = 20, 0.001
 
 
 class Run:
@@ -75,6 +78,7 @@ class Run:
         self.status = status
         self.parked = False
         self.broken: StatewardError | None = None
+        self.cut_off = False  # whether it was parked while some of it wanted to go on
         self._handle = handle
         self._scope = handle.scope
         self._entity = handle.entity
@@ -83,9 +87,14 @@ class Run:
         self._clock = clock
         self._asked: Counter[str] = Counter()
         self._answered: set[str] = set()
-        self._waits: dict[str, float | None] = {}  # those that are to be parked for, and until when
-        self._unrecorded: dict[str, str] = {}  # failures of steps, by step: see `_failures`
-        self._interrupted: set[str] = set()  # of those, steps that were cancelled
+        # Those that are to be parked for: the name of the signal, and until when.
+        self._waits: dict[str, tuple[str, float | None]] = {}
+        self._unrecorded: dict[str, str] = {}  # failures of steps, by step: see `_commit`
+        # Of those, steps that were cancelled, and how often the driver had been when they began.
+        self._interrupted: dict[str, int] = {}
+        self._open: set[str] = set()  # names that are asked for and not answered
+        self._left = False
+        self._driver: Any = None
 
     @property
     def id(self) -> str:
@@ -113,8 +122,9 @@ class Run:
             return self._record.steps[id_]
         if id_ in self._record.failures:
             raise raised_again(self._record.failures[id_])
-        self._must_drive(f"the step {id_!r}")
-        return self._stepped(id_, function, args, kwargs, retries)
+        return self._alone(
+            name, f"the step {id_!r}", self._stepped, id_, function, args, kwargs, retries
+        )
 
     def _stepped(
         self, id_: str, function: Callable[..., Any], args: Any, kwargs: Any, retries: int
@@ -122,9 +132,9 @@ class Run:
         try:
             value = self._try(id_, function, args, kwargs, retries)
             text = result_json(value, f"the step {id_!r}")
-        except (StoreUnavailable, LeaseLost):
-            raise  # of the store, not of the step: it stays to be done
-        except Exception as error:
+        except BaseException as error:
+            if holds(error, OF_THE_STORE) or holds(error, (*ENDS, Parked)):
+                raise  # not of the step: it stays to be done
             self._unrecorded[id_] = step_failure(id_, error)
             raise
         body = f'{{"step":{encode(id_, "the step")},{text[1:]}'
@@ -142,6 +152,15 @@ class Run:
         if timeout is not None:
             check_seconds(timeout, "timeout")
         id_ = self._number(f"wait {name}")
+        if id_ not in self._record.waits:
+            what = f"the wait for {name!r}"
+            self._alone(f"wait {name}", what, self._wait, id_, name, timeout)
+        record = self._record.waits[id_]
+        if "over" in record:
+            raise TimeoutError(f"nothing came for {name!r} of the workflow {self.id!r} in time")
+        return record["value"]
+
+    def _wait(self, id_: str, name: str, timeout: float | None) -> None:
         while id_ not in self._record.waits:
             self._must_drive(f"the wait for {name!r}")
             begun = self._record.begun.get(id_)
@@ -157,19 +176,29 @@ class Run:
                 if self._record.signal(name, until) is None:
                     self._waited(id_, {"over": True})
             else:
-                self._park(id_, until)
-        record = self._record.waits[id_]
-        if "over" in record:
-            raise TimeoutError(f"nothing came for {name!r} of the workflow {self.id!r} in time")
-        return record["value"]
+                self._park(id_, name, until)
 
-    def sleep(self, seconds: float | None = None, *, until: datetime | None = None) -> None:
-        """Park until a time, or for so many seconds."""
+    def sleep(
+        self,
+        seconds: float | None = None,
+        *,
+        until: datetime | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Park until a time, or for so many seconds.
+
+        Sleeps that run at the same time need distinct names, as steps do.
+        """
         if (seconds is None) == (until is None):
             raise InvalidInput("sleep takes seconds or until=, one of them")
         if seconds is not None:
             check_seconds(seconds, "sleep")
-        id_ = self._number("sleep")
+        name = "sleep" if name is None else f"sleep {check_id(name, 'the name of a sleep')}"
+        id_ = self._number(name)
+        if id_ not in self._record.waits:
+            self._alone(name, "a sleep", self._sleep, id_, seconds, until)
+
+    def _sleep(self, id_: str, seconds: float | None, until: datetime | None) -> None:
         while id_ not in self._record.waits:
             self._must_drive("a sleep")
             # Recorded: an end that is computed anew in every replay is one end all the same.
@@ -178,17 +207,19 @@ class Run:
             if self._now() >= end:
                 self._waited(id_, {"slept": True})
             else:
-                self._park(id_, end)
+                self._park(id_, "", end)
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the workflow's state document. A replay of what completed stores nothing."""
         if self.status == COMPLETED:
             self.state = state
             return
-        self._must_drive("saving the state")
         put = Put(STATE, encode_document(state, self._scope.limits))
-        stored(self._commit((put,)), self._entity)
+        self._busily("saving the state", self._save, put)
         self.state = state
+
+    def _save(self, put: Put) -> None:
+        stored(self._commit((put,))[0], self._entity)
 
     def transition(self, to: str, *, expect: str | None = None) -> str:
         """Move along the declared machine, as a step: a restart does not move again.
@@ -199,7 +230,10 @@ class Run:
         if id_ in self._record.steps:
             self.at = to
             return str(self._record.steps[id_])
-        self._must_drive(f"the transition to {to!r}")
+        what = f"the transition to {to!r}"
+        return str(self._busily(what, self._transition, id_, to, expect))
+
+    def _transition(self, id_: str, to: str, expect: str | None) -> str:
         assert self._held is not None
         self._record_failures()
         try:
@@ -226,9 +260,37 @@ class Run:
         self._answered.add(id_)
         return id_
 
+    def _alone(self, name: str, what: str, answer: Callable[..., Any], *args: Any) -> Any:
+        """The answer to what is asked for under a name, if nothing of that name is under way.
+
+        Two of one name are told apart by their order, which is another in a replay, where what is
+        recorded takes no time.
+        """
+        if name in self._open:
+            raise InvalidInput(
+                f"{what} of the workflow {self.id!r} is asked for while another of the same name "
+                "runs; give what runs at the same time distinct names"
+            )
+        self._open.add(name)
+        try:
+            return self._busily(what, answer, *args)
+        finally:
+            self._open.discard(name)
+
+    def _busily(self, what: str, answer: Callable[..., Any], *args: Any) -> Any:
+        """The answer, worked out by a branch that the run is not parked under meanwhile."""
+        self._must_drive(what)
+        return answer(*args)
+
+    def leave(self) -> None:
+        """The block is over: whatever runs beside it asks for nothing and parks nothing."""
+        self._left = True
+
     def _must_drive(self, what: str) -> None:
         if self.parked:
             raise Parked
+        if self._left:
+            raise LeaseLost(f"the block of the workflow {self.id!r} was left before {what}")
         if self.broken is not None:
             raise self.broken
         if self._held is None:
@@ -249,22 +311,34 @@ class Run:
             try:
                 with working_on((*self._entity, id_)):
                     return awaited(function(*args, **kwargs))
-            except (Permanent, StoreUnavailable, LeaseLost):
-                raise
-            except Exception:
-                if not left:
+            except Exception as error:
+                if not left or holds(error, (Permanent, *OF_THE_STORE)):
                     raise
             self._scope.world.block(longest * (0.5 + self._scope.world.random() / 2))
             longest = min(longest * 2, LONGEST_PAUSE)
             self._must_drive(f"the step {id_!r}")
         raise AssertionError("unreachable")
 
-    def _commit(self, writes: tuple[Write, ...], *checks: Check) -> Outcome:
-        """A commit with the driver's fence; if it is refused or not sure, the run is over."""
+    def _commit(self, writes: tuple[Write, ...], *checks: Check) -> tuple[Outcome, int]:
+        """A commit with the driver's fence; if it is refused or not sure, the run is over.
+
+        Failures of steps that the run went on after are recorded with it, before anything that came
+        of them: the outcome, and how many there were. Before that nothing came of them, and a
+        replay may run the step again.
+        """
+        if failures := self._failures():
+            return self._commit_with(failures, writes, checks), len(failures)
+        return self._commit_with({}, writes, checks), 0
+
+    def _commit_with(
+        self, failures: dict[str, str], writes: tuple[Write, ...], checks: tuple[Check, ...]
+    ) -> Outcome:
         assert self._held is not None
-        failures = () if any(type(write) is Append for write in writes) else self._failures()
-        if failures:
-            writes = (*writes, Append(failures))
+        if failures and writes and isinstance(writes[0], Append):
+            both = Append((*failures.values(), *writes[0].bodies), writes[0].key)
+            writes = (both, *writes[1:])
+        elif failures:
+            writes = (*writes, Append(tuple(failures.values())))
         try:
             outcome = self._handle.commit(writes, (self._held.fence, *checks))
             if isinstance(outcome, KeyReused):
@@ -276,36 +350,39 @@ class Run:
         except (StoreUnavailable, LeaseLost) as error:
             self.broken = error
             raise
+        if not isinstance(outcome, Conflict):
+            for id_, body in failures.items():
+                self._record.failures[id_] = decode(body)["failed"]
+                self._unrecorded.pop(id_, None)
+                self._interrupted.pop(id_, None)
         return outcome
 
-    def _append(self, key: str, body: str) -> Applied:
-        """Add to what is recorded."""
-        bodies = (*self._failures(), body)
-        outcome = self._commit((Append(bodies, key),))
-        applied = stored(outcome, self._entity)
-        if outcome is applied:  # stored just now, not at an earlier try
-            self._clock = applied.at - self._scope.world.monotonic()
-        if applied.version == self._record.version + len(bodies):
-            self._record.version = applied.version  # else signals came in between: still unread
-        return applied
+    def _failures(self) -> dict[str, str]:
+        """Failures that are to be recorded now.
 
-    def _failures(self) -> tuple[str, ...]:
-        """The failures of steps that the run went on after: recorded with whatever comes next.
-
-        Before that nothing came of them, and a replay may run the step again. A step that was
-        cancelled has failed only if the run was not: then somebody took the cancellation in.
+        A step that was cancelled has failed only if the run was not: then somebody took the
+        cancellation in.
         """
-        failed = self._unrecorded
-        for id_ in failed:
-            self._record.failures[id_] = decode(failed[id_])["failed"]
-        bodies = tuple(failed.values())
-        self._unrecorded, self._interrupted = {}, set()
-        return bodies
+        if not self._unrecorded:
+            return {}
+        now = cancellations(self._driver)
+        cancelled = {id_ for id_, before in self._interrupted.items() if now > before}
+        return {id_: body for id_, body in self._unrecorded.items() if id_ not in cancelled}
 
     def _record_failures(self) -> None:
         """Record now what would have been recorded with whatever comes next."""
-        if self._unrecorded and (bodies := self._failures()):
-            stored(self._commit((Append(bodies),)), self._entity)
+        if self._failures():
+            stored(self._commit(())[0], self._entity)
+
+    def _append(self, key: str, body: str) -> Applied:
+        """Add to what is recorded."""
+        outcome, failures = self._commit((Append((body,), key),))
+        applied = stored(outcome, self._entity)
+        if outcome is applied:  # stored just now, not at an earlier try
+            self._clock = applied.at - self._scope.world.monotonic()
+        if applied.version == self._record.version + failures + 1:
+            self._record.version = applied.version  # else signals came in between: still unread
+        return applied
 
     def _begun(self, id_: str, end: float | None = None) -> float:
         """When this wait began, by the engine's clock; recorded at its first try, with its end."""
@@ -324,23 +401,22 @@ class Run:
         self._record.waits[id_] = record
         self._record.taken.add(record.get("taken", 0))
 
-    def _park(self, id_: str, until: float | None) -> None:
+    def _park(self, id_: str, signal: str, until: float | None) -> None:
         """Give the lease back and leave the block, unless something arrived in between.
 
-        Not under a step that runs beside: its effect could not be recorded any more. Of several
+        Not under a branch that is busy: what it does could not be recorded any more. Of several
         waits the one that ends first says when the workflow is due.
         """
-        self._waits[id_] = until
-        try:
-            self._give_back()
-        finally:
-            self._waits.pop(id_, None)
+        self._waits[id_] = signal, until
+        self._give_back()
+        self._waits.pop(id_, None)
 
     def _give_back(self) -> None:
         assert self._held is not None
         release = Release(self._held.token, self._held.nonce)
-        due = min((end for end in self._waits.values() if end is not None), default=0.0)
-        outcome = self._commit((SetHead(due=due), release), LogAt(self._record.version))
+        due = min((end for _, end in self._waits.values() if end is not None), default=0.0)
+        give_back = (SetHead(due=due), release, NOBODY_DRIVES)
+        outcome, _ = self._commit(give_back, LogAt(self._record.version))
         if isinstance(outcome, Conflict):
             self._catch_up()
             return

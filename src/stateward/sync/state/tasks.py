@@ -17,7 +17,6 @@ from stateward.errors import (
     KeyReusedError,
     LeaseLost,
     Permanent,
-    StoreUnavailable,
     TaskFailed,
 )
 from stateward.kinds import TASK
@@ -63,7 +62,7 @@ from stateward.state.task_record import (
     scheduled_attempts,
     task_info,
 )
-from stateward.state.work import error_record, result_json, working_on
+from stateward.state.work import OF_THE_STORE, error_record, holds, result_json, working_on
 from stateward.sync.state.calls import awaited
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.leases import LeaseWait
@@ -208,7 +207,8 @@ class Task:
 
     def _carry_out(self, claim: Claim) -> Any:
         self.claimed, entity, ttl = True, self._entity, self._options.ttl
-        held = self._handle.scope.leases.hold(entity, claim.lease, ttl, claim.asked, keeps_due=True)
+        leases = self._handle.scope.leases
+        held = leases.hold(entity, claim.lease, ttl, claim.asked, undo=(BACK_TO_OTHERS,))
         held.enter()
         try:
             held.check()  # the answer to the claim may have taken longer than the lease lasts
@@ -245,7 +245,7 @@ class Task:
         except LeaseLost:
             self._handle.scope.leases.release(held, BACK_TO_OTHERS)
             raise
-        around = isinstance(error, StoreUnavailable | LeaseLost) or not isinstance(error, Exception)
+        around = holds(error, OF_THE_STORE) or not isinstance(error, Exception)
         if around:
             self._handle.scope.leases.release(held, BACK_TO_OTHERS)
             return

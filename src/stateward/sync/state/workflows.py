@@ -19,7 +19,6 @@ from stateward.errors import (
     KeyReusedError,
     LeaseLost,
     Permanent,
-    StoreUnavailable,
 )
 from stateward.kinds import WORKFLOW
 from stateward.layers.leases.held_sync import HeldLease
@@ -51,7 +50,9 @@ from stateward.state.run_record import (
     ERROR,
     FAILED,
     META,
+    NOBODY_DRIVES,
     READING,
+    SOMEBODY_DRIVES,
     STEP,
     Machine,
     RunRecord,
@@ -59,7 +60,8 @@ from stateward.state.run_record import (
     is_parked,
     workflow_info,
 )
-from stateward.state.work import error_record
+from stateward.state.work import ENDS, OF_THE_STORE, error_record, holds
+from stateward.sync.state.calls import cancellations
 from stateward.sync.state.feeds import entries_after
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.leases import LeaseWait
@@ -68,6 +70,8 @@ from stateward.sync.state.run import Run
 from stateward.sync.state.scope import Scope
 
 logger = logging.getLogger("stateward.workflows")
+
+TO_OTHERS = (SetHead(due_in=0), NOBODY_DRIVES)  # at once
 
 Values = Mapping[str, Value]
 
@@ -98,7 +102,7 @@ class Workflow:
         self._wait = None if wait is None else check_span(wait, "wait")
         self._run: Run | None = None
         self._held: HeldLease | None = None
-        self.abandoned = False
+        self._cancellations = 0
 
     @property
     def id(self) -> str:
@@ -109,6 +113,7 @@ class Workflow:
     def __enter__(self) -> Run:
         if self._run is not None:
             raise InvalidInput("this workflow is already entered; call store.workflow(...) again")
+        self._cancellations = cancellations()
         self._run = self._enter()
         return self._run
 
@@ -127,19 +132,27 @@ class Workflow:
             held.leave(kind, error, trace)
         except LeaseLost:
             # Lost by our own clock, it may still be ours in the store: nobody need wait for it.
-            self._leases.release(held, SetHead(due_in=0))
+            self._leases.release(held, *TO_OTHERS)
+            raise
+        try:
+            run.leave()
+        except BaseException:
+            self._leases.release(held, *TO_OTHERS)
             raise
         if run.parked:
             self._leases.let_go(held)
+            if run.cut_off:
+                self._handle.commit((SetHead(due_in=0),), (StatusIn((ACTIVE,)),))
             return error is None or is_parked(error)
         if run.broken is not None:
             error = run.broken  # whatever came of it, e.g. a group: the store is to blame
         if error is None:
             run._record_failures()
-            stored(self._leases.finish(held, SetHead(status=COMPLETED, due=0)), self._entity)
+            end = (SetHead(status=COMPLETED, due=0), NOBODY_DRIVES)
+            stored(self._leases.finish(held, *end), self._entity)
             self._report_unasked(run)
-        elif isinstance(error, StoreUnavailable | LeaseLost) or interrupted(error):
-            self._leases.release(held, SetHead(due_in=0))  # for another replica, at once
+        elif holds(error, OF_THE_STORE) or interrupted(error, self._cancellations):
+            self._leases.release(held, *TO_OTHERS)
         else:
             self._fail(held, error)
         if kind is None and error is not None:
@@ -150,7 +163,7 @@ class Workflow:
         why = error_record(error)
         failed = Append((encode({"failed": why}, "the failure"),))
         put = Put(ERROR, encode(why, "the failure"))  # where a listing can see it
-        end = (SetHead(status=FAILED, due=0), failed, put)
+        end = (SetHead(status=FAILED, due=0), failed, put, NOBODY_DRIVES)
         stored(self._leases.finish(held, *end), self._entity)
 
     def _report_unasked(self, run: Run) -> None:
@@ -185,9 +198,9 @@ class Workflow:
                 applied = stored(outcome, self._entity)
                 assert applied.lease is not None
                 lease = applied.lease
-                held = self._leases.hold(self._entity, lease, self._ttl, asked, keeps_due=True)
+                held = self._leases.hold(self._entity, lease, self._ttl, asked, undo=TO_OTHERS)
                 self._held = held
-                deaths = applied.documents.get(DEATHS, 0)
+                deaths = applied.documents[DEATHS] - 1
                 if deaths > DEATHS_FORGIVEN:
                     self._held = None
                     error = Permanent(f"{deaths} processes died driving the workflow {self.id!r}")
@@ -206,7 +219,7 @@ class Workflow:
                     try:
                         held.leave(type(error), error, error.__traceback__)
                     finally:
-                        self._leases.release(held, SetHead(due_in=0))
+                        self._leases.release(held, *TO_OTHERS)
                     raise
 
     def _try_take(self, nonce: str, new: bool) -> Outcome:
@@ -214,11 +227,10 @@ class Workflow:
         writes: list[Write] = [
             Acquire(nonce, self._ttl, world.name()),
             SetHead(status=ACTIVE, label=self._kind, due_in=self._ttl),
+            SOMEBODY_DRIVES,
         ]
         if new:
             writes += (Put(name, text) for name, text in self._first_documents().items())
-        elif self.abandoned:
-            writes.append(Put(DEATHS, "{}"))  # its version is their number
         take = Commit(
             self._entity,
             world.new_op(),
@@ -227,7 +239,7 @@ class Workflow:
             self._handle.owner,
             reading=READING,
         )
-        return self._leases.claim(take, SetHead(due_in=0))
+        return self._leases.claim(take, *TO_OTHERS)
 
     def _begin(self, status: str, values: Values, clock: float, *, fresh: bool = False) -> Run:
         self._check_same(values)
@@ -320,6 +332,6 @@ def _values(outcome: Outcome) -> Values:
     return values
 
 
-def interrupted(error: BaseException) -> bool:
+def interrupted(error: BaseException, before: int = 0) -> bool:
     """Whether it was not the workflow's own doing: somebody ends this process, or this drive."""
-    return not isinstance(error, Exception)
+    return holds(error, ENDS)

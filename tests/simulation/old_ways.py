@@ -1,0 +1,203 @@
+"""How workflows once were driven: each of these was a defect, and must be found out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from simulation.flows import Beside, Hang, Save, Sleep, Step, Wait
+from stateward.errors import WorkflowFinished
+from stateward.state import run as run_module
+from stateward.state import run_record, worker, workflows
+from stateward.state.run import Run
+from stateward.state.run_record import Parked, RunRecord
+
+Program = tuple[Any, ...]
+OldWay = Callable[[], AbstractContextManager[None]]
+
+
+def replacing(target: Any, name: str, new: Any) -> OldWay:
+    """With this in place of what is there."""
+
+    @contextmanager
+    def old_way() -> Iterator[None]:
+        with patch.object(target, name, new):
+            yield
+
+    return old_way
+
+
+# --- failures ---------------------------------------------------------------------------
+
+
+@contextmanager
+def holds_only_itself() -> Iterator[None]:
+    """A group of exceptions hides what is in it."""
+    alone = isinstance
+    with (
+        patch.object(run_module, "holds", alone),
+        patch.object(workflows, "holds", alone),
+        patch.object(worker, "holds", alone),
+    ):
+        yield
+
+
+@contextmanager
+def worker_ends() -> Iterator[None]:
+    """Whatever is no `Exception` ends the worker."""
+
+    def interrupted(error: BaseException, before: int = 0) -> bool:
+        return not isinstance(error, Exception)
+
+    with (
+        patch.object(worker, "interrupted", interrupted),
+        patch.object(workflows, "interrupted", interrupted),
+    ):
+        yield
+
+
+def step_failure_of_its_class_alone(id: str, error: BaseException) -> str:
+    plain = error if isinstance(error, Exception) else RuntimeError(str(error))
+    if isinstance(plain, ExceptionGroup):
+        plain = Exception(str(error))
+    return run_record.step_failure(id, plain)
+
+
+def take_out_too_early(run: Run) -> dict[str, str]:
+    failures = dict(run._unrecorded)
+    run._unrecorded.clear()
+    return failures
+
+
+# --- waits ------------------------------------------------------------------------------
+
+
+async def park_at_once(run: Run, id_: str, signal: str, until: float | None) -> None:
+    """Under whatever runs beside it."""
+    run._waits = {id_: (signal, until)}
+    run._must_drive("a wait")
+    await run._give_back()
+
+
+async def settle_for_nothing(run: Run) -> None:
+    await asyncio.sleep(0)
+    await run._quiet.wait()
+
+
+@contextmanager
+def parks_early() -> Iterator[None]:
+    """And is not driven again though some of it wanted to go on."""
+    never = property(lambda run: False, lambda run, value: None)
+    with (
+        patch.object(Run, "_settle", settle_for_nothing),
+        patch.object(Run, "cut_off", never, create=True),
+    ):
+        yield
+
+
+async def give_back_though_something_came(run: Run) -> None:
+    async with run._parking:
+        if not run._busy:
+            run._must_drive("a wait")
+            await run._give_back()
+
+
+def is_parked_alone(error: BaseException | None) -> bool:
+    return isinstance(error, Parked)
+
+
+def signal_at_any_time(
+    record: RunRecord, name: str, until: float | None = None
+) -> tuple[int, Any] | None:
+    for seq, said, value, _ in record.signals:
+        if said == name and seq not in record.taken:
+            return seq, value
+    return None
+
+
+async def sleep_until_the_end_of_this_drive(
+    run: Run, id_: str, seconds: float | None, until: Any
+) -> None:
+    while id_ not in run._record.waits:
+        begun = await run._begun(id_)
+        end = begun + seconds if seconds is not None else until.timestamp()
+        if run._now() >= end:
+            await run._waited(id_, {"slept": True})
+        else:
+            await run._park(id_, "", end)
+
+
+_save = Run.save
+
+
+async def save_only_while_driving(run: Run, state: dict[str, Any]) -> None:
+    if run._held is None:
+        raise WorkflowFinished("the workflow has already completed")
+    await _save(run, state)
+
+
+pay_beside_approval = (Beside(((Step(takes=0.3),), (Wait("soon"),))),)
+two_signals_beside_a_step = (
+    Beside(((Wait("soon"),), (Step(takes=3.0),), (Wait("soon"),)), by="group"),
+)
+
+# What was → the way of doing it, and a program that shows it.
+OLD_WAYS: dict[str, tuple[OldWay, Program]] = {
+    "a caught failure is not recorded": (
+        replacing(Run, "_failures", lambda run: {}),
+        (Step(fickle=True), Wait("soon")),
+    ),
+    "a step that was cut short is not recorded": (
+        replacing(Run, "_failures", lambda run: {}),
+        (Hang(), Wait("soon")),
+    ),
+    "a failure is forgotten when its commit is refused": (
+        replacing(Run, "_failures", take_out_too_early),
+        (Beside(((Step(takes=3.0, fickle=True),), (Wait("soon"),))),),
+    ),
+    "a caught group comes back as something else": (
+        replacing(run_module, "step_failure", step_failure_of_its_class_alone),
+        (Step(fails=1, how="group"), Step()),
+    ),
+    "a caught BaseException comes back as something else": (
+        replacing(run_module, "step_failure", step_failure_of_its_class_alone),
+        (Step(fails=1, how="abort"), Step()),
+    ),
+    "an outage within a group fails the workflow": (holds_only_itself, (Step(jots=True),)),
+    "a wait parks under a step": (replacing(Run, "_park", park_at_once), pay_beside_approval),
+    "a wait parks before a failure beside it is heard of": (
+        parks_early,
+        (Beside(((Step(takes=0.3, fails=1, caught=False),), (Wait("never"),))), Step()),
+    ),
+    "a wait parks though its signal was read by another": (
+        replacing(Run, "_give_back_at_rest", give_back_though_something_came),
+        two_signals_beside_a_step,
+    ),
+    "a group of waits is not known as parking": (
+        replacing(workflows, "is_parked", is_parked_alone),
+        (Beside(((Wait("soon"),), (Wait("soon"),)), by="group"),),
+    ),
+    "a handler's own cancellation ends the worker": (
+        worker_ends,
+        (Wait("soon"), Step(fails=1, how="cancelled", caught=False)),
+    ),
+    "a handler's BaseException ends the worker": (
+        worker_ends,
+        (Wait("soon"), Step(fails=1, how="abort", caught=False)),
+    ),
+    "a sleep until a time has a new end in every replay": (
+        replacing(Run, "_sleep", sleep_until_the_end_of_this_drive),
+        (Sleep(4.0, until=True),),
+    ),
+    "a signal counts after its time was up": (
+        replacing(RunRecord, "signal", signal_at_any_time),
+        (Wait("late", 2.0),),
+    ),
+    "what completed cannot be replayed where it saves": (
+        replacing(Run, "save", save_only_while_driving),
+        (Save(), Step()),
+    ),
+}
