@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 
@@ -14,10 +15,15 @@ async def awaited(result: Any) -> Any:
     return result
 
 
-async def apart(work: Any) -> Any:
-    """The result of what may do something to the task that it runs in: in one of its own."""
-    return await asyncio.create_task(work)  # async only
-    # sync only: return work
+async def called(function: Callable[..., Any], *args: Any) -> Any:
+    """What a function of the user's gives, whether it is to be awaited or not."""
+    return await awaited(function(*args))
+
+
+async def apart(function: Callable[..., Any], *args: Any) -> Any:
+    """The same in a task of its own: what it does to its task is not done to ours."""
+    return await asyncio.create_task(called(function, *args))  # async only
+    # sync only: return called(function, *args)
 
 
 def cancellations(of: Any = None) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from stateward.codec import decode
 from stateward.errors import LeaseHeld, StatewardError, StoreMisused
 from stateward.ops import Found, List
-from stateward.state.calls import apart, awaited, cancellations
+from stateward.state.calls import apart, cancellations
 from stateward.state.run_record import ACTIVE
 from stateward.state.scope import Scope
 from stateward.state.task_record import ATTEMPTS, CALL, COMPLETED, TaskOptions
@@ -72,7 +72,7 @@ class Worker:
             async with workflow as run:
                 entered = True
                 if run.status == ACTIVE:  # else another replica has just finished it
-                    await apart(awaited(handler(run)))
+                    await apart(handler, run)
         except BaseException as error:
             if isinstance(error, LeaseHeld) and not entered:
                 return False  # another replica drives it
@@ -102,7 +102,7 @@ class Worker:
         id_ = found.entity.id
         task = Task(self._scope, id_, function, call["args"], call["kwargs"], options)
         try:
-            await apart(task.run())
+            await apart(task.run)
         except BaseException as error:
             if isinstance(error, LeaseHeld) and not task.claimed:
                 return False

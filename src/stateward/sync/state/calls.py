@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -11,9 +12,14 @@ def awaited(result: Any) -> Any:
     return result
 
 
-def apart(work: Any) -> Any:
-    """The result of what may do something to the task that it runs in: in one of its own."""
-    return work
+def called(function: Callable[..., Any], *args: Any) -> Any:
+    """What a function of the user's gives, whether it is to be awaited or not."""
+    return awaited(function(*args))
+
+
+def apart(function: Callable[..., Any], *args: Any) -> Any:
+    """The same in a task of its own: what it does to its task is not done to ours."""
+    return called(function, *args)
 
 
 def cancellations(of: Any = None) -> int:

@@ -13,7 +13,7 @@ from stateward.ops import Found, List
 from stateward.state.run_record import ACTIVE
 from stateward.state.task_record import ATTEMPTS, CALL, COMPLETED, TaskOptions
 from stateward.state.work import OF_THE_STORE, holds
-from stateward.sync.state.calls import apart, awaited, cancellations
+from stateward.sync.state.calls import apart, cancellations
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.tasks import Task
 from stateward.sync.state.workflows import Workflow, interrupted
@@ -73,7 +73,7 @@ class Worker:
             with workflow as run:
                 entered = True
                 if run.status == ACTIVE:  # else another replica has just finished it
-                    apart(awaited(handler(run)))
+                    apart(handler, run)
         except BaseException as error:
             if isinstance(error, LeaseHeld) and not entered:
                 return False  # another replica drives it
@@ -103,7 +103,7 @@ class Worker:
         id_ = found.entity.id
         task = Task(self._scope, id_, function, call["args"], call["kwargs"], options)
         try:
-            apart(task.run())
+            apart(task.run)
         except BaseException as error:
             if isinstance(error, LeaseHeld) and not task.claimed:
                 return False
