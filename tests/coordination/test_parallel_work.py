@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import stateward
-from stateward.errors import LeaseHeld, StoreUnavailable
+from stateward.errors import InvalidInput, LeaseHeld, StoreUnavailable
 from stateward.state.run_record import DEATHS_FORGIVEN
 from stateward.testing.faults import open_faulty
 
@@ -263,3 +263,59 @@ async def test_a_workflow_that_takes_its_drivers_down_fails_in_the_end(
         await die()
     await work()
     assert (len(driven), await status(store)) == (2, "failed")
+
+
+async def test_what_runs_at_the_same_time_needs_distinct_names(store: stateward.Store) -> None:
+    """In a replay, where what is recorded takes no time, one would be taken for the other."""
+
+    async def together(run: Any, *branches: Awaitable[Any]) -> None:
+        for answer in await asyncio.gather(*branches, return_exceptions=True):
+            if isinstance(answer, Exception):
+                raise answer
+
+    async def steps(run: Any) -> None:
+        await together(run, *(run.step("fetch", asyncio.sleep, 0) for _ in range(2)))
+
+    async def waits(run: Any) -> None:
+        await together(run, run.wait("vote"), run.wait("vote"))
+
+    async def sleeps(run: Any) -> None:
+        await together(run, run.sleep(9), run.sleep(1))
+
+    for handler in (steps, waits, sleeps):
+        with pytest.raises(InvalidInput, match="distinct names"):
+            await drive(store, handler, handler.__name__)
+
+    async def named(run: Any) -> None:
+        await asyncio.gather(run.sleep(0.02, name="a"), run.sleep(0.01, name="b"))
+
+    await drive(store, named)
+    while await status(store) == "active":
+        looks = iter([False, True])
+        await store.work({"k": named}, poll=0.001, until=lambda: next(looks, True))  # noqa: B023
+    assert await status(store) == "completed"
+
+
+async def test_a_worker_survives_a_cancellation_after_a_group_of_tasks_has_failed(
+    store: stateward.Store,
+) -> None:
+    """A group leaves a trace in the task around it that looks as if that were being cancelled."""
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("no")
+
+    async def handler(run: Any) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail())
+        except ExceptionGroup:
+            raise asyncio.CancelledError from None  # of a task of its own, say
+
+    for id in ("w", "v"):
+        with pytest.raises(StoreUnavailable):
+            async with store.workflow(id, kind="k"):
+                raise StoreUnavailable("left to a worker")
+    looks = iter([False, True])
+    await store.work({"k": handler}, poll=0.001, until=lambda: next(looks, True))
+    assert [await status(store, id) for id in ("w", "v")] == ["failed", "failed"]
