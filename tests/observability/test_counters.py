@@ -119,4 +119,4 @@ def test_an_append_that_was_suppressed_has_an_outcome_of_its_own(
     assert reading.refused == {"spilled": 1, "dropped": 1}
     assert (reading.answered, reading.errors) == (2, {"StoreUnavailable": 2})
     assert recorder.consistency.problems == {"unknown": 2}
-    assert [record.message for record in caplog.records] == ["write_failed"] * 2
+    assert caplog.records == []  # whoever suppresses it says so, in one line

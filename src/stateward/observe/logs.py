@@ -9,6 +9,9 @@ document says, and never a URL.
 from __future__ import annotations
 
 import logging
+import sys
+import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,11 +34,12 @@ from stateward.ops import (
     StatusIn,
 )
 
+ROOT_LOG = logging.getLogger("stateward")
 WRITES_LOG = logging.getLogger("stateward.writes")
 READS_LOG = logging.getLogger("stateward.reads")
-for _log in (READS_LOG, WRITES_LOG):
-    # What failed is raised too: without a configured handler Python would print bare event names.
-    _log.addHandler(logging.NullHandler())
+
+LINES = 20  # of one kind that are logged in so many seconds; further ones are counted
+SECONDS = 60.0
 
 # What a refusal deserves: a fence that was refused means that two believed to hold one lease.
 _LEVELS = {"fenced": logging.WARNING, "key_reused": logging.WARNING, "conflict": logging.INFO}
@@ -60,16 +64,23 @@ def log_refusal(
 
 
 def log_failure(
-    op: Op, operation: str, error: BaseException, name: str, seconds: float, unlogged: int
+    ops: Sequence[Op],
+    operations: Sequence[str],
+    error: BaseException,
+    name: str,
+    seconds: float,
+    unlogged: int,
 ) -> None:
-    """At WARNING: the store failed, and whether a write may have been stored all the same."""
-    if not isinstance(error, Exception):
-        return  # the caller went away: no failure of the store
+    """At WARNING, one line a call: the store failed, and whether a write may have been stored."""
+    op = ops[0]
     write = type(op) is Commit
     logger = WRITES_LOG if write else READS_LOG
     if not logger.isEnabledFor(logging.WARNING):
         return
-    fields: dict[str, Any] = {"operation": operation, "error": name, "seconds": round(seconds, 6)}
+    fields: dict[str, Any] = {"operation": operations[0]}
+    if len(ops) > 1:
+        fields["operations"] = list(operations)
+    fields |= {"error": name, "seconds": round(seconds, 6)}
     if isinstance(op, Commit | Fetch):
         fields |= _where(op.entity)
     if isinstance(op, Commit):
@@ -80,6 +91,39 @@ def log_failure(
         fields["unlogged"] = unlogged
     fields["correlation_id"] = correlation_id()
     logger.warning("write_failed" if write else "read_failed", extra=fields)
+
+
+class Sparing:
+    """Which of many lines of one kind are logged: in an outage every call of every user fails.
+
+    The log must not become the next outage. What is left out is counted, and told by the next line
+    that is not.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._since = float("-inf")
+        self._logged = self._left_out = 0
+
+    def unlogged(self, now: float) -> int | None:
+        """How many were left out since the last one that was not; None: so is this one."""
+        with self._lock:
+            if now - self._since >= SECONDS:
+                self._since, self._logged = now, 0
+            if self._logged >= LINES:
+                self._left_out += 1
+                return None
+            self._logged += 1
+            return self._take()
+
+    def rest(self, now: float) -> int:
+        """How many were left out, once no further ones are: to be told now."""
+        with self._lock:
+            return self._take() if now - self._since >= SECONDS else 0
+
+    def _take(self) -> int:
+        left_out, self._left_out = self._left_out, 0
+        return left_out
 
 
 def log_going_back(entity: Entity, head: Head, before: int) -> None:
@@ -161,9 +205,43 @@ def _found(commit: Commit, outcome: Outcome) -> dict[str, Any]:
     return fields
 
 
-# --- as JSON ----------------------------------------------------------------------------
+# --- where nothing is configured ----------------------------------------------------------
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class _Unconfigured(logging.Handler):
+    """Says on standard error what is worth a warning, as long as the application logs nowhere.
+
+    Python itself would print the bare name of an event. What failed is raised too, so that is left
+    to those who ask for it.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno < logging.ERROR and record.name in (READS_LOG.name, WRITES_LOG.name):
+            return
+        if not _is_configured(logging.getLogger(record.name)):
+            fields = {name: value for name, value in _extra(record).items() if value is not None}
+            said = " ".join(f"{name}={value}" for name, value in fields.items())
+            print(f"{record.name}: {record.getMessage()} {said}".rstrip(), file=sys.stderr)
+
+
+def _is_configured(logger: logging.Logger | None) -> bool:
+    while logger is not None:
+        if any(not isinstance(handler, _Unconfigured) for handler in logger.handlers):
+            return True
+        logger = logger.parent if logger.propagate else None
+    return False
+
+
+def _extra(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+
+
+ROOT_LOG.addHandler(_Unconfigured(logging.WARNING))
+
+
+# --- as JSON ----------------------------------------------------------------------------
 
 
 class JsonFormatter(logging.Formatter):
@@ -188,7 +266,7 @@ class JsonFormatter(logging.Formatter):
             **self._fields,
             "correlation_id": correlation_id(),
         }
-        line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        line |= _extra(record)
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         from json import dumps  # for those who use this; msgspec would not escape what is not ASCII

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from stateward.errors import StatewardError, StoreUnavailable
 from stateward.observe.consistency import ENTITIES, GENERATION, Consistency
-from stateward.observe.logs import WRITES_LOG, log_failure, log_refusal, log_write
+from stateward.observe.logs import WRITES_LOG, Sparing, log_failure, log_refusal, log_write
 from stateward.observe.metrics import (
     DURATIONS,
     SIZES,
@@ -40,7 +40,6 @@ from stateward.ops import (
 )
 
 KINDS = 24  # kinds of state that get series of their own; further ones share "other"
-LOGGED_A_SECOND = 20  # failed reads
 
 # By the name of the outcome's type: the last two are answers of the layer that suppresses failures.
 OUTCOMES = {
@@ -122,8 +121,7 @@ class Recorder:
         self._series: dict[tuple[str, str], Series] = {}
         self._by_key: dict[Key, Series] = {}
         self._kinds: set[str] = set()
-        self._logging_since = 0.0
-        self._logged = self._not_logged = 0
+        self._failed_reads, self._failed_writes = Sparing(), Sparing()
 
     @property
     def series(self) -> list[Series]:
@@ -172,36 +170,18 @@ class Recorder:
         """The engine failed, or the caller did not wait for the answer."""
         name = _name(error)
         unknown = isinstance(error, StoreUnavailable) and error.applied == "unknown"
+        operations = []
         for op in ops:
             series = self._of(op)
             series.failed(name, seconds)
-            unlogged = 0 if type(op) is Commit else self._unlogged(now)
-            if unlogged is not None:
-                log_failure(op, series.operation, error, name, seconds, unlogged)
+            operations.append(series.operation)
             if unknown and type(op) is Commit:
                 self.consistency.count("unknown")
-
-    def _fate(self, op: Op, error: BaseException) -> None:
-        if (
-            isinstance(error, StoreUnavailable)
-            and error.applied == "unknown"
-            and type(op) is Commit
-        ):
-            self.consistency.count("unknown")
-
-    def _unlogged(self, now: float) -> int | None:
-        """How many failed reads were not logged since the last one; None: nor is this one.
-
-        In an outage every read of every user fails; the log must not become the next outage.
-        """
-        if now - self._logging_since >= 1.0:
-            self._logging_since, self._logged = now, 0
-        if self._logged >= LOGGED_A_SECOND:
-            self._not_logged += 1
-            return None
-        self._logged += 1
-        left_out, self._not_logged = self._not_logged, 0
-        return left_out
+        if isinstance(error, Exception):  # else the caller went away: no failure of the store
+            sparing = self._failed_writes if type(ops[0]) is Commit else self._failed_reads
+            unlogged = sparing.unlogged(now)
+            if unlogged is not None:
+                log_failure(ops, operations, error, name, seconds, unlogged)
 
     # --- what is rare ---------------------------------------------------------------
 
@@ -235,7 +215,7 @@ class Recorder:
     def _refused(self, op: Op, series: Series, outcome: Outcome, seconds: float) -> None:
         name = OUTCOMES.get(type(outcome).__name__, "other")
         if name in SUPPRESSED:
-            self._suppressed(op, series, name, outcome, seconds)
+            self._suppressed(series, name, outcome, seconds)
             return
         series.refused(name, seconds)
         if type(op) is not Commit:
@@ -247,11 +227,10 @@ class Recorder:
             self.consistency.see(op.entity, head)
         log_refusal(op, series.operation, name, outcome, seconds)
 
-    def _suppressed(self, op: Op, series: Series, name: str, outcome: Any, seconds: float) -> None:
-        """A failure that the caller was spared is one all the same."""
+    def _suppressed(self, series: Series, name: str, outcome: Any, seconds: float) -> None:
+        """A failure that the caller was spared is one all the same; who spares it also logs it."""
         error: StoreUnavailable = outcome.error
         series.refused(name, seconds, spared=_name(error))
-        log_failure(op, series.operation, error, _name(error), seconds, 0)
         if error.applied == "unknown":
             self.consistency.count("unknown")
 

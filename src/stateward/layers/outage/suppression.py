@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import math
 import os
 from collections import deque
 from collections.abc import Coroutine, Sequence
@@ -25,6 +26,7 @@ from stateward.layers.queue import closed
 from stateward.observe.alarm import AlarmEvent, Alarms, failed, tell
 from stateward.observe.correlation import correlation_id
 from stateward.observe.counters import Counters, count_dropped
+from stateward.observe.logs import Sparing
 from stateward.ops import WRITES, Append, Commit, Entity, Op, Outcome
 from stateward.world import AFTER_ERROR, Ticker, World, went_wrong
 
@@ -65,6 +67,7 @@ class Suppression:
         self._process = 0
         self._closed = False
         self._alarms = alarms
+        self._sparing = Sparing()
         # async only: begin
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -157,17 +160,21 @@ class Suppression:
 
     def _say(self, record: SpillRecord, status: str, error: StoreUnavailable) -> None:
         """In the log, and to the alarm; and see to it that somebody brings it to the store."""
-        logger.warning(
-            "memory_write_suppressed",
-            extra={
-                "thread_id": record.entity.id,
-                "status": status,
-                "error": type(error).__name__,
-                "applied": error.applied,
-                "messages": len(record.bodies),
-                "correlation_id": record.correlation,
-            },
-        )
+        unlogged = self._sparing.unlogged(self._world.monotonic())
+        if unlogged is not None:
+            logger.warning(
+                "memory_write_suppressed",
+                extra={
+                    "thread_id": record.entity.id,
+                    "op": record.op,
+                    "status": status,
+                    "error": type(error).__name__,
+                    "applied": error.applied,
+                    "messages": len(record.bodies),
+                    "correlation_id": record.correlation,
+                }
+                | ({"unlogged": unlogged} if unlogged else {}),
+            )
         self._alarms.suppressed(self._world.monotonic())
         news = self._has_news()
         if self._is_over:
@@ -196,6 +203,7 @@ class Suppression:
     async def round(self) -> float:
         """Replay what waits, look for files, look after the alarms; seconds until the next."""
         now = self._world.monotonic()
+        self._sum_up(now)
         await self._tell_news()
         if now >= self._next_look and self._backlog.has_files:
             self._next_look = now + ADOPT_SECONDS
@@ -205,6 +213,10 @@ class Suppression:
             self._next_replay = self._world.monotonic() + RETRY_SECONDS
         await self._tell_news()  # what is lost has shown by now
         return min(self._tick, RETRY_SECONDS) if self._waiting else self._tick
+
+    def _sum_up(self, now: float) -> None:
+        if left_out := self._sparing.rest(now):
+            logger.warning("memory_write_suppressed_again", extra={"unlogged": left_out})
 
     async def _replay_all(self) -> bool:
         """Whether everything has reached the store."""
@@ -315,6 +327,7 @@ class Suppression:
         # From here on nothing must overtake what is left behind.
         self._waiting = {Entity("", "", ""): deque()}
         left = self._backlog.depth
+        self._sum_up(math.inf)
         if left:
             lost = await self._world.offload(self._backlog.close)
             logger.warning("spill_left_behind", extra={"records": left, "lost": lost})

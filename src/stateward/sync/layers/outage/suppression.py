@@ -8,6 +8,7 @@ before this process next reads or appends to that thread, and in the background.
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections import deque
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from stateward.layers.queue import closed
 from stateward.observe.alarm import AlarmEvent, Alarms, tell
 from stateward.observe.correlation import correlation_id
 from stateward.observe.counters import Counters, count_dropped
+from stateward.observe.logs import Sparing
 from stateward.ops import WRITES, Append, Commit, Entity, Op, Outcome
 from stateward.sync.layers.deadlines import Deadlines
 from stateward.sync.layers.outage.replay import Replayer
@@ -63,6 +65,7 @@ class Suppression:
         self._process = 0
         self._closed = False
         self._alarms = alarms
+        self._sparing = Sparing()
         self._ticker: Ticker | None = None
 
     def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
@@ -146,17 +149,21 @@ class Suppression:
 
     def _say(self, record: SpillRecord, status: str, error: StoreUnavailable) -> None:
         """In the log, and to the alarm; and see to it that somebody brings it to the store."""
-        logger.warning(
-            "memory_write_suppressed",
-            extra={
-                "thread_id": record.entity.id,
-                "status": status,
-                "error": type(error).__name__,
-                "applied": error.applied,
-                "messages": len(record.bodies),
-                "correlation_id": record.correlation,
-            },
-        )
+        unlogged = self._sparing.unlogged(self._world.monotonic())
+        if unlogged is not None:
+            logger.warning(
+                "memory_write_suppressed",
+                extra={
+                    "thread_id": record.entity.id,
+                    "op": record.op,
+                    "status": status,
+                    "error": type(error).__name__,
+                    "applied": error.applied,
+                    "messages": len(record.bodies),
+                    "correlation_id": record.correlation,
+                }
+                | ({"unlogged": unlogged} if unlogged else {}),
+            )
         self._alarms.suppressed(self._world.monotonic())
         news = self._has_news()
         if self._is_over:
@@ -180,6 +187,7 @@ class Suppression:
     def round(self) -> float:
         """Replay what waits, look for files, look after the alarms; seconds until the next."""
         now = self._world.monotonic()
+        self._sum_up(now)
         self._tell_news()
         if now >= self._next_look and self._backlog.has_files:
             self._next_look = now + ADOPT_SECONDS
@@ -189,6 +197,10 @@ class Suppression:
             self._next_replay = self._world.monotonic() + RETRY_SECONDS
         self._tell_news()  # what is lost has shown by now
         return min(self._tick, RETRY_SECONDS) if self._waiting else self._tick
+
+    def _sum_up(self, now: float) -> None:
+        if left_out := self._sparing.rest(now):
+            logger.warning("memory_write_suppressed_again", extra={"unlogged": left_out})
 
     def _replay_all(self) -> bool:
         """Whether everything has reached the store."""
@@ -254,6 +266,7 @@ class Suppression:
         # From here on nothing must overtake what is left behind.
         self._waiting = {Entity("", "", ""): deque()}
         left = self._backlog.depth
+        self._sum_up(math.inf)
         if left:
             lost = self._world.call(self._backlog.close)
             logger.warning("spill_left_behind", extra={"records": left, "lost": lost})
