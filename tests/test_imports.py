@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "stateward"
 ENGINE_NAMES = {"memory", "sqlite", "redis", "rediss", "postgres", "postgresql", "valkey"}
 
@@ -219,20 +217,18 @@ def test_a_driver_is_imported_when_its_url_is_used(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []  # opening does no I/O
 
 
-IMPORT_TIME = """
-from time import perf_counter
+IMPORT_COST = """
+from time import process_time
+begun = process_time()
 import asyncio, msgspec
-begun = perf_counter()
+between = process_time()
 import stateward
-print(perf_counter() - begun)
+print((process_time() - between) / (between - begun))
 """
 
 
-@pytest.mark.timing
 def test_importing_stateward_is_quick() -> None:
-    """30 ms more than `import asyncio, msgspec` is the aim; twice that fails on any machine."""
-    took = [
-        float(subprocess.check_output([sys.executable, "-I", "-c", IMPORT_TIME], timeout=60))
-        for _ in range(7)
-    ]
-    assert min(took) <= 0.060, took
+    """It takes about half the work of `import asyncio, msgspec`, on any machine, busy or not."""
+    command = [sys.executable, "-I", "-c", IMPORT_COST]
+    shares = [float(subprocess.check_output(command, timeout=60)) for _ in range(5)]
+    assert min(shares) <= 0.8, shares

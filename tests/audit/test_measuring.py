@@ -60,19 +60,18 @@ def test_a_stall_of_a_second_shows_in_the_percentiles() -> None:
     assert [moment[0] for moment in still] == [1.0]
 
 
-@pytest.mark.timing
 def test_a_store_that_blocks_the_event_loop_is_not_excused_as_a_slow_generator() -> None:
     class Blocks:
         async def load(self, thread: str, last: int | None) -> list[Any]:
-            time.sleep(0.03)  # noqa: ASYNC251 (this is what is wrong with it)
+            time.sleep(0.15)  # noqa: ASYNC251 (this is what is wrong with it)
             return []
 
         async def append(self, thread: str, messages: list[Any], key: str) -> None:
             return None
 
-    level = asyncio.run(measured(Blocks(), 1.5))
-    assert level.lag < 25  # 30 ms at a time were not noticed by the clock beside it
-    report = judged(Record(provides=["threads"], levels=[level]), generator_lag_ms=25.0)
+    level = asyncio.run(measured(Blocks(), 1.0))
+    assert level.lag < 140  # 150 ms at a time were not noticed by the clock beside it
+    report = judged(Record(provides=["threads"], levels=[level]), generator_lag_ms=140.0)
     (latency,) = [a for a in report.answers if a.id == "latency"]
     assert latency.verdict == "fail"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -112,19 +113,41 @@ def test_every_subject_of_the_contract_is_in_the_suite() -> None:
     assert len(contract.CASES) > 150
 
 
-@pytest.mark.timing
+class Slow(World):
+    """Whose clocks run at a quarter of the real speed: what a busy machine takes weighs less."""
+
+    SPEED = 0.25
+
+    def __init__(self) -> None:
+        self._began = time.time(), time.monotonic()
+
+    def now(self) -> float:
+        began = self._began[0]
+        return began + self.SPEED * (time.time() - began)
+
+    def monotonic(self) -> float:
+        began = self._began[1]
+        return began + self.SPEED * (time.monotonic() - began)
+
+    async def pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / self.SPEED)
+
+    def block(self, seconds: float) -> None:
+        time.sleep(seconds / self.SPEED)
+
+
 def test_cases_that_need_no_clock_hold_on_one_that_runs() -> None:
-    """As engines whose clock is a server's run them: really waiting, here all at once."""
+    """As engines whose clock is a server's run them: really waiting, here many at once."""
 
     def run(name: str, case: suite.BlockingCase) -> str | None:
         try:
-            case(Memory(Path()).blocking_engine, World())
+            case(Memory(Path()).blocking_engine, Slow())
         except Exception as error:
             return f"{name}: {type(error).__name__}: {error}"
         return None
 
     chosen = [(name, case) for name, case in suite.BLOCKING if name not in suite.NEED_CLOCK]
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(32) as pool:
         failures = list(pool.map(lambda named: run(*named), chosen))
     assert len(failures) > 200
     assert [failure for failure in failures if failure] == []

@@ -103,7 +103,7 @@ async def test_blocking_calls_ride_over_cut_connections_and_count_every_update_o
 async def be_away(server: RedisServer, seconds: float, store: stateward.Store) -> None:
     """Kill it under load, and start it again after a while."""
     stop = asyncio.Event()
-    slowest = 0.0
+    slowest = late = 0.0
     answered: dict[int, float] = {}
     failed = 0
 
@@ -120,6 +120,15 @@ async def be_away(server: RedisServer, seconds: float, store: stateward.Store) -
             slowest = max(slowest, time.monotonic() - start)
             await asyncio.sleep(0.005)
 
+    async def beat() -> None:
+        """How late this loop is by itself, on a busy machine."""
+        nonlocal late
+        while not stop.is_set():
+            start = time.monotonic()
+            await asyncio.sleep(0.005)
+            late = max(late, time.monotonic() - start)
+
+    beating = asyncio.create_task(beat())
     calling = [asyncio.create_task(call(number)) for number in range(20)]
     await until(lambda: len(answered) == 20)
     server.kill()
@@ -130,9 +139,9 @@ async def be_away(server: RedisServer, seconds: float, store: stateward.Store) -
     await until(lambda: len(answered) == 20)
     assert max(answered.values()) - back < RECOVERY
     stop.set()
-    await asyncio.gather(*calling)
+    await asyncio.gather(beating, *calling)
     assert failed >= 20, "nobody noticed the outage"
-    assert slowest < 0.5 + 1.0, "a call outlived its deadline"
+    assert slowest < 0.5 + 1.0 + 2 * late, "a call outlived its deadline"
 
 
 @pytest.mark.timing

@@ -45,14 +45,21 @@ async def append(store: Any, who: int, count: int) -> dict[str, Any]:
 
 
 async def append_own(store: Any, who: int, count: int) -> dict[str, Any]:
-    """Append turns to a thread of one's own, and note how long each took."""
-    thread = store.thread(f"own-{who}", user="u-1")
-    seconds = []
+    """Append turns to a thread of one's own, and note how long each took.
+
+    The same to a file that nobody else uses, in turns: how long it takes on this machine, now.
+    """
+    url, colour = sys.argv[1:3]
+    alone = open_store(colour, f"{url}-{who}")
+    threads = [each.thread(f"own-{who}", user="u-1") for each in (store, alone)]
+    seconds: list[list[float]] = [[], []]
     for number in range(count):
-        begun = time.perf_counter()
-        await settled(thread.append(*turn(who, number)))
-        seconds.append(time.perf_counter() - begun)
-    return {"seconds": seconds}
+        for thread, took in zip(threads, seconds, strict=True):
+            begun = time.perf_counter()
+            await settled(thread.append(*turn(who, number)))
+            took.append(time.perf_counter() - begun)
+    await settled(alone.close())
+    return {"seconds": seconds[0], "alone": seconds[1]}
 
 
 async def same_key(store: Any, who: int, count: int) -> dict[str, Any]:
