@@ -70,7 +70,7 @@ async def survive(target: Target, fault: str, folder: Path, blocking: bool) -> N
     await until(lambda: len(heard) == 2)
     await opened.do(store.close)
     check_calls(seen, lag.most, blocking)
-    assert recovered <= 5.0 + lag.most, f"it took {recovered:.1f} s"
+    assert recovered <= 15.0 + lag.most, f"it took {recovered:.1f} s"
     assert [(event.name, event.raised) for event in heard] == [
         ("memory_write_suppressed", True),
         ("memory_write_suppressed", False),
