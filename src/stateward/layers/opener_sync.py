@@ -9,14 +9,17 @@ from stateward.engine import SyncEngine
 from stateward.errors import StoreMisused
 from stateward.layers import opener
 from stateward.layers.coalescer_sync import Coalescer
-from stateward.layers.queue import closed
+from stateward.layers.queue import closed, own
 from stateward.observe.recorder import Recorder
 from stateward.ops import Op, Outcome
 from stateward.world import World
 
 
 class Opener:
-    """Opens the engine lazily, for the process that uses it."""
+    """Opens the engine lazily, for the process that uses it.
+
+    On a thread of its own: a caller waits for it no longer than its call may take.
+    """
 
     def __init__(
         self,
@@ -30,15 +33,13 @@ class Opener:
         self._process: int | None = None
         self._closed = False
         self._lock = threading.Lock()
+        self._opening: Opening | None = None
         self._clock = world.monotonic
         self._coalescer = Coalescer(engine, recorder, self._clock)
 
     def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
         if self._process != opener._process or self._closed:
-            began = self._clock()
-            self.ready()
-            if deadline is not None:
-                deadline += self._clock() - began  # opening is not the call's doing
+            self._wait_for_opening(deadline)
         return self._coalescer.execute(ops, deadline)
 
     def is_open(self) -> bool:
@@ -47,6 +48,14 @@ class Opener:
 
     def ready(self) -> None:
         """Make sure the engine is open here."""
+        self._opening_now().wait(None)
+
+    def _wait_for_opening(self, deadline: float | None) -> None:
+        if not self._opening_now().wait(opener.opening_seconds(deadline, self._clock())):
+            raise opener.not_opened()
+
+    def _opening_now(self) -> Opening:
+        """The opening that all who come first wait for."""
         if self._process is not None and self._process != opener._process:
             raise StoreMisused(
                 "this store was used before the process forked and cannot work in the child; "
@@ -55,11 +64,20 @@ class Opener:
         with self._lock:
             if self._closed:
                 raise closed()
-            if self._process is None:
-                self.engine.open()
-                if self._opened is not None:
-                    self._opened()
+            opening = self._opening
+            if opening is None or opening.failed or opening.process != opener._process:
+                opening = self._opening = Opening(self._open)
+        return opening
+
+    def _open(self) -> None:
+        self.engine.open()
+        if self._opened is not None:
+            self._opened()
+        with self._lock:
+            if not self._closed:
                 self._process = opener._process
+                return
+        self.engine.close()  # nobody waited for it any more
 
     def check_closing(self) -> None:
         """Any thread may close it; in the child of a fork nothing happens."""
@@ -75,3 +93,39 @@ class Opener:
         if self._process is not None:
             self._coalescer.drain()
             self.engine.close()
+
+
+class Opening:
+    """One opening, which goes on though nobody may wait for it any more."""
+
+    def __init__(self, open: Callable[[], None]) -> None:
+        self.process = opener._process
+        self._open = open
+        self._lock = threading.Lock()
+        self._begun = False
+        self._error: BaseException | None = None
+        self._ended = threading.Event()
+
+    @property
+    def failed(self) -> bool:
+        return self._error is not None
+
+    def wait(self, seconds: float | None) -> bool:
+        """Whether it has ended by then; raises what it ended with."""
+        if not self._begun:  # several may see that, or one may be interrupted here
+            threading.Thread(target=self._run, name="stateward-open", daemon=True).start()
+        ended = self._ended.wait(seconds)
+        if self._error is not None:
+            raise own(self._error)
+        return ended
+
+    def _run(self) -> None:
+        with self._lock:
+            if self._begun:
+                return
+            self._begun = True
+        try:
+            self._open()
+        except BaseException as error:
+            self._error = error
+        self._ended.set()
