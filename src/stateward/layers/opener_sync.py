@@ -104,7 +104,8 @@ class Opening:
         self._lock = threading.Lock()
         self._begun = False
         self._error: BaseException | None = None
-        self._ended = threading.Event()
+        self._ended = False
+        self._waiting: list[threading.Lock] = []
 
     @property
     def failed(self) -> bool:
@@ -114,10 +115,14 @@ class Opening:
         """Whether it has ended by then; raises what it ended with."""
         if not self._begun:  # several may see that, or one may be interrupted here
             threading.Thread(target=self._run, name="stateward-open", daemon=True).start()
-        ended = self._ended.wait(seconds)
+        woken = threading.Lock()
+        woken.acquire()
+        self._waiting.append(woken)
+        if not self._ended:
+            woken.acquire(timeout=-1 if seconds is None else seconds)
         if self._error is not None:
             raise own(self._error)
-        return ended
+        return self._ended
 
     def _run(self) -> None:
         with self._lock:
@@ -128,4 +133,6 @@ class Opening:
             self._open()
         except BaseException as error:
             self._error = error
-        self._ended.set()
+        self._ended = True
+        while self._waiting:
+            self._waiting.pop().release()
