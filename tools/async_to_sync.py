@@ -38,6 +38,7 @@ FILES = dict.fromkeys(
         "layers/instruments.py",
         "layers/layer.py",
         "layers/deadlines.py",
+        "layers/parts.py",
         "volumes/residence.py",
         "layers/outage/replay.py",
         "layers/outage/suppression.py",

@@ -10,7 +10,7 @@ from typing import Any
 
 from stateward.engine import Engine
 from stateward.errors import StoreMisused, StoreTooSlow
-from stateward.layers.coalescer import Coalescer
+from stateward.layers.parts import coalescer_of
 from stateward.layers.queue import closed
 from stateward.observe.recorder import Recorder
 from stateward.ops import Op, Outcome
@@ -46,7 +46,7 @@ class Opener:
         self._closed = False
         self._lock = threading.Lock()  # two loops may meet here
         self._opening: asyncio.Task[None] | None = None
-        self._coalescer = Coalescer(engine, recorder, self._clock)
+        self._coalescer = coalescer_of(engine, recorder, self._clock)
 
     def execute(
         self, ops: Sequence[Op], deadline: float | None = None
@@ -101,7 +101,7 @@ class Opener:
         try:
             if self._loop is not None:
                 await self.engine.close()  # what belonged to the loop that has ended
-                self._coalescer = Coalescer(self.engine, self._recorder, self._clock)
+                self._coalescer = coalescer_of(self.engine, self._recorder, self._clock)
             await self.engine.open()
             if self._opened is not None:
                 await self._opened()

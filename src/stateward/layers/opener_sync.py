@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from stateward.engine import SyncEngine
 from stateward.errors import StoreMisused
 from stateward.layers import opener
-from stateward.layers.coalescer_sync import Coalescer
 from stateward.layers.queue import closed, own
 from stateward.observe.recorder import Recorder
 from stateward.ops import Op, Outcome
+from stateward.sync.layers.parts import coalescer_of
 from stateward.world import World
 
 
@@ -35,7 +35,7 @@ class Opener:
         self._lock = threading.Lock()
         self._opening: Opening | None = None
         self._clock = world.monotonic
-        self._coalescer = Coalescer(engine, recorder, self._clock)
+        self._coalescer = coalescer_of(engine, recorder, self._clock)
 
     def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
         if self._process != opener._process or self._closed:
