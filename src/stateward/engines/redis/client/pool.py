@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from asyncio import Queue, QueueEmpty  # async only
+from asyncio import Queue, QueueEmpty
 
-# sync only: from queue import Empty as QueueEmpty, SimpleQueue as Queue
 from stateward.engines.redis.client.connection import Connection
 from stateward.engines.redis.client.server import Address, Server
 

@@ -10,6 +10,7 @@ from hiredis import ReplyError
 
 from stateward.engines.redis.client.connection_sync import Connection
 from stateward.engines.redis.client.pipeline import Pipeline, PipelineStep, failure_of
+from stateward.engines.redis.client.pool_sync import Pool
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.slots import (
     SlotTable,
@@ -17,7 +18,6 @@ from stateward.engines.redis.client.slots import (
 from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.failures import code_of, refused
 from stateward.errors import StoreUnavailable
-from stateward.sync.engines.redis.client.pool import Pool
 from stateward.sync.engines.redis.client.topology import (
     Keyed,
     OneServer,

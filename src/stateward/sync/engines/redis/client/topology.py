@@ -11,11 +11,11 @@ from hiredis import ReplyError
 
 from stateward.engines.redis.client.connection_sync import Connection
 from stateward.engines.redis.client.pipeline import Pipeline, PipelineStep
+from stateward.engines.redis.client.pool_sync import Pool
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.wire import Command, pack
 from stateward.engines.redis.failures import Demoted, refused
 from stateward.errors import StoreUnavailable
-from stateward.sync.engines.redis.client.pool import Pool
 
 TRIES = 5  # to give a server its scripts, while somebody makes it forget them
 FORGOTTEN = ("NOSCRIPT",)
