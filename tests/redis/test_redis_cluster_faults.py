@@ -12,10 +12,13 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
-from servers.redis import RedisServer
+from servers.ports import free_port
+from servers.proxy import Proxy
+from servers.redis import RedisServer, running
 from servers.redis_cluster import RedisCluster, running_cluster
 
 import stateward
@@ -26,7 +29,7 @@ from stateward.ops import Entity
 
 PRIMARIES = 3
 POLICY = Policy(threads="raise")  # with the times that everybody has
-PATIENCE = 60.0
+PATIENCE = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -160,3 +163,28 @@ async def test_one_node_that_hangs_stalls_nobody_but_its_own_callers(
         await asyncio.gather(*insisting)
         for id, count in zip(healthy, counts, strict=True):
             assert await client.load(id) == list(range(count + 1))
+
+
+async def test_who_only_reads_notices_that_its_primary_was_demoted(
+    tmp_path: Path, colour: type[Client]
+) -> None:
+    """The name leads to the new primary; the old one keeps the connections that it has."""
+    with (
+        running(tmp_path / "old", "valkey", "--appendonly", "no") as old,
+        running(tmp_path / "new", "valkey", "--appendonly", "no") as new,
+    ):
+        for server, count in ((old, 1), (new, 2)):
+            async with opened(colour, server.url, "demoted") as writer:
+                for n in range(count):
+                    await writer.append("t", {"n": n})
+        async with (
+            Proxy(old.port) as name,
+            opened(colour, f"redis://127.0.0.1:{name.port}?timeout=0.2", "demoted") as reader,
+        ):
+            assert await reader.load("t") == [0]
+            name.lead_to(new.port)
+            assert old.ask("REPLICAOF", "127.0.0.1", str(free_port())) == b"+OK\r\n"
+            async with asyncio.timeout(PATIENCE):
+                while await reader.load("t") == [0]:  # noqa: ASYNC110 (nothing announces it)
+                    await asyncio.sleep(0.02)
+            assert await reader.load("t") == [0, 1]

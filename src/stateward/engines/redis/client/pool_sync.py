@@ -14,8 +14,10 @@ from weakref import WeakSet
 from stateward.engines.permits import LOOK_SECONDS
 from stateward.engines.redis.client.connection_sync import Connection
 from stateward.engines.redis.client.pool import MOST
-from stateward.engines.redis.client.server import Address, Server
-from stateward.engines.redis.failures import unreachable
+from stateward.engines.redis.client.server import ROLE, Address, Server, check_role
+from stateward.engines.redis.client.wire import pack
+from stateward.engines.redis.failures import Demoted, unreachable
+from stateward.errors import StoreUnavailable
 
 
 class Pool:
@@ -33,6 +35,14 @@ class Pool:
 
     def idle(self) -> Connection | None:
         """One that waits here, if there is any."""
+        connection = self._top()
+        if connection is None or not connection.due:
+            return connection
+        self._idle.append(connection)  # for `borrow`, which asks it
+        return None
+
+    def _top(self) -> Connection | None:
+        """The one that was used last, unless the server has ended it since."""
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -43,11 +53,13 @@ class Pool:
         return None
 
     def borrow(self, deadline: float | None = None) -> Connection:
-        """One that waits here, or a new one."""
+        """One that waits here, or a new one; see `pool.py` for what is asked of it."""
         while True:
-            connection = self.idle()
+            connection = self._top()
             if connection is not None:
-                return connection
+                if not connection.due or self._leads_to_primary(connection, deadline):
+                    return connection
+                continue
             connection = self._new()
             if connection is not None:
                 break
@@ -58,6 +70,18 @@ class Pool:
             self._end(connection)
             raise
         return connection
+
+    def _leads_to_primary(self, connection: Connection, deadline: float | None) -> bool:
+        connection.due = False
+        try:
+            replies = connection.round_trip(pack([ROLE]), 1, deadline)
+            check_role(replies, self._server, self.address)
+        except StoreUnavailable as error:
+            self._end(connection)
+            if isinstance(error, Demoted) and self._server.service:
+                raise  # the sentinels know another one
+            return False
+        return True
 
     def _new(self) -> Connection | None:
         with self._lock:
