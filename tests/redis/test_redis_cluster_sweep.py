@@ -10,6 +10,7 @@ import asyncio
 import os
 import random
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -87,8 +88,6 @@ class Faults:
         try:
             yield
         finally:
-            self._setslot(owner, slot, "IMPORTING", self._ids[other])
-            self._setslot(other, slot, "MIGRATING", self._ids[owner])
             self._bring(slot, other, owner)
 
     @contextmanager
@@ -120,14 +119,26 @@ class Faults:
 
     def _bring(self, slot: int, here: int, home: int) -> None:
         """The slot with all that is in it, back to where it was."""
+        end = time.monotonic() + PATIENCE
+        while not self._brought(slot, here, home):  # a node that hung may just have stored more
+            assert time.monotonic() < end, "the slot does not come back"
+
+    def _brought(self, slot: int, here: int, home: int) -> bool:
         source, target = self._nodes[here], self._nodes[home]
+        setslot = "CLUSTER", "SETSLOT", str(slot)
+        target.ask(*setslot, "IMPORTING", self._ids[here])
+        source.ask(*setslot, "MIGRATING", self._ids[home])
         in_slot = "CLUSTER", "GETKEYSINSLOT", str(slot), "1000"
         keys = [word.decode() for word in source.ask(*in_slot).split(b"\r\n")[2::2]]
         if keys:
             move = "MIGRATE", "127.0.0.1", str(target.port), "", "0", "5000", "KEYS"
-            assert source.ask(*move, *keys) in (b"+OK\r\n", b"+NOKEY\r\n")
-        for number in (home, *range(PRIMARIES)):
-            self._setslot(number, slot, "NODE", self._ids[home])
+            if source.ask(*move, *keys) not in (b"+OK\r\n", b"+NOKEY\r\n"):
+                return False
+        said = [
+            self._nodes[number].ask(*setslot, "NODE", self._ids[home])
+            for number in (home, *range(PRIMARIES))
+        ]
+        return set(said) == {b"+OK\r\n"}
 
 
 FAULTS: list[Callable[[Faults, int], Any]] = [
