@@ -11,13 +11,14 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from weakref import WeakSet
 
-from stateward.engines.permits import LOOK_SECONDS
 from stateward.engines.redis.client.connection_sync import Connection
 from stateward.engines.redis.client.pool import MOST
 from stateward.engines.redis.client.server import ROLE, Address, Server, check_role
 from stateward.engines.redis.client.wire import pack
 from stateward.engines.redis.failures import Demoted, unreachable
 from stateward.errors import StoreUnavailable
+
+LOOK_SECONDS = 0.01  # between two looks for one, in case a giver was kept from telling
 
 
 class Pool:
