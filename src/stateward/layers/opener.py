@@ -6,17 +6,24 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from stateward.engine import Engine
 from stateward.errors import StoreMisused, StoreTooSlow
-from stateward.layers.parts import coalescer_of
+from stateward.layers.coalescer import Coalescer
+from stateward.layers.layer import Layer
 from stateward.layers.queue import closed
 from stateward.observe.recorder import Recorder
 from stateward.ops import Op, Outcome
 from stateward.world import World
 
 OPENING_SECONDS = 10.0  # that a call without a deadline waits for the opening
+
+
+class Carrier(Layer, Protocol):
+    """What carries the operations to the engine: a coalescer, or one for each part."""
+
+    async def drain(self) -> None: ...
 
 
 class Opener:
@@ -36,6 +43,7 @@ class Opener:
         world: World,
         opened: Callable[[], Coroutine[Any, Any, None]] | None = None,
         recorder: Recorder | None = None,
+        coalescer: Callable[..., Carrier] = Coalescer,  # or one for each part of the store
     ) -> None:
         self.engine = engine
         self._opened = opened  # is told of every opening, before the first call goes on
@@ -46,7 +54,8 @@ class Opener:
         self._closed = False
         self._lock = threading.Lock()  # two loops may meet here
         self._opening: asyncio.Task[None] | None = None
-        self._coalescer = coalescer_of(engine, recorder, self._clock)
+        self._make = coalescer
+        self._coalescer = coalescer(engine, recorder, self._clock)
 
     def execute(
         self, ops: Sequence[Op], deadline: float | None = None
@@ -101,7 +110,7 @@ class Opener:
         try:
             if self._loop is not None:
                 await self.engine.close()  # what belonged to the loop that has ended
-                self._coalescer = coalescer_of(self.engine, self._recorder, self._clock)
+                self._coalescer = self._make(self.engine, self._recorder, self._clock)
             await self.engine.open()
             if self._opened is not None:
                 await self._opened()

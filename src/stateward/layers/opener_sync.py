@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from stateward.engine import SyncEngine
 from stateward.errors import StoreMisused
 from stateward.layers import opener
+from stateward.layers.coalescer_sync import Coalescer
 from stateward.layers.queue import closed, own
 from stateward.observe.recorder import Recorder
 from stateward.ops import Op, Outcome
-from stateward.sync.layers.parts import coalescer_of
 from stateward.world import World
+
+
+class Carrier(Protocol):
+    """What carries the operations to the engine: a coalescer, or one for each part."""
+
+    def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]: ...
+    def drain(self) -> None: ...
 
 
 class Opener:
@@ -27,6 +35,7 @@ class Opener:
         world: World,
         opened: Callable[[], None] | None = None,
         recorder: Recorder | None = None,
+        coalescer: Callable[..., Carrier] = Coalescer,  # or one for each part of the store
     ) -> None:
         self.engine = engine
         self._opened = opened  # is told of the opening, before the first call goes on
@@ -35,7 +44,7 @@ class Opener:
         self._lock = threading.Lock()
         self._opening: Opening | None = None
         self._clock = world.monotonic
-        self._coalescer = coalescer_of(engine, recorder, self._clock)
+        self._coalescer = coalescer(engine, recorder, self._clock)
 
     def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
         if self._process != opener._process or self._closed:

@@ -22,7 +22,7 @@ from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.replay import Replayer
 from stateward.layers.outage.spill import Spill
 from stateward.layers.outage.suppression import Suppression
-from stateward.layers.parts import deadlines_of
+from stateward.layers.parts import coalescer_of, deadlines_of
 from stateward.layers.policy import Policy
 from stateward.observe.alarm import Alarm, Alarms
 from stateward.observe.catalogue import BREAKER, SPILL_AGE, SPILL_DEPTH, Metric
@@ -74,7 +74,7 @@ class Stack:
         self._sizes = Sizes(engine.sibling(), world)
         system = self.capabilities.system or "other"
         recorder = None if collector is None else collector.recorder(system)
-        self._opener = Opener(engine, world, self._opened, recorder)
+        self._opener = Opener(engine, world, self._opened, recorder, coalescer_of)
         below: Layer = self._opener
         self.layers: list[object] = [engine, Coalescer, below]  # from the engine up
         if cache is not None:

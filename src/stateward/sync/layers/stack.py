@@ -30,7 +30,7 @@ from stateward.sync.layers.instruments import Instruments
 from stateward.sync.layers.layer import Execute, Layer
 from stateward.sync.layers.outage.replay import Replayer
 from stateward.sync.layers.outage.suppression import Suppression
-from stateward.sync.layers.parts import deadlines_of
+from stateward.sync.layers.parts import coalescer_of, deadlines_of
 from stateward.sync.volumes.residence import Residence
 from stateward.volumes.names import Replicas
 from stateward.world import World
@@ -75,7 +75,7 @@ class Stack:
         self._sizes = Sizes(engine.sibling(), world)
         system = self.capabilities.system or "other"
         recorder = None if collector is None else collector.recorder(system)
-        self._opener = Opener(engine, world, self._opened, recorder)
+        self._opener = Opener(engine, world, self._opened, recorder, coalescer_of)
         below: Layer = self._opener
         self.layers: list[object] = [engine, Coalescer, below]  # from the engine up
         if cache is not None:
