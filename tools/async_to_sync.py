@@ -38,6 +38,7 @@ FILES = dict.fromkeys(
         "layers/instruments.py",
         "layers/layer.py",
         "layers/deadlines.py",
+        "layers/parts.py",
         "volumes/residence.py",
         "layers/outage/replay.py",
         "layers/outage/suppression.py",
@@ -49,7 +50,6 @@ FILES = dict.fromkeys(
         "engines/postgres/snapshot.py",
         "engines/redis/engine.py",
         "engines/redis/client/cluster.py",
-        "engines/redis/client/pool.py",
         "engines/redis/client/sentinel.py",
         "engines/redis/client/topology.py",
         "testing/faults.py",
@@ -76,6 +76,7 @@ MODULES = {
     "stateward.layers.gather": "stateward.layers.gather_sync",
     "stateward.engines.postgres.notify": "stateward.engines.postgres.notify_sync",
     "stateward.engines.redis.client.connection": "stateward.engines.redis.client.connection_sync",
+    "stateward.engines.redis.client.pool": "stateward.engines.redis.client.pool_sync",
     "stateward.engines.redis.notify": "stateward.engines.redis.notify_sync",
     "stateward.engines.sqlite.engine": "stateward.engines.sqlite.engine_sync",
 }

@@ -17,6 +17,7 @@ from stateward.context.compaction import Compaction
 from stateward.errors import (
     BackupDamaged,
     DiskProblem,
+    EntityBusy,
     InvalidInput,
     KeyReusedError,
     LeaseHeld,
@@ -88,6 +89,7 @@ __all__ = [
     "DiskProblem",
     "Document",
     "DocumentHandle",
+    "EntityBusy",
     "Exported",
     "Folded",
     "Health",

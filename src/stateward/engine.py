@@ -47,7 +47,7 @@ The rules every engine keeps:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
@@ -78,6 +78,7 @@ class Capabilities(Struct, frozen=True):
     networked: bool = False  # a server that all replicas reach, not a file or memory of one
     snapshots: bool = False  # `snapshot` shows one moment of the whole store
     purges: bool = False  # `purge` removes a namespace at once, and leaves no marks
+    parts: bool = False  # some of it may fail while the rest answers: see `Parted`
     schemas: bool = False  # whole stores can be kept apart in one database: see `Schemas`
     system: str = ""  # the store's name in metrics, e.g. "postgresql"; nothing else asks for it
 
@@ -230,6 +231,18 @@ class Purges(Protocol):
 
         Nothing remembers them afterwards: a write that was delayed until then brings an entity
         back, and old lease tokens are forgotten. Only for a namespace that nobody uses any more.
+        """
+
+
+@runtime_checkable
+class Parted(Protocol):
+    """What an engine with `Capabilities.parts` can do besides."""
+
+    def part_of(self, op: Op) -> Hashable:
+        """Which part an operation is for, as far as is known: a hint, and no I/O.
+
+        What is for one part is sent apart from what is for others, so that one that does not answer
+        holds up nobody else.
         """
 
 

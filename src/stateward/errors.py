@@ -127,6 +127,13 @@ class StoreTooSlow(StoreUnavailable):
     """The store did not answer within the time a call may take."""
 
 
+class EntityBusy(StoreUnavailable):
+    """Somebody outside has locked what this call writes to; the store answers all others.
+
+    Look for a transaction that was left open.
+    """
+
+
 class NotLaidOut(StoreUnavailable):
     """The volume of this replica is not laid out for the present list of replicas.
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
-from stateward import Policy, StoreUnavailable
+from stateward import EntityBusy, Policy, StoreUnavailable
 from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
 from stateward.engines.passthrough import Passthrough
@@ -463,3 +463,40 @@ async def test_several_may_wait_for_the_end() -> None:
 
 async def test_draining_with_nothing_under_way_returns_at_once() -> None:
     await Coalescer(Gate()).drain()
+
+
+async def test_a_batch_that_stalls_in_a_server_holds_up_only_what_it_touches() -> None:
+    gate = Gate()
+    gate.capabilities = replace(gate.capabilities, networked=True)
+    coalescer = Coalescer(gate)
+    stuck, again, other = await begin(
+        coalescer.execute([append("a")]),
+        coalescer.execute([append("a", "1")]),
+        coalescer.execute([append("b")]),
+    )
+    async with asyncio.timeout(30):
+        while len(gate.arrived) < 2:  # noqa: ASYNC110 (nothing announces it)
+            await asyncio.sleep(0.01)
+    gate._waiting.pop().set()
+    assert version(await other) == 1
+    assert gate.sent() == [["a0"], ["b0"]]
+    await gate.open_up()
+    assert [version(await stuck), version(await again)] == [1, 2]
+    await coalescer.drain()
+
+
+async def test_what_somebody_outside_holds_travels_alone_until_it_is_free() -> None:
+    gate = Gate()
+    gate.capabilities = replace(gate.capabilities, networked=True)
+    coalescer = Coalescer(gate)
+    gate.failure = EntityBusy("somebody has locked it")
+    (held,) = await begin(coalescer.execute([append("a")]))
+    await gate.let_one_pass()
+    with pytest.raises(EntityBusy):
+        await held
+    gate.failure = None
+    calls = await begin(*(coalescer.execute([append(id)]) for id in ("first", "b", "a", "c")))
+    await gate.let_one_pass()
+    await gate.open_up()
+    await asyncio.gather(*calls)
+    assert gate.sent()[1:] == [["first0"], ["b0", "c0"], ["a0"]]

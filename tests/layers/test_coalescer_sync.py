@@ -5,18 +5,18 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from msgspec.structs import replace
 
 from stateward import SchemaError, StoreUnavailable
 from stateward.engines.memory.model import Model
-from stateward.layers.coalescer_sync import Coalescer, Lane, Waiting
+from stateward.layers.coalescer_sync import Coalescer, Lane
 from stateward.layers.queue import MOST_CHARACTERS
 from stateward.ops import Append, Applied, Commit, Entity, Fetch, Fetched, Log, Op, Outcome
 from stateward.sync.engines.memory import MemoryEngine
@@ -351,10 +351,10 @@ def test_the_lead_is_handed_on_before_the_answers_are(
     gate.await_batches(2)
     answered: list[bool] = []
 
-    def watched(unanswered: Iterable[Waiting]) -> None:
+    def watched(*args: Any) -> None:
         done, _ = wait([futures[2]], timeout=0.1)
         answered.append(bool(done))
-        pass_on(unanswered)
+        pass_on(*args)
 
     monkeypatch.setattr(lane, "_pass_on", watched)
     gate.open_up()
@@ -396,3 +396,27 @@ def test_a_hundred_threads_get_their_own_answers(callers: Callers) -> None:
         talk.result(30)
     together = gate.stored("all")
     assert len(together) == len(set(together)) > 500
+
+
+def test_a_batch_that_stalls_in_a_server_holds_up_only_what_it_touches(callers: Callers) -> None:
+    class Stuck(Gate):
+        """Whose first batch waits, and no other."""
+
+        def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+            if said(ops[0]) == "a0":
+                return super().execute(ops, deadline=deadline)
+            with self._passes:
+                self.arrived.append(list(ops))
+            return MemoryEngine.execute(self, ops, deadline=deadline)
+
+    gate = Stuck()
+    gate.capabilities = replace(gate.capabilities, networked=True)
+    coalescer = Coalescer(gate)
+    calls = [append("a")], [append("a", "1")], [append("b")], [append("c")]
+    stuck, again, *others = callers.ask(coalescer, *calls)
+    assert [version(outcomes) for outcomes in answers(others)] == [1, 1]
+    assert not again.done()
+    assert version(coalescer.execute([append("d")], None)) == 1
+    gate.open_up()
+    assert [version(stuck.result(PATIENCE)), version(again.result(PATIENCE))] == [1, 2]
+    coalescer.drain()

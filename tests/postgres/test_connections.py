@@ -108,6 +108,7 @@ async def test_a_connection_lost_under_a_write_is_unknown_and_under_a_read_is_no
     engine = make_engine(server.url_of(schema, application_name=schema))
     await engine.open()
     await one(engine, turn("first"))
+    server.run_sql(f"ALTER FUNCTION {schema}.commit_alone SET lock_timeout = 60000")
     for op, lock, applied in (
         (turn("second"), f"SELECT 1 FROM {schema}.entities FOR UPDATE", "unknown"),
         (Fetch(IT, log=Log()), f"LOCK TABLE {schema}.entities", "no"),

@@ -5,7 +5,9 @@ travels together in the next one. Under load the batches grow by themselves, and
 network round trip serves a hundred conversations. With nothing under way an operation goes
 straight to the engine, so a lone caller pays for none of this.
 
-Reads and writes have lanes of their own: a slow disk does not hold up reads.
+Reads and writes have lanes of their own: a slow disk does not hold up reads. Nor does a row that
+somebody else has locked hold up all others: a batch that has not landed for a while counts no more,
+and what it does not touch goes on beside it.
 
 Cancellation and deadlines end a caller's *wait*. What was not yet sent is removed and was not
 applied; what was sent completes all the same. A batch belongs to no caller.
@@ -20,8 +22,17 @@ from time import monotonic
 from typing import Any
 
 from stateward.engine import Engine
-from stateward.errors import StoreUnavailable
-from stateward.layers.queue import Halving, next_batch, own, too_late, touched_by
+from stateward.errors import EntityBusy, StoreUnavailable
+from stateward.layers.queue import (
+    MOST_STALLED,
+    PATIENCE,
+    Halving,
+    Loners,
+    next_batch,
+    own,
+    too_late,
+    touched_by,
+)
 from stateward.observe.metrics import Histogram
 from stateward.observe.recorder import Recorder
 from stateward.ops import WRITES, Entity, Op, Outcome
@@ -148,7 +159,11 @@ class DeadlineWatch:
 
 
 class Lane:
-    """Batches of one direction, at most `capabilities.parallel_batches` under way."""
+    """Batches of one direction, at most `capabilities.parallel_batches` under way.
+
+    A batch that waits in a server for `PATIENCE` seconds or more has stalled, and is not counted:
+    what it touches waits for it, and all else goes on.
+    """
 
     def __init__(
         self, engine: Engine, clock: Callable[[], float], sizes: Histogram | None = None
@@ -157,27 +172,33 @@ class Lane:
         self._sizes = sizes
         self._flights = engine.capabilities.parallel_batches
         self._most = engine.capabilities.batch
-        self._flying = 0
-        self._busy: set[Entity] = set()  # under way; kept only where several flights may be
+        self._most_stalled = MOST_STALLED if engine.capabilities.networked else 0
+        self._under_way: dict[object, Sequence[Op]] = {}
+        self._stalled: dict[object, Sequence[Op]] = {}
+        self._patience: asyncio.TimerHandle | None = None  # runs while somebody waits
+        self._loners = Loners()
         self._queue: deque[Waiting] = deque()
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
         self._landed: asyncio.Event | None = None
         self._watch = DeadlineWatch(clock)
 
     async def execute(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
-        touched = touched_by(ops) if self._flights > 1 else ()
-        free = self._flying < self._flights and not self._queue
-        if free and self._busy.isdisjoint(touched):
-            self._flying += 1
-            self._busy.update(touched)
+        under_way = self._under_way
+        free = len(under_way) < self._flights and not self._queue
+        if free and (not (under_way or self._stalled) or self._busy().isdisjoint(touched_by(ops))):
+            flight = object()
+            under_way[flight] = ops
             if self._sizes is not None:
                 self._sizes.add(len(ops))
             try:
                 if deadline is None:
                     return await self._engine.execute(ops)
                 return await self._execute_alone(ops, deadline)
+            except EntityBusy as error:
+                self._loners.failed(ops, error)
+                raise
             finally:
-                self._land(touched)
+                self._land(flight)
         waiting = Waiting(ops, deadline, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
         self._take_off()
@@ -203,36 +224,57 @@ class Lane:
             self._watch.discard(alone)
 
     async def drain(self) -> None:
-        while self._flying or self._queue:
+        while self._under_way or self._stalled or self._queue:
             if self._landed is None or self._landed.is_set():
                 self._landed = asyncio.Event()
             await self._landed.wait()
 
-    def _land(self, touched: Sequence[Entity]) -> None:
-        self._flying -= 1
-        self._busy.difference_update(touched)
+    def _busy(self) -> set[Entity]:
+        """The entities that are being committed to."""
+        flights = (*self._under_way.values(), *self._stalled.values())
+        return {entity for ops in flights for entity in touched_by(ops)}
+
+    def _land(self, flight: object) -> None:
+        if self._under_way.pop(flight, None) is None:
+            del self._stalled[flight]
         if self._queue:
             self._take_off()
-        if self._landed is not None and not self._flying:
+        if self._landed is not None and not (self._under_way or self._stalled):
             self._landed.set()
 
     def _take_off(self) -> None:
-        if not self._queue or self._flying >= self._flights:
-            return
-        batch, self._queue = next_batch(self._queue, self._most, _gone, self._busy)
-        if batch:
-            self._flying += 1
-            touched = touched_by(op for w in batch for op in w.ops) if self._flights > 1 else ()
-            self._busy.update(touched)
-            task = asyncio.get_running_loop().create_task(self._fly(batch, touched))
+        while self._queue and len(self._under_way) < self._flights:
+            batch, self._queue = next_batch(
+                self._queue, self._most, _gone, self._busy(), self._loners
+            )
+            if not batch:
+                break
+            ops = [op for waiting in batch for op in waiting.ops]
+            room = len(self._stalled) < self._most_stalled
+            counted = self._stalled if room and self._loners.are(ops) else self._under_way
+            flight = object()
+            counted[flight] = ops
+            task = asyncio.get_running_loop().create_task(self._fly(batch, flight))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+        if self._queue and self._patience is None and len(self._stalled) < self._most_stalled:
+            loop = asyncio.get_running_loop()
+            self._patience = loop.call_later(PATIENCE, self._look_around, [*self._under_way])
 
-    async def _fly(self, batch: list[Waiting], touched: Sequence[Entity]) -> None:
+    def _look_around(self, before: Sequence[object]) -> None:
+        """Those that were under way before, and still are, have stalled."""
+        self._patience = None
+        for flight in before:
+            if flight in self._under_way and len(self._stalled) < self._most_stalled:
+                self._stalled[flight] = self._under_way.pop(flight)
+        if self._queue:
+            self._take_off()
+
+    async def _fly(self, batch: list[Waiting], flight: object) -> None:
         try:
             await self._send(batch, Halving(len(batch)))
         finally:
-            self._land(touched)
+            self._land(flight)
 
     async def _send(self, batch: list[Waiting], halving: Halving) -> None:
         ops = [op for waiting in batch for op in waiting.ops]
@@ -242,6 +284,7 @@ class Lane:
             deadline = latest(waiting.deadline for waiting in batch)
             outcomes = await self._engine.execute(ops, deadline=deadline)
         except BaseException as error:
+            self._loners.failed(ops, error)
             if halving.worth_halving(batch, error):
                 middle = len(batch) // 2
                 await self._send(batch[:middle], halving)
@@ -253,6 +296,7 @@ class Lane:
                 raise
         else:
             halving.succeeded()
+            self._loners.succeeded(ops)
             share(batch, outcomes)
 
 

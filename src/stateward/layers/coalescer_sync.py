@@ -3,6 +3,8 @@
 There is no thread of its own. The first caller leads: it executes its own operation; whoever
 comes meanwhile waits. When the leader is done it hands all of that, with the lead, to one of
 those who wait, and only then goes its way, so that the store is never idle while threads wake up.
+A leader whose batch has not landed for a while is not waited for: one of the others takes the lead,
+with what that batch does not touch.
 
 A signal handler may raise in the thread that leads: at the entry of a function, at the turn of a
 loop, or after a call of one written in C. So whoever leads is within a `try` before it takes the
@@ -20,11 +22,20 @@ from itertools import chain
 from time import monotonic
 
 from stateward.engine import SyncEngine
-from stateward.errors import StatewardError
-from stateward.layers.queue import Halving, next_batch, own, too_late
+from stateward.errors import EntityBusy, StatewardError
+from stateward.layers.queue import (
+    MOST_STALLED,
+    PATIENCE,
+    Halving,
+    Loners,
+    next_batch,
+    own,
+    too_late,
+    touched_by,
+)
 from stateward.observe.metrics import Histogram
 from stateward.observe.recorder import Recorder
-from stateward.ops import WRITES, Op, Outcome
+from stateward.ops import WRITES, Entity, Op, Outcome
 
 
 class Coalescer:
@@ -86,8 +97,12 @@ class Waiting:
         return self.outcomes is not None or self.error is not None
 
 
+Lead = list[Sequence[Op]] | Waiting  # who leads: a caller with its own operations, or with a batch
+NOBODY: list[Lead] = []  # has stalled who had not before
+
+
 class Lane:
-    """Batches of one direction, one under way at a time."""
+    """Batches of one direction, one under way at a time, besides those that have stalled."""
 
     def __init__(
         self, engine: SyncEngine, clock: Callable[[], float], sizes: Histogram | None = None
@@ -96,23 +111,31 @@ class Lane:
         self._clock = clock
         self._sizes = sizes
         self._most = engine.capabilities.batch
+        self._most_stalled = MOST_STALLED if engine.capabilities.networked else 0
         self._lock = threading.Lock()
-        self._leader: object = None  # who leads: a mark of its own, or what it waited with
+        self._leader: Lead | None = None
+        self._stalled: list[Lead] = []  # leaders whose lead was taken over
+        self._loners = Loners()
         self._queue: deque[Waiting] = deque()
         self._draining: list[threading.Lock] = []
 
     def execute(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
-        lead = object()
+        lead = [ops]
         try:
             with self._lock:
-                if self._leader is None:
+                if self._leader is None and (
+                    not self._stalled or self._busy(self._stalled).isdisjoint(touched_by(ops))
+                ):
                     self._leader = lead
             if self._leader is lead:
                 if self._sizes is not None:
                     self._sizes.add(len(ops))
                 return self._engine.execute(ops, deadline=deadline)
+        except EntityBusy as error:
+            self._loners.failed(ops, error)
+            raise
         finally:
-            if self._leader is lead:
+            if self._leader is lead or self._stalled:
                 try:
                     self._hand_over(lead)
                 except BaseException:
@@ -147,7 +170,7 @@ class Lane:
         idle = threading.Lock()
         idle.acquire()
         with self._lock:
-            if self._leader is None:
+            if self._leader is None and not self._stalled:
                 return
             self._draining.append(idle)
         idle.acquire()
@@ -155,10 +178,37 @@ class Lane:
     def _sleep(self, waiting: Waiting) -> None:
         """Until answered, made leader, or too late; what was not sent by then never will be."""
         deadline = waiting.deadline
-        seconds = -1.0 if deadline is None else max(0.0, deadline - self._clock())
-        if not waiting.wake.acquire(timeout=seconds):
-            with self._lock:
-                waiting.gone = True
+        while True:
+            seconds = -1.0 if deadline is None else max(0.0, deadline - self._clock())
+            leader = self._leader
+            naps = len(self._stalled) < self._most_stalled and not waiting.sent
+            if naps and not 0 <= seconds <= PATIENCE:
+                if waiting.wake.acquire(timeout=PATIENCE):
+                    return
+                self._take_over(leader)
+            elif waiting.wake.acquire(timeout=seconds):
+                return
+            else:
+                with self._lock:
+                    waiting.gone = True
+                return
+
+    def _take_over(self, leader: Lead | None) -> None:
+        """The lead from one who had it a while ago, too: to the first who can go on beside it."""
+        with self._lock:
+            stalled = self._stalled
+            if leader is not None and self._leader is leader and len(stalled) < self._most_stalled:
+                self._pass_on((), [*stalled, leader])
+
+    def _busy(self, stalled: Iterable[Lead]) -> set[Entity]:
+        """The entities that are being committed to by those who have stalled."""
+        asked: list[Sequence[Op]] = []
+        for lead in stalled:
+            if isinstance(lead, Waiting):
+                asked += [waiting.ops for waiting in lead.batch or ()]
+            else:
+                asked += lead
+        return {entity for ops in asked for entity in touched_by(ops)}
 
     def _leave(self, waiting: Waiting) -> None:
         """Nobody waits here any more; with the lead, give it away and wake who was answered."""
@@ -173,30 +223,46 @@ class Lane:
             if other.answered and other.wake.locked():
                 other.wake.release()
 
-    def _hand_over(self, leader: object, unanswered: Iterable[Waiting] = ()) -> None:
+    def _hand_over(self, leader: Lead, unanswered: Sequence[Waiting] = ()) -> None:
         """Give the lead away, unless that was done before; those left unanswered come first."""
         with self._lock:
-            if self._leader is leader:
-                self._pass_on(unanswered)
+            stalled = [other for other in self._stalled if other is not leader]
+            had_stalled = len(stalled) < len(self._stalled)
+            if self._leader is leader or (had_stalled and self._leader is None):
+                self._pass_on(unanswered, stalled)
+            elif had_stalled:  # another one leads by now
+                self._queue, self._stalled = deque(chain(unanswered, self._queue)), stalled
 
-    def _pass_on(self, unanswered: Iterable[Waiting] = ()) -> None:
+    def _pass_on(self, unanswered: Sequence[Waiting] = (), stalled: list[Lead] = NOBODY) -> None:
         """To the first of those who wait, with a batch; to nobody if nobody does. Under the lock.
 
-        What is taken from the queue and the lead change as one: no call comes in between.
+        `stalled` are those whom nobody waits for from now on. What is taken from the queue and the
+        lead change as one: no call comes in between.
         """
-        if self._queue or unanswered:
+        if stalled is NOBODY:
+            stalled = self._stalled
+        while self._queue or unanswered:
             waiting = chain(unanswered, self._queue)
-            batch, left = next_batch(waiting, self._most, _gone)
+            batch, left = next_batch(waiting, self._most, _gone, self._busy(stalled), self._loners)
+            lone = bool(batch) and self._loners.are(batch[0].ops)
+            lone = lone and len(stalled) < self._most_stalled
             self._queue = left
-            if batch:
-                first = batch[0]
-                first.batch, self._leader = batch, first
+            if not batch:
+                break
+            first = batch[0]
+            first.batch = batch
+            if not lone:
+                self._leader, self._stalled = first, stalled
                 first.wake.release()
                 return
-        for idle in self._draining:
-            if idle.locked():
-                idle.release()
-        self._leader = None
+            self._stalled = stalled = [*stalled, first]  # nobody waits for it from the beginning
+            unanswered = ()
+            first.wake.release()
+        if not stalled:
+            for idle in self._draining:
+                if idle.locked():
+                    idle.release()
+        self._leader, self._stalled = None, stalled
 
     def _send(self, batch: list[Waiting], halving: Halving, deadline: float | None) -> None:
         ops = [op for waiting in batch for op in waiting.ops]
@@ -205,6 +271,7 @@ class Lane:
         try:
             outcomes = self._engine.execute(ops, deadline=deadline)
         except StatewardError as error:
+            self._loners.failed(ops, error)
             if halving.worth_halving(batch, error):
                 middle = len(batch) // 2
                 self._send(batch[:middle], halving, deadline)
@@ -214,6 +281,7 @@ class Lane:
                 waiting.error = own(error)
         else:
             halving.succeeded()
+            self._loners.succeeded(ops)
             at = 0
             for waiting in batch:
                 end = at + len(waiting.ops)

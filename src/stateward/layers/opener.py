@@ -6,17 +6,24 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from stateward.engine import Engine
-from stateward.errors import StoreMisused, StoreUnavailable
+from stateward.errors import StoreMisused, StoreTooSlow
 from stateward.layers.coalescer import Coalescer
+from stateward.layers.layer import Layer
 from stateward.layers.queue import closed
 from stateward.observe.recorder import Recorder
 from stateward.ops import Op, Outcome
 from stateward.world import World
 
-OPENING_SECONDS = 10.0  # opening may migrate, so it is given more time than a call
+OPENING_SECONDS = 10.0  # that a call without a deadline waits for the opening
+
+
+class Carrier(Layer, Protocol):
+    """What carries the operations to the engine: a coalescer, or one for each part."""
+
+    async def drain(self) -> None: ...
 
 
 class Opener:
@@ -25,6 +32,9 @@ class Opener:
     Opening happens at the first call, so a store made at module level is legal before a
     fork. A store whose event loop has ended (one `asyncio.run` a call) opens anew in the next;
     one that is in use by another running loop, or was used before a fork, refuses.
+
+    A caller waits for the opening no longer than its call may take. The opening goes on without
+    it: it may have a schema to bring up to date, and the next callers find it done.
     """
 
     def __init__(
@@ -33,6 +43,7 @@ class Opener:
         world: World,
         opened: Callable[[], Coroutine[Any, Any, None]] | None = None,
         recorder: Recorder | None = None,
+        coalescer: Callable[..., Carrier] = Coalescer,  # or one for each part of the store
     ) -> None:
         self.engine = engine
         self._opened = opened  # is told of every opening, before the first call goes on
@@ -43,7 +54,8 @@ class Opener:
         self._closed = False
         self._lock = threading.Lock()  # two loops may meet here
         self._opening: asyncio.Task[None] | None = None
-        self._coalescer = Coalescer(engine, recorder, self._clock)
+        self._make = coalescer
+        self._coalescer = coalescer(engine, recorder, self._clock)
 
     def execute(
         self, ops: Sequence[Op], deadline: float | None = None
@@ -53,14 +65,11 @@ class Opener:
         return self._execute_first(ops, deadline)
 
     async def _execute_first(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
-        began = self._clock()
         try:
-            async with asyncio.timeout(OPENING_SECONDS):
+            async with asyncio.timeout(opening_seconds(deadline, self._clock())):
                 await self.ready()
         except TimeoutError as error:
-            raise StoreUnavailable("the store could not be opened in time") from error
-        if deadline is not None:
-            deadline += self._clock() - began  # opening is not the call's doing
+            raise not_opened() from error
         return await self._coalescer.execute(ops, deadline)
 
     def is_open(self) -> bool:
@@ -81,6 +90,7 @@ class Opener:
                 opening = None
             if opening is None:
                 opening = self._opening = loop.create_task(self._open(loop))
+                opening.add_done_callback(_heard)
         await asyncio.shield(opening)  # a cancelled caller must not undo it for the others
 
     def _refuse_misuse(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -100,7 +110,7 @@ class Opener:
         try:
             if self._loop is not None:
                 await self.engine.close()  # what belonged to the loop that has ended
-                self._coalescer = Coalescer(self.engine, self._recorder, self._clock)
+                self._coalescer = self._make(self.engine, self._recorder, self._clock)
             await self.engine.open()
             if self._opened is not None:
                 await self._opened()
@@ -122,10 +132,32 @@ class Opener:
         self._refuse_misuse(here)
         self._closed = True
         self._loop = None
+        opening = self._opening
+        if opening is not None and opening.get_loop() is here:  # nobody waits for it any more
+            if self.engine.capabilities.networked:
+                opening.cancel()
+            await asyncio.wait([opening])
+            loop, self._loop = here, None
         if loop is not None:
             if loop is here:
                 await self._coalescer.drain()
             await self.engine.close()
+
+
+def opening_seconds(deadline: float | None, now: float) -> float:
+    """How long a call may wait for the opening."""
+    return OPENING_SECONDS if deadline is None else max(0.0, deadline - now)
+
+
+def not_opened() -> StoreTooSlow:
+    """The error of a call that could not wait for the opening any longer."""
+    return StoreTooSlow("the store could not be opened in time; opening it goes on", applied="no")
+
+
+def _heard(opening: asyncio.Task[None]) -> None:
+    """Whoever waited was told; if nobody waits any more, nobody is to be told."""
+    if not opening.cancelled():
+        opening.exception()
 
 
 def _two_loops() -> StoreMisused:

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from stateward.engine import SyncEngine
 from stateward.errors import StoreMisused
 from stateward.layers import opener
 from stateward.layers.coalescer_sync import Coalescer
-from stateward.layers.queue import closed
+from stateward.layers.queue import closed, own
 from stateward.observe.recorder import Recorder
 from stateward.ops import Op, Outcome
 from stateward.world import World
 
 
+class Carrier(Protocol):
+    """What carries the operations to the engine: a coalescer, or one for each part."""
+
+    def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]: ...
+    def drain(self) -> None: ...
+
+
 class Opener:
-    """Opens the engine lazily, for the process that uses it."""
+    """Opens the engine lazily, for the process that uses it.
+
+    On a thread of its own: a caller waits for it no longer than its call may take.
+    """
 
     def __init__(
         self,
@@ -24,21 +35,20 @@ class Opener:
         world: World,
         opened: Callable[[], None] | None = None,
         recorder: Recorder | None = None,
+        coalescer: Callable[..., Carrier] = Coalescer,  # or one for each part of the store
     ) -> None:
         self.engine = engine
         self._opened = opened  # is told of the opening, before the first call goes on
         self._process: int | None = None
         self._closed = False
         self._lock = threading.Lock()
+        self._opening: Opening | None = None
         self._clock = world.monotonic
-        self._coalescer = Coalescer(engine, recorder, self._clock)
+        self._coalescer = coalescer(engine, recorder, self._clock)
 
     def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
         if self._process != opener._process or self._closed:
-            began = self._clock()
-            self.ready()
-            if deadline is not None:
-                deadline += self._clock() - began  # opening is not the call's doing
+            self._wait_for_opening(deadline)
         return self._coalescer.execute(ops, deadline)
 
     def is_open(self) -> bool:
@@ -47,6 +57,14 @@ class Opener:
 
     def ready(self) -> None:
         """Make sure the engine is open here."""
+        self._opening_now().wait(None)
+
+    def _wait_for_opening(self, deadline: float | None) -> None:
+        if not self._opening_now().wait(opener.opening_seconds(deadline, self._clock())):
+            raise opener.not_opened()
+
+    def _opening_now(self) -> Opening:
+        """The opening that all who come first wait for."""
         if self._process is not None and self._process != opener._process:
             raise StoreMisused(
                 "this store was used before the process forked and cannot work in the child; "
@@ -55,11 +73,20 @@ class Opener:
         with self._lock:
             if self._closed:
                 raise closed()
-            if self._process is None:
-                self.engine.open()
-                if self._opened is not None:
-                    self._opened()
+            opening = self._opening
+            if opening is None or opening.failed or opening.process != opener._process:
+                opening = self._opening = Opening(self._open)
+        return opening
+
+    def _open(self) -> None:
+        self.engine.open()
+        if self._opened is not None:
+            self._opened()
+        with self._lock:
+            if not self._closed:
                 self._process = opener._process
+                return
+        self.engine.close()  # nobody waited for it any more
 
     def check_closing(self) -> None:
         """Any thread may close it; in the child of a fork nothing happens."""
@@ -75,3 +102,46 @@ class Opener:
         if self._process is not None:
             self._coalescer.drain()
             self.engine.close()
+
+
+class Opening:
+    """One opening, which goes on though nobody may wait for it any more."""
+
+    def __init__(self, open: Callable[[], None]) -> None:
+        self.process = opener._process
+        self._open = open
+        self._lock = threading.Lock()
+        self._begun = False
+        self._error: BaseException | None = None
+        self._ended = False
+        self._waiting: list[threading.Lock] = []
+
+    @property
+    def failed(self) -> bool:
+        return self._error is not None
+
+    def wait(self, seconds: float | None) -> bool:
+        """Whether it has ended by then; raises what it ended with."""
+        if not self._begun:  # several may see that, or one may be interrupted here
+            threading.Thread(target=self._run, name="stateward-open", daemon=True).start()
+        woken = threading.Lock()
+        woken.acquire()
+        self._waiting.append(woken)
+        if not self._ended:
+            woken.acquire(timeout=-1 if seconds is None else seconds)
+        if self._error is not None:
+            raise own(self._error)
+        return self._ended
+
+    def _run(self) -> None:
+        with self._lock:
+            if self._begun:
+                return
+            self._begun = True
+        try:
+            self._open()
+        except BaseException as error:
+            self._error = error
+        self._ended = True
+        while self._waiting:
+            self._waiting.pop().release()

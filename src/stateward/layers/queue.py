@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from stateward.errors import (
+    EntityBusy,
     InvalidInput,
     StatewardError,
     StoreMisused,
@@ -17,6 +18,9 @@ from stateward.errors import (
 from stateward.ops import WRITES, Append, Commit, Entity, Op, Put, Replace
 
 MOST_CHARACTERS = 4 << 20  # of text in a batch, unless one call alone brings more
+PATIENCE = 0.1  # seconds that a batch under way holds up the others
+MOST_LONERS = 1000
+MOST_STALLED = 3  # batches that have taken longer, beside which others go on
 
 
 class Queued(Protocol):
@@ -44,13 +48,18 @@ def own(error: BaseException) -> BaseException:
 
 
 def next_batch(
-    queue: Iterable[Q], most: int, gone: Callable[[Q], bool], busy: Iterable[Entity] = ()
+    queue: Iterable[Q],
+    most: int,
+    gone: Callable[[Q], bool],
+    busy: Iterable[Entity] = (),
+    loners: Loners | None = None,
 ) -> tuple[list[Q], deque[Q]]:
     """As many as fit, in order, and what is left of the queue, which itself is not touched.
 
     No entity twice: its next commit waits for the next batch. `busy` entities are under way in
-    another batch; their commits wait too. A batch that would be long on its way because there is
-    much in it ends early: everybody in it would wait for all of it.
+    another batch; their commits wait too. `loners` get a batch of their own. A batch
+    that would be long on its way because there is much in it ends early: everybody in it would wait
+    for all of it.
     """
     batch: list[Q] = []
     later: deque[Q] = deque()
@@ -61,7 +70,8 @@ def next_batch(
         if gone(waiting):
             continue
         touched = touched_by(waiting.ops)
-        if entities.isdisjoint(touched):
+        lone = bool(loners) and loners.are(waiting.ops)  # type: ignore[union-attr]
+        if entities.isdisjoint(touched) and not (lone and batch):
             characters += sum(map(characters_of, waiting.ops))
             if batch and characters > MOST_CHARACTERS:
                 later.append(waiting)
@@ -69,7 +79,7 @@ def next_batch(
             waiting.sent = True
             batch.append(waiting)
             most -= len(waiting.ops)
-            if most <= 0:
+            if most <= 0 or lone:
                 break
         else:
             later.append(waiting)
@@ -117,6 +127,25 @@ class Halving:
 
     def succeeded(self) -> None:
         self._failures = 0
+
+
+class Loners(set[Entity]):
+    """Entities that somebody outside holds, so that whoever travels with them would wait, too."""
+
+    def failed(self, ops: Sequence[Op], error: BaseException) -> None:
+        touched = touched_by(ops)
+        if isinstance(error, EntityBusy) and len(touched) == 1:
+            if len(self) >= MOST_LONERS:
+                self.clear()  # it was a guess for a while
+            self.update(touched)
+
+    def succeeded(self, ops: Sequence[Op]) -> None:
+        if self:
+            self.difference_update(touched_by(ops))
+
+    def are(self, ops: Sequence[Op]) -> bool:
+        """Whether these operations are for one of them."""
+        return bool(self) and not self.isdisjoint(touched_by(ops))
 
 
 def closed() -> StoreMisused:

@@ -14,7 +14,6 @@ from stateward.engine import Capabilities, Description, Engine
 from stateward.layers.cache import Caching
 from stateward.layers.cache_memory import Cache
 from stateward.layers.coalescer import Coalescer
-from stateward.layers.deadlines import Deadlines
 from stateward.layers.instruments import Instruments
 from stateward.layers.layer import Execute, Layer
 from stateward.layers.leases.renewal import Renewals
@@ -23,6 +22,7 @@ from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.replay import Replayer
 from stateward.layers.outage.spill import Spill
 from stateward.layers.outage.suppression import Suppression
+from stateward.layers.parts import coalescer_of, deadlines_of
 from stateward.layers.policy import Policy
 from stateward.observe.alarm import Alarm, Alarms
 from stateward.observe.catalogue import BREAKER, SPILL_AGE, SPILL_DEPTH, Metric
@@ -74,13 +74,13 @@ class Stack:
         self._sizes = Sizes(engine.sibling(), world)
         system = self.capabilities.system or "other"
         recorder = None if collector is None else collector.recorder(system)
-        self._opener = Opener(engine, world, self._opened, recorder)
+        self._opener = Opener(engine, world, self._opened, recorder, coalescer_of)
         below: Layer = self._opener
         self.layers: list[object] = [engine, Coalescer, below]  # from the engine up
         if cache is not None:
             below = Caching(below, cache, world, counters)
             self.layers.append(below)
-        self._deadlines = Deadlines(below, policy, world, counters, alarms.alarm.slow)
+        self._deadlines = deadlines_of(engine, below, policy, world, counters, alarms.alarm.slow)
         replayer = Replayer(self._deadlines, self.backlog, engine.capabilities, world, counters)
         self._suppression = Suppression(
             self._deadlines, self.backlog, replayer, alarms, policy, world, counters

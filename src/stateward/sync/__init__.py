@@ -18,6 +18,7 @@ from stateward.context.compaction import Compaction
 from stateward.errors import (
     BackupDamaged,
     DiskProblem,
+    EntityBusy,
     InvalidInput,
     KeyReusedError,
     LeaseHeld,
@@ -89,6 +90,7 @@ __all__ = [
     "DiskProblem",
     "Document",
     "DocumentHandle",
+    "EntityBusy",
     "Exported",
     "Folded",
     "Health",

@@ -8,7 +8,13 @@ from typing import Literal
 import psycopg
 from psycopg import errors
 
-from stateward.errors import DiskProblem, SchemaError, StatewardError, StoreUnavailable
+from stateward.errors import (
+    DiskProblem,
+    EntityBusy,
+    SchemaError,
+    StatewardError,
+    StoreUnavailable,
+)
 
 logger = logging.getLogger("stateward.postgres")
 
@@ -73,8 +79,9 @@ def explain(
             applied=applied,
         )
     if isinstance(error, errors.LockNotAvailable):
-        return StoreUnavailable(
-            f"{safe}: somebody else has held a lock for seconds; look for a long transaction",
+        return EntityBusy(
+            f"{safe}: somebody else has held a lock on what this call writes to; look for a long "
+            "transaction",
             applied=applied,
         )
     if isinstance(error, Unanswered):

@@ -7,10 +7,11 @@ for is carried to its end all the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from hiredis import ReplyError
+from msgspec.structs import replace
 
 from stateward.engine import Capabilities, Description, SyncEngine
 from stateward.engines.redis.batch import Batch, plan_of
@@ -33,7 +34,7 @@ from stateward.engines.redis.scripts import ALL
 from stateward.engines.redis.settings import parse_server
 from stateward.engines.url import EngineURL
 from stateward.errors import StoreUnavailable
-from stateward.ops import Entity, Op, Outcome
+from stateward.ops import Commit, Entity, Fetch, Op, Outcome
 from stateward.world import World
 
 T = TypeVar("T")
@@ -54,10 +55,9 @@ CAPABILITIES = Capabilities(
 class RedisEngine:
     """The contract over one server, over the primary of a sentinel's service, or over a cluster."""
 
-    capabilities = CAPABILITIES
-
     def __init__(self, server: Server, clock: Clock | None = None) -> None:
         """`clock` is for tests only: it tells the time instead of the server."""
+        self.capabilities = replace(CAPABILITIES, parts=server.cluster)
         self._server = server
         members = SeenMembers(5_000)
         self._traits = Traits(server, not server.cluster, clock, Latest(20_000), members)
@@ -104,17 +104,24 @@ class RedisEngine:
         except BaseException as error:
             pool.give_back(connection)
             if isinstance(error, StoreUnavailable):
-                self._servers.doubt(error)
+                self._servers.doubt(error, pool.address)
             raise
         pool.give_back(connection)
         try:
             if request.take(replies, self._servers.name):
                 return request.outcomes
         except StoreUnavailable as error:
-            self._servers.doubt(error)
+            self._servers.doubt(error, pool.address)
             raise
         return await self._own(self._finish(request, deadline))  # async only
         # sync only: return self._finish(request, deadline)
+
+    def part_of(self, op: Op) -> Hashable:
+        """The node that has it. Listings ask many; what is new is also entered in their index."""
+        if not isinstance(op, Commit | Fetch):
+            return None
+        node = self._servers.node_of(keys_of(op.entity).head)
+        return node if type(op) is Fetch or op.entity in self._traits.seen else (node, "new")
 
     async def _finish(self, request: Request, deadline: float | None = None) -> list[Any]:
         """Round after round, until everything that was asked is settled."""
@@ -139,7 +146,7 @@ class RedisEngine:
                 pool.give_back(connection)
             settled = request.take(replies, self._servers.name)
         except StoreUnavailable as error:
-            self._servers.doubt(error)
+            self._servers.doubt(error, pool.address)
             raise
         if not settled:
             await self._finish(request)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from stateward.errors import DiskProblem, StoreTooSlow, StoreUnavailable
+from stateward.errors import DiskProblem, EntityBusy, StoreTooSlow, StoreUnavailable
 from stateward.layers.breaker import Breaker
 from stateward.layers.policy import Policy
 from stateward.observe.counters import Counters
@@ -106,7 +106,10 @@ class Deadlines:
         unknown = error.applied == "unknown"
         longest = FIRST_PAUSE
         while not isinstance(error, DiskProblem):
-            breaker.failed(begun, world.monotonic())
+            if not isinstance(error, EntityBusy):
+                breaker.failed(begun, world.monotonic())
+            elif breaker.failures:  # of others: the store itself is well
+                breaker.succeeded(world.monotonic())
             pause = longest * world.random()
             longest = min(longest * 2, LONGEST_PAUSE)
             if breaker.is_open or world.monotonic() + pause >= deadline:

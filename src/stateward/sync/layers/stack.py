@@ -26,11 +26,11 @@ from stateward.observe.counters import Counters
 from stateward.observe.sizes import Sizes
 from stateward.ops import Entity
 from stateward.sync.layers.cache import Caching
-from stateward.sync.layers.deadlines import Deadlines
 from stateward.sync.layers.instruments import Instruments
 from stateward.sync.layers.layer import Execute, Layer
 from stateward.sync.layers.outage.replay import Replayer
 from stateward.sync.layers.outage.suppression import Suppression
+from stateward.sync.layers.parts import coalescer_of, deadlines_of
 from stateward.sync.volumes.residence import Residence
 from stateward.volumes.names import Replicas
 from stateward.world import World
@@ -75,13 +75,13 @@ class Stack:
         self._sizes = Sizes(engine.sibling(), world)
         system = self.capabilities.system or "other"
         recorder = None if collector is None else collector.recorder(system)
-        self._opener = Opener(engine, world, self._opened, recorder)
+        self._opener = Opener(engine, world, self._opened, recorder, coalescer_of)
         below: Layer = self._opener
         self.layers: list[object] = [engine, Coalescer, below]  # from the engine up
         if cache is not None:
             below = Caching(below, cache, world, counters)
             self.layers.append(below)
-        self._deadlines = Deadlines(below, policy, world, counters, alarms.alarm.slow)
+        self._deadlines = deadlines_of(engine, below, policy, world, counters, alarms.alarm.slow)
         replayer = Replayer(self._deadlines, self.backlog, engine.capabilities, world, counters)
         self._suppression = Suppression(
             self._deadlines, self.backlog, replayer, alarms, policy, world, counters

@@ -467,6 +467,7 @@ END $$;
 -- Heads are locked first, all of them and in that order, so that racing batches never wait for each
 -- other in a circle; what is read afterwards is read with newer snapshots than the locks. Plain
 -- appends to what exists (`specs` NULL) are then written together; everything else one by one.
+-- A head that somebody else has locked is not waited for long: it would hold up all the others.
 -- Answers when it was, the places and versions of the plain appends, and the places and
 -- outcomes of the others.
 CREATE FUNCTION stateward.commit_batch(
@@ -476,7 +477,7 @@ CREATE FUNCTION stateward.commit_batch(
     OUT now float8, OUT plain integer[], OUT versions bigint[],
     OUT others integer[], OUT outcomes text[]
 ) LANGUAGE plpgsql
-SET lock_timeout = 4000 SET plan_cache_mode = force_generic_plan
+SET lock_timeout = 250 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     n CONSTANT integer := cardinality(names);
@@ -578,7 +579,7 @@ CREATE FUNCTION stateward.commit_alone(
     its_namespace text, its_kind text, its_name text, new_op text, claimed text, keep float8,
     new_key text, new_digest bigint, bodies integer, lines text, spec text,
     OUT now float8, OUT version bigint, OUT outcome text
-) LANGUAGE plpgsql SET lock_timeout = 4000 AS $$
+) LANGUAGE plpgsql SET lock_timeout = 1000 AS $$
 DECLARE
     h stateward.entities;
 BEGIN

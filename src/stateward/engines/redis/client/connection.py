@@ -23,6 +23,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: Server, address: Address) -> None:
         self.broken = False
         self.busy = False  # replies are still to come
+        self.due = False  # to be asked whether the server is a primary still
         self._server = server
         self._address = address
         self._parser = parser()
@@ -117,6 +118,7 @@ class Connection(asyncio.Protocol):
     def _look_at_the_time(self) -> None:
         """One timer serves many round trips: it is only moved when it goes off."""
         self._timer = None
+        self.due = True
         if self._answer is None:
             return
         if self._loop.time() >= self._deadline:

@@ -30,6 +30,16 @@ class Connection:
         self._idle: select.poll | None = None
         self._parser = parser()
         self._expected = 0
+        self._due_at = monotonic() + server.timeout
+
+    @property
+    def due(self) -> bool:
+        """Whether it is to be asked if the server is a primary still."""
+        return monotonic() >= self._due_at
+
+    @due.setter
+    def due(self, _is: bool) -> None:
+        self._due_at = monotonic() + self._server.timeout
 
     def connect(self, deadline: float | None = None) -> None:
         """Connect and say who we are."""

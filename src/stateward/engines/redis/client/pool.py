@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from asyncio import Queue, QueueEmpty  # async only
+from asyncio import Queue, QueueEmpty
 
-# sync only: from queue import Empty as QueueEmpty, SimpleQueue as Queue
 from stateward.engines.redis.client.connection import Connection
-from stateward.engines.redis.client.server import Address, Server
+from stateward.engines.redis.client.server import ROLE, Address, Server, check_role
+from stateward.engines.redis.failures import Demoted
+from stateward.errors import StoreUnavailable
 
 MOST = 16  # connections to one server; whoever wants another one waits
 
@@ -34,23 +35,43 @@ class Pool:
         except QueueEmpty:
             return None
         connection = self._top()
-        if connection is None:
+        if connection is None or connection.due:
+            if connection is not None:
+                self._idle.append(connection)  # for `borrow`, which asks it
             self._permits.put_nowait(None)
+            return None
         return connection
 
     async def borrow(self, deadline: float | None = None) -> Connection:
-        """One that waits here, or a new one."""
+        """One that waits here, or a new one.
+
+        Who only reads is not told when a primary is demoted. So a connection is asked from time to
+        time: one to a replica ends, and the next one leads to where the primary is now.
+        """
         await self._permits.get()
         connection = self._top()
-        if connection is not None:
-            return connection
         try:
+            if connection is not None and (
+                not connection.due or await self._leads_to_primary(connection)
+            ):
+                return connection
             connection = Connection(self._server, self.address)
             await connection.connect(deadline)
         except BaseException:
             self._permits.put_nowait(None)
             raise
         return connection
+
+    async def _leads_to_primary(self, connection: Connection) -> bool:
+        connection.due = False
+        try:
+            check_role(await connection.ask(ROLE), self._server, self.address)
+        except StoreUnavailable as error:
+            connection.drop()
+            if isinstance(error, Demoted) and self._server.service:
+                raise  # the sentinels know another one
+            return False
+        return True
 
     def _top(self) -> Connection | None:
         """The one that was used last, unless the server has ended it since."""

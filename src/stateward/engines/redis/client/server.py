@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 from hiredis import ReplyError
 
 from stateward.engines.redis.client.wire import Command
+from stateward.engines.redis.failures import Demoted
 from stateward.world import World
 
 Login = tuple[str | None, str] | None  # user (None: the server's own) and password; None: its own
 CONNECTING = 3.0  # seconds that making a connection may take at most
+ROLE: Command = ("ROLE",)
 NAME = "stateward"  # what CLIENT LIST calls our connections
 
 
@@ -65,3 +67,10 @@ def refusal_in(replies: Sequence[Any], greeting: Sequence[Command]) -> ReplyErro
     """Why the server will not have us. That it permits us no name, which is last, is no reason."""
     answers = replies[: len(greeting) - 1]
     return next((reply for reply in answers if isinstance(reply, ReplyError)), None)
+
+
+def check_role(replies: Sequence[Any], server: Server, address: Address) -> None:
+    """Raise if what was asked for its `ROLE` is a replica; an error: the user may not ask."""
+    role = replies[0]
+    if isinstance(role, list) and role[0] != b"master" and not server.cluster:  # there it says so
+        raise Demoted(f"{address}: the server has become a replica; a failover may be under way")

@@ -58,8 +58,12 @@ class OneServer:
         await self._find()
         return self._pool.address
 
-    def doubt(self, failure: BaseException | None = None) -> None:
-        """A round trip failed: perhaps it went to the wrong place.
+    def node_of(self, key: str) -> Address:
+        """The server that has a key, as far as is known."""
+        return self._pool.address
+
+    def doubt(self, failure: BaseException | None = None, address: Address | None = None) -> None:
+        """A round trip (to this `address`) failed: perhaps it went to the wrong place.
 
         A server that is no primary any more keeps the connections it has, while new ones to the
         same name or address may lead to the one that took over: so none of the old is used again.

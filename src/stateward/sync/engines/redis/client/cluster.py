@@ -10,6 +10,7 @@ from hiredis import ReplyError
 
 from stateward.engines.redis.client.connection_sync import Connection
 from stateward.engines.redis.client.pipeline import Pipeline, PipelineStep, failure_of
+from stateward.engines.redis.client.pool_sync import Pool
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.slots import (
     SlotTable,
@@ -17,14 +18,13 @@ from stateward.engines.redis.client.slots import (
 from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.failures import code_of, refused
 from stateward.errors import StoreUnavailable
-from stateward.sync.engines.redis.client.pool import Pool
 from stateward.sync.engines.redis.client.topology import (
     Keyed,
     OneServer,
 )
 
 REDIRECTIONS = 8  # times that a step may be sent elsewhere before it is given up
-TRYING = 0.05  # seconds before a step is tried again that the cluster is about to move
+TRYING = 0.05  # seconds before a step is tried again about which the nodes do not agree yet
 ELSEWHERE = ("MOVED", "ASK", "TRYAGAIN")
 
 
@@ -45,6 +45,18 @@ class ClusterServers(OneServer):
         self.name = f"redis+cluster://{server.addresses[0].host}"
         self._slots = SlotTable()
         self._pools: dict[Address, Pool] = {}
+        self._doubted: set[Address] = set()  # nodes of which nobody knows what they hold now
+        self._turn = 0
+
+    def node_of(self, key: str) -> Address:
+        return self._slots.primary_of(key) or self._server.addresses[0]
+
+    def doubt(self, failure: BaseException | None = None, address: Address | None = None) -> None:
+        """What one node holds is doubtful then; of the others nothing was said."""
+        if address is None:
+            self._sure = False
+        else:
+            self._doubted.add(address)
 
     def close(self) -> None:
         self.doubt()
@@ -53,10 +65,20 @@ class ClusterServers(OneServer):
         self._pools.clear()
 
     def address(self) -> Address:
+        """Another one each time: the last may not have answered."""
         self._find()
-        return self._slots.primaries()[0]
+        self._turn += 1
+        well = [node for node in self._slots.primaries() if node not in self._doubted]
+        nodes = well or self._slots.primaries()
+        return nodes[self._turn % len(nodes)]
 
     def ask(self, *commands: Command) -> list[Any]:
+        self._find()
+        for _ in self._slots.primaries()[1:]:
+            try:
+                return self._ask(self._pool_of(self.address()), *commands)
+            except StoreUnavailable:
+                continue
         return self._ask(self._pool_of(self.address()), *commands)
 
     def ask_each(self, *commands: Command) -> list[list[Any]]:
@@ -68,7 +90,7 @@ class ClusterServers(OneServer):
         try:
             return super()._ask(pool, *commands, deadline=deadline)
         except StoreUnavailable:
-            self.doubt()
+            self.doubt(address=pool.address)
             raise
 
     def _pool_of(self, address: Address) -> Pool:
@@ -77,10 +99,21 @@ class ClusterServers(OneServer):
             pool = self._pools.setdefault(address, Pool(self._server, address))
         return pool
 
+    def _find_anew(self, keys: Sequence[str], deadline: float | None) -> None:
+        """If there is a doubt about the nodes that hold these keys. Others' calls do not wait."""
+        doubted = self._doubted
+        if self._sure and (not doubted or doubted.isdisjoint(map(self._slots.primary_of, keys))):
+            return
+        with self._finding:
+            if not self._sure or not doubted.isdisjoint(map(self._slots.primary_of, keys)):
+                self._look(deadline)
+
     def _look(self, deadline: float | None) -> None:
-        """Ask any node who holds what."""
+        """Ask any node who holds what, those that did not answer of late last."""
         failure = StoreUnavailable(f"{self.name}: no node could be asked")
-        for address in dict.fromkeys([*self._slots.primaries(), *self._server.addresses]):
+        known = dict.fromkeys([*self._slots.primaries(), *self._server.addresses])
+        doubted = set(self._doubted)
+        for address in sorted(known, key=lambda address: address in doubted):
             try:
                 pool = self._pool_of(address)
                 (reply,) = self._ask(pool, ("CLUSTER", "SLOTS"), deadline=deadline)
@@ -91,6 +124,7 @@ class ClusterServers(OneServer):
                 continue
             self._sure = self._slots.learn(reply, address)
             if self._sure:
+                self._doubted -= doubted
                 return
         if not self._slots.primaries():
             raise failure
@@ -101,7 +135,7 @@ class ClusterServers(OneServer):
             return None
         first, *others = request.keys
         address = self._slots.primary_of(first)
-        if address is None:
+        if address is None or address in self._doubted:
             return None
         for key in others:
             if self._slots.primary_of(key) != address:
@@ -117,16 +151,15 @@ class ClusterServers(OneServer):
         sent_to: dict[int, Address] = {}  # where the cluster wants a step to be sent, this once
         going = list(range(len(steps)))
         wrote = False
-        for _ in range(REDIRECTIONS):
+        for attempt in range(REDIRECTIONS):
             try:
-                self._find(deadline)
+                self._find_anew([steps[number].key for number in going], deadline)
                 shares = self._shares(going, steps, sent_to, deadline)
                 self._deliver(shares, deadline)
                 for share in shares:
                     if share.pipeline.wrote:
                         share.pipeline.check_replicas(str(share.pool.address))
             except StoreUnavailable as error:
-                self.doubt()
                 if wrote:
                     error.applied = "unknown"
                 raise
@@ -149,10 +182,12 @@ class ClusterServers(OneServer):
                             sent_to[number] = address
             if not going:
                 break
-            if any(code_of(errors[number]) == "TRYAGAIN" for number in going):
+            restless = attempt > 1 or any(code_of(errors[n]) == "TRYAGAIN" for n in going)
+            if restless and attempt < REDIRECTIONS - 1:
                 self._server.world.block(TRYING)
         if errors:
-            self.doubt()
+            for number in errors:
+                self.doubt(address=self._slots.primary_of(steps[number].key))
             raise failure_of(steps, errors, self.name, cluster=True)
         return answers
 
@@ -168,6 +203,7 @@ class ClusterServers(OneServer):
         for number in going:
             address = sent_to.get(number) or self._slots.primary_of(steps[number].key)
             if address is None:
+                self.doubt()
                 raise StoreUnavailable(f"{self.name}: a slot is served by no node", applied="no")
             by_node.setdefault(address, []).append(number)
         shares: list[Share] = []
@@ -176,12 +212,19 @@ class ClusterServers(OneServer):
                 numbers = by_node[address]
                 some = [steps[n]._replace(asking=n in sent_to) for n in numbers]
                 pipeline, pool = Pipeline(some, self._server), self._pool_of(address)
-                shares.append(Share(numbers, pipeline, pool, pool.borrow(deadline)))
+                shares.append(Share(numbers, pipeline, pool, self._lent(pool, deadline)))
         except BaseException:
             for share in shares:
                 share.pool.give_back(share.connection)
             raise
         return shares
+
+    def _lent(self, pool: Pool, deadline: float | None) -> Connection:
+        try:
+            return pool.borrow(deadline)
+        except StoreUnavailable as error:
+            self.doubt(error, pool.address)
+            raise
 
     def _deliver(self, shares: Sequence[Share], deadline: float | None) -> None:
         """Send all, then wait for all: the nodes work at the same time."""
@@ -194,12 +237,14 @@ class ClusterServers(OneServer):
                     share.connection.send(pipeline.packed, pipeline.replies, deadline)
                     sent.append(share)
                 except StoreUnavailable as error:
+                    self.doubt(error, share.pool.address)
                     failure = error
             for share in sent:
                 try:
                     if not share.pipeline.take(share.connection.answer()):
                         self._repeat(share.connection, share.pipeline, deadline)
                 except StoreUnavailable as error:
+                    self.doubt(error, share.pool.address)
                     failure = error
         finally:
             for share in shares:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from stateward.engines.redis.client.pool_sync import Pool
 from stateward.engines.redis.client.server import Address
 from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.failures import Demoted
 from stateward.errors import StoreUnavailable
-from stateward.sync.engines.redis.client.pool import Pool
 from stateward.sync.engines.redis.client.topology import OneServer, ask_once
 
 

@@ -11,11 +11,11 @@ from hiredis import ReplyError
 
 from stateward.engines.redis.client.connection_sync import Connection
 from stateward.engines.redis.client.pipeline import Pipeline, PipelineStep
+from stateward.engines.redis.client.pool_sync import Pool
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.wire import Command, pack
 from stateward.engines.redis.failures import Demoted, refused
 from stateward.errors import StoreUnavailable
-from stateward.sync.engines.redis.client.pool import Pool
 
 TRIES = 5  # to give a server its scripts, while somebody makes it forget them
 FORGOTTEN = ("NOSCRIPT",)
@@ -57,8 +57,12 @@ class OneServer:
         self._find()
         return self._pool.address
 
-    def doubt(self, failure: BaseException | None = None) -> None:
-        """A round trip failed: perhaps it went to the wrong place.
+    def node_of(self, key: str) -> Address:
+        """The server that has a key, as far as is known."""
+        return self._pool.address
+
+    def doubt(self, failure: BaseException | None = None, address: Address | None = None) -> None:
+        """A round trip (to this `address`) failed: perhaps it went to the wrong place.
 
         A server that is no primary any more keeps the connections it has, while new ones to the
         same name or address may lead to the one that took over: so none of the old is used again.

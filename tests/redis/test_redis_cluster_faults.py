@@ -1,0 +1,190 @@
+"""A cluster and servers under sentinels, fault by fault and operation by operation.
+
+One cluster serves all cases. Each brings a fault about, asks for what an operation promises
+meanwhile, and asks again when the fault is over: nothing acknowledged is lost or doubled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers.ports import free_port
+from servers.proxy import Proxy
+from servers.redis import RedisServer, running
+from servers.redis_cluster import RedisCluster, running_cluster
+
+import stateward
+from stateward import Policy, Store, StoreUnavailable, sync
+from stateward.engines.redis.client.slots import SLOTS, slot_of
+from stateward.engines.redis.keys import keys_of
+from stateward.ops import Entity
+
+PRIMARIES = 3
+POLICY = Policy(threads="raise")  # with the times that everybody has
+PATIENCE = 30.0
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
+    """With no replicas: a node that hangs stays the primary of its slots."""
+    folder = tmp_path_factory.mktemp("faults")
+    with running_cluster(folder, "valkey", replicas=0) as cluster:
+        for node in cluster.nodes:  # a node that hangs is not taken for dead meanwhile
+            assert node.ask("CONFIG", "SET", "cluster-node-timeout", "120000") == b"+OK\r\n"
+        yield cluster
+
+
+class Blocking:
+    """A blocking store, asked from an event loop."""
+
+    def __init__(self, url: str, namespace: str) -> None:
+        self._store = sync.open(url, namespace=namespace, policy=POLICY, spill=False)
+
+    async def append(self, id: str, message: dict[str, Any]) -> None:
+        await asyncio.to_thread(self._store.thread(id).append, message)
+
+    async def load(self, id: str) -> list[Any]:
+        return [m["n"] for m in (await asyncio.to_thread(self._store.thread(id).load)).messages]
+
+    async def put(self, id: str, value: dict[str, Any]) -> None:
+        await asyncio.to_thread(self._store.thread(id).vars.put, value)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._store.close)
+
+
+class EventLoop:
+    """The same for a store of this event loop."""
+
+    def __init__(self, url: str, namespace: str) -> None:
+        self._store: Store = stateward.open(url, namespace=namespace, policy=POLICY, spill=False)
+
+    async def append(self, id: str, message: dict[str, Any]) -> None:
+        await self._store.thread(id).append(message)
+
+    async def load(self, id: str) -> list[Any]:
+        return [m["n"] for m in (await self._store.thread(id).load()).messages]
+
+    async def put(self, id: str, value: dict[str, Any]) -> None:
+        await self._store.thread(id).vars.put(value)
+
+    async def close(self) -> None:
+        await self._store.close()
+
+
+Client = Blocking | EventLoop
+
+
+@pytest.fixture(params=[EventLoop, Blocking], ids=["event loop", "blocking"])
+def colour(request: pytest.FixtureRequest) -> type[Client]:
+    kind: type[Client] = request.param
+    return kind
+
+
+@asynccontextmanager
+async def opened(colour: type[Client], url: str, namespace: str) -> AsyncIterator[Client]:
+    client = colour(url, namespace)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def on_node(namespace: str, number: int, count: int) -> list[str]:
+    """Ids of threads whose slot the node with this number has."""
+    found = []
+    for n in range(10_000):
+        slot = slot_of(keys_of(Entity(namespace, "thread", f"t{n}")).head)
+        if slot * PRIMARIES // SLOTS == number:
+            found.append(f"t{n}")
+        if len(found) == count:
+            return found
+    raise AssertionError("no such ids")
+
+
+@asynccontextmanager
+async def hanging(node: RedisServer) -> AsyncIterator[None]:
+    """A frozen machine: it takes connections, and answers nothing."""
+    pid = node.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+async def test_one_node_that_hangs_stalls_nobody_but_its_own_callers(
+    nodes: RedisCluster, colour: type[Client]
+) -> None:
+    """While others insist on the dead slots, every call to the healthy ones is answered."""
+    namespace = f"hangs-{colour.__name__}"
+    dead = on_node(namespace, 0, 4)
+    healthy = [id for number in (1, 2) for id in on_node(namespace, number, 2)]
+    ended = asyncio.Event()
+    failed = asyncio.Semaphore(0)
+
+    async def insist(call: Callable[[], Awaitable[object]]) -> None:
+        while not ended.is_set():
+            try:
+                await call()
+            except StoreUnavailable:
+                failed.release()
+
+    async def go_on(id: str) -> int:
+        n = 0
+        while not ended.is_set():
+            n += 1
+            await client.append(id, {"n": n})
+            assert (await client.load(id))[-1] == n
+        return n
+
+    async with opened(colour, nodes.url, namespace) as client:
+        for id in (*dead, *healthy):
+            await client.append(id, {"n": 0})
+        async with hanging(nodes.nodes[0]):
+            insisting = [asyncio.ensure_future(insist(partial(client.load, id))) for id in dead]
+            turn = {"n": -1}
+            insisting += [
+                asyncio.ensure_future(insist(partial(client.append, id, turn))) for id in dead
+            ]
+            going = [asyncio.ensure_future(go_on(id)) for id in healthy]
+            for _ in range(2 * len(dead)):
+                await failed.acquire()
+            ended.set()
+            counts = await asyncio.gather(*going)
+        await asyncio.gather(*insisting)
+        for id, count in zip(healthy, counts, strict=True):
+            assert await client.load(id) == list(range(count + 1))
+
+
+async def test_who_only_reads_notices_that_its_primary_was_demoted(
+    tmp_path: Path, colour: type[Client]
+) -> None:
+    """The name leads to the new primary; the old one keeps the connections that it has."""
+    with (
+        running(tmp_path / "old", "valkey", "--appendonly", "no") as old,
+        running(tmp_path / "new", "valkey", "--appendonly", "no") as new,
+    ):
+        for server, count in ((old, 1), (new, 2)):
+            async with opened(colour, server.url, "demoted") as writer:
+                for n in range(count):
+                    await writer.append("t", {"n": n})
+        async with (
+            Proxy(old.port) as name,
+            opened(colour, f"redis://127.0.0.1:{name.port}?timeout=0.2", "demoted") as reader,
+        ):
+            assert await reader.load("t") == [0]
+            name.lead_to(new.port)
+            assert old.ask("REPLICAOF", "127.0.0.1", str(free_port())) == b"+OK\r\n"
+            async with asyncio.timeout(PATIENCE):
+                while await reader.load("t") == [0]:  # noqa: ASYNC110 (nothing announces it)
+                    await asyncio.sleep(0.02)
+            assert await reader.load("t") == [0, 1]
