@@ -115,17 +115,22 @@ def encode_document(value: Any, limits: Limits) -> str:
     """The JSON text of a document: any JSON object, within the limit of a commit."""
     if type(value) is not dict:
         raise InvalidInput(f"a document is a JSON object (a dict), not {type(value).__name__}")
-    text = encode(value, "the document")
-    check_commit(_size(text), limits)
+    return encode_value(value, "the document", limits)
+
+
+def encode_value(value: Any, what: str, limits: Limits) -> str:
+    """The JSON text of anything else that is stored whole, within the limit of a commit."""
+    text = encode(value, what)
+    check_commit(_size(text), limits, what)
     return text
 
 
-def check_commit(size: int, limits: Limits) -> None:
+def check_commit(size: int, limits: Limits, what: str = "what is to be committed") -> None:
     """Refuse a commit over the limit."""
     if size > limits.commit:
         raise TooLarge(
-            f"a commit of {size:,} bytes is over the limit of {limits.commit:,}; split it, "
-            "or raise Limits.commit"
+            f"{what} has {size:,} bytes, which is over the limit of {limits.commit:,}; split it, "
+            "keep it elsewhere and store a reference, or raise Limits.commit"
         )
 
 

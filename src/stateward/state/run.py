@@ -140,7 +140,7 @@ class Run:
         here, driver = cancellations(), cancellations(self._driver)  # async only
         try:
             value = await self._try(id_, function, args, kwargs, retries)
-            text = result_json(value, f"the step {id_!r}")
+            text = result_json(value, f"the step {id_!r}", self._scope.limits)
         except BaseException as error:
             if holds(error, OF_THE_STORE) or holds(error, (*ENDS, Parked)):
                 raise  # not of the step: it stays to be done
@@ -155,7 +155,7 @@ class Run:
             raise
         body = f'{{"step":{encode(id_, "the step")},{text[1:]}'
         await self._append(f"step:{id_}", body)
-        self._record.steps[id_] = value
+        self._record.steps[id_] = value = decode(text)["value"]  # as every replay gives it
         return value
 
     async def wait(self, name: str, *, timeout: float | None = None) -> Any:

@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from stateward.codec import canonical, decode, encode
-from stateward.errors import InvalidInput
-from stateward.ops import Absent, Check, DocumentAt, Found, Head, Lease, StatusIn, Value
+from stateward.codec import Limits, canonical, decode, encode, encode_value
+from stateward.errors import InvalidInput, TooLarge
+from stateward.ops import Absent, Check, DocumentAt, Found, Head, Lease, Put, StatusIn, Value
 from stateward.records import TaskInfo, moment
 
 PENDING, RUNNING, COMPLETED, FAILED = "pending", "running", "completed", "failed"
@@ -37,6 +37,28 @@ class TaskOptions(Struct, frozen=True):
     at: datetime | float | None = None
     fingerprint: str | None = None
     retain: float | None = 30 * 86_400.0
+
+
+class Call(Struct, frozen=True):
+    """What is kept of a call: who is to run it, and what makes two calls the same.
+
+    Its arguments are kept until it has ended, so that a worker can run it, if they are JSON.
+    """
+
+    name: str
+    fingerprint: str | None
+    json: str
+    arguments: int | None = None  # how many are kept; None: they cannot be
+
+    @property
+    def forgotten(self) -> tuple[Put, ...]:
+        """What leaves no argument of it in the store, when nobody will run it any more."""
+        return (Put(CALL, bare(self.name, self.fingerprint)),) if self.arguments else ()
+
+
+def bare(name: str, fingerprint: str | None) -> str:
+    """A call without its arguments."""
+    return encode({"name": name, "fingerprint": fingerprint}, "the call")
 
 
 class Claim(Struct, frozen=True):
@@ -79,26 +101,30 @@ def scheduled_attempts(values: Values) -> int | None:
     return attempts
 
 
-def call_json(
+def call_of(
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     fingerprint: str | None,
-) -> str:
-    """What is kept of the call. Arguments that are not JSON are not compared, nor scheduled."""
+    limits: Limits,
+) -> Call:
+    """What is kept of the call. Arguments that are not JSON are not compared, nor scheduled.
+
+    Nor are those scheduled that are too large to be kept.
+    """
     name = getattr(function, "__name__", type(function).__name__)
     try:
         same = canonical([list(args), dict(kwargs)], "the arguments")
     except InvalidInput:
-        return encode({"name": name, "fingerprint": fingerprint}, "the call")
+        return Call(name, fingerprint, bare(name, fingerprint))
     digest = blake2b(same.encode(), digest_size=8).hexdigest()
-    record = {
-        "name": name,
-        "fingerprint": fingerprint or digest,
-        "args": list(args),
-        "kwargs": dict(kwargs),
-    }
-    return encode(record, "the call")
+    fingerprint = fingerprint or digest
+    record = {"name": name, "fingerprint": fingerprint, "args": list(args), "kwargs": dict(kwargs)}
+    try:
+        kept = encode_value(record, "the call", limits)
+    except TooLarge:
+        return Call(name, fingerprint, bare(name, fingerprint))
+    return Call(name, fingerprint, kept, len(args) + len(kwargs))
 
 
 def task_info(found: Found) -> TaskInfo:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from hashlib import blake2b
 from typing import Any
 
-from stateward.codec import encode
+from stateward.codec import Limits, encode, encode_value
 from stateward.errors import InvalidInput, LeaseLost, Permanent, StoreMisused, StoreUnavailable
 
 # What ends a process or a generator, whatever code it meets: asyncio draws the same line.
@@ -41,10 +41,10 @@ def working_on(parts: Sequence[str]) -> Iterator[None]:
         _key.reset(token)
 
 
-def result_json(value: Any, what: str) -> str:
-    """The result as it is stored; one that is not JSON is a mistake no retry can mend."""
+def result_json(value: Any, what: str, limits: Limits) -> str:
+    """The result as it is stored; one that is too large or not JSON is a mistake no retry mends."""
     try:
-        return encode({"value": value}, f"the result of {what}")
+        return encode_value({"value": value}, f"the result of {what}", limits)
     except InvalidInput as error:
         raise Permanent(
             f"{error}; return plain JSON, so that another replica can use it"

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any
 
-from stateward.codec import canonical, check_id, check_span, check_ttl, decode, encode
+from stateward.codec import canonical, check_id, check_span, check_ttl, decode, encode, encode_value
 from stateward.errors import (
     InvalidInput,
     KeyReusedError,
@@ -257,7 +257,8 @@ class Workflow:
         """The documents that it is begun with."""
         machine = {step: list(after) for step, after in self._machine.items()}
         meta = {"kind": self._kind, "input": self._input, "machine": machine}
-        documents = {META: encode(meta, "the input of a workflow")}
+        limits = self._handle.scope.limits
+        documents = {META: encode_value(meta, "the input of a workflow", limits)}
         if machine:
             documents[STEP] = encode({"at": next(iter(machine))}, "the step")
         return documents
@@ -286,7 +287,9 @@ class Workflow:
         `WorkflowFinished` if nobody will ever wait for it.
         """
         check_id(name, "the name of a signal")
-        body = encode({"signal": name, "value": value}, "the signal")
+        body = encode_value(
+            {"signal": name, "value": value}, "the signal", self._handle.scope.limits
+        )
         # The length keeps the name "a:b" with the key "c" from being "a" with "b:c".
         if key is not None:
             key = f"signal:{len(name)}:{name}:{check_id(key, 'the key of a signal')}"

@@ -15,7 +15,7 @@ from stateward.codec import Limits
 from stateward.context.compaction import Compaction
 from stateward.engine import Engine
 from stateward.engines.passthrough import Passthrough
-from stateward.errors import InvalidInput, NotYoursError, StatewardError, TooLarge
+from stateward.errors import InvalidInput, NotYoursError, Permanent, StatewardError
 from stateward.layers.policy import Policy
 from stateward.ops import Op, Outcome
 from stateward.store import Store
@@ -48,6 +48,10 @@ async def prepare(store: Store, user: str, said: str) -> None:
     await store.user(user).put({"said": said})
     await store.journal("j", user=user).append({"said": said}, {"said": said})
     await store.once("k", lambda: said, user=user)
+    machine = {"asked": ("granted",), "granted": ()}
+    async with store.workflow("w", kind="k", user=user, input=said, machine=machine) as run:
+        await run.step("say", lambda: said)
+        await run.wait("go")
 
 
 # --- the calls --------------------------------------------------------------------------
@@ -140,6 +144,13 @@ async def snapshot(store: Store, user: str, content: Content) -> None:
     await store.journal("j", user=user).snapshot(every, [])
 
 
+async def snapshot_of_more(store: Store, user: str, content: Content) -> None:
+    def more(state: Any, event: Content) -> Any:
+        return content
+
+    await store.journal("j", user=user).snapshot(more, None, name="more")
+
+
 async def trim(store: Store, user: str, content: Content) -> None:
     await store.journal("j", user=user).trim(1)
 
@@ -150,6 +161,55 @@ async def delete_journal(store: Store, user: str, content: Content) -> None:
 
 async def once(store: Store, user: str, content: Content) -> None:
     await store.once("k2", lambda: content, user=user)
+
+
+async def schedule(store: Store, user: str, content: Content) -> None:
+    await store.once("k3", every, content, user=user, at=2_000_000_000.0)
+
+
+async def begin_workflow(store: Store, user: str, content: Content) -> None:
+    async with store.workflow("w2", kind="k", user=user, input=content) as run:
+        await run.sleep(1000)
+
+
+async def signal(store: Store, user: str, content: Content) -> None:
+    await store.workflow("w", user=user).signal("go", content)
+
+
+async def transition(store: Store, user: str, content: Content) -> None:
+    await store.workflow("w", user=user).transition("granted")
+
+
+async def delete_workflow(store: Store, user: str, content: Content) -> None:
+    await store.workflow("w", user=user).delete()
+
+
+async def step(store: Store, user: str, content: Content) -> None:
+    async with store.workflow("w", user=user) as run:
+        await run.step("say", lambda: "said before")
+        await run.step("more", lambda: content)
+        await run.wait("go")
+
+
+async def wait(store: Store, user: str, content: Content) -> None:
+    await store.workflow("w", user=user).signal("go", "harmless")
+    async with store.workflow("w", user=user) as run:
+        await run.wait("go")
+
+
+async def sleep(store: Store, user: str, content: Content) -> None:
+    async with store.workflow("w", user=user) as run:
+        await run.sleep(1000)
+
+
+async def save(store: Store, user: str, content: Content) -> None:
+    async with store.workflow("w", user=user) as run:
+        await run.save(content)
+
+
+async def transition_within(store: Store, user: str, content: Content) -> None:
+    async with store.workflow("w", user=user) as run:
+        await run.transition("granted")
 
 
 async def put_shared(store: Store, user: str, content: Content) -> None:
@@ -175,10 +235,21 @@ METHODS: dict[str, Method] = {
     "User.delete": Method(delete_document, owned=False),
     "Journal.append": Method(append_event, "else"),
     "Journal.snapshot": Method(snapshot),
+    "Journal.snapshot of more": Method(snapshot_of_more, "else"),
     "Journal.trim": Method(trim),
     "Journal.delete": Method(delete_journal),
     "Shared.put": Method(put_shared, "else", owned=False),
-    "Store.once": Method(once, owned=False),
+    "Store.once": Method(once, "else", owned=False),
+    "Store.once later": Method(schedule, "else", owned=False),
+    "Workflow.begun": Method(begin_workflow, "else", owned=False),
+    "Workflow.signal": Method(signal, "else"),
+    "Workflow.transition": Method(transition),
+    "Workflow.delete": Method(delete_workflow),
+    "Run.step": Method(step, "else"),
+    "Run.wait": Method(wait),
+    "Run.sleep": Method(sleep),
+    "Run.save": Method(save, "else"),
+    "Run.transition": Method(transition_within),
 }
 
 
@@ -263,15 +334,20 @@ async def nothing_of_anothers_is_written_to(h: StoreHarness) -> None:
 @case
 async def nothing_larger_than_the_limit_is_written(h: StoreHarness) -> None:
     limits = Limits(message=1000, commit=1000)
-    async with h.store(limits=limits) as store:
-        await prepare(store, "u", "nothing")
-        for name, method in METHODS.items():
-            if method.carries:
+    replica = await h.replica()
+    for number, (name, method) in enumerate(METHODS.items()):
+        if method.carries:
+            namespace = f"{h.namespace}-{number}"
+            async with h.store(namespace=namespace, limits=limits) as store:
+                await prepare(store, "u", "nothing")
                 try:
                     await method.call(store, "u", says("x" * 1000))
-                except TooLarge:
-                    continue
-                raise AssertionError(f"{name} stored more than the limit allows")
+                except (InvalidInput, Permanent):  # `TooLarge`, or what became of it
+                    pass
+                else:
+                    raise AssertionError(f"{name} stored more than the limit allows")
+            left = await found_in(replica, namespace, "x" * 1000)
+            assert left == [], f"{name} stored more than the limit allows: {left}"
 
 
 @case

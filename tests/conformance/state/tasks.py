@@ -112,6 +112,44 @@ async def a_result_that_is_not_json_fails_the_task_for_good(h: StoreHarness) -> 
 
 
 @case
+async def a_result_is_the_same_when_it_is_computed_and_when_it_is_found(h: StoreHarness) -> None:
+    """JSON has no tuple: who computed a result must not see another one than whoever finds it."""
+
+    def pair() -> Any:
+        return {"at": (1, 2)}
+
+    async with h.store() as store:
+        first = await store.once("pair", pair)
+        assert first == await store.once("pair", pair) == {"at": [1, 2]}
+        async with store.workflow("w", kind="k") as run:
+            first = await run.step("pair", pair)
+        async with store.workflow("w", kind="k") as run:
+            assert first == await run.step("pair", pair) == {"at": [1, 2]}
+
+
+@case
+async def the_arguments_of_a_task_are_kept_no_longer_than_it_may_run(h: StoreHarness) -> None:
+    def charge(card: str, *, code: str) -> str:
+        return "charged"
+
+    def refused(card: str, *, code: str) -> str:
+        raise Permanent("no such card")
+
+    card, code = "4111 1111", "the code is 987"
+    replica = await h.replica()
+    async with h.store() as store:
+        await store.once("k", charge, card, code=code)
+        with raises(Permanent):
+            await store.once("k2", refused, card, code=code)
+        with raises(KeyReusedError):
+            await store.once("k", charge, card, code="another")
+    for entity in await replica.list_all(h.namespace, expired=True):
+        kept = repr(await replica.everything(entity))
+        assert card not in kept
+        assert code not in kept
+
+
+@case
 async def tasks_of_other_namespaces_are_other_tasks(h: StoreHarness) -> None:
     async with h.store() as store, h.store(namespace=h.new_id()) as elsewhere:
         calls = Calls()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from copy import deepcopy
 from typing import Any
 
-from stateward.codec import check_id, decode, encode, encode_messages
+from stateward.codec import Limits, check_id, decode, encode_messages, encode_value
 from stateward.errors import InvalidInput, Reset, Truncated
 from stateward.kinds import JOURNAL
 from stateward.ops import (
@@ -133,7 +133,9 @@ class Journal:
                 continue  # it was begun just now
             if decode(kept.json)["version"] >= folded.version:
                 return folded  # somebody has kept as much
-            record = _snapshot_json(folded.version, folded.cursor.stamp, folded.state)
+            record = _snapshot_json(
+                folded.version, folded.cursor.stamp, folded.state, self.handle.scope.limits
+            )
             unchanged = (DocumentAt(document, kept.version, kept.stamp),)
             outcome = self.handle.commit((Put(document, record),), unchanged)
             if not isinstance(outcome, Conflict):
@@ -150,7 +152,7 @@ class Journal:
             fetched = self.handle.fetch(documents=(document,))
             if not fetched.head.exists or document in fetched.documents:
                 return fetched.documents.get(document)
-            put = Put(document, _snapshot_json(0, None, initial))
+            put = Put(document, _snapshot_json(0, None, initial, self.handle.scope.limits))
             outcome = self.handle.commit((put,), (DocumentAt(document, 0),))
             if not isinstance(outcome, Conflict):
                 stored(outcome, self.handle.entity)
@@ -191,5 +193,6 @@ def _snapshot_name(name: str, version: int) -> str:
     return check_id(f"snapshot:{version}:{name}", "the name of a snapshot")
 
 
-def _snapshot_json(version: int, stamp: str | None, state: Any) -> str:
-    return encode({"version": version, "stamp": stamp, "state": state}, "the state of the fold")
+def _snapshot_json(version: int, stamp: str | None, state: Any, limits: Limits) -> str:
+    snapshot = {"version": version, "stamp": stamp, "state": state}
+    return encode_value(snapshot, "the state of the fold", limits)

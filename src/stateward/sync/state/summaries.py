@@ -7,7 +7,7 @@ import logging
 
 import msgspec
 
-from stateward.codec import decode
+from stateward.codec import decode, encode_value
 from stateward.context.compaction import (
     SUMMARY,
     Compaction,
@@ -128,6 +128,7 @@ class SummaryMaker:
         text = awaited(self._compaction.summarize(summary.text, messages))
         if type(text) is not str or not text.strip():
             raise InvalidInput(f"summarize returned {type(text).__name__}, not a text with words")
+        encode_value(text, "the summary", self._scope.limits)  # refused like any other text
         covers = summary.messages + len(messages)
         made = Kept(text, upto, covers, system, gaps(head))
         return made if self._put(made, before, op) else None

@@ -56,7 +56,7 @@ from stateward.state.task_record import (
     Finished,
     TaskOptions,
     Values,
-    call_json,
+    call_of,
     claimable,
     failures,
     scheduled_attempts,
@@ -93,9 +93,7 @@ class Task:
             check_span(options.wait, "wait")
         if type(options.attempts) is not int or options.attempts < 1:
             raise InvalidInput(f"attempts is a number of at least 1, not {options.attempts!r}")
-        self._call = call_json(function, args, kwargs, options.fingerprint)
-        kept = decode(self._call)
-        self._fingerprint, self._name = kept["fingerprint"], kept["name"]
+        self._call = call_of(function, args, kwargs, options.fingerprint, scope.limits)
 
     def run(self) -> Any:
         """The result, computed now or recorded earlier; None if it was only scheduled."""
@@ -119,16 +117,16 @@ class Task:
         left = due - self._handle.scope.world.now()
         if left <= 0:
             return False
-        if "args" not in decode(self._call):
+        if self._call.arguments is None:
             raise InvalidInput(
-                f"the task {self._entity.id!r} is to run later, but its arguments are not JSON and "
-                "cannot be kept until then; pass ids or plain values"
+                f"the task {self._entity.id!r} is to run later, but its arguments are not JSON, or "
+                "too large, and cannot be kept until then; pass ids or plain values"
             )
         retain = self._options.retain
         kept = None if retain is None else left + retain
-        call = encode(decode(self._call) | {"attempts": self._options.attempts}, "the call")
+        call = encode(decode(self._call.json) | {"attempts": self._options.attempts}, "the call")
         outcome = Handle(self._handle.scope, self._entity, self._options.user, kept).commit(
-            (SetHead(status=PENDING, label=self._name, due=due), Put(CALL, call)),
+            (SetHead(status=PENDING, label=self._call.name, due=due), Put(CALL, call)),
             (Absent(),),
             reading=READING,
         )
@@ -168,10 +166,11 @@ class Task:
     def _try_claim(self, nonce: str, checks: tuple[Check, ...], died: bool) -> Outcome:
         options = self._options
         new = checks == (Absent(),)
-        more = Put(CALL, self._call) if new else Put(DEATHS, "{}")  # its version is their number
+        # The version of the document on deaths is their number.
+        more = Put(CALL, self._call.json) if new else Put(DEATHS, "{}")
         take = (
             Acquire(nonce, options.ttl, self._handle.scope.world.name()),
-            SetHead(status=RUNNING, label=self._name, due_in=options.ttl),
+            SetHead(status=RUNNING, label=self._call.name, due_in=options.ttl),
         )
         claim = Commit(
             self._entity,
@@ -189,7 +188,7 @@ class Task:
         if not head.exists:
             return None
         recorded = decode(values[CALL].json)["fingerprint"] if CALL in values else None
-        if recorded and self._fingerprint and recorded != self._fingerprint:
+        if recorded and self._call.fingerprint and recorded != self._call.fingerprint:
             raise KeyReusedError(
                 f"the task {self._entity.id!r} was already used with other arguments; use a new "
                 "id for new work (or pass fingerprint= to say what makes two calls the same)"
@@ -218,16 +217,18 @@ class Task:
                 )
             with working_on(entity):
                 value = awaited(self._function(*self._args, **self._kwargs))
-            text = result_json(value, f"the task {entity.id!r}")
+            text = result_json(value, f"the task {entity.id!r}", self._handle.scope.limits)
         except BaseException as error:
             self._failed(held, claim, error)
             raise
         held.leave(None, None, None)
-        return self._record(held, value, text)
+        return self._record(held, text)
 
-    def _record(self, held: HeldLease, value: Any, text: str) -> Any:
+    def _record(self, held: HeldLease, text: str) -> Any:
+        """The result as it is recorded, and as every later delivery gets it."""
         end = SetHead(status=COMPLETED, due=0, retain=self._options.retain or 0)
-        outcome = self._handle.scope.leases.finish(held, Put(RESULT, text), end)
+        result = (Put(RESULT, text), *self._call.forgotten)
+        outcome = self._handle.scope.leases.finish(held, *result, end)
         if isinstance(outcome, Fenced):
             # Taken over meanwhile. What counts is what is recorded, be it the successor's.
             fetched = self._handle.fetch(documents=READING)
@@ -236,7 +237,7 @@ class Task:
                 refuse(outcome, self._entity)
             return finished.value
         stored(outcome, self._entity)
-        return value
+        return decode(text)["value"]
 
     def _failed(self, held: HeldLease, claim: Claim, error: BaseException) -> None:
         """Record a failure of the task itself; a failure around it leaves the task to others."""
@@ -255,7 +256,8 @@ class Task:
         if claim.attempts and record["failures"] < claim.attempts and not record["permanent"]:
             pause = min(FIRST_RETRY * 2**claim.failures, LONGEST_RETRY)
             end = SetHead(status=FAILED, due_in=pause)
-        outcome = self._handle.scope.leases.finish(held, put, end)
+        forgotten = self._call.forgotten if record["permanent"] else ()
+        outcome = self._handle.scope.leases.finish(held, put, end, *forgotten)
         if not isinstance(outcome, Fenced):
             stored(outcome, self._entity)
 
