@@ -39,6 +39,18 @@ class Unsaid(Enum):
 
 
 UNSAID = Unsaid.UNSAID
+Whose = str | None | Unsaid  # a user's; None: nobody's; unsaid: whoever's it is
+
+
+def owner_of(user: Whose) -> str | None:
+    """As operations say it: "" is nobody, and None checks nothing.
+
+    An anonymous request that passes its user on, who is None, gets what is nobody's: never what
+    belongs to somebody.
+    """
+    if user is UNSAID:
+        return None
+    return "" if user is None else check_id(user, "a user")
 
 
 class Options(Struct, frozen=True, kw_only=True):

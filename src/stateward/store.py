@@ -32,6 +32,8 @@ from stateward.options import (
     Options,
     Retention,
     Unsaid,
+    Whose,
+    owner_of,
     seconds,
     section_urls,
 )
@@ -228,22 +230,25 @@ class Store:
     # --- state ----------------------------------------------------------------------
 
     def thread(
-        self, id: str, user: str | None = None, *, retain: Retention | Unsaid = UNSAID
+        self, id: str, user: Whose = UNSAID, *, retain: Retention | Unsaid = UNSAID
     ) -> Thread:
         """A conversation. With `user`, it is created as theirs, and another's raises.
+
+        `user=None` is nobody's: it is created as that, and a user's raises. Unsaid, it is
+        whoever's it is: nothing is checked, for code that serves no user. So it is everywhere.
 
         `retain` is how long it is kept after its last message (None: for ever), from the next
         append on also if it exists. Unsaid, it is created as the store was told.
         """
         if retain is UNSAID:
-            return Thread(self._threads, id, user, self._retain)
-        return Thread(self._threads, id, user, seconds(retain), sets_retain=True)
+            return Thread(self._threads, id, owner_of(user), self._retain)
+        return Thread(self._threads, id, owner_of(user), seconds(retain), sets_retain=True)
 
     async def threads(
-        self, user: str | None = None, *, prefix: str = "", reverse: bool = False
+        self, user: Whose = UNSAID, *, prefix: str = "", reverse: bool = False
     ) -> AsyncIterator[ThreadInfo]:
-        """The conversations of a user (or of all), ordered by id."""
-        async for info in list_threads(self._threads, user, prefix, reverse):
+        """The conversations of a user, of nobody (None) or of all (unsaid), ordered by id."""
+        async for info in list_threads(self._threads, owner_of(user), prefix, reverse):
             yield info
 
     def user(self, id: str) -> User:
@@ -285,7 +290,7 @@ class Store:
         id: str,
         function: Callable[..., Any],
         *args: Any,
-        user: str | None = None,
+        user: Whose = UNSAID,
         ttl: float = 30.0,
         wait: float | None = None,
         attempts: int = 3,
@@ -304,14 +309,15 @@ class Store:
         `work` to run when it is due, and None is returned; if it fails then, `work` tries it
         again after a while, up to `attempts` times in all.
         """
-        options = TaskOptions(user, ttl, wait, attempts, at, fingerprint, seconds(retain))
+        owner = owner_of(user)
+        options = TaskOptions(owner, ttl, wait, attempts, at, fingerprint, seconds(retain))
         return await Task(self._scope, id, function, args, kwargs, options).run()
 
     async def tasks(
-        self, status: str | None = None, *, user: str | None = None
+        self, status: str | None = None, *, user: Whose = UNSAID
     ) -> AsyncIterator[TaskInfo]:
         """Tasks by id: all, or those pending, running, completed or failed."""
-        async for info in list_tasks(self._scope, status, user):
+        async for info in list_tasks(self._scope, status, owner_of(user)):
             yield info
 
     def workflow(
@@ -319,7 +325,7 @@ class Store:
         id: str,
         *,
         kind: str | None = None,
-        user: str | None = None,
+        user: Whose = UNSAID,
         input: Any = None,
         machine: Machine | None = None,
         ttl: float = 30.0,
@@ -335,7 +341,7 @@ class Store:
             self._scope,
             id,
             kind=kind,
-            user=user,
+            owner=owner_of(user),
             input=input,
             machine=machine,
             ttl=ttl,
@@ -343,10 +349,11 @@ class Store:
         )
 
     async def workflows(
-        self, *, kind: str | None = None, user: str | None = None, status: str | None = None
+        self, *, kind: str | None = None, user: Whose = UNSAID, status: str | None = None
     ) -> AsyncIterator[WorkflowInfo]:
         """Workflows by id: all, or those active, completed or failed."""
-        async for info in list_workflows(self._scope, kind=kind, user=user, status=status):
+        owner = owner_of(user)
+        async for info in list_workflows(self._scope, kind=kind, owner=owner, status=status):
             yield info
 
     async def work(
@@ -370,15 +377,15 @@ class Store:
         await worker.run(until or (lambda: False))
 
     def journal(
-        self, id: str, user: str | None = None, *, retain: Retention | Unsaid = UNSAID
+        self, id: str, user: Whose = UNSAID, *, retain: Retention | Unsaid = UNSAID
     ) -> Journal:
         """An event-sourced log, and a channel on which agents publish what they did.
 
         Kept for ever, or for `retain` after its last event, from the next append on.
         """
         if retain is UNSAID:
-            return Journal(self._scope, id, user, None)
-        return Journal(self._scope, id, user, seconds(retain), sets_retain=True)
+            return Journal(self._scope, id, owner_of(user), None)
+        return Journal(self._scope, id, owner_of(user), seconds(retain), sets_retain=True)
 
     # --- reading together -----------------------------------------------------------
 

@@ -15,6 +15,7 @@ from stateward.cli.common import OK
 from stateward.cli.tables import table
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
+from stateward.options import UNSAID
 from stateward.records import Document, ThreadInfo
 from stateward.repeats import Repeat, find_repeats, local_embed
 
@@ -47,7 +48,9 @@ def _repeats(store: sync.Store, options: argparse.Namespace, url: str) -> int:
 
 
 def _threads(store: sync.Store, options: argparse.Namespace) -> Iterator[ThreadInfo]:
-    for info in store.threads(options.user, prefix=options.thread or ""):
+    for info in store.threads(
+        UNSAID if options.user is None else options.user, prefix=options.thread or ""
+    ):
         if options.thread is not None and info.id != options.thread:
             continue
         if options.after is None or _by_id(info) > options.after.encode():

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import stateward
 from stateward.codec import check_id
 from stateward.errors import InvalidInput, StoreMisused, TaskFailed
+from stateward.options import UNSAID, Whose
 
 try:
     from faststream import BaseMiddleware
@@ -41,7 +42,7 @@ class Delivery(NamedTuple):
 
     store: stateward.Store
     task: str
-    user: str | None
+    user: Whose
     options: Mapping[str, Any]
 
 
@@ -68,7 +69,7 @@ class StatewardMiddleware:
         name: str,
         *,
         id: Callable[[Message], str] | None = None,
-        user: str | Callable[[Message], str | None] | None = None,
+        user: Whose | Callable[[Message], Whose] = UNSAID,
         wait: float | None = None,
         attempts: int = 3,
         ttl: float = 30.0,

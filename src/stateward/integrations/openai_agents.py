@@ -37,7 +37,7 @@ from stateward.ops import (
     Replace,
     Write,
 )
-from stateward.options import UNSAID, Retention, Unsaid
+from stateward.options import UNSAID, Retention, Unsaid, Whose
 from stateward.records import Cursor
 from stateward.state.refusals import stored
 
@@ -79,7 +79,7 @@ class StatewardSession(OnAnyStore):
         store: Any,
         session_id: str,
         *,
-        user: str | None = None,
+        user: Whose = UNSAID,
         last: int | None = None,
         turns: int | None = None,
         max_tokens: int | None = None,

@@ -145,7 +145,7 @@ class Handle(Struct, frozen=True):
         """
         assert self.scope.on_append is not None
         try:
-            found = self.scope.on_append(self.entity.id, self.owner, messages)
+            found = self.scope.on_append(self.entity.id, self.owner or None, messages)
             for repeat in found if isinstance(found, list) else ():
                 count_context_break(self.scope.counters, str(getattr(repeat, "kind", "other")))
         except Exception as error:

@@ -44,12 +44,11 @@ class Journal:
         self,
         scope: Scope,
         id: str,
-        user: str | None,
+        owner: str | None,
         retain: float | None,
         *,
         sets_retain: bool = False,
     ) -> None:
-        owner = None if user is None else check_id(user, "a user")
         self.handle = Handle(scope, scope.entity(JOURNAL, id), owner, retain, sets_retain)
 
     @property

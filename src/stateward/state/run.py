@@ -72,7 +72,7 @@ class Run:
         meta = decode(documents[META])
         self.kind: str = meta["kind"]
         self.input: Any = meta["input"]
-        self.user = handle.owner
+        self.user = handle.owner or None
         self.state: dict[str, Any] = decode(documents[STATE]) if STATE in documents else {}
         self.at: str | None = decode(documents[STEP])["at"] if STEP in documents else None
         self.status = status

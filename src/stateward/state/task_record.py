@@ -30,7 +30,7 @@ Values = Mapping[str, Value]
 class TaskOptions(Struct, frozen=True):
     """How a task is run; see `Store.once`."""
 
-    user: str | None = None
+    owner: str | None = None
     ttl: float = 30.0
     wait: float | None = None
     attempts: int = ATTEMPTS

@@ -84,7 +84,7 @@ class Task:
         kwargs: Mapping[str, Any],
         options: TaskOptions,
     ) -> None:
-        self._handle = Handle(scope, scope.entity(TASK, id), options.user, options.retain)
+        self._handle = Handle(scope, scope.entity(TASK, id), options.owner, options.retain)
         self._entity = self._handle.entity
         self._function, self._args, self._kwargs, self._options = function, args, kwargs, options
         check_ttl(options.ttl)
@@ -124,7 +124,7 @@ class Task:
         retain = self._options.retain
         kept = None if retain is None else left + retain
         call = encode(decode(self._call.json) | {"attempts": self._options.attempts}, "the call")
-        outcome = await Handle(self._handle.scope, self._entity, self._options.user, kept).commit(
+        outcome = await Handle(self._handle.scope, self._entity, self._options.owner, kept).commit(
             (SetHead(status=PENDING, label=self._call.name, due=due), Put(CALL, call)),
             (Absent(),),
             reading=READING,
@@ -176,7 +176,7 @@ class Task:
             self._handle.scope.world.new_op(),
             (*take, more) if new or died else take,
             checks,
-            options.user,
+            options.owner,
             options.retain,
             READING,
         )
@@ -261,9 +261,11 @@ class Task:
             stored(outcome, self._entity)
 
 
-async def list_tasks(scope: Scope, status: str | None, user: str | None) -> AsyncIterator[TaskInfo]:
+async def list_tasks(
+    scope: Scope, status: str | None, owner: str | None
+) -> AsyncIterator[TaskInfo]:
     """Tasks by id."""
-    wanted = List(scope.namespace, kind=TASK, owner=user, status=status, documents=(ERROR, CALL))
+    wanted = List(scope.namespace, kind=TASK, owner=owner, status=status, documents=(ERROR, CALL))
     async for page in scope.pages(wanted):
         for found in page.entities:
             yield task_info(found)

@@ -85,13 +85,12 @@ class Workflow:
         id: str,
         *,
         kind: str | None = None,
-        user: str | None = None,
+        owner: str | None = None,
         input: Any = None,
         machine: Machine | None = None,
         ttl: float = 30.0,
         wait: float | None = None,
     ) -> None:
-        owner = None if user is None else check_id(user, "a user")
         self._handle = Handle(scope, scope.entity(WORKFLOW, id), owner)
         self._leases = scope.leases
         self._entity = self._handle.entity
@@ -321,11 +320,11 @@ class Workflow:
 
 
 async def list_workflows(
-    scope: Scope, *, kind: str | None, user: str | None, status: str | None
+    scope: Scope, *, kind: str | None, owner: str | None, status: str | None
 ) -> AsyncIterator[WorkflowInfo]:
     """Workflows by id."""
     wanted = List(
-        scope.namespace, kind=WORKFLOW, label=kind, owner=user, status=status, documents=READING
+        scope.namespace, kind=WORKFLOW, label=kind, owner=owner, status=status, documents=READING
     )
     async for page in scope.pages(wanted):
         for found in page.entities:

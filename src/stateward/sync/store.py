@@ -32,6 +32,8 @@ from stateward.options import (
     Options,
     Retention,
     Unsaid,
+    Whose,
+    owner_of,
     seconds,
     section_urls,
 )
@@ -229,22 +231,25 @@ class Store:
     # --- state ----------------------------------------------------------------------
 
     def thread(
-        self, id: str, user: str | None = None, *, retain: Retention | Unsaid = UNSAID
+        self, id: str, user: Whose = UNSAID, *, retain: Retention | Unsaid = UNSAID
     ) -> Thread:
         """A conversation. With `user`, it is created as theirs, and another's raises.
+
+        `user=None` is nobody's: it is created as that, and a user's raises. Unsaid, it is
+        whoever's it is: nothing is checked, for code that serves no user. So it is everywhere.
 
         `retain` is how long it is kept after its last message (None: for ever), from the next
         append on also if it exists. Unsaid, it is created as the store was told.
         """
         if retain is UNSAID:
-            return Thread(self._threads, id, user, self._retain)
-        return Thread(self._threads, id, user, seconds(retain), sets_retain=True)
+            return Thread(self._threads, id, owner_of(user), self._retain)
+        return Thread(self._threads, id, owner_of(user), seconds(retain), sets_retain=True)
 
     def threads(
-        self, user: str | None = None, *, prefix: str = "", reverse: bool = False
+        self, user: Whose = UNSAID, *, prefix: str = "", reverse: bool = False
     ) -> Iterator[ThreadInfo]:
-        """The conversations of a user (or of all), ordered by id."""
-        for info in list_threads(self._threads, user, prefix, reverse):
+        """The conversations of a user, of nobody (None) or of all (unsaid), ordered by id."""
+        for info in list_threads(self._threads, owner_of(user), prefix, reverse):
             yield info
 
     def user(self, id: str) -> User:
@@ -286,7 +291,7 @@ class Store:
         id: str,
         function: Callable[..., Any],
         *args: Any,
-        user: str | None = None,
+        user: Whose = UNSAID,
         ttl: float = 30.0,
         wait: float | None = None,
         attempts: int = 3,
@@ -305,12 +310,13 @@ class Store:
         `work` to run when it is due, and None is returned; if it fails then, `work` tries it
         again after a while, up to `attempts` times in all.
         """
-        options = TaskOptions(user, ttl, wait, attempts, at, fingerprint, seconds(retain))
+        owner = owner_of(user)
+        options = TaskOptions(owner, ttl, wait, attempts, at, fingerprint, seconds(retain))
         return Task(self._scope, id, function, args, kwargs, options).run()
 
-    def tasks(self, status: str | None = None, *, user: str | None = None) -> Iterator[TaskInfo]:
+    def tasks(self, status: str | None = None, *, user: Whose = UNSAID) -> Iterator[TaskInfo]:
         """Tasks by id: all, or those pending, running, completed or failed."""
-        for info in list_tasks(self._scope, status, user):
+        for info in list_tasks(self._scope, status, owner_of(user)):
             yield info
 
     def workflow(
@@ -318,7 +324,7 @@ class Store:
         id: str,
         *,
         kind: str | None = None,
-        user: str | None = None,
+        user: Whose = UNSAID,
         input: Any = None,
         machine: Machine | None = None,
         ttl: float = 30.0,
@@ -334,7 +340,7 @@ class Store:
             self._scope,
             id,
             kind=kind,
-            user=user,
+            owner=owner_of(user),
             input=input,
             machine=machine,
             ttl=ttl,
@@ -342,10 +348,11 @@ class Store:
         )
 
     def workflows(
-        self, *, kind: str | None = None, user: str | None = None, status: str | None = None
+        self, *, kind: str | None = None, user: Whose = UNSAID, status: str | None = None
     ) -> Iterator[WorkflowInfo]:
         """Workflows by id: all, or those active, completed or failed."""
-        for info in list_workflows(self._scope, kind=kind, user=user, status=status):
+        owner = owner_of(user)
+        for info in list_workflows(self._scope, kind=kind, owner=owner, status=status):
             yield info
 
     def work(
@@ -369,15 +376,15 @@ class Store:
         worker.run(until or (lambda: False))
 
     def journal(
-        self, id: str, user: str | None = None, *, retain: Retention | Unsaid = UNSAID
+        self, id: str, user: Whose = UNSAID, *, retain: Retention | Unsaid = UNSAID
     ) -> Journal:
         """An event-sourced log, and a channel on which agents publish what they did.
 
         Kept for ever, or for `retain` after its last event, from the next append on.
         """
         if retain is UNSAID:
-            return Journal(self._scope, id, user, None)
-        return Journal(self._scope, id, user, seconds(retain), sets_retain=True)
+            return Journal(self._scope, id, owner_of(user), None)
+        return Journal(self._scope, id, owner_of(user), seconds(retain), sets_retain=True)
 
     # --- reading together -----------------------------------------------------------
 

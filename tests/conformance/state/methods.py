@@ -19,7 +19,7 @@ from stateward.errors import InvalidInput, NotYoursError, Permanent, StatewardEr
 from stateward.layers.policy import Policy
 from stateward.ops import Op, Outcome
 from stateward.store import Store
-from stateward.testing.conformance.harness import Caller
+from stateward.testing.conformance.harness import Caller, raises
 
 SECRET = "4111 1111"
 PATIENT = Policy(read_timeout=60.0, write_timeout=60.0, threads="raise")
@@ -30,7 +30,7 @@ Content = dict[str, Any]
 class Method(NamedTuple):
     """A call of a public method, for a user, with content of the caller's."""
 
-    call: Callable[[Store, str, Content], Awaitable[Any]]
+    call: Callable[[Store, Any, Content], Awaitable[Any]]
     carries: str = ""  # what becomes of the content: a "message", or something "else"; "": nothing
     owned: bool = True  # what it writes to belongs to a user, and another's is refused
 
@@ -39,13 +39,22 @@ def says(text: Any) -> Content:
     return {"role": "user", "content": text}
 
 
+async def prepare_for_nobody(store: Store) -> None:
+    """All kinds of state that may be nobody's."""
+    await prepare_owned(store, None, "nothing")
+
+
 async def prepare(store: Store, user: str, said: str) -> None:
     """All kinds of state, all of the same user."""
+    await store.user(user).put({"said": said})
+    await prepare_owned(store, user, said)
+
+
+async def prepare_owned(store: Store, user: str | None, said: str) -> None:
     thread = store.thread("t", user=user)
     for n in range(3):
         await thread.append(says(f"{said} {n}"), {"role": "assistant", "content": f"{said}, yes"})
     await thread.vars.put({"said": said})
-    await store.user(user).put({"said": said})
     await store.journal("j", user=user).append({"said": said}, {"said": said})
     await store.once("k", lambda: said, user=user)
     machine = {"asked": ("granted",), "granted": ()}
@@ -323,12 +332,52 @@ async def nothing_of_anothers_is_written_to(h: StoreHarness) -> None:
     async with h.store() as store:
         await prepare(store, "u", SECRET)
         for name, method in METHODS.items():
-            if method.owned:
+            for stranger in ("v", None) if method.owned else ():
                 try:
-                    await method.call(store, "v", says("harmless"))
+                    await method.call(store, stranger, says("harmless"))
                 except NotYoursError:
                     continue
-                raise AssertionError(f"{name} wrote to what belongs to somebody else")
+                raise AssertionError(f"{name} wrote for {stranger} to what belongs to somebody")
+
+
+@case
+async def who_is_nobody_has_what_is_nobodys_and_sees_nothing_else(h: StoreHarness) -> None:
+    """A request without a user passes None on: it must not be taken for one that may all."""
+    async with h.store() as store:
+        await prepare(store, "u", SECRET)
+        await store.once("k2", lambda: SECRET, user="u")
+        for read in (
+            store.thread("t", user=None).load,
+            store.thread("t", user=None).vars.get,
+            store.thread("t", user=None).summary,
+            store.workflow("w", user=None).info,
+        ):
+            with raises(NotYoursError):
+                await read()
+        with raises(NotYoursError):
+            await store.journal("j", user=None).fold(every, [])
+        with raises(NotYoursError):
+            await store.once("k2", lambda: "mine", user=None)
+        for name, method in METHODS.items():
+            if method.owned:
+                async with h.store(namespace=f"{h.namespace}-{name}") as apart:
+                    await prepare_for_nobody(apart)
+                    await method.call(apart, None, says("harmless"))
+        await store.thread("n", user=None).append(says("hello"))
+        await store.once("n", lambda: 1, user=None)
+        assert [info.id async for info in store.threads(user=None)] == ["n"]
+        assert [info.id async for info in store.tasks(user=None)] == ["n"]
+        assert [info.id async for info in store.workflows(user=None)] == []
+        assert [info.id async for info in store.threads()] == ["n", "t"]
+        thread = store.thread("n", user=None)
+        assert (thread.user, (await thread.load()).version) == (None, 1)
+        forked = await thread.fork(to="n2")
+        assert forked.user is None
+        theirs = await thread.claim(user="u")
+        with raises(NotYoursError):
+            await thread.load()
+        assert (await theirs.load()).messages == [says("hello")]
+        assert (await store.thread("n").load()).messages == [says("hello")]
 
 
 @case

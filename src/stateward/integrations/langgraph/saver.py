@@ -43,7 +43,7 @@ from stateward.integrations.langgraph.records import (
 from stateward.integrations.langgraph.serializer import Allowed, StrictSerializer
 from stateward.integrations.turns import WAIT, AgentRun
 from stateward.ops import Commit, Drop, Entity, List, NotYours
-from stateward.options import Retention, seconds
+from stateward.options import UNSAID, Retention, owner_of, seconds
 from stateward.state.refusals import stored
 
 REPLAYS = "__pregel_replay_state"  # in the config of whatever runs in a time travel
@@ -110,8 +110,8 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
 
     def _thread(self, config: RunnableConfig) -> GraphThread:
         given = config["configurable"]
-        user = None if self._user_key is None else given.get(self._user_key)
-        owner = None if user is None else check_id(str(user), "a user")
+        user = UNSAID if self._user_key is None else given.get(self._user_key, UNSAID)
+        owner = owner_of(user if user is UNSAID or user is None else str(user))
         return GraphThread(
             self._entity(given["thread_id"]), given.get("checkpoint_ns") or "", owner
         )

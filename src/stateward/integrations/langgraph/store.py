@@ -53,6 +53,7 @@ from stateward.ops import (
     Value,
     Write,
 )
+from stateward.options import UNSAID, Whose, owner_of
 from stateward.records import moment
 from stateward.state.refusals import refuse, stored
 
@@ -60,7 +61,7 @@ KIND = LANGGRAPH_ITEM
 ITEM = "item"
 BATCH = 200
 
-User = str | Callable[[tuple[str, ...]], str | None] | None
+User = Whose | Callable[[tuple[str, ...]], Whose]
 
 
 class StatewardStore(OnBridge, BaseStore):
@@ -81,7 +82,7 @@ class StatewardStore(OnBridge, BaseStore):
         *,
         ttl: TTLConfig | None = None,
         index: IndexConfig | None = None,
-        user: User = None,
+        user: User = UNSAID,
     ) -> None:
         super().__init__(store)
         self._user = user
@@ -147,7 +148,7 @@ class StatewardStore(OnBridge, BaseStore):
 
     def _owner(self, namespace: tuple[str, ...]) -> str | None:
         user = self._user(namespace) if callable(self._user) else self._user
-        return None if user is None else check_id(user, "a user")
+        return owner_of(user)
 
     def _batch(self, ops: Sequence[Op], vectors: Vectors) -> Plan[list[Result]]:
         results: list[Result] = [None] * len(ops)

@@ -37,7 +37,7 @@ from stateward.ops import (
     Value,
     Write,
 )
-from stateward.options import UNSAID, Retention, Unsaid
+from stateward.options import UNSAID, Retention, Unsaid, Whose
 from stateward.records import Cursor
 from stateward.state.refusals import refuse, stored
 from stateward.sync.state.handle import Handle
@@ -65,7 +65,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
     """
 
     def __init__(
-        self, store: sync.Store, *, user: str | None = None, retain: Retention | Unsaid = UNSAID
+        self, store: sync.Store, *, user: Whose = UNSAID, retain: Retention | Unsaid = UNSAID
     ) -> None:
         super().__init__(store)
         self._user = user

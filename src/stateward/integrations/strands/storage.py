@@ -16,6 +16,7 @@ from stateward.errors import InvalidInput, StatewardError
 from stateward.integrations.bridge import OnBlockingStore
 from stateward.kinds import BLOB
 from stateward.ops import DocumentAt, Drop, List, Put
+from stateward.options import UNSAID, Whose, owner_of
 from stateward.state.refusals import stored
 from stateward.sync.state.handle import Handle
 
@@ -34,14 +35,14 @@ class StatewardStorage(OnBlockingStore, Storage):
         self,
         store: sync.Store,
         *,
-        user: str | None = None,
+        user: Whose = UNSAID,
         conflict: Literal["raise", "overwrite"] = "raise",
     ) -> None:
         if conflict not in ("raise", "overwrite"):
             raise InvalidInput(f'conflict= is "raise" or "overwrite", not {conflict!r}')
         super().__init__(store)
         self._scope = self._store.sections["workflows"]
-        self._user = user
+        self._owner = owner_of(user)
         self._conflict = conflict
         self._read: dict[str, DocumentAt] = {}
 
@@ -60,7 +61,7 @@ class StatewardStorage(OnBlockingStore, Storage):
 
     async def list(self, query: str = "") -> list[str]:
         """The keys that begin so, sorted."""
-        wanted = List(self._scope.namespace, kind=BLOB, owner=self._user, prefix=query)
+        wanted = List(self._scope.namespace, kind=BLOB, owner=self._owner, prefix=query)
         pages = await self._run(lambda: [*self._scope.pages(wanted)])
         return sorted(found.entity.id for page in pages for found in page.entities)
 
@@ -78,7 +79,7 @@ class StatewardStorage(OnBlockingStore, Storage):
             raise StorageError(str(error)) from error
 
     def _handle(self, key: str) -> Handle:
-        return Handle(self._scope, self._scope.entity(BLOB, key), self._user)
+        return Handle(self._scope, self._scope.entity(BLOB, key), self._owner)
 
     def _write(self, key: str, data: bytes) -> None:
         handle = self._handle(key)

@@ -230,7 +230,7 @@ class Replayer:
             fetched = outcome
 
     async def _was_erased(self, ask: Ask, record: SpillRecord, written: float) -> bool:
-        if record.owner is None:
+        if not record.owner:
             return False  # a thread that belongs to nobody is deleted, not erased
         mark = erasure_of(record.entity.namespace, record.owner)
         fetched = (await ask((Fetch(mark, documents=(ERASED,)),)))[0]

@@ -68,12 +68,11 @@ class Thread:
         self,
         scope: Scope,
         id: str,
-        user: str | None,
+        owner: str | None,
         retain: float | None,
         *,
         sets_retain: bool = False,
     ) -> None:
-        owner = None if user is None else check_id(user, "a user")
         self.handle = Handle(scope, scope.entity(THREAD, id), owner, retain, sets_retain)
 
     def __repr__(self) -> str:
@@ -85,7 +84,7 @@ class Thread:
 
     @property
     def user(self) -> str | None:
-        return self.handle.owner
+        return self.handle.owner or None
 
     @property
     def vars(self) -> DocumentHandle:
@@ -213,7 +212,7 @@ class Thread:
         a cursor of another history.
         """
         owner = fork(self.handle, to, None if at is None else _cursor(at))
-        return Thread(self.handle.scope, to, owner or None, self.handle.retain)
+        return Thread(self.handle.scope, to, owner or self.handle.owner, self.handle.retain)
 
     def lead(self, *, ttl: float = 30.0, wait: float | None = None) -> Lock:
         """The right to lead this conversation: `with thread.lead() as lease`.
@@ -306,10 +305,9 @@ def _cursor(at: Position) -> Cursor:
 
 
 def list_threads(
-    scope: Scope, user: str | None, prefix: str, reverse: bool
+    scope: Scope, owner: str | None, prefix: str, reverse: bool
 ) -> Iterator[ThreadInfo]:
     """Conversations by id."""
-    owner = None if user is None else check_id(user, "a user")
     wanted = List(scope.namespace, kind=THREAD, owner=owner, prefix=prefix, reverse=reverse)
     for page in scope.pages(wanted):
         for found in page.entities:

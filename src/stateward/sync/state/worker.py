@@ -66,8 +66,8 @@ class Worker:
 
     def _drive(self, found: Found, handler: Callable[..., Any]) -> bool:
         """Go on with one workflow; False if another replica drives it."""
-        owner = found.head.owner or None
-        workflow = Workflow(self._scope, found.entity.id, user=owner, ttl=self._ttl, wait=0)
+        owner = found.head.owner
+        workflow = Workflow(self._scope, found.entity.id, owner=owner, ttl=self._ttl, wait=0)
         entered = False
         try:
             with workflow as run:
@@ -93,7 +93,7 @@ class Worker:
         if "args" not in call or found.head.status == COMPLETED:
             return False
         options = TaskOptions(
-            found.head.owner or None,
+            found.head.owner,
             self._ttl,
             0,
             call.get("attempts", ATTEMPTS),
