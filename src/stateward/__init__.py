@@ -61,6 +61,7 @@ from stateward.records import (
     Summary,
     TaskInfo,
     ThreadInfo,
+    ThreadListener,
     Window,
     WorkflowInfo,
 )
@@ -124,6 +125,7 @@ __all__ = [
     "TaskInfo",
     "Thread",
     "ThreadInfo",
+    "ThreadListener",
     "TooLarge",
     "Truncated",
     "User",

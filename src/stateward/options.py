@@ -20,7 +20,7 @@ from stateward.layers.cache_memory import Cache
 from stateward.layers.outage.spill import Spill
 from stateward.layers.policy import Policy
 from stateward.observe.alarm import Alarm, AlarmEvent
-from stateward.records import OnAppend, Redact
+from stateward.records import Redact, ThreadListener
 from stateward.volumes.names import Replicas
 
 SECTIONS = ("threads", "users", "workflows")
@@ -66,7 +66,7 @@ class Options(Struct, frozen=True, kw_only=True):
     alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None
     spill: Spill | str | os.PathLike[str] | bool | None = True
     redact: Redact | None = None
-    on_append: OnAppend | None = None
+    listener: ThreadListener | None = None
     metrics: bool = True
 
     def __post_init__(self) -> None:
@@ -74,9 +74,18 @@ class Options(Struct, frozen=True, kw_only=True):
             raise InvalidInput(f"redact is a function of a message, not {self.redact!r}")
         check_id(self.namespace, "a namespace")
         seconds(self.retain)
-        hook: object = self.on_append
-        if hook is not None and (not callable(hook) or iscoroutinefunction(hook)):
-            raise InvalidInput(f"on_append= is a function that is not async, not {shown(hook)}")
+        listener: object = self.listener
+        if listener is None:
+            return
+        if not isinstance(listener, ThreadListener):
+            raise InvalidInput(
+                f"listener= is a ThreadListener, e.g. a RepeatDetector, not {shown(listener)}"
+            )
+        for name in ("appended", "edited", "deleted", "erased"):
+            if iscoroutinefunction(getattr(listener, name)):
+                raise InvalidInput(
+                    f"listener= has a method {name} that is async, and nobody would await it"
+                )
 
 
 def seconds(retain: Retention) -> float | None:

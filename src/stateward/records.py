@@ -13,8 +13,35 @@ from stateward.errors import InvalidInput
 
 Redact = Callable[[dict[str, Any]], dict[str, Any]]
 
-# Called with the thread, its user and the messages, after they were stored.
-OnAppend = Callable[[str, str | None, Sequence[Mapping[str, Any]]], object]
+
+class ThreadListener:
+    """Told what became of conversations, after it was stored: `open(…, listener=…)`.
+
+    Override what concerns you. It is called within the call that did it, so it must be quick and
+    is not async; what it raises is logged. What other processes do, it is not told.
+    """
+
+    def appended(
+        self,
+        namespace: str,
+        thread: str,
+        user: str | None,
+        messages: Sequence[Mapping[str, Any]],
+        version: int,
+    ) -> object:
+        """Messages were appended, and the thread has this version since. Not for a duplicate.
+
+        What is returned as a list of repeats is counted as context breaks.
+        """
+
+    def edited(self, namespace: str, thread: str) -> object:
+        """Messages were rewritten or removed: what was kept of them is not true any more."""
+
+    def deleted(self, namespace: str, thread: str) -> object:
+        """The conversation was deleted, alone or with all that its user had."""
+
+    def erased(self, namespace: str, user: str) -> object:
+        """All that belonged to the user was erased: keep nothing of it."""
 
 
 class Cursor(Struct, frozen=True):

@@ -40,10 +40,10 @@ from stateward.options import (
 from stateward.records import (
     Context,
     Health,
-    OnAppend,
     Redact,
     TaskInfo,
     ThreadInfo,
+    ThreadListener,
     WorkflowInfo,
 )
 from stateward.state.context import read_context
@@ -80,7 +80,7 @@ def open(
     alarm: Alarm | Callable[[AlarmEvent], Any] | str | None = None,
     spill: Spill | str | os.PathLike[str] | bool | None = True,
     redact: Redact | None = None,
-    on_append: OnAppend | None = None,
+    listener: ThreadListener | None = None,
     metrics: bool = True,
     world: World | None = None,
 ) -> Store:
@@ -97,9 +97,8 @@ def open(
     repeated reads of the same threads and users cheaper. `policy` says what happens when the
     store fails, `spill` where messages are kept meanwhile (a directory, a `Spill`, False:
     nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function that
-    every message passes through before it is stored, kept or logged; `on_append` one that is
-    called with the thread's id, its user and the messages after each append that was stored, e.g.
-    a `RepeatDetector`'s (what it raises is logged). `metrics=False` counts nothing. Raises
+    every message passes through before it is stored, kept or logged; `listener` is told what
+    becomes of conversations, e.g. a `RepeatDetector`. `metrics=False` counts nothing. Raises
     `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
@@ -128,7 +127,7 @@ def open(
         alarm=alarm,
         spill=spill,
         redact=redact,
-        on_append=on_append,
+        listener=listener,
         metrics=metrics,
     )
 
@@ -181,7 +180,7 @@ class Store:
                 world=world,
                 limits=given.limits or Limits(),
                 redact=given.redact,
-                on_append=given.on_append,
+                listener=given.listener,
             )
 
         sections = {

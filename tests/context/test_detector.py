@@ -1,4 +1,4 @@
-"""The hook on append: what it counts, what it logs, and that it never stands in the way."""
+"""The listener: what it counts, what it logs, and that it never stands in the way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import stateward
-from stateward import InvalidInput, sync
+from stateward import InvalidInput, ThreadListener, sync
 from stateward.repeats import Repeat, RepeatDetector
 
 Message = dict[str, Any]
@@ -26,19 +26,22 @@ TALK = (QUESTION, ANSWER, says("assistant", "Thanks."), says("user", "Sure."), Q
 
 
 async def test_a_repeat_is_counted_logged_and_passed_on(caplog: pytest.LogCaptureFixture) -> None:
-    passed: list[tuple[str, Repeat]] = []
-    detector = RepeatDetector(on_repeat=lambda thread, repeat: passed.append((thread, repeat)))
-    async with stateward.open("memory://", on_append=detector.appended) as store:
+    passed: list[tuple[str, str, Repeat]] = []
+    detector = RepeatDetector(on_repeat=lambda *told: passed.append(told))
+    async with stateward.open("memory://", listener=detector, namespace="shop") as store:
         for message in TALK:
             await store.thread("s-1").append(message)
     assert detector.counts == {"asked_again": 1}
-    ((thread, repeat),) = passed
-    assert (thread, repeat.kind, repeat.at, repeat.earlier) == ("s-1", "asked_again", 4, 0)
+    ((namespace, thread, repeat),) = passed
+    assert (namespace, thread) == ("shop", "s-1")
+    assert (repeat.kind, repeat.at, repeat.earlier) == ("asked_again", 4, 0)
     (record,) = [one for one in caplog.records if one.name == "stateward.context"]
     assert record.getMessage() == "context_break"
     fields = vars(record)
-    assert {name: fields[name] for name in ("event", "thread_id", "kind", "at", "earlier")} == {
+    names = ("event", "namespace", "thread_id", "kind", "at", "earlier")
+    assert {name: fields[name] for name in names} == {
         "event": "context_break",
+        "namespace": "shop",
         "thread_id": "s-1",
         "kind": "asked_again",
         "at": 4,
@@ -49,7 +52,7 @@ async def test_a_repeat_is_counted_logged_and_passed_on(caplog: pytest.LogCaptur
 async def test_the_log_has_nothing_of_what_was_said(caplog: pytest.LogCaptureFixture) -> None:
     detector = RepeatDetector()
     detector.know("u-1", {"secret_address": "1 Hidden Lane"})
-    async with stateward.open("memory://", on_append=detector.appended) as store:
+    async with stateward.open("memory://", listener=detector) as store:
         await store.thread("s-1", "u-1").append(*TALK, says("user", "I already told you: Hidden!"))
     assert sum(detector.counts.values()) >= 2
     said = " ".join(str(vars(record)) for record in caplog.records)
@@ -58,52 +61,133 @@ async def test_the_log_has_nothing_of_what_was_said(caplog: pytest.LogCaptureFix
     assert "secret" not in said
 
 
-def test_the_blocking_store_has_the_same_hook() -> None:
+def test_the_blocking_store_tells_the_same_listener() -> None:
     detector = RepeatDetector()
-    with sync.open("memory://", on_append=detector.appended) as store:
+    with sync.open("memory://", listener=detector) as store:
         store.thread("s-1").append(*TALK)
     assert detector.counts == {"asked_again": 1}
 
 
 async def test_an_append_that_was_a_duplicate_does_not_count_twice(tmp_path: Path) -> None:
-    seen: list[tuple[str, str | None, int]] = []
+    seen: list[tuple[str, str, str | None, int, int]] = []
 
-    def note(thread: str, user: str | None, messages: Any) -> None:
-        seen.append((thread, user, len(messages)))
+    class Notes(ThreadListener):
+        def appended(
+            self, namespace: str, thread: str, user: str | None, messages: Any, version: int
+        ) -> None:
+            seen.append((namespace, thread, user, len(messages), version))
 
-    async with stateward.open(f"sqlite:///{tmp_path}/agents.db", on_append=note) as store:
+    async with stateward.open(f"sqlite:///{tmp_path}/agents.db", listener=Notes()) as store:
         thread = store.thread("s-1", "u-1")
         for _ in range(3):
             await thread.append(QUESTION, ANSWER, key="k-1")
         with pytest.raises(stateward.StateConflictError):
             await thread.append(ANSWER, expect=0)
-    assert seen == [("s-1", "u-1", 2)]
+    assert seen == [("default", "s-1", "u-1", 2, 2)]
 
 
-async def test_a_hook_that_fails_is_logged_and_the_append_stands(
+async def test_a_listener_that_fails_is_logged_and_what_it_was_told_of_stands(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def fails(thread: str, user: str | None, messages: Any) -> None:
+    def fails(*_: Any) -> None:
         raise RuntimeError("1 Hidden Lane")
 
-    async with stateward.open("memory://", on_append=fails) as store:
-        appended = await store.thread("s-1").append(ANSWER)
+    class Fails(ThreadListener):
+        appended = edited = deleted = erased = fails
+
+    async with stateward.open("memory://", listener=Fails()) as store:
+        thread = store.thread("s-1", user="u-1")
+        appended = await thread.append(ANSWER)
         assert appended.status == "stored"
-        assert (await store.thread("s-1").load()).messages == [ANSWER]
-    (record,) = [one for one in caplog.records if one.name == "stateward.threads"]
-    assert (record.levelno, vars(record)["error"]) == (logging.ERROR, "RuntimeError")
-    assert "Hidden" not in str(vars(record))
+        assert (await thread.load()).messages == [ANSWER]
+        await thread.edit({1: QUESTION})
+        assert (await thread.load()).messages == [QUESTION]
+        await thread.delete()
+        assert not (await thread.load()).exists
+        await store.user("u-1").erase()
+    records = [one for one in caplog.records if one.name == "stateward.threads"]
+    assert len(records) == 4
+    for record in records:
+        assert (record.levelno, vars(record)["error"]) == (logging.ERROR, "RuntimeError")
+        assert "Hidden" not in str(vars(record))
 
 
-async def _async_hook(thread: str, user: str | None, messages: Any) -> None: ...
+class _Async(ThreadListener):
+    async def deleted(self, namespace: str, thread: str) -> None: ...
 
 
-@pytest.mark.parametrize("hook", [_async_hook, "print", 7])
-def test_a_hook_that_cannot_be_called_is_refused_when_opening(hook: Any) -> None:
-    with pytest.raises(InvalidInput, match="on_append="):
-        stateward.open("memory://", on_append=hook)
-    with pytest.raises(InvalidInput, match="on_append="):
-        sync.open("memory://", on_append=hook)
+@pytest.mark.parametrize("listener", [_Async(), print, "print", 7])
+def test_a_listener_that_cannot_be_told_is_refused_when_opening(listener: Any) -> None:
+    with pytest.raises(InvalidInput, match="listener="):
+        stateward.open("memory://", listener=listener)
+    with pytest.raises(InvalidInput, match="listener="):
+        sync.open("memory://", listener=listener)
+
+
+# --- whose words it keeps ---------------------------------------------------------------
+
+
+async def test_the_words_of_one_namespace_are_no_evidence_in_another() -> None:
+    detector = RepeatDetector()
+    detector.know("u-1", {"secret_address": "1 Hidden Lane"}, namespace="one")
+    async with (
+        stateward.open("memory://", listener=detector, namespace="one") as one,
+        stateward.open("memory://", listener=detector, namespace="two") as two,
+    ):
+        await one.thread("s-1", "u-1").append(QUESTION, ANSWER)
+        assert detector.counts == {"already_given": 1}
+        await two.thread("s-1", "u-1").append(QUESTION)
+        assert detector.counts == {"already_given": 1}
+        await one.thread("s-1", "u-1").append(QUESTION)
+    assert sum(detector.counts.values()) == 2
+
+
+FORGOTTEN: dict[str, Any] = {
+    "delete": lambda store: store.thread("s-1", "u-1").delete(),
+    "delete by whoever": lambda store: store.thread("s-1").delete(),
+    "edit": lambda store: store.thread("s-1", "u-1").edit({2: None}),
+    "erase": lambda store: store.user("u-1").erase(),
+}
+
+
+@pytest.mark.parametrize("way", FORGOTTEN)
+async def test_what_is_gone_is_forgotten(way: str) -> None:
+    detector = RepeatDetector()
+    async with stateward.open("memory://", listener=detector) as store:
+        await store.thread("s-1").append(QUESTION, ANSWER)  # begun before anybody signed in
+        await store.thread("s-1").claim(user="u-1")
+        await store.thread("s-2", "u-1").append(QUESTION, ANSWER)
+        await FORGOTTEN[way](store)
+        await store.thread("s-1", "u-1").append(QUESTION)
+        assert detector.counts == {}
+        await store.thread("s-2", "u-1").append(QUESTION)
+        assert detector.counts == ({} if way == "erase" else {"asked_again": 1})
+
+
+async def test_the_state_of_a_user_who_was_erased_is_forgotten() -> None:
+    detector = RepeatDetector()
+    detector.know("u-1", {"secret_address": "1 Hidden Lane"})
+    detector.know("u-1", {"secret_address": "1 Hidden Lane"}, namespace="other")
+    async with stateward.open("memory://", listener=detector) as store:
+        await store.user("u-1").erase()
+        await store.thread("s-1", "u-1").append(QUESTION)
+    assert detector.counts == {}
+    assert detector.feed("s-1", [QUESTION], user="u-1", namespace="other") != []
+
+
+async def test_a_thread_that_another_process_deleted_and_began_anew_is_a_new_one(
+    tmp_path: Path,
+) -> None:
+    detector = RepeatDetector()
+    url = f"sqlite:///{tmp_path}/agents.db"
+    async with stateward.open(url, listener=detector) as store, stateward.open(url) as other:
+        await store.thread("s-1").append(QUESTION, ANSWER)
+        await other.thread("s-1").append(says("assistant", "Thanks."))
+        await store.thread("s-1").append(QUESTION)
+        assert detector.counts == {"asked_again": 1}
+        await other.thread("s-1").delete()
+        await store.thread("s-1").append(QUESTION)
+        assert detector.counts == {"asked_again": 1}
 
 
 def test_the_state_counts_from_when_the_detector_knows_it() -> None:

@@ -24,7 +24,7 @@ import stateward
 import stateward.sync
 from frameworks.adk_model import APP, Scripted, ask, texts, waiter
 from frameworks.conftest import Start
-from stateward import StoreUnavailable
+from stateward import StoreUnavailable, ThreadListener
 from stateward.integrations.google_adk import StatewardSessionService, register_schemes
 
 ME = {"app_name": APP, "user_id": "u-42"}
@@ -219,10 +219,11 @@ async def test_what_is_stored_is_redacted_and_told_to_the_hook(file: str) -> Non
     def redact(message: dict[str, Any]) -> dict[str, Any]:
         return dict(json.loads(json.dumps(message).replace("4711", "[number]")))
 
-    def hook(thread: str, user: str | None, messages: Any) -> None:
-        told.append(f"{thread} of {user}: {messages[0]['content']['parts'][0]['text']}")
+    class Hook(ThreadListener):
+        def appended(self, namespace: str, thread: str, user: Any, messages: Any, _: int) -> None:
+            told.append(f"{thread} of {user}: {messages[0]['content']['parts'][0]['text']}")
 
-    async with stateward.open(file, redact=redact, on_append=hook) as store:
+    async with stateward.open(file, redact=redact, listener=Hook()) as store:
         service = StatewardSessionService(store)
         session = await service.create_session(**MINE)
         await service.append_event(session, an_event("My card is 4711."))

@@ -19,7 +19,7 @@ import stateward
 import stateward.sync
 from frameworks.conftest import Start
 from frameworks.strands_model import Scripted, waiter
-from stateward import InvalidInput, StateConflictError, StoreUnavailable
+from stateward import InvalidInput, StateConflictError, StoreUnavailable, ThreadListener
 from stateward.integrations.strands import (
     StatewardSessionManager,
     StatewardSessionRepository,
@@ -224,10 +224,11 @@ def test_what_is_stored_is_redacted_and_told_to_the_hook(file: str) -> None:
         text = json.dumps(message).replace("4711", "[number]")
         return dict(json.loads(text))
 
-    def hook(thread: str, user: str | None, messages: Any) -> None:
-        told.append((thread, user, messages[0]["content"][0]["text"]))
+    class Hook(ThreadListener):
+        def appended(self, namespace: str, thread: str, user: Any, messages: Any, _: int) -> None:
+            told.append((thread, user, messages[0]["content"][0]["text"]))
 
-    with stateward.sync.open(file, redact=redact, on_append=hook) as store:
+    with stateward.sync.open(file, redact=redact, listener=Hook()) as store:
         waiter(managed(store), "Thanks.")("My card is 4711.")
         assert texts(waiter(managed(store)))[0] == "My card is [number]."
     assert told == [("s-1", "u-42", "My card is [number]."), ("s-1", "u-42", "Thanks.")]

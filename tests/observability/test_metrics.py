@@ -386,7 +386,7 @@ async def test_a_layered_store_counts_each_engine_by_its_name(tmp_path: Any) -> 
 
 async def test_what_a_detector_finds_is_counted_as_a_context_break(open_store: Open) -> None:
     store = open_store()
-    store._scope.on_append = RepeatDetector().appended
+    store._scope.listener = RepeatDetector()
     asked = {"role": "assistant", "content": "Which colour do you prefer?"}
     thread = store.thread("s-1")
     await ok(thread.append(asked, {"role": "user", "content": "Green."}))

@@ -51,7 +51,7 @@ async def troubled(log: Log) -> Metrics:
     world = Later()
     policy = Policy(read_timeout=0.05, write_timeout=0.05)
     async with open_faulty(world=world, policy=policy) as store:
-        store._scope.on_append = RepeatDetector().appended
+        store._scope.listener = RepeatDetector()
         thread = store.thread("s-1")
         for _ in range(2):
             await thread.append(ASKED, {"role": "user", "content": "I already told you: green."})

@@ -1,4 +1,4 @@
-"""A hook on append: notices lost context as it happens, counts it and logs `context_break`."""
+"""A listener that notices lost context as it happens, counts it and logs `context_break`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from stateward.records import ThreadListener
 from stateward.repeats.facts import Fact, state_facts
 from stateward.repeats.find import (
     THRESHOLD,
@@ -23,18 +24,21 @@ from stateward.repeats.history import History, Repeat
 logger = logging.getLogger("stateward.context")
 
 THREADS = 1_000
+DEFAULT = "default"  # the namespace of a store that was given none
+
+Name = tuple[str, str]  # of a conversation or a user: namespace and id
 
 
-class RepeatDetector:
+class RepeatDetector(ThreadListener):
     """Follows many conversations at once, each over its last `window` messages.
 
-        detector = RepeatDetector()
-        store = stateward.open("sqlite:///agents.db", on_append=detector.appended)
+        store = stateward.open("sqlite:///agents.db", listener=RepeatDetector())
 
     Every repeat is counted in `counts` by kind, logged as `context_break` (ids and numbers, never
-    what was said), and passed to `on_repeat(thread, repeat)`. It remembers the `threads`
-    conversations used last; one that it does not know begins where it first sees it. Several
-    threads may use one detector.
+    what was said), and passed to `on_repeat(namespace, thread, repeat)`. It remembers the `threads`
+    conversations used last, and forgets what is edited, deleted or erased; one that it does not
+    know begins where it first sees it. Several stores and threads may use one detector:
+    namespaces are kept apart.
     """
 
     def __init__(
@@ -42,7 +46,7 @@ class RepeatDetector:
         *,
         embed: EmbedFunction | None = None,
         judge: JudgeFunction | None = None,
-        on_repeat: Callable[[str, Repeat], object] | None = None,
+        on_repeat: Callable[[str, str, Repeat], object] | None = None,
         threshold: float = THRESHOLD,
         like: float | None = None,
         window: int = WINDOW,
@@ -52,24 +56,26 @@ class RepeatDetector:
         self._models.history(window, like)  # a wrong window is told here, not at the first message
         self._window, self._like, self._threshold, self._most = window, like, threshold, threads
         self._on_repeat = on_repeat
-        self._followed: OrderedDict[str, _Followed] = OrderedDict()
-        self._users: OrderedDict[str, list[Fact]] = OrderedDict()
+        self._followed: OrderedDict[Name, _Followed] = OrderedDict()
+        self._users: OrderedDict[Name, list[Fact]] = OrderedDict()
         self._lock = threading.Lock()
         self.counts: Counter[str] = Counter()
 
-    def know(self, user: str, state: Mapping[str, Any]) -> None:
+    def know(self, user: str, state: Mapping[str, Any], *, namespace: str = DEFAULT) -> None:
         """Take this as the state of a user: asking for what it holds is a repeat from now on.
 
         Give it what `store.context()` gave the prompt: `detector.know(id, context.user)`.
         """
         facts = state_facts(plain_state(state, "state"))
         with self._lock:
-            self._users[user] = facts
-            self._users.move_to_end(user)
+            self._users[namespace, user] = facts
+            self._users.move_to_end((namespace, user))
             while len(self._users) > self._most:
                 self._users.popitem(last=False)
 
-    def prime(self, thread: str, messages: Sequence[Mapping[str, Any]]) -> None:
+    def prime(
+        self, thread: str, messages: Sequence[Mapping[str, Any]], *, namespace: str = DEFAULT
+    ) -> None:
         """Take these as a conversation's history so far, and report nothing about them.
 
         For a process that goes on with a conversation it has not seen. No model is called.
@@ -77,23 +83,92 @@ class RepeatDetector:
         checked_messages(messages)
         plain = Models(None, None)
         with self._lock:
-            followed = self._begin(thread)
+            followed = self._begin((namespace, thread))
             followed.history.models(embeds=False, judges=False)
             for message in messages:
                 plain.run(followed.history.add(message, followed.next()))
             self._models.serve(followed.history)
 
     def feed(
-        self, thread: str, messages: Sequence[Mapping[str, Any]], *, user: str | None = None
+        self,
+        thread: str,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        user: str | None = None,
+        namespace: str = DEFAULT,
     ) -> list[Repeat]:
         """Take a conversation's next messages; the repeats that they show.
 
         `user` is the id that `know` was called with. Indexes count from where the detector first
         saw the conversation.
         """
+        return self._feed((namespace, thread), user, messages)
+
+    async def feed_async(
+        self,
+        thread: str,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        user: str | None = None,
+        namespace: str = DEFAULT,
+    ) -> list[Repeat]:
+        """`feed` for an `embed` or `judge` that is async. Feed one conversation one at a time."""
+        checked_messages(messages)
+        with self._lock:
+            followed = self._follow((namespace, thread), user)
+        found = []
+        for message in messages:
+            plan = followed.history.add(message, followed.next())
+            found += await self._models.run_async(plan)
+        return self._report((namespace, thread), found)
+
+    # --- what a store tells ---------------------------------------------------------
+
+    def appended(
+        self,
+        namespace: str,
+        thread: str,
+        user: str | None,
+        messages: Sequence[Mapping[str, Any]],
+        version: int,
+    ) -> list[Repeat]:
+        """Take in what was appended. A thread that is shorter than before was begun anew."""
+        return self._feed((namespace, thread), user, messages, version)
+
+    def edited(self, namespace: str, thread: str) -> None:
+        """Forget the conversation: what was removed from it may be the words that are kept here."""
+        self.deleted(namespace, thread)
+
+    def deleted(self, namespace: str, thread: str) -> None:
+        """Forget the conversation."""
+        with self._lock:
+            self._followed.pop((namespace, thread), None)
+
+    def erased(self, namespace: str, user: str) -> None:
+        """Forget the user, and every conversation that was theirs."""
+        with self._lock:
+            self._users.pop((namespace, user), None)
+            for name, followed in list(self._followed.items()):
+                if name[0] == namespace and followed.user == user:
+                    del self._followed[name]
+
+    # --- inside ---------------------------------------------------------------------
+
+    def _feed(
+        self,
+        thread: Name,
+        user: str | None,
+        messages: Sequence[Mapping[str, Any]],
+        version: int | None = None,
+    ) -> list[Repeat]:
         checked_messages(messages)
         with self._lock:
             followed = self._follow(thread, user)
+            if version is not None:
+                if version - len(messages) < followed.version:
+                    self._begin(thread)
+                    followed = self._follow(thread, user)
+                followed.version = version
             found = [
                 repeat
                 for message in messages
@@ -101,40 +176,25 @@ class RepeatDetector:
             ]
         return self._report(thread, found)
 
-    async def feed_async(
-        self, thread: str, messages: Sequence[Mapping[str, Any]], *, user: str | None = None
-    ) -> list[Repeat]:
-        """`feed` for an `embed` or `judge` that is async. Feed one conversation one at a time."""
-        checked_messages(messages)
-        with self._lock:
-            followed = self._follow(thread, user)
-        found = []
-        for message in messages:
-            plan = followed.history.add(message, followed.next())
-            found += await self._models.run_async(plan)
-        return self._report(thread, found)
-
-    def appended(
-        self, thread: str, user: str | None, messages: Sequence[Mapping[str, Any]]
-    ) -> list[Repeat]:
-        """What `stateward.open(on_append=…)` calls after an append was stored."""
-        return self.feed(thread, messages, user=user)
-
-    def _follow(self, thread: str, user: str | None) -> _Followed:
+    def _follow(self, thread: Name, user: str | None) -> _Followed:
         followed = self._followed.get(thread) or self._begin(thread)
         self._followed.move_to_end(thread)
-        if user is not None and user in self._users:
-            followed.history.know(self._users[user])
+        if user is not None:
+            followed.user = user
+            known = self._users.get((thread[0], user))
+            if known is not None:
+                followed.history.know(known)
         return followed
 
-    def _begin(self, thread: str) -> _Followed:
+    def _begin(self, thread: Name) -> _Followed:
         followed = _Followed(self._models.history(self._window, self._like))
         self._followed[thread] = followed
         while len(self._followed) > self._most:
             self._followed.popitem(last=False)
         return followed
 
-    def _report(self, thread: str, found: list[Repeat]) -> list[Repeat]:
+    def _report(self, thread: Name, found: list[Repeat]) -> list[Repeat]:
+        namespace, id_ = thread
         sure = [repeat for repeat in found if repeat.score >= self._threshold]
         with self._lock:
             self.counts.update(repeat.kind for repeat in sure)
@@ -143,7 +203,8 @@ class RepeatDetector:
                 "context_break",
                 extra={
                     "event": "context_break",
-                    "thread_id": thread,
+                    "namespace": namespace,
+                    "thread_id": id_,
                     "kind": repeat.kind,
                     "at": repeat.at,
                     "earlier": repeat.earlier,
@@ -151,12 +212,15 @@ class RepeatDetector:
                 },
             )
             if self._on_repeat is not None:
-                self._on_repeat(thread, repeat)
+                self._on_repeat(namespace, id_, repeat)
         return sure
 
 
 class _Followed:
     """A conversation, and how many of its messages were seen."""
+
+    user: str | None = None
+    version = 0  # of the thread, as far as a store has told
 
     def __init__(self, history: History) -> None:
         self.history = history

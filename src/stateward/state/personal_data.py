@@ -27,7 +27,7 @@ from stateward.ops import (
     Swept,
 )
 from stateward.records import Exported, Receipt, moment
-from stateward.state.handle import Handle
+from stateward.state.handle import Handle, tell_of, tell_of_erasure
 from stateward.state.refusals import refuse, stored
 from stateward.state.scope import Scope
 
@@ -94,6 +94,7 @@ async def _erase(scope: Scope, user: str) -> Receipt:
             ) from again
     removed += await _remove(scope, user)
     await _mark(scope, user, ERASED_ALL)
+    tell_of_erasure(scope, user)
     return Receipt(user, moment(at), dict(+removed), moment(at + GRACE))
 
 
@@ -117,6 +118,7 @@ async def _remove(scope: Scope, user: str) -> Counter[str]:
         entities = [item.entity for item in found]
         for entity, dropped in zip(entities, await _drop(scope, user, entities), strict=True):
             stored(dropped, entity)
+            tell_of(scope, entity, Drop())
             removed[entity.kind] += entity.kind != FORK
     else:
         raise StateConflictError(

@@ -20,7 +20,7 @@ from stateward.layers.stack import Stack
 from stateward.ops import Entity, Fetch, Fetched, List, Listed
 
 # sync only: from stateward.ops import Op, Outcome
-from stateward.records import OnAppend, Redact
+from stateward.records import Redact, ThreadListener
 from stateward.state.background import Background
 from stateward.state.beginnings import PlainBeginnings
 from stateward.state.leases import Leases
@@ -41,7 +41,7 @@ class Scope:
         world: World,
         limits: Limits,
         redact: Redact | None = None,
-        on_append: OnAppend | None = None,
+        listener: ThreadListener | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
         self.stack = stack
@@ -53,7 +53,7 @@ class Scope:
         self.world = world
         self.limits = limits
         self.redact = redact
-        self.on_append = on_append
+        self.listener = listener
         self.counters = stack.counters
         self.background = Background()
         self.leases = Leases(

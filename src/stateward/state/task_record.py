@@ -39,7 +39,7 @@ class TaskOptions(Struct, frozen=True):
     retain: float | None = 30 * 86_400.0
 
 
-class Call(Struct, frozen=True):
+class TaskCall(Struct, frozen=True):
     """What is kept of a call: who is to run it, and what makes two calls the same.
 
     Its arguments are kept until it has ended, so that a worker can run it, if they are JSON.
@@ -107,7 +107,7 @@ def call_of(
     kwargs: Mapping[str, Any],
     fingerprint: str | None,
     limits: Limits,
-) -> Call:
+) -> TaskCall:
     """What is kept of the call. Arguments that are not JSON are not compared, nor scheduled.
 
     Nor are those scheduled that are too large to be kept.
@@ -116,15 +116,15 @@ def call_of(
     try:
         same = canonical([list(args), dict(kwargs)], "the arguments")
     except InvalidInput:
-        return Call(name, fingerprint, bare(name, fingerprint))
+        return TaskCall(name, fingerprint, bare(name, fingerprint))
     digest = blake2b(same.encode(), digest_size=8).hexdigest()
     fingerprint = fingerprint or digest
     record = {"name": name, "fingerprint": fingerprint, "args": list(args), "kwargs": dict(kwargs)}
     try:
         kept = encode_value(record, "the call", limits)
     except TooLarge:
-        return Call(name, fingerprint, bare(name, fingerprint))
-    return Call(name, fingerprint, kept, len(args) + len(kwargs))
+        return TaskCall(name, fingerprint, bare(name, fingerprint))
+    return TaskCall(name, fingerprint, kept, len(args) + len(kwargs))
 
 
 def task_info(found: Found) -> TaskInfo:

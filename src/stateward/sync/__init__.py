@@ -62,6 +62,7 @@ from stateward.records import (
     Summary,
     TaskInfo,
     ThreadInfo,
+    ThreadListener,
     Window,
     WorkflowInfo,
 )
@@ -125,6 +126,7 @@ __all__ = [
     "TaskInfo",
     "Thread",
     "ThreadInfo",
+    "ThreadListener",
     "TooLarge",
     "Truncated",
     "User",

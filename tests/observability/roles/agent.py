@@ -35,7 +35,7 @@ def main(url: str, log: str) -> None:
     policy = Policy(read_timeout=0.2, write_timeout=0.2)
     detector = RepeatDetector()
     with (
-        sync.open(url, policy=policy, on_append=detector.appended) as store,
+        sync.open(url, policy=policy, listener=detector) as store,
         serve(store, port=0) as at,
     ):
         store.thread("s-0", user="s-0").append(ASKED)

@@ -15,7 +15,7 @@ from stateward.integrations.bridge import OnBlockingStore
 from stateward.integrations.strands.sessions import StatewardSessionRepository
 from stateward.integrations.turns import TTL, WAIT, AgentRun, Turns
 from stateward.ops import Commit
-from stateward.options import UNSAID, Retention, Unsaid
+from stateward.options import UNSAID, Retention, Unsaid, Whose
 
 
 class StatewardSessionManager(OnBlockingStore, RepositorySessionManager):
@@ -32,7 +32,7 @@ class StatewardSessionManager(OnBlockingStore, RepositorySessionManager):
         store: sync.Store,
         session_id: str,
         *,
-        user: str | None = None,
+        user: Whose = UNSAID,
         wait: float | None = WAIT,
         retain: Retention | Unsaid = UNSAID,
     ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from stateward.codec import encode_messages
+from stateward.kinds import THREAD, erasure_of
 from stateward.layers.outage.answers import Suppressed
 from stateward.layers.redelivery import duplicate_of, log_of
 from stateward.observe.counters import count_context_break
@@ -18,6 +19,7 @@ from stateward.ops import (
     Applied,
     Check,
     Commit,
+    Drop,
     Duplicate,
     Entity,
     Fetch,
@@ -61,7 +63,10 @@ class Handle(Struct, frozen=True):
         if type(writes[0]) is Replace:
             writes = (*writes, SetHead(label=op))
         commit = Commit(self.entity, op, writes, checks, self.owner, self.retain, reading)
-        return scope.execute((commit,))[0]
+        outcome = scope.execute((commit,))[0]
+        if scope.listener is not None and type(outcome) in (Applied, Duplicate):
+            tell_of(scope, self.entity, writes[0])
+        return outcome
 
     def fetch(
         self,
@@ -108,7 +113,7 @@ class Handle(Struct, frozen=True):
         *,
         keep: bool,
     ) -> Outcome | Suppressed:
-        """Add messages to the end: redacted, encoded, committed, and then told to the hook.
+        """Add messages to the end: redacted, encoded, committed, and then told to the listener.
 
         With `keep`, messages that the store cannot take are kept on this machine if the policy
         says so, whatever the checks were: then the answer is `Spilled`, or `Dropped`.
@@ -128,10 +133,11 @@ class Handle(Struct, frozen=True):
         outcome = (scope.append if keep else scope.execute)((commit,))[0]
         if key is not None and type(outcome) is KeyReused:
             outcome = self.same_messages(outcome, added)
-        if scope.on_append is not None and (
-            type(outcome) is Applied or (type(outcome) is Duplicate and outcome.own)
-        ):
-            self._tell(messages)
+        if scope.listener is not None:
+            if type(outcome) is Applied:
+                self._tell(messages, outcome.version)
+            elif type(outcome) is Duplicate and outcome.own:
+                self._tell(messages, outcome.first.version)
         return outcome
 
     def same_messages(self, refused: KeyReused, append: Append) -> Outcome:
@@ -139,18 +145,41 @@ class Handle(Struct, frozen=True):
         fetched = self.fetch(log_of(refused, append))
         return duplicate_of(refused, append, fetched) or refused
 
-    def _tell(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Call the hook on append. What it raises is logged: the messages are stored already.
-
-        The repeats that it returns, if any, are counted as context breaks.
-        """
-        assert self.scope.on_append is not None
+    def _tell(self, messages: Sequence[Mapping[str, Any]], version: int) -> None:
+        """Tell the listener. The repeats that it returns, if any, are counted as context breaks."""
+        listener, (namespace, _, thread) = self.scope.listener, self.entity
+        assert listener is not None
         try:
-            found = self.scope.on_append(self.entity.id, self.owner or None, messages)
+            user = self.owner or None
+            found = listener.appended(namespace, thread, user, messages, version)
             for repeat in found if isinstance(found, list) else ():
                 count_context_break(self.scope.counters, str(getattr(repeat, "kind", "other")))
         except Exception as error:
-            logger.error(
-                "on_append_failed",
-                extra={"thread_id": self.entity.id, "error": type(error).__name__},
-            )
+            _listener_failed(self.entity, error)
+
+
+def tell_of(scope: Scope, entity: Entity, write: Write) -> None:
+    """Tell the listener of a conversation that was rewritten or is gone."""
+    if scope.listener is None or entity.kind != THREAD:
+        return
+    try:
+        if type(write) is Drop:
+            scope.listener.deleted(entity.namespace, entity.id)
+        elif type(write) is Replace:
+            scope.listener.edited(entity.namespace, entity.id)
+    except Exception as error:
+        _listener_failed(entity, error)
+
+
+def tell_of_erasure(scope: Scope, user: str) -> None:
+    """Tell the listener that nothing of a user is left."""
+    if scope.listener is not None:
+        try:
+            scope.listener.erased(scope.namespace, user)
+        except Exception as error:
+            _listener_failed(erasure_of(scope.namespace, user), error)
+
+
+def _listener_failed(entity: Entity, error: Exception) -> None:
+    """Logged: what it was told of is stored already."""
+    logger.error("listener_failed", extra={"thread_id": entity.id, "error": type(error).__name__})

@@ -29,7 +29,7 @@ from stateward.ops import (
 )
 from stateward.records import Exported, Receipt, moment
 from stateward.state.refusals import refuse, stored
-from stateward.sync.state.handle import Handle
+from stateward.sync.state.handle import Handle, tell_of, tell_of_erasure
 from stateward.sync.state.scope import Scope
 
 EXPORT_FORMAT = 1
@@ -95,6 +95,7 @@ def _erase(scope: Scope, user: str) -> Receipt:
             ) from again
     removed += _remove(scope, user)
     _mark(scope, user, ERASED_ALL)
+    tell_of_erasure(scope, user)
     return Receipt(user, moment(at), dict(+removed), moment(at + GRACE))
 
 
@@ -118,6 +119,7 @@ def _remove(scope: Scope, user: str) -> Counter[str]:
         entities = [item.entity for item in found]
         for entity, dropped in zip(entities, _drop(scope, user, entities), strict=True):
             stored(dropped, entity)
+            tell_of(scope, entity, Drop())
             removed[entity.kind] += entity.kind != FORK
     else:
         raise StateConflictError(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from stateward.codec import Limits, check_id
 from stateward.layers.leases.held_sync import check_held
 from stateward.ops import Entity, Fetch, Fetched, List, Listed, Op, Outcome
-from stateward.records import OnAppend, Redact
+from stateward.records import Redact, ThreadListener
 from stateward.state.beginnings import PlainBeginnings
 from stateward.state.refusals import refuse
 from stateward.sync.layers.stack import Stack
@@ -34,7 +34,7 @@ class Scope:
         world: World,
         limits: Limits,
         redact: Redact | None = None,
-        on_append: OnAppend | None = None,
+        listener: ThreadListener | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
         self.stack = stack
@@ -43,7 +43,7 @@ class Scope:
         self.world = world
         self.limits = limits
         self.redact = redact
-        self.on_append = on_append
+        self.listener = listener
         self.counters = stack.counters
         self.background = Background()
         self.leases = Leases(
