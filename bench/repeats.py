@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
+from math import sqrt
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -26,11 +27,28 @@ Moment = dict[str, Any]
 Find = Callable[[list[Moment], dict[str, Any]], list[Repeat]]
 
 
+class Share(NamedTuple):
+    """So many of so many."""
+
+    some: int
+    all: int
+
+    def __float__(self) -> float:
+        return self.some / max(1, self.all)
+
+    def __str__(self) -> str:
+        """With the interval that the true share lies in at 95 % (Wilson's, which holds near 0)."""
+        z, n, p = 1.96, max(1, self.all), float(self)
+        middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+        half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+        return f"{p:.3f} ({max(0.0, middle - half):.3f}-{min(1.0, middle + half):.3f})"
+
+
 class Figures(NamedTuple):
     """What one way of looking found: shares of the repeats and of the others."""
 
-    recall: float
-    false: float
+    recall: Share
+    false: Share
     lowest: float  # recall on the worst topic
     highest: float  # false positives on the worst topic
     elsewhere: float  # repeats an earlier message, where the data marks none
@@ -51,9 +69,9 @@ def main() -> int:
         return 2
     moments = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     print(f"{len(moments):,} moments, {sum(m['repeat'] for m in moments):,} of them repeats")
-    print(f"{'':<30} recall  false  | worst topic    | elsewhere  ms a message")
+    print(f"{'':<31} recall (95 %)        false (95 %)         | worst topic    | elsewhere  ms")
     for name, find in _ways():
-        print(f"{name:<30} {_row(measure(moments, find))}")
+        print(f"{name:<31} {_row(measure(moments, find))}")
     return 0
 
 
@@ -92,8 +110,8 @@ def measure(moments: list[Moment], find: Find) -> Figures:
     return Figures(
         _share(every, True),
         _share(every, False),
-        min(_share(pairs, True) for pairs in large),
-        max(_share(pairs, False) for pairs in large),
+        min(float(_share(pairs, True)) for pairs in large),
+        max(float(_share(pairs, False)) for pairs in large),
         elsewhere / messages,
         1000 * seconds / messages,
     )
@@ -103,14 +121,14 @@ def _topic(moment: Moment) -> str:
     return next((name.partition(".")[0] for name in moment["known"]), "")
 
 
-def _share(pairs: list[tuple[bool, bool]], repeat: bool) -> float:
+def _share(pairs: list[tuple[bool, bool]], repeat: bool) -> Share:
     flags = [flagged for is_repeat, flagged in pairs if is_repeat is repeat]
-    return sum(flags) / max(1, len(flags))
+    return Share(sum(flags), len(flags))
 
 
 def _row(figures: Figures) -> str:
     return (
-        f"{figures.recall:6.3f} {figures.false:6.3f}  | {figures.lowest:6.3f} "
+        f"{figures.recall}  {figures.false}  | {figures.lowest:6.3f} "
         f"{figures.highest:6.3f}  | {figures.elsewhere:9.4f}  {figures.milliseconds:12.3f}"
     )
 

@@ -115,6 +115,9 @@ def test_how_many_of_one_thing_is_not_how_many_of_another() -> None:
         ({"stay_length": "3"}, "How many nights will you stay?"),
         ({"allergies": ["nuts"]}, "Do you have any allergies?"),
         ({"full_name": "Ana Ruiz"}, "Please tell me your full name."),
+        ({"seat": "Window"}, "Would you like a window or an aisle seat?"),
+        ({"trip": {"class": "business"}}, "Shall it be economy or business?"),
+        ({"genre": "Jazz"}, "Do you prefer jazz or rock?"),
     ],
 )
 def test_asking_for_what_the_state_holds_is_a_repeat(known: dict[str, Any], question: str) -> None:
@@ -141,6 +144,10 @@ def test_asking_for_what_the_state_holds_is_a_repeat(known: dict[str, Any], ques
         ({"email": "ana@example.org"}, "Shall I email you the receipt?"),
         ({"time": "9:00"}, "Is that a good time to talk?"),
         ({"email": None, "phone": ""}, "What is your email address?"),
+        ({"seat": "Window"}, "Would you like tea or coffee?"),
+        ({"gift_wrap": True}, "Is it a birthday or a wedding?"),
+        ({"drink": "tea"}, "I can bring you tea or coffee."),
+        ({"city": "Bergen"}, "Do you go to Bergen town or to Oslo by train?"),
     ],
 )
 def test_asking_for_something_else_is_none(known: dict[str, Any], question: str) -> None:
@@ -198,6 +205,10 @@ def test_documents_of_a_context_count_with_their_values() -> None:
         "We've been over this.",
         "Stop asking me the same thing.",
         "I told you that twice",
+        "Look up!",
+        "It is all there, just scroll up a bit.",
+        "How often must I repeat my number?",
+        "Have you lost track of what I said?",
         "Das habe ich doch schon gesagt.",
         "Ya te lo dije.",
         "Je vous l'ai déjà dit.",
@@ -221,6 +232,12 @@ def test_a_complaint_is_noticed(text: str) -> None:
         "I am already there.",
         "Could you ask again tomorrow?",
         "Tell me again what it costs, please.",
+        "Please look up my order.",
+        "Can you look up the price for me?",
+        "How often do you deliver?",
+        "How many times do I have to take it a day?",
+        "Have you lost my suitcase?",
+        "Did you forget to bring the menu?",
     ],
 )
 def test_what_sounds_like_a_complaint_is_none(text: str) -> None:
@@ -344,6 +361,27 @@ def test_finished_work_that_begins_again_is_noticed() -> None:
 def test_a_user_who_wants_another_one_is_asked_again() -> None:
     more = ("u: I need another one for my sister.", "a: What is the taxi's destination?")
     assert find_repeats(talk(*FINISHED, *more)) == []
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "Now I need a taxi.",
+        "Great. Next, please book a taxi for us.",
+        "After that, could you also find a museum?",
+        "One other thing: a taxi to get there.",
+    ],
+)
+def test_a_second_task_is_asked_about_anew(second: str) -> None:
+    table = (
+        "u: I want to eat Thai food tonight.",
+        "a: For how many people?",
+        "u: Four.",
+        "a: Your table is booked.",
+        f"u: {second}",
+        "a: For how many people?",
+    )
+    assert find_repeats(talk(*table)) == []
 
 
 # --- what only looks like a repeat ------------------------------------------------------

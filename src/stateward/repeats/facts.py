@@ -96,6 +96,8 @@ def answers(want: Want, facts: list[Fact]) -> tuple[float, Fact] | None:
 
 def _likeness(want: Want, fact: Fact, facts: list[Fact]) -> float:
     held = fact.want
+    if want.choices and not held.kinds & POINTED and _chosen(fact) <= want.choices:
+        return 0.85  # what they are asked to choose, they have chosen
     named = held.words | fact.around
     if want.words & DISTINCT - named or (want.past and not want.words & held.words):
         return 0.0
@@ -112,6 +114,12 @@ def _likeness(want: Want, fact: Fact, facts: list[Fact]) -> float:
     if want.kinds & POINTED and (held.kinds or not held.words <= want.words):
         return 0.0
     return _named(want, fact)
+
+
+def _chosen(fact: Fact) -> frozenset[str]:
+    """The words of a value, if it can be one of the things that a question offers."""
+    words = frozenset(map(meaning, split_words(fact.value))) if len(fact.value) <= 40 else NOTHING
+    return words if words and not words & YES_NO else frozenset(("\0",))
 
 
 def _pointed(kind: str, want: Want, fact: Fact, facts: list[Fact]) -> float:

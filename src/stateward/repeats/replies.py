@@ -38,7 +38,12 @@ CHANGING = re.compile(
 )
 ANEW = re.compile(
     r"\b(?:another|a new|one more|a second|also (?:need|want|book|like|order)|as well|again|"
-    r"next (?:one|trip|order|booking)|different)\b"
+    r"next (?:one|trip|order|booking)|different|"
+    # A second task begins: what was settled for the first need not hold for it.
+    r"(?:now|next|then|after that|besides|in addition),? (?:(?:i|we)(?:'d| would|'ll| will)? "
+    r"(?:also )?(?:need|want|like)|(?:please |can you |could you |help me |let's )+"
+    r"(?:also )?(?:book|find|get|order|reserve|arrange|call|search))|"
+    r"one other thing)\b"
 )
 
 

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stateward.repeats.lexicon import (
     ENDING,
@@ -76,6 +77,7 @@ class Want(Struct, frozen=True):
     text: str = ""
     past: bool = False  # it asks how something was, not how it shall be
     hourly: bool = False  # of such a thing "when" means the time of day at least as much as the day
+    choices: frozenset[str] = frozenset()  # the words beside an "or": what may be chosen
 
     @property
     def vague(self) -> bool:
@@ -117,7 +119,8 @@ def _ask(sentence: str) -> Want | None:
     if not (marked or requests or led):
         return None
     closed = opened is None and not requests
-    if SMALL_TALK.search(low) or (closed and OFFERING.search(low)):
+    choices = _choices(words) if marked else frozenset()
+    if SMALL_TALK.search(low) or (closed and OFFERING.search(low) and not choices):
         return None
     if closed and (OPEN & {stem(word) for word in words} or EXISTS.search(low)):
         closed = False
@@ -128,7 +131,20 @@ def _ask(sentence: str) -> Want | None:
         return None
     if closed and not marked and not _inverted(words):
         return None
-    return want_of(words, closed=closed, text=sentence)
+    want = want_of(words, closed=closed, text=sentence)
+    return replace(want, choices=choices) if choices else want
+
+
+def _choices(words: list[str]) -> frozenset[str]:
+    """What a question for one of several things names: "a window or an aisle seat?"."""
+    near = {
+        meaning(words[beside])
+        for at, word in enumerate(words)
+        if word == "or"
+        for beside in (at - 2, at - 1, at + 1, at + 2)
+        if 0 <= beside < len(words)
+    }
+    return frozenset(near - PLAIN - {"or"})
 
 
 def _opens(word: str) -> bool:
