@@ -85,20 +85,28 @@ class Leases:
             await waiting.pause(outcome, entity)
 
     async def claim(self, commit: Commit, *undo: Write) -> Outcome:
-        """Commit what asks for a lease. Granted to a caller that was cancelled, it is given back.
+        """Commit what asks for a lease. Granted to a caller that is gone, it is given back.
 
-        Together with `undo`. Otherwise nobody would know that it was granted, and everybody would
+        Together with `undo`, whatever ended the caller: a cancellation, or an exception from a
+        handler of a signal. Otherwise nobody would know that it was granted, and everybody would
         wait for its ttl.
         """
         # async only: begin
         asking = self._background.must_finish(self._execute((commit,)))
         try:
             return (await asyncio.shield(asking))[0]
-        except asyncio.CancelledError:
-            self._background.must_finish(self._undo(commit.entity, asking, undo))
+        except BaseException:
+            if not asking.done() or asking.cancelled() or asking.exception() is None:
+                self._background.must_finish(self._undo(commit.entity, asking, undo))
             raise
         # async only: end
-        # sync only: return self._execute((commit,))[0]
+        # sync only: try:
+        # sync only:     return self._execute((commit,))[0]
+        # sync only: except StatewardError:
+        # sync only:     raise
+        # sync only: except BaseException:
+        # sync only:     self._undo(commit, undo)
+        # sync only:     raise
 
     # async only: begin
     async def _undo(
@@ -115,6 +123,18 @@ class Leases:
             _not_released(entity, error)
 
     # async only: end
+
+    # sync only: def _undo(self, commit: Commit, undo: tuple[Write, ...]) -> None:
+    # sync only:     """Ask again with the same op: the answer is the first, if there was one."""
+    # sync only:     try:
+    # sync only:         outcome = self._execute_past_breaker((commit,))[0]
+    # sync only:         if isinstance(outcome, Applied | Duplicate):
+    # sync only:             lease = stored(outcome, commit.entity).lease
+    # sync only:             assert lease is not None
+    # sync only:             given_back = (Release(lease.token, lease.nonce), *undo)
+    # sync only:             self._give_back(commit.entity, given_back)
+    # sync only:     except StatewardError as error:
+    # sync only:         _not_released(commit.entity, error)
 
     # --- holding --------------------------------------------------------------------
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import logging
 
-from stateward.errors import StoreUnavailable
+from stateward.errors import StatewardError, StoreUnavailable
 from stateward.layers.leases.held_sync import HeldLease
 from stateward.layers.leases.renewal import Renewals
 from stateward.ops import (
     Acquire,
+    Applied,
     Check,
     Commit,
+    Duplicate,
     Entity,
     Held,
     Lease,
@@ -83,12 +85,31 @@ class Leases:
             waiting.pause(outcome, entity)
 
     def claim(self, commit: Commit, *undo: Write) -> Outcome:
-        """Commit what asks for a lease. Granted to a caller that was cancelled, it is given back.
+        """Commit what asks for a lease. Granted to a caller that is gone, it is given back.
 
-        Together with `undo`. Otherwise nobody would know that it was granted, and everybody would
+        Together with `undo`, whatever ended the caller: a cancellation, or an exception from a
+        handler of a signal. Otherwise nobody would know that it was granted, and everybody would
         wait for its ttl.
         """
-        return self._execute((commit,))[0]
+        try:
+            return self._execute((commit,))[0]
+        except StatewardError:
+            raise
+        except BaseException:
+            self._undo(commit, undo)
+            raise
+
+    def _undo(self, commit: Commit, undo: tuple[Write, ...]) -> None:
+        """Ask again with the same op: the answer is the first, if there was one."""
+        try:
+            outcome = self._execute_past_breaker((commit,))[0]
+            if isinstance(outcome, Applied | Duplicate):
+                lease = stored(outcome, commit.entity).lease
+                assert lease is not None
+                given_back = (Release(lease.token, lease.nonce), *undo)
+                self._give_back(commit.entity, given_back)
+        except StatewardError as error:
+            _not_released(commit.entity, error)
 
     # --- holding --------------------------------------------------------------------
 
