@@ -49,6 +49,7 @@ from stateward.ops import (
     Write,
 )
 from stateward.sync.engines.memory import MemoryEngine
+from stateward.sync.engines.passthrough import Passthrough
 from stateward.world import World
 
 POLICY = stateward.Policy(threads="raise", write_timeout=20.0, read_timeout=20.0)
@@ -293,3 +294,60 @@ def test_however_often_a_caller_is_interrupted_connections_are_left_for_others(r
             assert thread.load().messages == [{"n": 0}]
             if not any(several):
                 break
+
+
+class Ended(Passthrough):
+    """An engine whose caller is interrupted in its first claim: before it, or when it was made."""
+
+    def __init__(self, engine: MemoryEngine, *, before: bool) -> None:
+        super().__init__(engine)
+        self._before = before
+        self.interrupted = False
+
+    def execute(self, ops: Any, *, deadline: float | None = None) -> list[Outcome]:
+        claims = any(
+            isinstance(op, Commit) and any(isinstance(write, Acquire) for write in op.writes)
+            for op in ops
+        )
+        due = claims and not self.interrupted
+        self.interrupted |= claims
+        if due and self._before:
+            raise TimeLimit
+        outcomes = super().execute(ops, deadline=deadline)
+        if due:
+            raise TimeLimit
+        return outcomes
+
+
+def lead(store: sync.Store) -> None:
+    with store.thread("t").lead(wait=0):
+        pass
+
+
+def drive(store: sync.Store) -> None:
+    with store.workflow("w", kind="k", wait=0) as run:
+        run.step("s", lambda: 1)
+
+
+CLAIMS: dict[str, Callable[[sync.Store], object]] = {
+    "lead": lead,
+    "once": lambda store: store.once("k", lambda: 1, wait=0),
+    "workflow": drive,
+}
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_what_was_granted_to_an_interrupted_caller_is_given_back(claim: str, before: bool) -> None:
+    model = Model()
+    engine = Ended(MemoryEngine(model, World()), before=before)
+    with (
+        sync.Store(engine, spill=False, policy=POLICY) as store,
+        sync.Store(MemoryEngine(model, World()), spill=False, policy=POLICY) as other,
+    ):
+        store.thread("t").append({"n": 0})
+        with pytest.raises(TimeLimit):
+            CLAIMS[claim](store)
+        assert engine.interrupted
+        CLAIMS[claim](other)  # at once: nobody holds it
+        CLAIMS[claim](store)
