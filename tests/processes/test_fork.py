@@ -44,6 +44,14 @@ def test_a_store_used_before_the_fork_refuses_in_the_children_and_goes_on_in_the
 
 
 @pytest.mark.parametrize("colour", COLOURS)
+def test_what_a_child_does_gives_no_lock_of_its_parent_away(
+    start: Start, url: str, colour: str
+) -> None:
+    lines = start("preload", url, colour, "holding").finish()
+    assert lines == ["refused", '{"held": true}', "closed", '{"held": true}', '{"held": false}']
+
+
+@pytest.mark.parametrize("colour", COLOURS)
 @pytest.mark.parametrize(("moment", "said"), [("busy", "refused"), ("busy-close", "closed")])
 def test_forks_in_the_middle_of_writes_hang_nobody(
     start: Start, url: str, path: Path, colour: str, moment: str, said: str

@@ -1,11 +1,12 @@
 """A store made before the fork, as a server that loads the application before its workers does.
 
-python preload.py URL COLOUR unused|used|busy|busy-close
+python preload.py URL COLOUR unused|used|busy|busy-close|holding
 
 unused: the store is made before the fork and used after it, by three children and the parent.
 used:   the parent has used it before the fork.
 busy:   the parent is using it, on other threads, at the very moments of the forks.
         The children try to use it too, or (busy-close) to close it.
+holding: a thread of the parent holds a lock. The children try all that, and the lock stays held.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 from talk import described, open_store, report, say, settled
 
-from stateward import StoreMisused
+from stateward import LeaseHeld, StoreMisused, sync
 
 TURNS = 20
 HANGS = 10.0  # seconds after which a child counts as hanging
@@ -77,6 +78,8 @@ def be_refused() -> None:
         "load": lambda: store.thread("parent", user="u-1").load(),
         "append": lambda: store.thread("parent", user="u-1").append({"from": "a child"}),
         "update": lambda: store.user("u-1").update(lambda value: {"n": -1}),
+        "once": lambda: store.once("of a child", int),
+        "lock": lambda: entered(store.lock("of a child")),
     }
     for name, call in calls.items():
         begun = time.monotonic()
@@ -88,6 +91,15 @@ def be_refused() -> None:
         assert "fork" in words, f"{name}: {words}"
         assert time.monotonic() - begun < 1.0, f"{name} took its time to refuse"
     say("refused")
+
+
+def entered(lock: Any) -> Any:
+    return lock.__enter__() if colour == "sync" else lock.__aenter__()
+
+
+def left(lock: Any) -> Any:
+    nothing = (None, None, None)
+    return lock.__exit__(*nothing) if colour == "sync" else lock.__aexit__(*nothing)
 
 
 def close_in_child() -> None:
@@ -127,6 +139,7 @@ def busy() -> None:
     async def load(place: int) -> None:
         while not stop.is_set():
             await settled(store.thread(f"load-{place}").append({"n": written[place]}))
+            await settled(store.once(f"{place} {written[place]}", int))
             written[place] += 1
 
     async def both() -> None:
@@ -153,5 +166,41 @@ def busy() -> None:
     report(written=written)
 
 
-{"unused": unused, "used": used, "busy": busy, "busy-close": busy}[moment]()
+def holding() -> None:
+    held, stop = Event(), Event()
+
+    async def hold() -> None:
+        lock = store.lock("held", ttl=60)
+        lease = await settled(entered(lock))
+        held.set()
+        await asyncio.to_thread(stop.wait)
+        lease.check()
+        await settled(left(lock))
+
+    thread = Thread(target=asyncio.run, args=(hold(),))
+    thread.start()
+    held.wait()
+    try:
+        for work in (be_refused, close_in_child):
+            join(fork(work))
+            report(held=is_held())
+    finally:
+        stop.set()
+        thread.join()
+    report(held=is_held())
+
+
+def is_held() -> bool:
+    """As another replica sees it."""
+    with sync.open(url) as other:
+        try:
+            with other.lock("held", wait=0):
+                return False
+        except LeaseHeld:
+            return True
+
+
+moments = {"busy-close": busy, "holding": holding}
+moments |= {"unused": unused, "used": used, "busy": busy}
+moments[moment]()
 asyncio.run(settled_call(store.close))
