@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from stateward.engines.registry import create_engine, create_sync_engine, parse
+from stateward.engines.registry import ENGINES, create_engine, create_sync_engine, parse
 from stateward.errors import StatewardError
 from stateward.world import World
 
@@ -68,6 +68,11 @@ def password_of(engine: Any) -> str:
     if hasattr(engine, "_server"):
         return str(engine._server.password)
     return str(engine._settings.conninfo["password"])
+
+
+def test_every_scheme_has_a_form_here() -> None:
+    tried = {form.partition("://")[0] for form in (*FORMS, *MISTAKES)}
+    assert set(ENGINES) - {"memory"} <= tried
 
 
 @pytest.mark.parametrize("form", [*FORMS, *MISTAKES, *WITHOUT_HOST])
