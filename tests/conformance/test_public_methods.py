@@ -49,7 +49,7 @@ LEADS_ON = {
         *("thread", "user", "shared", "journal", "workflow", "work"),
         *("lock", "elect", "close", "sweep"),
     )
-}
+} | {"Run.leave"}  # what the block itself calls at its end
 # How an owner comes to be or goes: cases of their own, in `threads.py` and `belongings.py`.
 OWNERSHIP = {"Thread.claim", "User.erase"}
 
