@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-FORMAT = 1
+FORMAT = 2  # 1: without the checks of promises, which began with 2
 
 
 class Sessions(Struct, frozen=True):
@@ -237,6 +237,33 @@ class Read(Struct, frozen=True):
     blocked: list[str] = []
 
 
+class CostBySize(Struct, frozen=True):
+    """What a call took while something grew: several measurements at each of its sizes, ms."""
+
+    call: str  # "append", "load"
+    of: str  # what grew: "the conversation", "the store"
+    sizes: list[int]  # messages
+    took: list[list[float]]
+
+
+class Difference(Struct, frozen=True):
+    """What was done, as little as shows it, what should have come of it, and what did."""
+
+    done: str
+    expected: str
+    found: str
+
+
+class Check(Struct, frozen=True):
+    """One promise that was tried so many times."""
+
+    promise: str
+    tried: int
+    differing: int = 0
+    examples: list[Difference] = []  # the first of those that differ
+    refused: list[str] = []  # what was refused by an error, and so not changed in silence
+
+
 class Record(Struct):
     """All that one audit recorded. None: that was not done, so nothing is known."""
 
@@ -271,6 +298,19 @@ class Record(Struct):
     growing: Growing | None = None
     costs: Costs | None = None
     settings: Read | None = None
+    fidelity: list[Check] | None = None
+    windows: list[Check] | None = None
+    keys: list[Check] | None = None
+    isolation: list[Check] | None = None
+    lock_checks: list[Check] | None = None
+    task_checks: list[Check] | None = None
+    workflow_checks: list[Check] | None = None
+    version_checks: list[Check] | None = None
+    update_checks: list[Check] | None = None
+    kill_checks: list[Check] | None = None
+    lasting: list[Check] | None = None
+    costs_by_size: list[CostBySize] | None = None
+    retention: list[Check] | None = None
     declared: dict[str, Any] = {}
     problems: dict[str, str] = {}  # workload → why it could not be carried out
     notes: dict[str, str] = {}  # workload → why it could not be tried at this target

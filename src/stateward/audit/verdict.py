@@ -42,7 +42,7 @@ def report(
     answers = tuple(
         _answer(question, record, limits, waivers, today)
         for question in QUESTIONS
-        if not set(question.workloads) & set(record.skipped)
+        if not set(question.workloads) & set(record.skipped) and _is_asked(question, record)
     )
     verdict = worst([answer for answer in answers if answer.waived is None])
     return Report(
@@ -115,6 +115,12 @@ def _severity(question: Question, finding: Finding) -> Severity | None:
     if finding.verdict == "fail":
         return finding.severity or question.severity
     return "low" if finding.verdict == "warn" else None
+
+
+def _is_asked(question: Question, record: Record) -> bool:
+    """An older record knows nothing of newer questions; some are for those who promise a thing."""
+    has_all = set(question.needs) <= set(record.provides)
+    return question.since <= record.format and (has_all or not question.optional)
 
 
 def _finding(question: Question, record: Record, limits: Mapping[str, float]) -> Finding:

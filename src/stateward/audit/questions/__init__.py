@@ -9,7 +9,9 @@ from stateward.audit.questions import (
     conflicts,
     consistency,
     costs,
+    fidelity,
     growth,
+    keys,
     latency,
     outage,
     preferences,
@@ -18,6 +20,7 @@ from stateward.audit.questions import (
     settings,
     shared_state,
     updates,
+    windows,
     workflows,
 )
 from stateward.audit.questions.question import Question
@@ -41,5 +44,8 @@ QUESTIONS: tuple[Question, ...] = tuple(
         growth,
         costs,
         settings,
+        fidelity,
+        windows,
+        keys,
     )
 )

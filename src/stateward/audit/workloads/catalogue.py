@@ -6,8 +6,10 @@ from stateward.audit.workloads import (
     alarms,
     conflicts,
     drill,
+    fidelity,
     growth,
     history,
+    keys,
     lists,
     load,
     locks,
@@ -20,6 +22,7 @@ from stateward.audit.workloads import (
     tasks,
     turns,
     updates,
+    windows,
     workflows,
 )
 from stateward.audit.workloads.workload import Workload
@@ -31,6 +34,9 @@ WORKLOADS: tuple[Workload, ...] = tuple(
         sessions,
         preferences,
         shared_state,
+        fidelity,
+        windows,
+        keys,
         turns,
         tasks,
         locks,
