@@ -21,9 +21,12 @@ class AuditSizes(Struct, frozen=True):
     turns: int = 5  # in each
     race_turns: int = 60  # a replica appends to one conversation
     tasks: int = 30
+    long_task: float = 11.0  # seconds: longer than most leases
+    long_step: float = 6.0
     lock_rounds: int = 2
     updates: int = 40  # a replica makes to one document
     conflicts: int = 20
+    version_races: int = 40  # documents that all replicas write at once for one version
     looks: int = 20  # writes that every other replica looks for
     steps: int = 300  # a replica's appends and reads for the checker
     workflows: int = 4
@@ -35,7 +38,14 @@ class AuditSizes(Struct, frozen=True):
 
 PROFILES: dict[str, dict[str, Any]] = {
     "quick": {},
-    "ci": {"duration": 3.0, "history": (10, 100), "outage": 1.5, "growth_turns": 300},
+    "ci": {
+        "duration": 3.0,
+        "history": (10, 100),
+        "outage": 1.5,
+        "growth_turns": 300,
+        "long_task": 6.0,
+        "long_step": 4.0,
+    },
     "full": {
         "replicas": 4,
         "conversations": (1, 10, 100, 200),
@@ -45,9 +55,12 @@ PROFILES: dict[str, dict[str, Any]] = {
         "turns": 10,
         "race_turns": 500,
         "tasks": 200,
+        "long_task": 65.0,
+        "long_step": 35.0,
         "lock_rounds": 5,
         "updates": 300,
         "conflicts": 100,
+        "version_races": 300,
         "looks": 100,
         "steps": 1500,
         "workflows": 12,

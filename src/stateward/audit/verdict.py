@@ -134,7 +134,11 @@ def _finding(question: Question, record: Record, limits: Mapping[str, float]) ->
         notes = [record.notes[name] for name in question.workloads if name in record.notes]
         said = notes[0] if notes else "it was not tried, or could not be"
         return Finding("unknown", f"there is no evidence: {said}")
-    return question.judge(record, limits)
+    found = question.judge(record, limits)
+    if found.verdict == "unknown" and problems:
+        said = f"a part of it could not be tried: {problems[0]}"
+        return Finding("error", said, found.evidence)
+    return found
 
 
 def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> str:

@@ -13,12 +13,14 @@ from stateward.audit.questions import (
     growth,
     keys,
     latency,
+    locks,
     outage,
     preferences,
     races,
     sessions,
     settings,
     shared_state,
+    tasks,
     updates,
     windows,
     workflows,
@@ -47,5 +49,7 @@ QUESTIONS: tuple[Question, ...] = tuple(
         fidelity,
         windows,
         keys,
+        locks,
+        tasks,
     )
 )

@@ -36,7 +36,11 @@ class Kept(NamedTuple):
 def kept(record: Record, checks: Sequence[Check] | None, promises: Sequence[Promise]) -> Kept:
     """All of them, the first broken one as the example."""
     by_name = {check.promise: check for check in checks or ()}
-    problems, weak, facts, untried, remedies = [], [], [], [], []
+    problems: list[str] = []
+    weak: list[str] = []
+    facts: list[Evidence] = []
+    untried: list[str] = []
+    remedies: list[str] = []
     example, tried = "", 0
     for promise in promises:
         if promise.needs and promise.needs not in record.provides:
@@ -93,3 +97,28 @@ def finding(
 
 
 AGAIN = "Run it again, alone: what was not tried says nothing about the memory."
+
+
+def with_promises(
+    found: Finding, record: Record, checks: Sequence[Check] | None, promises: Sequence[Promise]
+) -> Finding:
+    """The finding of an older question, and what newer records know of these promises."""
+    if record.format < 2:
+        return found
+    seen = kept(record, checks, promises)
+    facts = (*found.evidence, *seen.facts)
+    if seen.problems:
+        also = [found.summary] if found.verdict == "fail" else []
+        said = "; ".join([*also, *seen.problems])
+        example = found.counter_example or seen.example
+        remedy = " ".join(dict.fromkeys(each for each in (found.remedy, seen.remedy) if each))
+        return Finding("fail", said, facts, example, remedy)
+    if found.verdict in ("fail", "unknown"):
+        return Finding(found.verdict, found.summary, facts, found.counter_example, found.remedy)
+    if seen.untried:
+        return Finding("unknown", f"not tried: {', '.join(seen.untried)}", facts, remedy=AGAIN)
+    if seen.weak:
+        also = [found.summary] if found.verdict == "warn" else []
+        said = "; ".join([*also, *seen.weak])
+        return Finding("warn", said, facts, found.counter_example or seen.example, seen.remedy)
+    return Finding(found.verdict, found.summary, facts, found.counter_example, found.remedy)

@@ -26,7 +26,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -126,6 +127,22 @@ class Memory:
 
     async def append_fenced(self, thread: str, messages: list[Json], key: str, token: Any) -> None:
         await self.call("append", thread, messages, key, fence=token)
+
+    @asynccontextmanager
+    async def lock(self, thread: str, ttl: float) -> AsyncIterator[Any]:
+        """The token of the lock, which may be a plain context manager, too."""
+        lock = self.inner.lock(thread, ttl)
+        if inspect.isawaitable(lock):
+            lock = await lock
+        if hasattr(lock, "__aenter__"):
+            async with lock as token:
+                yield token
+            return
+        token = await asyncio.to_thread(lock.__enter__)
+        try:
+            yield token
+        finally:
+            await asyncio.to_thread(lock.__exit__, None, None, None)
 
     async def load(self, thread: str, last: int | None = None) -> list[Json]:
         return list(await self.call("load", thread, last))
