@@ -30,6 +30,8 @@ class AuditSizes(Struct, frozen=True):
     looks: int = 20  # writes that every other replica looks for
     steps: int = 300  # a replica's appends and reads for the checker
     workflows: int = 4
+    kills: int = 6  # processes that are killed while they write
+    lasting: float = 20.0  # seconds after which it is looked for again, at least
     history: tuple[int, ...] = (10, 100, 1000)
     outage: float = 2.0  # seconds that a disturbance lasts
     recovery: float = 35.0  # seconds that a store is given to answer again
@@ -64,6 +66,8 @@ PROFILES: dict[str, dict[str, Any]] = {
         "looks": 100,
         "steps": 1500,
         "workflows": 12,
+        "kills": 30,
+        "lasting": 300.0,
         "history": (10, 100, 1000, 10_000),
         "outage": 6.0,
         "growth_turns": 5000,

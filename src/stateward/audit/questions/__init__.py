@@ -11,7 +11,10 @@ from stateward.audit.questions import (
     costs,
     fidelity,
     growth,
+    isolation,
     keys,
+    kills,
+    lasting,
     latency,
     locks,
     outage,
@@ -51,5 +54,8 @@ QUESTIONS: tuple[Question, ...] = tuple(
         keys,
         locks,
         tasks,
+        kills,
+        isolation,
+        lasting,
     )
 )

@@ -76,6 +76,7 @@ class Stage:
         self.pool: int | None = None  # connections that a replica may open
         self.scrape: Looked | None = None  # the buyer's own metrics
         self.alerts: Looked | None = None  # and those alerts that fire
+        self.keepsakes: float | None = None  # when they were put away
         self.say: Callable[[str], None] = lambda _: None
 
     def provides(self, part: str) -> bool:
