@@ -33,6 +33,9 @@ class AuditSizes(Struct, frozen=True):
     kills: int = 6  # processes that are killed while they write
     lasting: float = 20.0  # seconds after which it is looked for again, at least
     history: tuple[int, ...] = (10, 100, 1000)
+    curve: tuple[int, ...] = (20, 200, 600, 1600)  # messages of conversations held side by side
+    fillings: int = 3  # times that the store is filled while one conversation stays short
+    filling: int = 5000  # messages each time
     outage: float = 2.0  # seconds that a disturbance lasts
     recovery: float = 35.0  # seconds that a store is given to answer again
     growth_turns: int = 300
@@ -69,6 +72,8 @@ PROFILES: dict[str, dict[str, Any]] = {
         "kills": 30,
         "lasting": 300.0,
         "history": (10, 100, 1000, 10_000),
+        "curve": (20, 500, 2000, 5000),
+        "filling": 30_000,
         "outage": 6.0,
         "growth_turns": 5000,
     },

@@ -113,6 +113,7 @@ class Tried(Struct, frozen=True):
     error: str = ""
     typed: bool = True  # an error that says the store is unavailable
     complete: bool = True  # a read that gave all that had been acknowledged
+    missing: int = 0  # turns that another replica had stored before it, and that it did not give
 
 
 class Outage(Struct, frozen=True):
@@ -124,10 +125,12 @@ class Outage(Struct, frozen=True):
     end: float
     tried: list[Tried]
     accepted: list[str]  # turns acknowledged, or kept for later
-    found: list[str]  # what was there afterwards
+    found: list[str]  # what a new process found afterwards
     recovery: float | None  # seconds until it answered again; None: it did not
     hung: int = 0  # calls that never came back
     kills: int = 0  # times that the server itself was ended and came back
+    unreadable: str = ""  # why a new process could not read afterwards, once the store was back
+    elsewhere: int = 0  # turns that another replica stored meanwhile
 
 
 class Monitoring(Struct, frozen=True):

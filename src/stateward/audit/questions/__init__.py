@@ -23,6 +23,7 @@ from stateward.audit.questions import (
     sessions,
     settings,
     shared_state,
+    slowdown,
     tasks,
     updates,
     windows,
@@ -57,5 +58,6 @@ QUESTIONS: tuple[Question, ...] = tuple(
         kills,
         isolation,
         lasting,
+        slowdown,
     )
 )

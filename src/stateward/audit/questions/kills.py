@@ -37,7 +37,7 @@ QUESTION = Question(
     "kills",
     22,
     "Does a process that is killed while it writes leave whole turns only?",
-    "Processes are killed at any moment: out of memory, a deployment, a node that goes. Half a turn "
+    "Processes are killed at any moment: out of memory, a deployment, a lost node. Half a turn "
     "is a conversation that no model accepts, and one that was confirmed must not be gone.",
     ("threads",),
     ("kill_checks",),

@@ -11,23 +11,34 @@ from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.samples import contents, message
 from stateward.audit.workloads.workload import Stage
 
+ELSEWHERE = "elsewhere/"  # turns of a replica that is not disturbed
 HUNG = 20.0  # seconds after which a call counts as hanging
 
 
-async def found(stage: Stage, replica: Replica, thread: str, kept: list[str]) -> list[str]:
-    """What a replica that was not disturbed sees, once the other has brought what it kept."""
+async def settled(stage: Stage, replica: Replica, thread: str, kept: list[str]) -> None:
+    """Once it has brought what it kept for later, nothing else can still come."""
     try:
         await replica.ask("calls:settle", thread=thread, kept=kept, patience=30.0)
     except Failed as error:
         stage.say(f"not settled: {error}")
     await stage.fleet.end(replica)
-    (other,) = await stage.fleet.start()
-    try:
-        there = contents(await other.call("load", thread))
-    except Failed:
-        there = []
+
+
+async def found(stage: Stage, threads: list[str]) -> list[tuple[list[str], str]]:
+    """What a new process, opened when the store is back, finds in each; or why it finds nothing."""
+    (other,) = await stage.fleet.start(fresh=True)
+    there: list[tuple[list[str], str]] = []
+    for thread in threads:
+        try:
+            there.append((await other.ask("calls:contents_of", thread=thread), ""))
+        except Failed as error:
+            there.append(([], str(error)))
     await stage.fleet.end(other)
     return there
+
+
+def without_elsewhere(tried: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in tried.items() if name != "elsewhere"}
 
 
 # --- in a replica -----------------------------------------------------------------------
@@ -40,11 +51,25 @@ def told(tried: list[dict[str, Any]], accepted: list[str], hung: int) -> dict[st
     return {"tried": plain, "accepted": accepted, "kept": kept, "hung": hung}
 
 
+async def contents_of(memory: Memory, tell: Any, thread: str) -> list[str]:
+    """Asked again for a while: a store that has just come back may refuse at first."""
+    for _ in range(19):
+        try:
+            return contents(await asyncio.wait_for(memory.load(thread), HUNG))
+        except Exception as error:
+            tell(not_yet=type(error).__name__)
+            await asyncio.sleep(0.5)
+    return contents(await memory.load(thread))
+
+
 async def read(memory: Memory, thread: str, known: int, origin: float) -> dict[str, Any]:
     start = time.monotonic()
     entry: dict[str, Any] = {"what": "read", "at": start - origin, "outcome": "read"}
     try:
-        entry["complete"] = len(await memory.load(thread)) >= known
+        there = contents(await memory.load(thread))
+        own = [text for text in there if not text.startswith(ELSEWHERE)]
+        entry["complete"] = len(own) >= known
+        entry["elsewhere"] = len(there) - len(own)
     except Exception as error:
         entry |= _failed(memory, error)
     return {**entry, "seconds": time.monotonic() - start}

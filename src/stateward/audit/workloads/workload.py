@@ -37,6 +37,7 @@ class Disturbance(Protocol):
     label: str
     changed: dict[str, Any]  # what a replica's target differs in
     every: float  # seconds between two tries
+    least: float  # seconds that it lasts, at least
 
     async def begin(self, replica: Replica) -> None: ...
     async def end(self, replica: Replica) -> None: ...
