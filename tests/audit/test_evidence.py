@@ -25,6 +25,9 @@ EVIDENCE: dict[str, dict[str, str]] = {
         "workflows.*.under_way": "unknown",
         "workflows.*.afterwards": "fail",
         "workflows.*.completed": "fail",
+        "workflow_checks": "unknown",
+        "workflow_checks.*.promise": "unknown",
+        "workflow_checks.*.tried": "unknown",
     },
     "sharing": {
         "sharing": "unknown",
@@ -107,12 +110,18 @@ EVIDENCE: dict[str, dict[str, str]] = {
         "updates.acknowledged": "unknown",
         "updates.final": "fail",
         "updates.replicas": "unknown",
+        "update_checks": "unknown",
+        "update_checks.*.promise": "unknown",
+        "update_checks.*.tried": "unknown",
     },
     "conflicts": {
         "conflicts.forced": "unknown",
         "conflicts.detected": "fail",
         "conflicts.both_versions": "warn",
         "conflicts.resolved": "fail",
+        "version_checks": "unknown",
+        "version_checks.*.promise": "unknown",
+        "version_checks.*.tried": "unknown",
     },
     "consistency": {
         "steps": "unknown",
@@ -139,6 +148,56 @@ EVIDENCE: dict[str, dict[str, str]] = {
         "settings.values.fsync": "unknown",
         "settings.values.synchronous_commit": "unknown",
         "settings.values.full_page_writes": "unknown",
+    },
+    "fidelity": {
+        "fidelity": "unknown",
+        "fidelity.*.promise": "unknown",
+        "fidelity.*.tried": "unknown",
+    },
+    "windows": {
+        "windows": "unknown",
+        "windows.*.promise": "unknown",
+        "windows.*.tried": "unknown",
+    },
+    "keys": {
+        "keys": "unknown",
+        "keys.*.promise": "unknown",
+        "keys.*.tried": "unknown",
+    },
+    "isolation": {
+        "isolation": "unknown",
+        "isolation.*.promise": "unknown",
+        "isolation.*.tried": "unknown",
+    },
+    "locks": {
+        "lock_checks": "unknown",
+        "lock_checks.*.promise": "unknown",
+        "lock_checks.*.tried": "unknown",
+    },
+    "tasks": {
+        "task_checks": "unknown",
+        "task_checks.*.promise": "unknown",
+        "task_checks.*.tried": "unknown",
+    },
+    "kills": {
+        "kill_checks": "unknown",
+        "kill_checks.*.promise": "unknown",
+        "kill_checks.*.tried": "unknown",
+    },
+    "lasting": {
+        "lasting": "unknown",
+        "lasting.*.promise": "unknown",
+        "lasting.*.tried": "unknown",
+    },
+    "retention": {
+        "retention": "unknown",
+        "retention.*.promise": "unknown",
+        "retention.*.tried": "unknown",
+    },
+    "slowdown": {
+        "costs_by_size": "unknown",
+        "costs_by_size.*.sizes": "unknown",
+        "costs_by_size.*.took": "unknown",
     },
 }
 
@@ -187,6 +246,20 @@ OTHERWISE: dict[str, str] = {
     "settings.version": "words",
     "settings.durability": "words",
     "settings.blocked": "the values say so too",
+    "outages.*.tried.*.missing": "nought is good",
+    "outages.*.unreadable": "empty is good",
+    "outages.*.elsewhere": "nought where no other replica could write meanwhile",
+    "costs_by_size.*.call": "words",
+    "costs_by_size.*.of": "words",
+}
+CHECKED = (
+    "fidelity", "windows", "keys", "isolation", "lock_checks", "task_checks", "workflow_checks",
+    "version_checks", "update_checks", "kill_checks", "lasting", "retention",
+)  # fmt: skip
+OTHERWISE |= {
+    f"{field}.*.{piece}": "empty is good"
+    for field in CHECKED
+    for piece in ("differing", "examples", "refused")
 }
 ABOUT = {  # of the audit itself
     "format", "target", "title", "provides", "profile", "seed", "command", "started", "seconds",

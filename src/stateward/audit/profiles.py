@@ -32,6 +32,7 @@ class AuditSizes(Struct, frozen=True):
     workflows: int = 4
     kills: int = 6  # processes that are killed while they write
     lasting: float = 20.0  # seconds after which it is looked for again, at least
+    retention: float = 20.0  # the longest that is waited for a conversation to expire, seconds
     history: tuple[int, ...] = (10, 100, 1000)
     curve: tuple[int, ...] = (20, 200, 600, 1600)  # messages of conversations held side by side
     fillings: int = 3  # times that the store is filled while one conversation stays short
@@ -71,6 +72,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "workflows": 12,
         "kills": 30,
         "lasting": 300.0,
+        "retention": 600.0,
         "history": (10, 100, 1000, 10_000),
         "curve": (20, 500, 2000, 5000),
         "filling": 30_000,

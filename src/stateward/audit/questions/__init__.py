@@ -20,6 +20,7 @@ from stateward.audit.questions import (
     outage,
     preferences,
     races,
+    retention,
     sessions,
     settings,
     shared_state,
@@ -59,5 +60,6 @@ QUESTIONS: tuple[Question, ...] = tuple(
         isolation,
         lasting,
         slowdown,
+        retention,
     )
 )

@@ -21,6 +21,7 @@ from stateward.audit.workloads import (
     more_replicas,
     outage,
     preferences,
+    retention,
     sessions,
     settings,
     shared_state,
@@ -65,6 +66,7 @@ _MODULES = (
     alarms,
     drill,
     growth,
+    retention,
     lasting,
 )
 WORKLOADS: tuple[Workload, ...] = (

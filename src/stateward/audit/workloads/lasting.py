@@ -30,11 +30,20 @@ async def look_again(stage: Stage) -> None:
         return
     (base,) = stage.names("keepsake", 1)
     parts = [part for part in PARTS if stage.provides(part)]
-    left = stage.keepsakes + stage.sizes.lasting - time.monotonic()
+    begun, lasting = stage.keepsakes, stage.sizes.lasting
+    if stage.provides("retention"):
+        # Not for ever, but so long that half the time is nothing.
+        base += "-again"
+        (writer,) = await stage.fleet.start()
+        lasting = min(lasting, float(await writer.ask("retention:kept_for")) / 2)
+        await writer.ask("lasting:write", base=base, parts=parts)
+        await stage.fleet.end(writer)
+        begun = time.monotonic()
+    left = begun + lasting - time.monotonic()
     if left > 0:
         stage.say(f"waiting {left:.0f} s")
         await asyncio.sleep(left)
-    age = time.monotonic() - stage.keepsakes
+    age = time.monotonic() - begun
     (reader,) = await stage.fleet.start(fresh=True)
     said = await reader.ask("lasting:read", base=base, parts=parts, age=round(age))
     await stage.fleet.end(reader)
