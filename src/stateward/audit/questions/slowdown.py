@@ -46,6 +46,11 @@ def fitted(seen: CostBySize, limits: Thresholds) -> Judged:
     what = f"{seen.call}, as {seen.of} grows"
     pairs = sorted(zip(seen.sizes, seen.took, strict=False), key=lambda pair: pair[0])
     pairs = [(size, took) for size, took in pairs if len(took) >= FEWEST]
+    slow = [(size, took) for size, took in pairs if _share(took, 10) > limits["lookup_p95_ms"]]
+    if slow:
+        size, took = slow[0]
+        facts = [Evidence(f"{what}: at {size:,} messages", round(_share(took, 10), 1), "ms")]
+        return "fail", f"{seen.call} takes {_share(took, 10):.0f} ms, one call at a time", facts
     if len({size for size, _ in pairs}) < 3:
         return "unknown", f"{what}: too few sizes were reached", []
     quick = [_share(took, 10) for _, took in pairs]

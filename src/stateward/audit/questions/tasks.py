@@ -16,7 +16,9 @@ PROMISES = (
     Promise("a failure", "a task that failed is recorded as done", "Record results alone, not "
             "errors, and let go of the claim when the function raises."),
     Promise("a failure can be tried again", "a task that failed once cannot be tried again",
-            weak=True),
+            "Let go of the claim when the function raises, and record no failure as an end."),
+    Promise("others are given the result", "who asks for a task that runs elsewhere is told an "
+            "error, and not its result", "Wait for the result of whoever runs it.", weak=True),
     Promise("results", "a result is not given again as it was",
             "Record that a task is done apart from its result, which may be null."),
     Promise("another task", "a task is held up by another, or taken for it"),
@@ -27,7 +29,8 @@ PROMISES = (
 
 def judge(record: Record, limits: Thresholds) -> Finding:
     tried = {check.promise for check in record.task_checks or ()}
-    promises = [each for each in PROMISES if not each.weak or each.name in tried]
+    again = "a failure can be tried again"  # recorded only if it could not
+    promises = [each for each in PROMISES if each.name != again or each.name in tried]
     holds = "tasks of killed workers run again, all others once, and failures can be tried again"
     return finding(record, record.task_checks, promises, holds)
 

@@ -17,6 +17,7 @@ PROMISES = (
             "Give the function a copy, and write only what it returns."),
     Promise("what a caller changes stays his own", "what one caller changes, the next one reads",
             "Give every caller a copy: neither a cached object nor a shared default."),
+    Promise("no half of an update", "others see one half of an update", ONE),
     Promise("no update of a document is lost", "updates of several fields at once are lost", ONE),
     Promise("no update of a large document is lost", "updates of a large document are lost", ONE),
 )  # fmt: skip

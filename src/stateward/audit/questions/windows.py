@@ -16,6 +16,10 @@ PROMISES = (
             refusable=False),
     Promise("the whole of a long conversation", "a long conversation is not given whole", LONG,
             refusable=False),
+    Promise("in the order of appends", "turns of two replicas are not in the order in which they "
+            "were stored", "Order by a number that the store gives, not by the replicas' clocks.",
+            refusable=False),
+    Promise("a window of none", "load(last=0) gives messages", weak=True),
     Promise("an unknown conversation", "a conversation that nobody wrote to is not empty",
             refusable=False),
     Promise("what a caller changes stays his own", "what one caller changes, the next one reads",

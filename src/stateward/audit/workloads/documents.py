@@ -117,6 +117,7 @@ async def fill(memory: Memory, tell: Any, user: str, fields: int) -> None:
 async def write(memory: Memory, tell: Any, user: str, who: int, begin: float) -> dict[str, Any]:
     """Counts in a field of its own and in one of all; what was acknowledged, by field."""
     acknowledged = failed = 0
+    halves: list[str] = []  # looks at which an update was there in part
 
     def change(value: dict[str, Any]) -> dict[str, Any]:
         counts = dict(value.get("counts", {}))
@@ -130,7 +131,11 @@ async def write(memory: Memory, tell: Any, user: str, who: int, begin: float) ->
         for answer in await asyncio.gather(*calls, return_exceptions=True):
             failed += isinstance(answer, BaseException)
             acknowledged += not isinstance(answer, BaseException)
-    return {"acknowledged": acknowledged, "failed": failed}
+        value, _ = await within(memory.get_user(user))
+        counts = value.get("counts", {})
+        if sum(counts.values()) != value.get("all", 0):
+            halves.append(f"counts {counts}, all {value.get('all', 0)}")
+    return {"acknowledged": acknowledged, "failed": failed, "halves": halves}
 
 
 async def judge(
@@ -148,6 +153,9 @@ async def judge(
         )
         good = isinstance(count, int) and least <= count <= most
         trials.hold(promise, good, f"{said}, in {size}", f"{least}", f"{count}")
+        told = f"look at {size} of which updates change two fields each"
+        trials.hold("no half of an update", not each["halves"], told, "both or none",
+                    "".join(each["halves"][:1]))  # fmt: skip
     least = sum(each["acknowledged"] for each in done)
     most = least + sum(each["failed"] for each in done)
     total = found.get("all", 0)

@@ -16,10 +16,12 @@ from stateward.audit.workloads.workload import Stage, Workload, until
 
 ROUNDS = 6  # that each of two callers of each replica holds one lock
 HELD = 2.5  # seconds that one holds a lock without doing anything
+LASTING = 3.0  # the ttl of that one
 SHORT = 1.0  # the ttl of those who will not come back in time
 TTL = 20.0  # of all others
 SOON = 4.0  # seconds in which a lock that is free is got
-AFTER_A_KILL = 20.0  # seconds in which that of a killed holder is
+AFTER_A_KILL = 8.0  # seconds in which that of a killed holder is
+NEAR = ("0", "A", "a", " ", "/b", "_b", "é")  # what ids of other conversations end with
 FENCED = 8  # conversations in which a former holder goes on writing
 WRITERS = 3  # at once in each of them
 WRITING = 4.0  # seconds for which he does, at most
@@ -91,15 +93,18 @@ async def _one_at_a_time(
 
 async def _as_long_as_asked(one: Replica, other: Replica, thread: str, trials: Trials) -> None:
     """And meanwhile the lock of another conversation is free."""
-    holding = one.send("exclusion:hold", thread=thread, ttl=2 * HELD, seconds=HELD)
+    holding = one.send("exclusion:hold", thread=thread, ttl=LASTING, seconds=HELD)
     await one.until(lambda events: any(e.get("held") == thread for e in events))
-    near = f"{thread}0"  # its name begins with that of the one that is held
     began = time.monotonic()
-    free = await _taken(other, near, HELD - 0.5)
-    took = time.monotonic() - began
-    done = "take the lock of another conversation while one is held"
-    trials.hold("another conversation", free["entered"] is not None, done, "taken at once",
-                f"{free['error']}, after {took:.1f} s")  # fmt: skip
+    for tail in NEAR:
+        free = await _taken(other, f"{thread}{tail}", HELD - 0.5)
+        took = time.monotonic() - began
+        done = f"take the lock of the conversation …{tail} while that of … is held"
+        good = free["entered"] is not None
+        trials.hold("another conversation", good, done, "taken at once",
+                    f"{free['error']}, after {took:.1f} s")  # fmt: skip
+        if not good:
+            break
     second = await _taken(other, thread, TTL)
     first = await asyncio.wait_for(holding, TTL)
     if second["entered"] is None or first["entered"] is None:
@@ -107,7 +112,9 @@ async def _as_long_as_asked(one: Replica, other: Replica, thread: str, trials: T
         trials.differ("as long as asked", f"hold a lock for {HELD} s", "then it is free", said)
         return
     early = first["left"] - second["entered"]
-    done = f"hold a lock with a ttl of {2 * HELD:g} s for {HELD:g} s"
+    done = f"hold a lock with a ttl of {LASTING:g} s for {HELD:g} s"
+    if first["left"] - first["asked"] > LASTING - 0.1:
+        early = 0.0  # this machine was so busy that the time was up
     trials.hold("as long as asked", early <= 0, done, "nobody else gets it before",
                 f"another got it {early:.2f} s before")  # fmt: skip
 
@@ -193,6 +200,7 @@ async def hold(
 ) -> dict[str, Any]:
     """When the lock was entered and left. One that is refused at once is asked for again."""
     said: dict[str, Any] = {"entered": None, "left": None, "error": "it was not to be had"}
+    said["asked"] = time.monotonic()
     end = time.monotonic() + within
 
     async def once() -> None:

@@ -23,6 +23,7 @@ from stateward.audit.workloads.workload import Stage, Workload
 COUNTS = (2, 3, 64, 100, 101, 1000, 1001)  # messages in one append
 BUDGET = 12.0  # seconds for each of writing and reading: a slow memory is tried with fewer values
 WRITERS = 2
+NAMED = ("role", "content")  # fields that every message has
 
 
 async def conduct(stage: Stage) -> None:
@@ -75,7 +76,13 @@ def samples(base: str, seed: int, users: bool) -> Iterator[Sample]:
         found.append((len(odd.value), kind, "", odd, said, {"text": odd.value}))
     for odd in odd_values.values(seed):
         said = [{"role": "user", "content": odd.label, "value": odd.value}]
-        found.append((100, "values", "", odd, said, {"value": odd.value}))
+        size = len(repr(odd.value))
+        found.append((size, "values", "", odd, said, {"value": odd.value}))
+        if isinstance(odd.value, dict):  # as fields of their own, too
+            fields = odd._replace(label=f"{odd.label}, as fields of their own")
+            own = {name: value for name, value in odd.value.items() if name not in NAMED}
+            said = [{"role": "user", "content": odd.label, **own}]
+            found.append((size, "values", "", fields, said, odd.value))
     for odd in odd_values.ids(f"{base}-id"):
         said = [{"role": "user", "content": odd.label}]
         found.append((0, "ids", odd.value, odd, said, {"label": odd.label}))

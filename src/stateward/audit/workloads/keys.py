@@ -73,6 +73,11 @@ async def plainly(memory: Memory, tell: Any, thread: str, elsewhere: str) -> lis
     for number in range(5):
         done = f"append with the key plain/{number} to two conversations; in the second"
         trials.compare("another conversation", done, 1, other[f"turn {number}"])
+    long = "long turn " + "x" * 20_000
+    for _ in range(2):
+        await _append(memory, trials, thread, long, "long")
+    done = "append a turn of 20,000 characters twice with one key"
+    trials.compare("once at once", done, 1, (await counted(memory, thread))[long])
     for number in range(3):
         await _append(memory, trials, thread, "the same words", f"words/{number}")
     there = await counted(memory, thread)

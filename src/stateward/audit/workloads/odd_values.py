@@ -46,6 +46,9 @@ TEXTS = {
     "the text null": "null",
     "the text true": "true",
     "the text None": "None",
+    "the text no": "no",
+    "the text on": "on",
+    "a tilde": "~",
     "a text like an int": "0123",
     "a text like a float": "1.50",
     "a text like a large number": "12345678901234567890",
@@ -94,6 +97,14 @@ VALUES: dict[str, Any] = {
     "names of its own": {"id": 1, "type": 2, "key": 3, "role": 4, "_id": 5, "version": 6},
     "a list that repeats": [1, 1, 2, 2, "a", "a", None, None],
     "a list not in order": [3, 1, 2, "b", "a", 10, 9],
+    "numbers not in order": [3, 1, 2],
+    "names not in order": ["b", "a", "c", "a"],
+    "a list of one": [7],
+    "a list of one object": [{"a": 1}],
+    "names in other styles": {"userName": 1, "user_name": 2, "UserName": 3, "user-name": 4},
+    "names that stores use": {"id": 1, "version": 2, "timestamp": 3, "metadata": {"a": 1},
+                              "created_at": 4, "_private": 5, "ttl": 6, "data": [7]},
+    "what is empty": {"zero": 0, "no": False, "none": None, "text": "", "list": [], "object": {}},
     "a thousand numbers": list(range(1000)),
     "many keys": {f"key-{n}": n for n in range(300)},
     "lists in lists": [[[[[1], 2], 3], 4], [[], [[]]]],
@@ -128,6 +139,9 @@ def texts(seed: int) -> Iterator[Odd]:
     for length in LENGTHS:
         yield Odd(f"{length:,} characters", long_text(chance, length))
     yield Odd("30,000 characters of two to four bytes", wide_text(chance, 30_000))
+    yield Odd("200 characters of two to four bytes", wide_text(chance, 200))
+    odd = "  \n\t'\"<&>\\ é e\u0301 😀 % {} ﬁ \u200d "
+    yield Odd("12,000 characters with all that is odd", f"{odd}{long_text(chance, 12_000)}{odd}")
     yield Odd("a megabyte", long_text(chance, LARGEST), True)
     for label, text in EXTREME_TEXTS.items():
         yield Odd(label, text, True)
@@ -144,6 +158,10 @@ def values(seed: int) -> Iterator[Odd]:
     for label, value in EXTREME_VALUES.items():
         yield Odd(label, value, True)
     chance = random.Random(f"{seed}/values")
+    large: dict[str, Any] = {"filling": long_text(chance, 15_000)}
+    for number, (label, value) in enumerate(VALUES.items()):
+        large[f"{number}"] = deep.get(label, value)
+    yield Odd("a large one with all that is odd", large)
     for number in range(RANDOM):
         yield Odd(f"document {number} of seed {seed}", random_value(chance, 5))
 
@@ -193,7 +211,7 @@ def ids(base: str) -> Iterator[Odd]:
         "a;b", "a,b", "a%", "a_", "a_b", "a%b", "axb", "a*", "a?", "a[b]", "a[", "a{b}", "a.b",
         "a.", "..", "a'b", 'a"b', "a b", "a\tb", "a+b", "a%20b", "a%2Fb", "a&b=c", "a#b", "a@b",
         "a~", "a$b", "a!b", "a^b", "<a>", "1", "01", "001", "1.0", "10", "100", "-1", "None",
-        "null", "true", "é", "e\u0301", "É", "漢字", "😀", "ß", "ss", "ı", "i", "K", "k", "\u212a",
+        "null", "true", "e", "é", "e\u0301", "É", "漢字", "😀", "ß", "ss", "ı", "i", "K", "k", "\u212a",
     ]  # fmt: skip
     for tail in plain:
         yield Odd(f"the id …{tail}", f"{base}-{tail}")
@@ -206,6 +224,7 @@ def ids(base: str) -> Iterator[Odd]:
             label = f"an id of {length} bytes that ends with {end}"
             yield Odd(label, _filled(base, length, end), True)
     for end in "xy":
+        yield Odd(f"an id with a NUL that ends with {end}", f"{base}-a\0{end}", True)
         yield Odd(f"an id of 60 Chinese characters and {end}", f"{base}-{'漢' * 60}{end}", True)
 
 

@@ -14,7 +14,7 @@ from stateward.audit.workloads.trials import within
 from stateward.audit.workloads.workload import Stage, Workload
 
 AT_ONCE = 100  # messages an append, when a conversation is made
-BULK = 500  # and when the store is filled
+BULK = 50  # and when the store is filled, each to a conversation of its own
 WARMING = 10  # calls that are not measured
 LOOKS = 25  # measurements of each call at each size
 FILLING = 8.0  # seconds for each of both, at most: a slow memory is filled with less
@@ -30,12 +30,12 @@ async def conduct(stage: Stage) -> None:
         seed=stage.record.seed,
         patience=300.0,
     )
-    few, *others = stage.names("filled", 9)
+    (few,) = stage.names("filled", 1)
     stage.say("filling the store")
     said += await replica.ask(
         "slowdown:by_store",
         few=few,
-        others=others,
+        users=stage.provides("users"),
         fillings=stage.sizes.fillings,
         filling=stage.sizes.filling,
         patience=300.0,
@@ -96,11 +96,14 @@ async def _measured(
 
 
 async def by_store(
-    memory: Memory, tell: Any, few: str, others: list[str], fillings: int, filling: int
+    memory: Memory, tell: Any, few: str, users: bool, fillings: int, filling: int
 ) -> list[dict[str, Any]]:
     """One conversation stays short while all others grow."""
     await within(memory.append(few, _messages("few", LAST), "few"))
     took: dict[str, list[list[float]]] = {"append": [], "load": []}
+    if users:
+        took["get_user"] = []
+        await within(memory.put_user(few, {"name": few}))
     for number in range(WARMING):
         await _measured(memory, {"append": [[]], "load": [[]]}, 0, few, f"warm/{number}")
     sizes, made, end = [], 0, time.monotonic() + FILLING
@@ -109,11 +112,17 @@ async def by_store(
             each.append([])
         for number in range(LOOKS):
             await _measured(memory, took, step, few, f"step {step}/{number}")
+            if users:
+                start = time.perf_counter()
+                await memory.get_user(few)
+                took["get_user"][step].append((time.perf_counter() - start) * 1000)
         sizes.append(made)
         goal = (step + 1) * filling
         while step < fillings and made < goal and time.monotonic() < end:
-            thread = others[made // BULK % len(others)]
+            thread = f"{few}-{made // BULK}"
             await within(memory.append(thread, _messages(f"{made}", BULK), f"fill/{made}"), 60.0)
+            if users:
+                await within(memory.put_user(thread, {"name": thread, "text": "x" * 200}))
             made += BULK
     return [
         {"call": call, "of": "the store", "sizes": sizes, "took": found}

@@ -7,11 +7,13 @@ from typing import Any
 
 from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads import odd_values
 from stateward.audit.workloads.trials import Trials, difference, merged, words
 from stateward.audit.workloads.workload import Stage, Workload
 
 RESULTS: tuple[Any, ...] = (
-    None, False, 0, "", [], {}, True, "é😀", 2**53 + 1, 0.1, {"a": [1, {"b": None}]}, "x" * 5000,
+    None, False, 0, "", [], {}, True, "é😀", 2**53 + 1, 0.123456789012, {"a": [1, {"b": None}]},
+    "x" * 5000,
 )  # fmt: skip
 TWINS = 8  # tasks that one replica is asked for twice at once
 LEAST = 20.0  # seconds that a task of a killed worker is waited for, at least
@@ -32,9 +34,14 @@ async def conduct(stage: Stage) -> None:
         _failing(replicas[1], replicas[2], next(names), trials, patience),
         _results(replicas[0], replicas[1], next(names), trials),
     )
-    said = await replicas[0].ask("task_faults:twins", base=next(names))
+    said = [await replicas[0].ask("task_faults:twins", base=next(names))]
+    base = next(names)
+    said += [
+        await replica.ask("task_faults:look_alike", base=base, again=again)
+        for replica, again in ((replicas[0], False), (replicas[1], True))
+    ]
     await stage.fleet.end(*replicas)
-    stage.record.task_checks = merged(trials, said)
+    stage.record.task_checks = merged(trials, *said)
 
 
 async def _ran(replica: Replica, task: str, patience: float, **how: Any) -> dict[str, Any]:
@@ -96,7 +103,11 @@ async def _long(replicas: list[Replica], task: str, trials: Trials, seconds: flo
     done = f"a task takes {seconds:g} s, and two other replicas ask for it meanwhile"
     trials.compare("a task that takes long", f"{done}: runs", 1, runs)
     for each in said:
-        if not each["error"]:  # who would rather not wait may say so
+        # Who would rather not wait may say so, but it is better to wait.
+        if each["error"]:
+            trials.differ("others are given the result", done, "the result", each["error"])
+        else:
+            trials.hold("others are given the result", True, "", "", "")
             trials.compare("a task that takes long", f"{done}: a result", "long", each["result"])
     again = await _ran(others[-1], task, SOON + 5.0, result="again")
     done = "ask for a task that took long, afterwards"
@@ -179,6 +190,29 @@ async def run(
         return {"result": await memory.call("run_once", task, function), "error": None}
     except Exception as error:
         return {"result": None, "error": words(error)}
+
+
+async def look_alike(memory: Memory, tell: Any, base: str, again: bool) -> list[dict[str, Any]]:
+    """Tasks of which each is another, first all of them, and then by another replica."""
+    trials = Trials()
+    for odd in odd_values.ids(base):
+        if odd.extreme:
+            continue
+        ran: list[str] = []
+
+        async def function(label: str = odd.label, ran: list[str] = ran) -> str:
+            ran.append(label)
+            return label
+
+        done = f"run a task with {odd.label}" + (", again in another replica" if again else "")
+        try:
+            result = await asyncio.wait_for(memory.call("run_once", odd.value, function), 20)
+        except Exception as error:
+            trials.differ("another task", done, odd.label, words(error))
+            continue
+        expected = [odd.label, 0 if again else 1]
+        trials.compare("another task", done, expected, [result, len(ran)])
+    return trials.plain()
 
 
 async def twins(memory: Memory, tell: Any, base: str) -> list[dict[str, Any]]:

@@ -15,10 +15,10 @@ EVERY = 0.015  # seconds between two of those moments
 
 async def conduct(stage: Stage) -> None:
     replicas = await stage.fleet.start(max(2, stage.sizes.replicas))
-    said = [
-        await replicas[0].ask("versions:edges", users=stage.names("edge", 4)),
-        await _between(stage),
-    ]
+    said = [await _between(stage)]
+    for who in range(2):
+        users = stage.names(f"edge-{who}", 4)
+        said.append(await replicas[who].ask("versions:edges", users=users))
     users = stage.names("raced", stage.sizes.version_races)
     known = await replicas[0].ask("versions:prepare", users=users)
     won = await stage.at_once(replicas, "versions:race", users=users, known=known)
@@ -70,6 +70,18 @@ async def change(memory: Memory, tell: Any, user: str, how: str) -> None:
         await within(memory.call("update_user", user, lambda _: {"by": "other"}))
 
 
+async def _told(memory: Memory, trials: Trials, user: str, expect: int, current: int) -> None:
+    """Whether a conflict, where it tells versions, tells the right ones."""
+    try:
+        await within(memory.put_user(user, {"n": "wrong"}, expect))
+    except VersionConflict as error:
+        if error.current is not None and error.expected is not None:
+            done = f"what a conflict tells of expect={expect} at version {current}"
+            trials.compare("told", done, [expect, current], [error.expected, error.current])
+    except Exception as error:
+        trials.differ("told", f"put with expect={expect}", "a conflict", words(error))
+
+
 async def edges(memory: Memory, tell: Any, users: list[str]) -> list[dict[str, Any]]:
     trials = Trials()
     for number, user in enumerate(users):
@@ -82,9 +94,11 @@ async def edges(memory: Memory, tell: Any, users: list[str]) -> list[dict[str, A
             said = await put(memory, tell, user, {"n": 0}, unwritten)
             done = f"put with expect={unwritten}, the version of what is not there yet"
             trials.compare("the right version", done, "stored", said)
-        await within(memory.put_user(user, {"n": 1}))
+        # Every other one is large.
+        more = {"filling": "x" * 20_000} if number % 2 else {}
+        await within(memory.put_user(user, {"n": 1, **more}))
         _, first = await within(memory.get_user(user))
-        told = await within(memory.put_user(user, {"n": 2}))
+        told = await within(memory.put_user(user, {"n": 2, **more}))
         _, second = await within(memory.get_user(user))
         if not isinstance(first, int) or not isinstance(second, int):
             trials.differ("told", "get_user", "a version", f"{first!r}, {second!r}")
@@ -107,14 +121,15 @@ async def edges(memory: Memory, tell: Any, users: list[str]) -> list[dict[str, A
                 trials.compare(promise, done, "conflict", said)
         said = await put(memory, tell, user, {"n": "wrong"}, 0)
         trials.compare("nought", f"put with expect=0 at version {third}", "conflict", said)
+        await _told(memory, trials, user, second, third)
         value, after = await within(memory.get_user(user))
         done = "what is stored after puts that were refused"
-        trials.compare("refused changes nothing", done, [{"n": 3}, third], [value, after])
-        said = await put(memory, tell, user, {"n": 4}, third)
+        trials.compare("refused changes nothing", done, [{"n": 3, **more}, third], [value, after])
+        said = await put(memory, tell, user, {"n": 4, **more}, third)
         done = f"put with expect={third} at version {third}"
         trials.compare("the right version", done, "stored", said)
         value, after = await within(memory.get_user(user))
-        trials.compare("the right version", f"{done}: what is stored", {"n": 4}, value)
+        trials.compare("the right version", f"{done}: what is stored", {"n": 4, **more}, value)
         trials.hold("raised by a put", isinstance(after, int) and after > third, done,
                     f"more than {third}", f"{after}")  # fmt: skip
     return trials.plain()

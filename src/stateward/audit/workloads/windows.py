@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from stateward.audit.replicas.fleet import Replica
 from stateward.audit.targets.memory import Memory
-from stateward.audit.workloads.samples import message, turn
+from stateward.audit.workloads.samples import contents, message, turn
 from stateward.audit.workloads.trials import (
     Trials,
     merged,
@@ -19,6 +20,7 @@ from stateward.audit.workloads.workload import Stage, Workload
 
 SHORT = 12  # messages
 LONG = 1203
+IN_TURN = 14  # turns of two replicas
 AT_ONCE = 40  # messages an append of the long conversation
 BUDGET = 15.0  # seconds for making it
 
@@ -34,8 +36,22 @@ async def conduct(stage: Stage) -> None:
     there = await one.ask("windows:lengthen", thread=long, count=LONG, patience=120.0)
     asked = {"thread": long, "turns": there, "parts": 1, "patience": 120.0}
     said += [await replica.ask("windows:looks", **asked) for replica in (one, other)]
+    said.append(await _in_turn(stage, one, other))
     await stage.fleet.end(one, other)
     stage.record.windows = merged(*said)
+
+
+async def _in_turn(stage: Stage, one: Replica, other: Replica) -> list[dict[str, Any]]:
+    """Two replicas that append one after the other, each when the other's is acknowledged."""
+    trials, (thread,) = Trials(), stage.names("in-turn", 1)
+    names = [f"{'one' if number % 2 else 'other'} {number}" for number in range(IN_TURN)]
+    for number, name in enumerate(names):
+        writer = one if number % 2 else other
+        await writer.call("append", thread, [message("user", name)], name)
+    for reader in (one, other):
+        found = contents(await reader.call("load", thread))
+        trials.compare("in the order of appends", "append in turn by two replicas", names, found)
+    return trials.plain()
 
 
 WORKLOAD = Workload("windows", "threads", "reading windows of a conversation", conduct)
@@ -65,6 +81,11 @@ async def short_ones(
         if found is not None:
             done = f"load(last={last}) of a conversation that nobody has written to"
             trials.compare("an unknown conversation", done, 0, len(found))
+    try:
+        found = list(await within(memory.load(thread, 0)))
+        trials.compare("a window of none", "load(last=0)", 0, len(found))
+    except Exception as error:
+        trials.refuse("a window of none", "load(last=0)", error)
     trials_of_looks = await looks(memory, tell, thread, SHORT, 1)
     for own in (thread, pairs):
         await _not_shared(memory, trials, own)

@@ -15,6 +15,8 @@ from stateward.audit.workloads.trials import Trials, merged, words
 from stateward.audit.workloads.workload import Stage, Workload
 
 STEPS = ["reserve", "charge", "ship", "notify", "close"]
+ALIKE = ["ship", "Ship", "ship ", "ship1", "ship10", "shipped", "ship/1", "é", "e", "1", "01"]
+TAILS = ("0", "A", "a", " ", "/b", ":b", "_b", "-b", "é", "e", "x" * 100 + "1", "x" * 100 + "2")
 SHARED = 5  # workflows that all replicas drive at once
 TWICE = [("began", "charge"), ("began", "notify")]  # when two drivers are killed in turn
 LEAST = 20.0  # seconds that a workflow of a killed driver is waited for, at least
@@ -70,6 +72,17 @@ def _begun(id: str, *replicas: Replica) -> list[str]:
     return [e["began"] for e in sorted(events, key=lambda e: e["at"]) if "began" in e]
 
 
+def _course(id: str, *replicas: Replica) -> list[str]:
+    """Beginnings and ends of steps."""
+    events = [each for replica in replicas for each in replica.events if each.get("course") == id]
+    return [
+        f"{what} {each[what]}"
+        for each in sorted(events, key=lambda e: e["at"])
+        for what in ("began", "ended")
+        if what in each
+    ]
+
+
 def _tells(result: Any) -> bool:
     """Whether what a workflow gives has the results of its steps."""
     said = json.dumps(result, default=str)
@@ -79,10 +92,13 @@ def _tells(result: Any) -> bool:
 async def _again(replicas: list[Replica], id: str, trials: Trials) -> bool:
     """One that nothing happens to, and then is driven again; whether it tells its results."""
     one, other, _ = replicas
-    first = await _driven(one, id, 60.0)
+    first = await _driven(one, id, 60.0, seconds=0.01)
     done = "drive a workflow"
     found = first["error"] or str(_begun(id, one))
     trials.hold("in order", found == str(STEPS), done, str(STEPS), found)
+    course = [f"{what} {step}" for step in STEPS for what in ("began", "ended")]
+    trials.compare("in order", f"{done}: each step ends before the next begins", course,
+                   _course(id, one))  # fmt: skip
     told = _tells(first["result"])
     for replica in (one, other):
         before = len(_begun(id, *replicas))
@@ -93,10 +109,28 @@ async def _again(replicas: list[Replica], id: str, trials: Trials) -> bool:
         if told and not again["error"]:
             trials.hold("results", _tells(again["result"]), f"{done}: its results",
                         str(first["result"]), str(again["result"]))  # fmt: skip
-    near = f"{id}0"
-    await _driven(other, near, 60.0)
-    done = "drive a workflow whose id begins with that of one that is done"
-    trials.compare("in order", done, STEPS, _begun(near, other))
+    for tail in (
+        "0",
+        "A",
+        "a",
+        " ",
+        "/b",
+        ":b",
+        "_b",
+        "-b",
+        "é",
+        "e",
+        f"{'x' * 100}1",
+        f"{'x' * 100}2",
+    ):
+        near = f"{id}{tail}"
+        await _driven(other, near, 60.0)
+        done = f"drive a workflow whose id is that of one that is done, and {tail[-5:]!r}"
+        trials.compare("in order", done, STEPS, _begun(near, other))
+    alike = f"{id}-alike"
+    await _driven(other, alike, 60.0, steps=ALIKE)
+    done = "drive a workflow whose steps have names that look alike"
+    trials.compare("in order", done, ALIKE, _begun(alike, other))
     return told
 
 
@@ -223,6 +257,7 @@ async def drive(
     fail: str | None = None,
     slow: str | None = None,
     seconds: float = 0.0,
+    steps: list[str] = STEPS,
 ) -> dict[str, Any]:
     def step(name: str) -> Any:
         async def effect() -> str:
@@ -239,7 +274,7 @@ async def drive(
         return effect
 
     try:
-        steps = [(name, step(name)) for name in STEPS]
-        return {"result": await memory.call("run_workflow", id, steps), "error": None}
+        given = [(name, step(name)) for name in steps]
+        return {"result": await memory.call("run_workflow", id, given), "error": None}
     except Exception as error:
         return {"result": None, "error": words(error)}
