@@ -40,6 +40,7 @@ SMALL: dict[str, Any] = {
     "long_step": 3.0,
     "version_races": 15,
     "kills": 3,
+    "race_history": 200,
     "lasting": 1.0,
     "curve": (20, 60, 120),
     "fillings": 2,

@@ -100,6 +100,7 @@ def good() -> Record:
         outages=[outage()],
         monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, True, 15, "alarm", 0.5),
         turn_race=TurnRace(list(TURNS), list(STORED), 2),
+        long_race=TurnRace(list(TURNS), list(STORED), 2),
         task_race=TaskRace(2, {"a": 1, "b": 1}, {"a": ["1", "1"], "b": ["2", "2"]}),
         lock_race=LockRace(2, 2, 2, 0),
         updates=Updates(100, 0, 100, 3),
@@ -273,6 +274,21 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("monitoring", "unknown", "only 3 writes", changes(
         monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, True, 3, None, None))),
     ("races", "fail", "1 lost turn", changes(turn_race=TurnRace(TURNS, STORED[2:], 2))),
+    ("races", "fail", "1 lost turn of 100, in a long conversation", changes(
+        long_race=TurnRace(TURNS, STORED[2:], 2))),
+    ("races", "unknown", "long conversations", changes(long_race=None)),
+    ("monitoring", "fail", "count 6 where 60 lookups were made", changes(
+        monitoring=Monitoring("m", 6, {"p50": 1, "p95": 2, "p99": 3}, True, 15, "a", 0.5, 60, 6))),
+    ("monitoring", "fail", "a p95 of 1.0 ms where half of the lookups take more than 50 ms",
+     changes(monitoring=Monitoring("m", 60, {"p50": 0.001, "p95": 0.001, "p99": 0.001}, True, 15,
+                                   "a", 0.5, 60, 60, 0.05))),
+    ("monitoring", "fail", "'a' came before anything was wrong", changes(
+        monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, True, 15, "a", 0.5,
+                              early="a"))),
+    ("outage", "fail", "1 accepted change of users' state lost (the link is cut)", changes(
+        outages=[outage(changed=["put/1", "put/2"], kept_changes=["put/1"])])),
+    ("slowdown", "fail", "get_user takes 200 ms, one call at a time", changes(
+        costs_by_size=[by_size("get_user", "the store", 200.0, 200.0, 200.0, 200.0)])),
     ("races", "fail", "1 doubled turn", changes(
         turn_race=TurnRace(TURNS, STORED + STORED[-2:], 2))),
     ("races", "fail", "2 split turns", changes(
@@ -404,11 +420,23 @@ def test_a_part_that_a_target_lacks_fails_no_question_but_its_own(part: str) -> 
 def test_an_older_record_is_asked_what_it_can_answer() -> None:
     record = good()
     record.format = 1
-    for field in ("fidelity", "version_checks", "update_checks", "workflow_checks"):
+    for field in ("fidelity", "version_checks", "update_checks", "workflow_checks", "long_race"):
         setattr(record, field, None)
     found = judged(record)
     assert [each.number for each in found.answers] == list(range(1, 17))
     assert {each.verdict for each in found.answers} == {"pass"}
+
+
+def test_a_memory_without_keys_is_not_blamed_for_second_deliveries_twice() -> None:
+    record = good()
+    delivered = [("all/0", part) for part in (0, 1)]
+    record.turn_race = TurnRace([*TURNS, "all/0"], [*STORED, *delivered, *delivered], 2)
+    assert answer(judged(record), "races").verdict == "fail"
+    record.provides.remove("keys")
+    assert answer(judged(record), "races").verdict == "pass"
+    assert answer(judged(record), "keys").verdict == "absent"
+    record.turn_race = TurnRace(TURNS, STORED + STORED[-2:], 2)  # delivered by one replica, once
+    assert answer(judged(record), "races").verdict == "fail"
 
 
 def test_every_question_has_a_number() -> None:

@@ -20,6 +20,7 @@ class AuditSizes(Struct, frozen=True):
     threads: int = 20  # conversations of the plain checks
     turns: int = 5  # in each
     race_turns: int = 60  # a replica appends to one conversation
+    race_history: int = 1200  # messages of another, in which fewer turns race
     tasks: int = 30
     long_task: float = 11.0  # seconds: longer than most leases
     long_step: float = 6.0

@@ -106,7 +106,7 @@ class Doubling(Struct, frozen=True):
 class Tried(Struct, frozen=True):
     """One call while the store was disturbed."""
 
-    what: str  # "read" or "append"
+    what: str  # "read" or "append"; of users' state "user" or "change"
     at: float  # seconds from the beginning of the disturbances
     seconds: float
     outcome: str  # "stored", "kept", "read", or "error"
@@ -131,6 +131,8 @@ class Outage(Struct, frozen=True):
     kills: int = 0  # times that the server itself was ended and came back
     unreadable: str = ""  # why a new process could not read afterwards, once the store was back
     elsewhere: int = 0  # turns that another replica stored meanwhile
+    changed: list[str] = []  # changes of users' state that were acknowledged
+    kept_changes: list[str] = []  # those of them that a new process found
 
 
 class Monitoring(Struct, frozen=True):
@@ -143,6 +145,10 @@ class Monitoring(Struct, frozen=True):
     suppressed: int
     alarm: str | None  # the name of the alarm that came
     alarm_after: float | None  # seconds from the tenth suppressed write
+    made: int = 0  # lookups
+    counted: int | None = None  # of these by the target; None: not known
+    median: float | None = None  # of these as the caller saw it, seconds
+    early: str = ""  # an alarm that had come before anything was wrong
 
 
 class TurnRace(Struct, frozen=True):
@@ -293,6 +299,7 @@ class Record(Struct):
     outages: list[Outage] | None = None
     monitoring: Monitoring | None = None
     turn_race: TurnRace | None = None
+    long_race: TurnRace | None = None  # the same in a conversation that is long already
     task_race: TaskRace | None = None
     lock_race: LockRace | None = None
     updates: Updates | None = None

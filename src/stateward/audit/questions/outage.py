@@ -16,13 +16,14 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     unreadable = [o for o in outages if o.unreadable]
     lost = [(o, turn) for o in readable for turn in o.accepted if turn not in o.found]
     accepted = sum(len(o.accepted) for o in outages)
-    reads = [t for o in outages for t in o.tried if t.what == "read"]
-    writes = [t for o in outages for t in o.tried if t.what == "append"]
+    reads = [t for o in outages for t in o.tried if t.what in ("read", "user")]
+    writes = [t for o in outages for t in o.tried if t.what in ("append", "change")]
+    forgotten = [(o, each) for o in readable for each in o.changed if each not in o.kept_changes]
     hung = sum(o.hung for o in outages)
     empty = [t for t in reads if t.outcome == "read" and not t.complete]
     stale = [(o, t) for o in outages for t in o.tried if t.outcome == "read" and t.missing]
     untyped = [t for t in (*reads, *writes) if t.outcome == "error" and not t.typed]
-    refused = [t for t in writes if t.outcome == "error"]
+    refused = [t for t in writes if t.what == "append" and t.outcome == "error"]
     doubled = sum(len(o.found) - len(set(o.found)) for o in outages)
     slowest = max((t.seconds for t in reads), default=0.0)
     slowest_write = max((t.seconds for t in writes), default=0.0)
@@ -46,6 +47,9 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     if lost:
         where = ", ".join(dict.fromkeys(o.fault for o, _ in lost))
         problems.append(f"{plural(len(lost), 'accepted turn')} of {accepted:,} lost ({where})")
+    if forgotten:
+        changes = plural(len(forgotten), "accepted change")
+        problems.append(f"{changes} of users' state lost ({forgotten[0][0].fault})")
     if doubled:
         problems.append(f"{plural(doubled, 'turn')} doubled")
     if empty:

@@ -47,7 +47,7 @@ async def conduct(stage: Stage, crash: Crash) -> Outage:
     said = await asyncio.wait_for(going, HUNG + 10.0)
     tried = [Tried(**without_elsewhere(each)) for each in said["tried"]]
     await settled(stage, replica, thread, said["kept"])
-    ((there, why),) = await found(stage, [thread])
+    ((there, _, why),) = await found(stage, [thread])
     return Outage(
         crash.label,
         crash.fired,

@@ -211,7 +211,8 @@ def ids(base: str) -> Iterator[Odd]:
         "a;b", "a,b", "a%", "a_", "a_b", "a%b", "axb", "a*", "a?", "a[b]", "a[", "a{b}", "a.b",
         "a.", "..", "a'b", 'a"b', "a b", "a\tb", "a+b", "a%20b", "a%2Fb", "a&b=c", "a#b", "a@b",
         "a~", "a$b", "a!b", "a^b", "<a>", "1", "01", "001", "1.0", "10", "100", "-1", "None",
-        "null", "true", "e", "é", "e\u0301", "É", "漢字", "😀", "ß", "ss", "ı", "i", "K", "k", "\u212a",
+        "null", "true", "e", "é", "e\u0301", "É", "漢字", "😀", "ß", "ss", "ı", "i", "K",
+        "k", "\u212a",
     ]  # fmt: skip
     for tail in plain:
         yield Odd(f"the id …{tail}", f"{base}-{tail}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,8 +17,10 @@ from stateward.audit.workloads.calls import (
     ELSEWHERE,
     HUNG,
     append,
+    change_user,
     found,
     read,
+    read_user,
     settled,
     told,
     without_elsewhere,
@@ -26,6 +29,8 @@ from stateward.audit.workloads.samples import message
 from stateward.audit.workloads.workload import Disturbance, Stage, Workload
 
 KNOWN = 5  # turns that are there before
+AFTER = 3  # turns of the same replica afterwards
+USERS = 3  # of so many tries one is of users' state, too
 BETWEEN = 1.0  # seconds between two, as they are shown
 
 
@@ -53,8 +58,10 @@ async def conduct(stage: Stage) -> None:
         if thread not in said:
             said[thread] = await _one(stage, fault, thread, room)
     if faults:
-        for thread, (there, why) in zip(threads, await found(stage, threads), strict=True):
-            outage = replace(said[thread], found=there, unreadable=why)
+        changed = [said[thread].changed for thread in threads]
+        seen = await found(stage, threads, changed)
+        for thread, (there, kept, why) in zip(threads, seen, strict=True):
+            outage = replace(said[thread], found=there, kept_changes=kept, unreadable=why)
             met.append(_shifted(outage, begun - outage.start))
             begun = met[-1].end + BETWEEN
     if met:
@@ -81,6 +88,10 @@ async def _disturbed(stage: Stage, fault: Disturbance, thread: str) -> Outage:
     for name in before:
         await replica.call("append", thread, [message("user", name)], name)
     await replica.call("load", thread)
+    users = stage.provides("users")
+    if users:
+        await replica.call("put_user", thread, {"known": True})
+        await replica.call("get_user", thread)
     stored: list[float] = []  # when a turn of another replica was acknowledged
     writing = None
     if fault.changed:
@@ -98,6 +109,7 @@ async def _disturbed(stage: Stage, fault: Disturbance, thread: str) -> Outage:
             every=fault.every,
             known=KNOWN,
             origin=origin,
+            users=users,
         )
         await _until_all_was_asked(stage, replica, fault.least)
     finally:
@@ -107,16 +119,22 @@ async def _disturbed(stage: Stage, fault: Disturbance, thread: str) -> Outage:
             await asyncio.wait([writing])
     end = time.monotonic()
     recovery: float | None = None
+    after: list[str] = []  # turns that were acknowledged when all was well again
+    late: list[Tried] = []
     try:
-        await replica.ask("calls:recover", thread=thread, patience=stage.sizes.recovery)
+        first = await replica.ask("calls:recover", thread=thread, patience=stage.sizes.recovery)
         recovery = time.monotonic() - end
+        late.append(Tried("read", end - origin, 0.0, "read", complete=first >= KNOWN))
+        after = await replica.ask(
+            "outage:afterwards", thread=thread, keys=stage.provides("keys"), patience=60.0
+        )
     except Failed as error:
         stage.say(f"not recovered: {error}")
     try:
         said = await asyncio.wait_for(disturbed, HUNG + 10.0)
     except (Failed, TimeoutError):
-        said = {"tried": [], "accepted": [], "kept": [], "hung": 1}
-    tried = [_compared(each, stored, origin) for each in said["tried"]]
+        said = {"tried": [], "accepted": [], "kept": [], "hung": 1, "changed": []}
+    tried = [_compared(each, stored, origin) for each in said["tried"]] + late
     await settled(stage, replica, thread, said["kept"])
     return Outage(
         fault.label,
@@ -124,11 +142,12 @@ async def _disturbed(stage: Stage, fault: Disturbance, thread: str) -> Outage:
         0.0,
         round(end - start, 2),
         tried,
-        before + said["accepted"],
+        before + said["accepted"] + after,
         [],
         recovery,
         said["hung"],
         elsewhere=len(stored),
+        changed=said["changed"],
     )
 
 
@@ -179,20 +198,54 @@ WORKLOAD = Workload("outage", "threads", "taking the store away", conduct, unwat
 
 
 async def disturb(
-    memory: Memory, tell: Any, thread: str, seconds: float, every: float, known: int, origin: float
+    memory: Memory,
+    tell: Any,
+    thread: str,
+    seconds: float,
+    every: float,
+    known: int,
+    origin: float,
+    users: bool,
 ) -> dict[str, Any]:
     accepted: list[str] = []
+    changed: list[str] = []
     end = time.monotonic() + seconds
     calls: set[asyncio.Task[dict[str, Any]]] = set()
     number = 0
+
+    def ask(call: Coroutine[Any, Any, dict[str, Any]]) -> None:
+        calls.add(asyncio.create_task(call))
+
     while time.monotonic() < end:
-        name = f"during/{number}"
-        calls.add(asyncio.create_task(read(memory, thread, known, origin)))
-        calls.add(asyncio.create_task(append(memory, thread, name, accepted, origin)))
+        ask(read(memory, thread, known, origin))
+        ask(append(memory, thread, f"during/{number}", accepted, origin))
+        if users and number % USERS == 0:
+            ask(read_user(memory, thread, origin))
+            name = f"{('put', 'update')[number // USERS % 2]}/{number}"
+            ask(change_user(memory, thread, name, changed, origin))
         number += 1
         await asyncio.sleep(every)
     tell(asked=number)
     done, hanging = await asyncio.wait(calls, timeout=HUNG)
     for call in hanging:
         call.cancel()
-    return told([call.result() for call in done], accepted, len(hanging))
+    said = told([call.result() for call in done], accepted, len(hanging))
+    return {**said, "changed": changed}
+
+
+async def afterwards(memory: Memory, tell: Any, thread: str, keys: bool) -> list[str]:
+    """Turns of the same replica when all is well again, and one that was stored before, again."""
+    accepted = []
+    for number in range(AFTER):
+        name = f"after/{number}"
+        try:
+            await memory.append(thread, [message("user", name)], name)
+            accepted.append(name)
+        except Exception as error:
+            tell(failed=name, error=type(error).__name__)
+    if keys:
+        try:
+            await memory.append(thread, [message("user", "before/0")], "before/0")
+        except Exception as error:
+            tell(failed="before/0", error=type(error).__name__)
+    return accepted
