@@ -219,7 +219,7 @@ class SharesDefaults(StoreMemory):
 
     async def get_user(self, user: str) -> tuple[dict[str, Any], int]:
         value, version = await super().get_user(user)
-        return (self.nobody if not value else value), version
+        return value or self.nobody, version
 
 
 def shares_defaults(namespace: str, url: str) -> StoreMemory:

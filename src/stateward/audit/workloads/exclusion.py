@@ -11,7 +11,7 @@ from typing import Any
 from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.samples import contents, message
-from stateward.audit.workloads.trials import Trials, merged, words
+from stateward.audit.workloads.trials import Trials, merged, noted, words
 from stateward.audit.workloads.workload import Stage, Workload, until
 
 ROUNDS = 6  # that each of two callers of each replica holds one lock
@@ -34,10 +34,13 @@ async def conduct(stage: Stage) -> None:
     if await _let_go(one, other, next(names), trials):
         await _one_at_a_time(stage, [one, other, third], next(names), trials)
     killed, paused = await stage.fleet.start(2, fresh=True)
+    waiting = {
+        "as long as asked": _as_long_as_asked(one, other, next(names), trials),
+        "the holder is killed": _killed(killed, third, next(names), trials),
+        "a former holder frees nothing": _paused(paused, one, third, next(names), trials),
+    }
     await asyncio.gather(
-        _as_long_as_asked(one, other, next(names), trials),
-        _killed(killed, third, next(names), trials),
-        _paused(paused, one, third, next(names), trials),
+        *(noted(trials, promise, "take a lock", each) for promise, each in waiting.items())
     )
     said = []
     if stage.provides("fences"):

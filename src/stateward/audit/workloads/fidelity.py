@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from stateward.audit.safety.isolation import PREFIX
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads import odd_values
 from stateward.audit.workloads.odd_values import Odd
@@ -29,6 +30,8 @@ NAMED = ("role", "content")  # fields that every message has
 async def conduct(stage: Stage) -> None:
     (base,), seed = stage.names("fidelity", 1), stage.record.seed
     asked = {"base": base, "seed": seed, "users": stage.provides("users")}
+    # Where others' state may be, only ids that nobody else uses.
+    asked["bare"] = stage.fleet.target.namespace.startswith(PREFIX)
     writers = await stage.fleet.start(WRITERS, fresh=True)
     written, said = [], []
     for who, writer in enumerate(writers):
@@ -67,7 +70,7 @@ class Sample(NamedTuple):
     extreme: bool
 
 
-def samples(base: str, seed: int, users: bool) -> Iterator[Sample]:
+def samples(base: str, seed: int, users: bool, bare: bool) -> Iterator[Sample]:
     """All of them, in the same order in every replica; what takes long comes last."""
     found: list[tuple[int, str, str, Odd, Any, Any]] = []
     for odd in odd_values.texts(seed):
@@ -83,7 +86,7 @@ def samples(base: str, seed: int, users: bool) -> Iterator[Sample]:
             own = {name: value for name, value in odd.value.items() if name not in NAMED}
             said = [{"role": "user", "content": odd.label, **own}]
             found.append((size, "values", "", fields, said, odd.value))
-    for odd in odd_values.ids(f"{base}-id"):
+    for odd in odd_values.ids(f"{base}-id", bare):
         said = [{"role": "user", "content": odd.label}]
         found.append((0, "ids", odd.value, odd, said, {"label": odd.label}))
     whole = Odd("a conversation with tools, images and fields of its own", None)
@@ -103,11 +106,11 @@ def samples(base: str, seed: int, users: bool) -> Iterator[Sample]:
 
 
 async def write(
-    memory: Memory, tell: Any, who: int, base: str, seed: int, users: bool
+    memory: Memory, tell: Any, who: int, base: str, seed: int, users: bool, bare: bool
 ) -> dict[str, Any]:
     """Every other one; then each is read by this replica itself."""
     trials, written, end = Trials(), [], time.monotonic() + BUDGET
-    for sample in samples(base, seed, users):
+    for sample in samples(base, seed, users, bare):
         if (sample.number // 2) % WRITERS != who:
             continue
         if time.monotonic() > end:
@@ -148,10 +151,17 @@ async def _nothing_is_left(memory: Memory, sample: Sample, trials: Trials) -> No
 
 
 async def read(
-    memory: Memory, tell: Any, written: list[int], by: str, base: str, seed: int, users: bool
+    memory: Memory,
+    tell: Any,
+    written: list[int],
+    by: str,
+    base: str,
+    seed: int,
+    users: bool,
+    bare: bool,
 ) -> list[dict[str, Any]]:
     trials, known, end = Trials(), set(written), time.monotonic() + BUDGET
-    for sample in samples(base, seed, users):
+    for sample in samples(base, seed, users, bare):
         if sample.number in known:
             await _compare(memory, sample, trials, by)
         if time.monotonic() > end:

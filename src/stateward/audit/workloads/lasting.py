@@ -13,6 +13,8 @@ from stateward.audit.workloads.trials import Trials, merged, within, words
 from stateward.audit.workloads.workload import Stage, Workload
 
 TURNS = 4
+OTHERS = 120  # conversations, users and tasks after them
+BUDGET = 6.0  # seconds for these
 PARTS = ("users", "tasks", "workflows", "keys")
 
 
@@ -21,8 +23,9 @@ async def put_away(stage: Stage) -> None:
     parts = [part for part in PARTS if stage.provides(part)]
     (writer,) = await stage.fleet.start()
     await writer.ask("lasting:write", base=base, parts=parts)
-    await stage.fleet.end(writer)
     stage.keepsakes = time.monotonic()
+    await writer.ask("lasting:crowd", base=base, parts=parts)
+    await stage.fleet.end(writer)
 
 
 async def look_again(stage: Stage) -> None:
@@ -71,6 +74,20 @@ async def write(memory: Memory, tell: Any, base: str, parts: list[str]) -> None:
     if "workflows" in parts:
         steps = [(name, _Counted(name).run) for name in ("first", "second")]
         await within(memory.call("run_workflow", base, steps), 30.0)
+
+
+async def crowd(memory: Memory, tell: Any, base: str, parts: list[str]) -> None:
+    """Many others: a memory that keeps only the newest shows it."""
+    end = time.monotonic() + BUDGET
+    for number in range(OTHERS):
+        other = f"{base}-{number}"
+        await within(memory.append(other, [message("user", other)], other))
+        if "users" in parts:
+            await within(memory.put_user(other, {"name": other}))
+        if "tasks" in parts:
+            await within(memory.call("run_once", other, _Counted(other).run))
+        if time.monotonic() > end:
+            return
 
 
 class _Counted:

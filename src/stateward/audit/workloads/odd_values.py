@@ -118,6 +118,7 @@ EXTREME_VALUES: dict[str, Any] = {
     "-(2**63) - 1": -(2**63) - 1,
     "a key with a NUL": {"a\0b": 1},
 }
+BARE = ("7", "07", "007", "7.0", "+7", "0x7", "x", "X", " x", "x ", "%", "_", "*", "?", "None")
 RANDOM = 24  # documents that are made by chance
 
 
@@ -204,8 +205,13 @@ def random_text(chance: random.Random, length: int) -> str:
     return "".join(found)
 
 
-def ids(base: str) -> Iterator[Odd]:
-    """Ids of which each is another, however alike they look. The value is the id."""
+def ids(base: str, bare: bool = False) -> Iterator[Odd]:
+    """Ids of which each is another, however alike they look. The value is the id.
+
+    `bare`: also some that do not begin with `base`.
+    """
+    for id in BARE if bare else ():
+        yield Odd(f"the id {id!r}", id)
     plain = [
         "a", "A", "a ", "a-", "ab", "a/b", "a//b", "a/b/", "a/../b", "a\\b", "a:b", "a:b:c", "a|b",
         "a;b", "a,b", "a%", "a_", "a_b", "a%b", "axb", "a*", "a?", "a[b]", "a[", "a{b}", "a.b",

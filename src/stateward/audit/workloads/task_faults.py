@@ -8,7 +8,7 @@ from typing import Any
 from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads import odd_values
-from stateward.audit.workloads.trials import Trials, difference, merged, words
+from stateward.audit.workloads.trials import Trials, difference, merged, noted, words
 from stateward.audit.workloads.workload import Stage, Workload
 
 RESULTS: tuple[Any, ...] = (
@@ -27,12 +27,16 @@ async def conduct(stage: Stage) -> None:
     names = iter(stage.names("fault", 8))
     patience = max(LEAST, stage.sizes.recovery)
     # These wait, each for something else, so all of them do at once.
+    dies, died, long, fails, results = (next(names) for _ in range(5))
+    waiting = {
+        "kill the worker": _killed_meanwhile(dying[0], replicas[1], dies, trials, patience),
+        "kill it afterwards": _killed_afterwards(dying[1], replicas[2], died, trials, patience),
+        "run a long task": _long(replicas, long, trials, stage.sizes.long_task),
+        "run one that fails": _failing(replicas[1], replicas[2], fails, trials, patience),
+        "run several": _results(replicas[0], replicas[1], results, trials),
+    }
     await asyncio.gather(
-        _killed_meanwhile(dying[0], replicas[1], next(names), trials, patience),
-        _killed_afterwards(dying[1], replicas[2], next(names), trials, patience),
-        _long(replicas, next(names), trials, stage.sizes.long_task),
-        _failing(replicas[1], replicas[2], next(names), trials, patience),
-        _results(replicas[0], replicas[1], next(names), trials),
+        *(noted(trials, "the worker is killed", what, each) for what, each in waiting.items())
     )
     said = [await replicas[0].ask("task_faults:twins", base=next(names))]
     base = next(names)
@@ -40,6 +44,11 @@ async def conduct(stage: Stage) -> None:
         await replica.ask("task_faults:look_alike", base=base, again=again)
         for replica, again in ((replicas[0], False), (replicas[1], True))
     ]
+    for number in range(3):  # some seconds and tasks later
+        again = await _ran(replicas[2], f"{results}-{number}", SOON + 10.0, result="wrong")
+        done = f"a task with the result {RESULTS[number]!r}, asked for again some seconds later"
+        found = [again["error"], again["result"], again["ran"]]
+        trials.compare("results", done, [None, RESULTS[number], 0], found)
     await stage.fleet.end(*replicas)
     stage.record.task_checks = merged(trials, *said)
 

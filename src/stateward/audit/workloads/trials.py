@@ -93,6 +93,14 @@ async def within(call: Awaitable[Any], seconds: float = LIMIT) -> Any:
     return await asyncio.wait_for(call, seconds)
 
 
+async def noted(trials: Trials, promise: str, what: str, trying: Awaitable[None]) -> None:
+    """One of several trials: if it cannot be carried out, that is what came of it."""
+    try:
+        await trying
+    except Exception as error:
+        trials.differ(promise, what, "it can be tried", words(error))
+
+
 def words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:200]
 

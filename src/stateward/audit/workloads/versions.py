@@ -116,10 +116,10 @@ async def edges(memory: Memory, tell: Any, users: list[str]) -> list[dict[str, A
         wrong = {"too old": [second, first], "too new": [third + 1, third + 1000]}
         for promise, versions in wrong.items():
             for expect in versions:
-                said = await put(memory, tell, user, {"n": "wrong"}, expect)
+                said = await put(memory, tell, user, {"n": "wrong", **more}, expect)
                 done = f"put with expect={expect} at version {third}"
                 trials.compare(promise, done, "conflict", said)
-        said = await put(memory, tell, user, {"n": "wrong"}, 0)
+        said = await put(memory, tell, user, {"n": "wrong", **more}, 0)
         trials.compare("nought", f"put with expect=0 at version {third}", "conflict", said)
         await _told(memory, trials, user, second, third)
         value, after = await within(memory.get_user(user))
@@ -158,7 +158,8 @@ async def race(
     for number, user in enumerate(users):
         await until(begin + number * EVERY)
         names = [f"{who}.{each}" for each in range(AT_ONCE)]
-        calls = [put(memory, tell, user, {"by": name}, known[number]) for name in names]
+        more = {"filling": "x" * 20_000} if number % 4 > 1 else {}
+        calls = [put(memory, tell, user, {"by": name, **more}, known[number]) for name in names]
         said = await asyncio.gather(*calls)
         won.append([name for name, outcome in zip(names, said, strict=True) if outcome == "stored"])
     return won

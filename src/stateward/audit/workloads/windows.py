@@ -37,6 +37,7 @@ async def conduct(stage: Stage) -> None:
     asked = {"thread": long, "turns": there, "parts": 1, "patience": 120.0}
     said += [await replica.ask("windows:looks", **asked) for replica in (one, other)]
     said.append(await _in_turn(stage, one, other))
+    said.append(await _seen_at_once(one, other, long))
     await stage.fleet.end(one, other)
     stage.record.windows = merged(*said)
 
@@ -51,6 +52,18 @@ async def _in_turn(stage: Stage, one: Replica, other: Replica) -> list[dict[str,
     for reader in (one, other):
         found = contents(await reader.call("load", thread))
         trials.compare("in the order of appends", "append in turn by two replicas", names, found)
+    return trials.plain()
+
+
+async def _seen_at_once(one: Replica, other: Replica, thread: str) -> list[dict[str, Any]]:
+    """What one replica appends to a long conversation, another sees that has read it before."""
+    trials = Trials()
+    for number, last in enumerate((1, 20, None, 1, 20)):
+        name = f"newest {number}"
+        await one.call("append", thread, [message("user", name)], name)
+        found = contents(await other.call("load", thread, last))
+        done = f"append to a long conversation, load(last={last}) in another replica"
+        trials.compare("the newest", done, [name], found[-1:])
     return trials.plain()
 
 

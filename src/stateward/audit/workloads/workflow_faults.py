@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
-from stateward.audit.workloads.trials import Trials, merged, words
+from stateward.audit.workloads.trials import Trials, merged, noted, words
 from stateward.audit.workloads.workload import Stage, Workload
 
 STEPS = ["reserve", "charge", "ship", "notify", "close"]
@@ -36,22 +36,27 @@ async def conduct(stage: Stage) -> None:
     dying = await stage.fleet.start(4, fresh=True)
     names = iter(stage.names("course", 8))
     patience = max(LEAST, stage.sizes.recovery)
-    told = await _again(replicas, next(names), trials)
+    first = next(names)
+    told = await _again(replicas, first, trials)
     after = _After(trials, told, patience)
-    await asyncio.gather(
-        _two_drivers(stage, replicas, trials),
-        _long_step(replicas, next(names), trials, stage.sizes.long_step),
-        _failing(replicas[1], replicas[2], next(names), after),
-        _killed(dying[:1], replicas[0], next(names), [("began", "reserve")], after),
-        _killed(dying[1:2], replicas[1], next(names), [("ended", "charge")], after),
-        _killed(
-            dying[2:],
-            replicas[2],
-            next(names),
-            [("began", "charge"), ("began", "notify")],
-            after,
+    waiting = {
+        "drive one by three replicas at once": _two_drivers(stage, replicas, trials),
+        "drive one with a long step": _long_step(
+            replicas, next(names), trials, stage.sizes.long_step
         ),
+        "drive one whose step raises": _failing(replicas[1], replicas[2], next(names), after),
+        "kill the driver in the first step": _killed(
+            dying[:1], replicas[0], next(names), [("began", "reserve")], after
+        ),
+        "kill the driver after a step": _killed(
+            dying[1:2], replicas[1], next(names), [("ended", "charge")], after
+        ),
+        "kill two drivers in turn": _killed(dying[2:], replicas[2], next(names), TWICE, after),
+    }
+    await asyncio.gather(
+        *(noted(trials, "another goes on", what, each) for what, each in waiting.items())
     )
+    await _later(replicas[1], first, trials)
     await stage.fleet.end(*replicas)
     stage.record.workflow_checks = merged(trials)
 
@@ -132,6 +137,14 @@ async def _again(replicas: list[Replica], id: str, trials: Trials) -> bool:
     done = "drive a workflow whose steps have names that look alike"
     trials.compare("in order", done, ALIKE, _begun(alike, other))
     return told
+
+
+async def _later(replica: Replica, id: str, trials: Trials) -> None:
+    """The first one, some seconds after it was done."""
+    before = len(_begun(id, replica))
+    await _driven(replica, id, 60.0)
+    done = "drive a workflow that was done some seconds ago"
+    trials.compare("done is done", done, [], _begun(id, replica)[before:])
 
 
 async def _two_drivers(stage: Stage, replicas: list[Replica], trials: Trials) -> None:
