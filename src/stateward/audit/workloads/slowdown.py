@@ -106,7 +106,7 @@ async def by_store(
         await within(memory.put_user(few, {"name": few}))
     for number in range(WARMING):
         await _measured(memory, {"append": [[]], "load": [[]]}, 0, few, f"warm/{number}")
-    sizes, made, end = [], 0, time.monotonic() + FILLING
+    sizes, made = [], 0
     for step in range(fillings + 1):
         for each in took.values():
             each.append([])
@@ -117,7 +117,7 @@ async def by_store(
                 await memory.get_user(few)
                 took["get_user"][step].append((time.perf_counter() - start) * 1000)
         sizes.append(made)
-        goal = (step + 1) * filling
+        goal, end = (step + 1) * filling, time.monotonic() + FILLING / fillings
         while step < fillings and made < goal and time.monotonic() < end:
             thread = f"{few}-{made // BULK}"
             await within(memory.append(thread, _messages(f"{made}", BULK), f"fill/{made}"), 60.0)
