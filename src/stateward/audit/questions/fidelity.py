@@ -64,5 +64,7 @@ QUESTION = Question(
     f"{TEXT} {VALUE}",
     judge,
     ("fidelity",),
+    severity="critical",
+    means="What users wrote, or a tool returned, comes back cut, altered, or under another id.",
     since=2,
 )

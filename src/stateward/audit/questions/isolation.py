@@ -39,5 +39,7 @@ QUESTION = Question(
     "Keep nothing of a call in what calls share, bind every query to its id, and copy defaults.",
     judge,
     ("isolation",),
+    severity="critical",
+    means="A user is shown what belongs to another.",
     since=2,
 )

@@ -42,5 +42,7 @@ QUESTION = Question(
     UNIQUE,
     judge,
     ("keys",),
+    severity="high",
+    means="The agent answers twice, or a turn that the user sent is not there.",
     since=2,
 )

@@ -44,5 +44,7 @@ QUESTION = Question(
     ONE,
     judge,
     ("kills",),
+    severity="critical",
+    means="After a crash a conversation is torn or unreadable, or lacks what was confirmed.",
     since=2,
 )

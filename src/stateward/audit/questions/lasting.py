@@ -32,5 +32,7 @@ QUESTION = Question(
     TTL,
     judge,
     ("keepsakes", "lasting"),
+    severity="critical",
+    means="The agent has forgotten by the time the user comes back.",
     since=2,
 )

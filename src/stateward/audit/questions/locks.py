@@ -45,5 +45,7 @@ QUESTION = Question(
     "token that rises, which every write is checked against.",
     judge,
     ("exclusion",),
+    severity="high",
+    means="Two agents work on one conversation at once, or nobody can any more.",
     since=2,
 )

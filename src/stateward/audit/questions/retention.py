@@ -31,6 +31,8 @@ QUESTION = Question(
     EXPIRY,
     judge,
     ("retention",),
+    severity="high",
+    means="What was promised to be deleted is still there, or is gone too early.",
     since=2,
     optional=True,
 )

@@ -115,5 +115,7 @@ QUESTION = Question(
     f"{WHOLE} {INDEX}",
     judge,
     ("slowdown",),
+    severity="medium",
+    means="The agent gets slower with every turn, until it stands still.",
     since=2,
 )

@@ -46,5 +46,7 @@ QUESTION = Question(
     LEASE,
     judge,
     ("task-faults",),
+    severity="critical",
+    means="A mail is sent twice, or never, and nobody notices.",
     since=2,
 )

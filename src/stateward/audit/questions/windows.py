@@ -44,5 +44,7 @@ QUESTION = Question(
     "Order by a number that every append raises, take the newest K of them, and turn them round.",
     judge,
     ("windows",),
+    severity="critical",
+    means="The agent answers without the newest message, or to the wrong part of the conversation.",
     since=2,
 )
