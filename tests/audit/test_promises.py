@@ -11,7 +11,7 @@ from audit.auditing import answer, judged
 from audit.test_questions import good
 from stateward.audit import questions
 from stateward.audit.questions.promise import Promise
-from stateward.audit.record import Check, Difference, Record
+from stateward.audit.record import Check, Counterexample, Record
 from stateward.audit.workloads.trials import Trials, difference, merged, message_difference, shown
 
 # The fields of a record that hold checks, and the questions that judge them.
@@ -26,7 +26,7 @@ JUDGED: dict[str, Any] = {
     "version_checks": questions.conflicts,
     "update_checks": questions.updates,
     "kill_checks": questions.kills,
-    "lasting": questions.lasting,
+    "lasting": questions.keepsakes,
     "retention": questions.retention,
 }
 CASES = [
@@ -54,7 +54,7 @@ def changed(field: str, name: str, **changes: Any) -> Record:
 
 @pytest.mark.parametrize(("field", "promise"), CASES, ids=[f"{f}-{p.name}" for f, p in CASES])
 def test_a_promise_that_is_broken_once_fails_its_question(field: str, promise: Promise) -> None:
-    example = Difference("do this", "one", "another")
+    example = Counterexample("do this", "one", "another")
     record = changed(field, promise.name, differing=1, examples=[example])
     found = answer(judged(record), JUDGED[field].QUESTION.id)
     assert found.verdict == ("warn" if promise.weak else "fail")
@@ -142,5 +142,5 @@ def test_trials_of_several_replicas_add_up() -> None:
     found = {check.promise: check for check in merged(first, second.plain())}
     assert (found["kept"].tried, found["kept"].differing) == (1, 0)
     assert (found["broken"].tried, found["broken"].differing) == (3, 1)
-    assert found["broken"].examples == [Difference("do at [1]", "2", "3")]
+    assert found["broken"].examples == [Counterexample("do at [1]", "2", "3")]
     assert found["broken"].refused == ["a thing: ValueError: no"]

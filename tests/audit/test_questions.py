@@ -119,7 +119,7 @@ def good() -> Record:
         version_checks=checks(questions.conflicts),
         update_checks=checks(questions.updates),
         kill_checks=checks(questions.kills),
-        lasting=checks(questions.lasting),
+        lasting=checks(questions.keepsakes),
         retention=checks(questions.retention),
         costs_by_size=[
             by_size("append", "the conversation", 1.0, 1.1, 1.0, 1.1),

@@ -255,7 +255,7 @@ class CostBySize(Struct, frozen=True):
     took: list[list[float]]
 
 
-class Difference(Struct, frozen=True):
+class Counterexample(Struct, frozen=True):
     """What was done, as little as shows it, what should have come of it, and what did."""
 
     done: str
@@ -269,7 +269,7 @@ class Check(Struct, frozen=True):
     promise: str
     tried: int
     differing: int = 0
-    examples: list[Difference] = []  # the first of those that differ
+    examples: list[Counterexample] = []  # the first of those that differ
     refused: list[str] = []  # what was refused by an error, and so not changed in silence
 
 

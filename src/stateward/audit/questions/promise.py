@@ -21,7 +21,7 @@ class Promise(NamedTuple):
     weak: bool = False  # whether breaking it is a warning only
 
 
-class Kept(NamedTuple):
+class KeptPromises(NamedTuple):
     """What is to be said of some promises."""
 
     problems: list[str]
@@ -33,7 +33,9 @@ class Kept(NamedTuple):
     tried: int
 
 
-def kept(record: Record, checks: Sequence[Check] | None, promises: Sequence[Promise]) -> Kept:
+def kept(
+    record: Record, checks: Sequence[Check] | None, promises: Sequence[Promise]
+) -> KeptPromises:
     """All of them, the first broken one as the example."""
     by_name = {check.promise: check for check in checks or ()}
     problems: list[str] = []
@@ -64,7 +66,7 @@ def kept(record: Record, checks: Sequence[Check] | None, promises: Sequence[Prom
         elif check.refused:
             refused = plural(len(check.refused), "value")
             problems.append(f"{refused} refused ({check.refused[0]})")
-    return Kept(
+    return KeptPromises(
         problems,
         weak,
         tuple(facts),

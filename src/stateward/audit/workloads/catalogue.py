@@ -12,9 +12,9 @@ from stateward.audit.workloads import (
     growth,
     history,
     isolation,
+    keepsakes,
     keys,
     kills,
-    lasting,
     lists,
     load,
     locks,
@@ -67,10 +67,10 @@ _MODULES = (
     drill,
     growth,
     retention,
-    lasting,
+    keepsakes,
 )
 WORKLOADS: tuple[Workload, ...] = (
     settings.WORKLOAD,
-    lasting.BEGIN,
+    keepsakes.BEGIN,
     *(module.WORKLOAD for module in _MODULES),
 )

@@ -11,7 +11,7 @@ from typing import Any
 from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.samples import contents, message
-from stateward.audit.workloads.trials import Trials, merged, noted, words
+from stateward.audit.workloads.trials import OnPurpose, Trials, merged, noted, words
 from stateward.audit.workloads.workload import Stage, Workload, until
 
 ROUNDS = 6  # that each of two callers of each replica holds one lock
@@ -188,10 +188,6 @@ WORKLOAD = Workload("exclusion", "locks", "taking locks, killing and pausing hol
 _go: dict[str, asyncio.Event] = {}
 
 
-class _OnPurpose(Exception):
-    """An error in a block that holds a lock."""
-
-
 async def hold(
     memory: Memory,
     tell: Any,
@@ -213,7 +209,7 @@ async def hold(
             await asyncio.sleep(seconds)
             said["left"] = time.monotonic()
             if fail:
-                raise _OnPurpose
+                raise OnPurpose
 
     while time.monotonic() < end and said["entered"] is None:
         trying = asyncio.create_task(once())
@@ -222,7 +218,7 @@ async def hold(
             trying.cancel()
         try:
             await trying
-        except (asyncio.CancelledError, _OnPurpose):
+        except (asyncio.CancelledError, OnPurpose):
             pass
         except Exception as error:
             said["error"] = words(error)

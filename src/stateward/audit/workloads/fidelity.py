@@ -58,7 +58,7 @@ WORKLOAD = Workload("fidelity", "threads", "storing odd values under odd ids", c
 # --- in a replica -----------------------------------------------------------------------
 
 
-class Sample(NamedTuple):
+class StoredSample(NamedTuple):
     """One thing that is stored: as the messages of a conversation, or as a user's state."""
 
     number: int
@@ -70,7 +70,7 @@ class Sample(NamedTuple):
     extreme: bool
 
 
-def samples(base: str, seed: int, users: bool, bare: bool) -> Iterator[Sample]:
+def samples(base: str, seed: int, users: bool, bare: bool) -> Iterator[StoredSample]:
     """All of them, in the same order in every replica; what takes long comes last."""
     found: list[tuple[int, str, str, Odd, Any, Any]] = []
     for odd in odd_values.texts(seed):
@@ -98,9 +98,9 @@ def samples(base: str, seed: int, users: bool, bare: bool) -> Iterator[Sample]:
     for number, (_, promise, id, odd, said, value) in enumerate(sorted(found, key=lambda f: f[0])):
         named = id or f"{base}-{number}"
         kind = f"extreme {promise}" if odd.extreme else promise
-        yield Sample(2 * number, kind, odd.label, named, said, None, odd.extreme)
+        yield StoredSample(2 * number, kind, odd.label, named, said, None, odd.extreme)
         if users and value is not None:
-            yield Sample(
+            yield StoredSample(
                 2 * number + 1, f"users' {kind}", odd.label, named, None, value, odd.extreme
             )
 
@@ -129,7 +129,7 @@ async def write(
     return {"written": written, "trials": trials.plain()}
 
 
-async def _store(memory: Memory, sample: Sample) -> None:
+async def _store(memory: Memory, sample: StoredSample) -> None:
     value = sample.value
     if sample.messages is not None:
         await memory.append(sample.id, sample.messages, f"fidelity/{sample.number}")
@@ -139,7 +139,7 @@ async def _store(memory: Memory, sample: Sample) -> None:
         await memory.put_user(sample.id, value)
 
 
-async def _nothing_is_left(memory: Memory, sample: Sample, trials: Trials) -> None:
+async def _nothing_is_left(memory: Memory, sample: StoredSample, trials: Trials) -> None:
     if sample.messages is None:
         return
     try:
@@ -169,7 +169,7 @@ async def read(
     return trials.plain()
 
 
-async def _compare(memory: Memory, sample: Sample, trials: Trials, by: str) -> None:
+async def _compare(memory: Memory, sample: StoredSample, trials: Trials, by: str) -> None:
     done = f"{sample.label}, read by {by}"
     try:
         if sample.messages is not None:

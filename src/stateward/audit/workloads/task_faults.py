@@ -8,7 +8,7 @@ from typing import Any
 from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads import odd_values
-from stateward.audit.workloads.trials import Trials, difference, merged, noted, words
+from stateward.audit.workloads.trials import OnPurpose, Trials, difference, merged, noted, words
 from stateward.audit.workloads.workload import Stage, Workload
 
 RESULTS: tuple[Any, ...] = (
@@ -175,10 +175,6 @@ WORKLOAD = Workload("task-faults", "tasks", "killing workers in the middle of ta
 # --- in a replica -----------------------------------------------------------------------
 
 
-class _OnPurpose(Exception):
-    """What the function of a task raises."""
-
-
 async def run(
     memory: Memory,
     tell: Any,
@@ -191,7 +187,7 @@ async def run(
         tell(began=task)
         await asyncio.sleep(seconds)
         if fail:
-            raise _OnPurpose("on purpose")
+            raise OnPurpose("on purpose")
         tell(ended=task)
         return result
 

@@ -8,11 +8,15 @@ from typing import Any
 
 import msgspec
 
-from stateward.audit.record import Check, Difference
+from stateward.audit.record import Check, Counterexample
 
 KEPT = 3  # examples of what differs
 SHOWN = 60  # characters of a text on each side of where it differs
 LIMIT = 15.0  # seconds that a call of a trial may take
+
+
+class OnPurpose(Exception):
+    """What functions and blocks of a trial raise."""
 
 
 class Trials:
@@ -81,7 +85,7 @@ def merged(*said: Iterable[dict[str, Any]] | Trials) -> list[Check]:
             each["promise"],
             each["tried"],
             each["differing"],
-            msgspec.convert(each["examples"], list[Difference]),
+            msgspec.convert(each["examples"], list[Counterexample]),
             each["refused"],
         )
         for each in found.values()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
-from stateward.audit.workloads.trials import Trials, merged, noted, words
+from stateward.audit.workloads.trials import OnPurpose, Trials, merged, noted, words
 from stateward.audit.workloads.workload import Stage, Workload
 
 STEPS = ["reserve", "charge", "ship", "notify", "close"]
@@ -258,10 +258,6 @@ WORKLOAD = Workload(
 # --- in a replica -----------------------------------------------------------------------
 
 
-class _OnPurpose(Exception):
-    """What a step raises."""
-
-
 async def drive(
     memory: Memory,
     tell: Any,
@@ -280,7 +276,7 @@ async def drive(
             if slow in (None, name):
                 await asyncio.sleep(seconds)
             if name == fail:
-                raise _OnPurpose("on purpose")
+                raise OnPurpose("on purpose")
             tell(ended=name, course=id, at=time.monotonic())
             return f"{name} done"
 

@@ -22,9 +22,9 @@ async def put_away(stage: Stage) -> None:
     (base,) = stage.names("keepsake", 1)
     parts = [part for part in PARTS if stage.provides(part)]
     (writer,) = await stage.fleet.start()
-    await writer.ask("lasting:write", base=base, parts=parts)
+    await writer.ask("keepsakes:write", base=base, parts=parts)
     stage.keepsakes = time.monotonic()
-    await writer.ask("lasting:crowd", base=base, parts=parts)
+    await writer.ask("keepsakes:crowd", base=base, parts=parts)
     await stage.fleet.end(writer)
 
 
@@ -39,7 +39,7 @@ async def look_again(stage: Stage) -> None:
         base += "-again"
         (writer,) = await stage.fleet.start()
         lasting = min(lasting, float(await writer.ask("retention:kept_for")) / 2)
-        await writer.ask("lasting:write", base=base, parts=parts)
+        await writer.ask("keepsakes:write", base=base, parts=parts)
         await stage.fleet.end(writer)
         begun = time.monotonic()
     left = begun + lasting - time.monotonic()
@@ -48,7 +48,7 @@ async def look_again(stage: Stage) -> None:
         await asyncio.sleep(left)
     age = time.monotonic() - begun
     (reader,) = await stage.fleet.start(fresh=True)
-    said = await reader.ask("lasting:read", base=base, parts=parts, age=round(age))
+    said = await reader.ask("keepsakes:read", base=base, parts=parts, age=round(age))
     await stage.fleet.end(reader)
     stage.record.lasting = merged(said)
 
