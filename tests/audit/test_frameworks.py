@@ -94,7 +94,7 @@ def test_openai_agents_on_redis_know_no_repeat_either(tmp_path: Path) -> None:
 
 def assert_repeats_are_stored_twice(report: Report) -> None:
     assert answer(report, "keys").verdict == "absent"
-    assert "it knows no keys" in answer(report, "races").summary
+    assert "since it knows no keys" in answer(report, "races").summary
     assert answer(report, "races").verdict == "pass"
     assert (lost(report, "lost"), lost(report, "split")) == (0, 0)
     assert lost(report, "doubled") == 5  # one turn in five is delivered by both replicas

@@ -46,8 +46,10 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     count = len(record.turn_race.acknowledged)
     said = f"{count:,} turns of racing replicas, none lost, split or doubled"
     if "keys" not in record.provides:
-        said = f"{count:,} turns of racing replicas, none lost or split; it knows no keys, so what "
-        said += "was delivered twice is there twice"
+        again = [fact.value for fact in facts if fact.what == "doubled turns"]
+        doubled = plural(int(again[0] or 0), "doubled turn")
+        said = f"{count:,} turns of racing replicas, none lost or split; {doubled} of {count:,}, "
+        said += "since it knows no keys: delivered twice, stored twice"
     if record.task_race is not None:
         said += "; each task ran once"
     if record.lock_race is not None:
