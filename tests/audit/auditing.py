@@ -36,6 +36,15 @@ SMALL: dict[str, Any] = {
     "outage": 1.0,
     "recovery": 4.0,
     "growth_turns": 50,
+    "long_task": 4.5,
+    "long_step": 3.0,
+    "version_races": 15,
+    "kills": 3,
+    "race_history": 200,
+    "lasting": 1.0,
+    "curve": (20, 60, 120),
+    "fillings": 2,
+    "filling": 500,
 }
 
 

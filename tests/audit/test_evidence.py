@@ -25,6 +25,9 @@ EVIDENCE: dict[str, dict[str, str]] = {
         "workflows.*.under_way": "unknown",
         "workflows.*.afterwards": "fail",
         "workflows.*.completed": "fail",
+        "workflow_checks": "unknown",
+        "workflow_checks.*.promise": "unknown",
+        "workflow_checks.*.tried": "unknown",
     },
     "sharing": {
         "sharing": "unknown",
@@ -94,6 +97,8 @@ EVIDENCE: dict[str, dict[str, str]] = {
         "turn_race.acknowledged": "unknown",
         "turn_race.order": "fail",
         "turn_race.parts": "unknown",
+        "long_race": "unknown",
+        "long_race.order": "fail",
         "task_race": "unknown",
         "task_race.tasks": "unknown",
         "task_race.runs": "unknown",
@@ -107,12 +112,18 @@ EVIDENCE: dict[str, dict[str, str]] = {
         "updates.acknowledged": "unknown",
         "updates.final": "fail",
         "updates.replicas": "unknown",
+        "update_checks": "unknown",
+        "update_checks.*.promise": "unknown",
+        "update_checks.*.tried": "unknown",
     },
     "conflicts": {
         "conflicts.forced": "unknown",
         "conflicts.detected": "fail",
         "conflicts.both_versions": "warn",
         "conflicts.resolved": "fail",
+        "version_checks": "unknown",
+        "version_checks.*.promise": "unknown",
+        "version_checks.*.tried": "unknown",
     },
     "consistency": {
         "steps": "unknown",
@@ -139,6 +150,56 @@ EVIDENCE: dict[str, dict[str, str]] = {
         "settings.values.fsync": "unknown",
         "settings.values.synchronous_commit": "unknown",
         "settings.values.full_page_writes": "unknown",
+    },
+    "fidelity": {
+        "fidelity": "unknown",
+        "fidelity.*.promise": "unknown",
+        "fidelity.*.tried": "unknown",
+    },
+    "windows": {
+        "windows": "unknown",
+        "windows.*.promise": "unknown",
+        "windows.*.tried": "unknown",
+    },
+    "keys": {
+        "keys": "unknown",
+        "keys.*.promise": "unknown",
+        "keys.*.tried": "unknown",
+    },
+    "isolation": {
+        "isolation": "unknown",
+        "isolation.*.promise": "unknown",
+        "isolation.*.tried": "unknown",
+    },
+    "locks": {
+        "lock_checks": "unknown",
+        "lock_checks.*.promise": "unknown",
+        "lock_checks.*.tried": "unknown",
+    },
+    "tasks": {
+        "task_checks": "unknown",
+        "task_checks.*.promise": "unknown",
+        "task_checks.*.tried": "unknown",
+    },
+    "kills": {
+        "kill_checks": "unknown",
+        "kill_checks.*.promise": "unknown",
+        "kill_checks.*.tried": "unknown",
+    },
+    "lasting": {
+        "lasting": "unknown",
+        "lasting.*.promise": "unknown",
+        "lasting.*.tried": "unknown",
+    },
+    "retention": {
+        "retention": "unknown",
+        "retention.*.promise": "unknown",
+        "retention.*.tried": "unknown",
+    },
+    "slowdown": {
+        "costs_by_size": "unknown",
+        "costs_by_size.*.sizes": "unknown",
+        "costs_by_size.*.took": "unknown",
     },
 }
 
@@ -187,6 +248,30 @@ OTHERWISE: dict[str, str] = {
     "settings.version": "words",
     "settings.durability": "words",
     "settings.blocked": "the values say so too",
+    "outages.*.tried.*.missing": "nought is good",
+    "outages.*.unreadable": "empty is good",
+    "outages.*.elsewhere": "nought where no other replica could write meanwhile",
+    "outages.*.changed": "empty where the target has no users",
+    "outages.*.kept_changes": "held against `changed`",
+    "monitoring.made": "nought: what the target counts is then not held against it",
+    "monitoring.counted": "not every target tells it",
+    "monitoring.median": "not every record has it",
+    "monitoring.early": "empty is good",
+    "long_race.acknowledged": "the first race has told whether there were enough",
+    "long_race.parts": "the same as in the first race",
+    "long_race.unreadable": "empty is good",
+    "long_race.failed": "empty is good",
+    "costs_by_size.*.call": "words",
+    "costs_by_size.*.of": "words",
+}
+CHECKED = (
+    "fidelity", "windows", "keys", "isolation", "lock_checks", "task_checks", "workflow_checks",
+    "version_checks", "update_checks", "kill_checks", "lasting", "retention",
+)  # fmt: skip
+OTHERWISE |= {
+    f"{field}.*.{piece}": "empty is good"
+    for field in CHECKED
+    for piece in ("differing", "examples", "refused")
 }
 ABOUT = {  # of the audit itself
     "format", "target", "title", "provides", "profile", "seed", "command", "started", "seconds",

@@ -12,11 +12,14 @@ import pytest
 from msgspec.structs import replace
 
 from audit.auditing import TODAY, answer, judged
+from stateward.audit import questions
 from stateward.audit.config import THRESHOLDS
 from stateward.audit.questions import QUESTIONS
 from stateward.audit.questions.question import power
 from stateward.audit.record import (
+    Check,
     Conflicts,
+    CostBySize,
     Costs,
     Doubling,
     Drill,
@@ -70,6 +73,17 @@ def outage(**changed: Any) -> Outage:
     return replace(good, **changed)
 
 
+def checks(question: Any) -> list[Check]:
+    """Every promise of a question, tried and kept."""
+    promises = (*question.PROMISES, *getattr(question, "EXTREMES", ()))
+    return [Check(promise.name, 20) for promise in promises]
+
+
+def by_size(call: str, of: str, *took: float) -> CostBySize:
+    sizes = [20, 200, 600, 1600] if of == "the conversation" else [0, 5000, 10_000, 15_000]
+    return CostBySize(call, of, sizes, [[ms + 0.01 * n for n in range(20)] for ms in took])
+
+
 def good() -> Record:
     """A record of a target that does everything right."""
     steps = ["a", "b", "c"]
@@ -86,6 +100,7 @@ def good() -> Record:
         outages=[outage()],
         monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, True, 15, "alarm", 0.5),
         turn_race=TurnRace(list(TURNS), list(STORED), 2),
+        long_race=TurnRace(list(TURNS), list(STORED), 2),
         task_race=TaskRace(2, {"a": 1, "b": 1}, {"a": ["1", "1"], "b": ["2", "2"]}),
         lock_race=LockRace(2, 2, 2, 0),
         updates=Updates(100, 0, 100, 3),
@@ -94,6 +109,22 @@ def good() -> Record:
         growing=Growing(100, 1000, 101_000, 10**12, 30, 1000, 20, 121_000),
         costs=Costs(3, 4, 1000, 30_000_000, 10, 900.0),
         settings=Read("x", "1", "durable", dict(DURABLE)),
+        fidelity=checks(questions.fidelity),
+        windows=checks(questions.windows),
+        keys=checks(questions.keys),
+        isolation=checks(questions.isolation),
+        lock_checks=checks(questions.locks),
+        task_checks=checks(questions.tasks),
+        workflow_checks=checks(questions.workflows),
+        version_checks=checks(questions.conflicts),
+        update_checks=checks(questions.updates),
+        kill_checks=checks(questions.kills),
+        lasting=checks(questions.keepsakes),
+        retention=checks(questions.retention),
+        costs_by_size=[
+            by_size("append", "the conversation", 1.0, 1.1, 1.0, 1.1),
+            by_size("load", "the store", 1.0, 0.9, 1.0, 1.0),
+        ],
     )
 
 
@@ -207,6 +238,28 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
         outages=None, notes={"outage": "it is reached through a socket"})),
     ("outage", "unknown", "did not reach the store", changes(
         outages=[outage(), outage(fired=False)])),
+    ("outage", "fail", "2 reads gave an old answer as if it were new (the link is cut)", changes(
+        outages=[outage(elsewhere=3, tried=[Tried("read", 0.4, 0.1, "read", missing=1)] * 2)])),
+    ("outage", "fail", "a client that was connected does not connect again", changes(
+        outages=[outage(recovery=None)])),
+    ("outage", "fail", "a new process cannot read what is stored (the link is cut): OSError",
+     changes(outages=[outage(found=[], unreadable="OSError")])),
+    ("outage", "warn", "a read took 5.0 s to fail", changes(
+        outages=[outage(tried=[Tried("read", 0.1, 5.0, "error")])])),
+    ("slowdown", "fail", "append takes 1.0 ms at 20 messages of the conversation, 9.0 ms at 1,600",
+     changes(costs_by_size=[by_size("append", "the conversation", 1.0, 2.0, 4.0, 9.0)])),
+    ("slowdown", "fail", "load takes 0.3 ms at 0 messages of the store", changes(
+        costs_by_size=[by_size("load", "the store", 0.3, 0.6, 0.9, 1.2)])),
+    ("slowdown", "pass", "the same", changes(
+        costs_by_size=[by_size("load", "the store", 0.3, 0.9, 0.8, 1.2)])),
+    ("slowdown", "pass", "the same", changes(
+        costs_by_size=[by_size("load", "the store", 0.3, 0.35, 0.4, 0.45)])),
+    ("slowdown", "warn", "append takes 1.0 ms", changes(
+        costs_by_size=[by_size("append", "the conversation", 1.0, 1.1, 1.4, 2.0)])),
+    ("slowdown", "unknown", "too few sizes", changes(
+        costs_by_size=[CostBySize("load", "the store", [0, 100], [[1.0] * 20] * 2)])),
+    ("locks", "warn", "takes no fence", changes(
+        provides=[part for part in PARTS if part != "fences"], lock_race=None)),
     ("monitoring", "fail", "percentiles", changes(
         monitoring=Monitoring("m", None, {}, True, 15, "alarm", 0.5))),
     ("monitoring", "fail", "no alarm", changes(
@@ -221,6 +274,21 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("monitoring", "unknown", "only 3 writes", changes(
         monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, True, 3, None, None))),
     ("races", "fail", "1 lost turn", changes(turn_race=TurnRace(TURNS, STORED[2:], 2))),
+    ("races", "fail", "1 lost turn of 100, in a long conversation", changes(
+        long_race=TurnRace(TURNS, STORED[2:], 2))),
+    ("races", "unknown", "long conversations", changes(long_race=None)),
+    ("monitoring", "fail", "count 6 where 60 lookups were made", changes(
+        monitoring=Monitoring("m", 6, {"p50": 1, "p95": 2, "p99": 3}, True, 15, "a", 0.5, 60, 6))),
+    ("monitoring", "fail", "a p95 of 1.0 ms where half of the lookups take more than 50 ms",
+     changes(monitoring=Monitoring("m", 60, {"p50": 0.001, "p95": 0.001, "p99": 0.001}, True, 15,
+                                   "a", 0.5, 60, 60, 0.05))),
+    ("monitoring", "fail", "'a' came before anything was wrong", changes(
+        monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, True, 15, "a", 0.5,
+                              early="a"))),
+    ("outage", "fail", "1 accepted change of users' state lost (the link is cut)", changes(
+        outages=[outage(changed=["put/1", "put/2"], kept_changes=["put/1"])])),
+    ("slowdown", "fail", "get_user takes 200 ms, one call at a time", changes(
+        costs_by_size=[by_size("get_user", "the store", 200.0, 200.0, 200.0, 200.0)])),
     ("races", "fail", "1 doubled turn", changes(
         turn_race=TurnRace(TURNS, STORED + STORED[-2:], 2))),
     ("races", "fail", "2 split turns", changes(
@@ -326,8 +394,53 @@ def test_a_part_that_a_target_lacks_is_absent_and_fails_the_verdict(question: An
         record = good()
         record.provides.remove(part)
         found = judged(record)
+        if question.optional:
+            assert question.id not in {each.id for each in found.answers}
+            continue
         assert answer(found, question.id).verdict == "absent"
         assert found.verdict == "fail"
+
+
+@pytest.mark.parametrize("part", ["tasks", "locks", "fences", "workflows", "versions", "keys"])
+def test_a_part_that_a_target_lacks_fails_no_question_but_its_own(part: str) -> None:
+    record = good()
+    lost = {part, "fences"} if part == "locks" else {part}
+    record.provides = [each for each in record.provides if each not in lost]
+    for field, of in (("task_race", "tasks"), ("lock_race", "fences"), ("task_checks", "tasks")):
+        if of in lost:
+            setattr(record, field, None)
+    found = {each.id: each.verdict for each in judged(record).answers}
+    own = {question.id for question in QUESTIONS if lost & set(question.needs)}
+    assert {id for id, verdict in found.items() if verdict == "absent"} == own
+    others = {id: verdict for id, verdict in found.items() if id not in own}
+    weak = {"locks": "warn"} if part == "fences" else {}  # it says that there is no fence
+    assert others == dict.fromkeys(others, "pass") | weak
+
+
+def test_an_older_record_is_asked_what_it_can_answer() -> None:
+    record = good()
+    record.format = 1
+    for field in ("fidelity", "version_checks", "update_checks", "workflow_checks", "long_race"):
+        setattr(record, field, None)
+    found = judged(record)
+    assert [each.number for each in found.answers] == list(range(1, 17))
+    assert {each.verdict for each in found.answers} == {"pass"}
+
+
+def test_a_memory_without_keys_is_not_blamed_for_second_deliveries_twice() -> None:
+    record = good()
+    delivered = [("all/0", part) for part in (0, 1)]
+    record.turn_race = TurnRace([*TURNS, "all/0"], [*STORED, *delivered, *delivered], 2)
+    assert answer(judged(record), "races").verdict == "fail"
+    record.provides.remove("keys")
+    assert answer(judged(record), "races").verdict == "pass"
+    assert answer(judged(record), "keys").verdict == "absent"
+    record.turn_race = TurnRace(TURNS, STORED + STORED[-2:], 2)  # delivered by one replica, once
+    assert answer(judged(record), "races").verdict == "fail"
+
+
+def test_every_question_has_a_number() -> None:
+    assert [question.number for question in QUESTIONS] == list(range(1, len(QUESTIONS) + 1))
 
 
 def test_a_workload_that_could_not_be_carried_out_is_an_error() -> None:

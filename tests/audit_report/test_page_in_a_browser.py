@@ -20,6 +20,7 @@ from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, passing, waived
 from stateward.audit.forms import baseline, comparison, schema, side_by_side
 from stateward.audit.forms.html import page
+from stateward.audit.questions import QUESTIONS
 from stateward.audit.report import Report
 
 WIDE = {"width": 1500, "height": 1000}
@@ -75,7 +76,7 @@ def test_a_comparison_and_a_bill_open_as_well(browser: Browser, tmp_path: Path) 
     found = tabled(*three(), hostile_one)
     for html, cards in (
         (comparison.html(found, ["report-1.html"]), len(found.targets)),
-        (page.html(priced(good())), 16),
+        (page.html(priced(good())), len(QUESTIONS)),
         (side_by_side.html([failing(), passing(), hostile_report()]), 0),
     ):
         path = written(tmp_path, html)

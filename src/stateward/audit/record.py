@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-FORMAT = 1
+FORMAT = 2  # 1: without the checks of promises, which began with 2
 
 
 class Sessions(Struct, frozen=True):
@@ -106,13 +106,14 @@ class Doubling(Struct, frozen=True):
 class Tried(Struct, frozen=True):
     """One call while the store was disturbed."""
 
-    what: str  # "read" or "append"
+    what: str  # "read" or "append"; of users' state "user" or "change"
     at: float  # seconds from the beginning of the disturbances
     seconds: float
     outcome: str  # "stored", "kept", "read", or "error"
     error: str = ""
     typed: bool = True  # an error that says the store is unavailable
     complete: bool = True  # a read that gave all that had been acknowledged
+    missing: int = 0  # turns that another replica had stored before it, and that it did not give
 
 
 class Outage(Struct, frozen=True):
@@ -124,10 +125,14 @@ class Outage(Struct, frozen=True):
     end: float
     tried: list[Tried]
     accepted: list[str]  # turns acknowledged, or kept for later
-    found: list[str]  # what was there afterwards
+    found: list[str]  # what a new process found afterwards
     recovery: float | None  # seconds until it answered again; None: it did not
     hung: int = 0  # calls that never came back
     kills: int = 0  # times that the server itself was ended and came back
+    unreadable: str = ""  # why a new process could not read afterwards, once the store was back
+    elsewhere: int = 0  # turns that another replica stored meanwhile
+    changed: list[str] = []  # changes of users' state that were acknowledged
+    kept_changes: list[str] = []  # those of them that a new process found
 
 
 class Monitoring(Struct, frozen=True):
@@ -140,6 +145,10 @@ class Monitoring(Struct, frozen=True):
     suppressed: int
     alarm: str | None  # the name of the alarm that came
     alarm_after: float | None  # seconds from the tenth suppressed write
+    made: int = 0  # lookups
+    counted: int | None = None  # of these by the target; None: not known
+    median: float | None = None  # of these as the caller saw it, seconds
+    early: str = ""  # an alarm that had come before anything was wrong
 
 
 class TurnRace(Struct, frozen=True):
@@ -237,6 +246,33 @@ class Read(Struct, frozen=True):
     blocked: list[str] = []
 
 
+class CostBySize(Struct, frozen=True):
+    """What a call took while something grew: several measurements at each of its sizes, ms."""
+
+    call: str  # "append", "load"
+    of: str  # what grew: "the conversation", "the store"
+    sizes: list[int]  # messages
+    took: list[list[float]]
+
+
+class Counterexample(Struct, frozen=True):
+    """What was done, as little as shows it, what should have come of it, and what did."""
+
+    done: str
+    expected: str
+    found: str
+
+
+class Check(Struct, frozen=True):
+    """One promise that was tried so many times."""
+
+    promise: str
+    tried: int
+    differing: int = 0
+    examples: list[Counterexample] = []  # the first of those that differ
+    refused: list[str] = []  # what was refused by an error, and so not changed in silence
+
+
 class Record(Struct):
     """All that one audit recorded. None: that was not done, so nothing is known."""
 
@@ -263,6 +299,7 @@ class Record(Struct):
     outages: list[Outage] | None = None
     monitoring: Monitoring | None = None
     turn_race: TurnRace | None = None
+    long_race: TurnRace | None = None  # the same in a conversation that is long already
     task_race: TaskRace | None = None
     lock_race: LockRace | None = None
     updates: Updates | None = None
@@ -271,6 +308,19 @@ class Record(Struct):
     growing: Growing | None = None
     costs: Costs | None = None
     settings: Read | None = None
+    fidelity: list[Check] | None = None
+    windows: list[Check] | None = None
+    keys: list[Check] | None = None
+    isolation: list[Check] | None = None
+    lock_checks: list[Check] | None = None
+    task_checks: list[Check] | None = None
+    workflow_checks: list[Check] | None = None
+    version_checks: list[Check] | None = None
+    update_checks: list[Check] | None = None
+    kill_checks: list[Check] | None = None
+    lasting: list[Check] | None = None
+    costs_by_size: list[CostBySize] | None = None
+    retention: list[Check] | None = None
     declared: dict[str, Any] = {}
     problems: dict[str, str] = {}  # workload → why it could not be carried out
     notes: dict[str, str] = {}  # workload → why it could not be tried at this target

@@ -42,7 +42,7 @@ def report(
     answers = tuple(
         _answer(question, record, limits, waivers, today)
         for question in QUESTIONS
-        if not set(question.workloads) & set(record.skipped)
+        if not set(question.workloads) & set(record.skipped) and _is_asked(question, record)
     )
     verdict = worst([answer for answer in answers if answer.waived is None])
     return Report(
@@ -117,6 +117,12 @@ def _severity(question: Question, finding: Finding) -> Severity | None:
     return "low" if finding.verdict == "warn" else None
 
 
+def _is_asked(question: Question, record: Record) -> bool:
+    """An older record knows nothing of newer questions; some are for those who promise a thing."""
+    has_all = set(question.needs) <= set(record.provides)
+    return question.since <= record.format and (has_all or not question.optional)
+
+
 def _finding(question: Question, record: Record, limits: Mapping[str, float]) -> Finding:
     missing = [part for part in question.needs if part not in record.provides]
     if missing:
@@ -128,7 +134,11 @@ def _finding(question: Question, record: Record, limits: Mapping[str, float]) ->
         notes = [record.notes[name] for name in question.workloads if name in record.notes]
         said = notes[0] if notes else "it was not tried, or could not be"
         return Finding("unknown", f"there is no evidence: {said}")
-    return question.judge(record, limits)
+    found = question.judge(record, limits)
+    if found.verdict == "unknown" and problems:
+        said = f"a part of it could not be tried: {problems[0]}"
+        return Finding("error", said, found.evidence)
+    return found
 
 
 def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> str:

@@ -42,6 +42,7 @@ class FaultChoice:
         self._only = only or NAMES
         self._may_lock = "locked" in only  # also a file that others use
         self._proxy: Proxy | None = None
+        self._proxies: list[Proxy] = []
         self._changed: dict[str, Any] = {}
 
     async def crash(self) -> Killed | Restarted | None:
@@ -69,10 +70,16 @@ class FaultChoice:
             if files.path is not None and lockable and "locked" in self._only:
                 found.append(Locked(files.path))
             return found
-        proxy = await self._linked()
-        if proxy is None:
-            return []
-        return [LinkFault(proxy, kind, self._changed) for kind in LABELS if kind in self._only]
+        for kind in LABELS:
+            if kind not in self._only:
+                continue
+            led = await self._way()
+            if led is None:
+                return []
+            found.append(
+                LinkFault(led[0], kind, led[1])
+            )  # each its own, so that all can be at once
+        return found
 
     async def alarming(self) -> Any:
         """The one that should raise an alarm; None if there is none."""
@@ -83,17 +90,25 @@ class FaultChoice:
         return None if proxy is None else LinkFault(proxy, "refuse", self._changed)
 
     async def close(self) -> None:
-        if self._proxy is not None:
-            await self._proxy.close()
+        for proxy in self._proxies:
+            await proxy.close()
 
     async def _linked(self) -> Proxy | None:
         """A proxy before the target's servers."""
         if self._proxy is None:
-            route = await self.target.route()
-            if isinstance(route, str):
-                self.why_none = route
+            led = await self._way()
+            if led is None:
                 return None
-            self._proxy = Proxy(route.addresses)
-            await self._proxy.open()
-            self._changed = route.change(self._proxy.ports)
+            self._proxy, self._changed = led
         return self._proxy
+
+    async def _way(self) -> tuple[Proxy, dict[str, Any]] | None:
+        """A new proxy, and how a replica's target differs that goes through it."""
+        route = await self.target.route()
+        if isinstance(route, str):
+            self.why_none = route
+            return None
+        proxy = Proxy(route.addresses)
+        self._proxies.append(proxy)
+        await proxy.open()
+        return proxy, route.change(proxy.ports)

@@ -17,6 +17,7 @@ class DiskFull:
 
     label = "the disk is full"
     every = 0.1
+    least = 0.0
 
     def __init__(self, small: bool = False) -> None:
         self.changed: dict[str, Any] = {}
@@ -54,6 +55,7 @@ class Locked:
 
     label = "the file is locked by another process"
     every = 0.1
+    least = 0.0
 
     def __init__(self, path: str) -> None:
         self.changed: dict[str, Any] = {}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from stateward.audit.questions.question import Finding, Question, Thresholds, plural
-from stateward.audit.record import Record
+from stateward.audit.record import Monitoring, Record
 from stateward.audit.report import Evidence
 
 PERCENTILES = ("p50", "p95", "p99")
+UNTRUE_TIMES = 5  # a p95 that is so much less than the median is not one
+UNTRUE_SECONDS = 0.005  # if it is by this much
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
@@ -23,6 +25,10 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     )
     if not seen.lookups or len(there) < len(PERCENTILES):
         return Finding("fail", f"{seen.source} do not show the percentiles of lookups", facts)
+    if wrong := _untrue(seen):
+        return Finding("fail", wrong, facts)
+    if seen.early:
+        return Finding("fail", f"the alarm {seen.early!r} came before anything was wrong", facts)
     if not seen.outage:
         why = record.notes.get("monitoring", "so the alarm is not known")
         said = f"the percentiles are there; no outage could be made: {why}"
@@ -38,6 +44,22 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         return Finding("fail", f"the alarm came only after {seen.alarm_after:.0f} s", facts)
     said = f"the percentiles are there, and the alarm {seen.alarm!r} came when the store was down"
     return Finding("pass", said, facts)
+
+
+def _untrue(seen: Monitoring) -> str:
+    """What the metrics say that is not so; "" if they may well be right."""
+    if seen.made and seen.counted is not None and not 0.9 <= seen.counted / seen.made <= 1.2:
+        lookups = plural(seen.made, "lookup was", "lookups were")
+        return f"{seen.source} count {seen.counted} where {lookups} made"
+    p95 = seen.percentiles.get("p95")
+    if seen.median is not None and p95 is not None:
+        far = seen.median > UNTRUE_TIMES * p95 and seen.median - p95 > UNTRUE_SECONDS
+        if far:
+            return (
+                f"{seen.source} show a p95 of {p95 * 1000:.1f} ms where half of the lookups take "
+                f"more than {seen.median * 1000:.0f} ms"
+            )
+    return ""
 
 
 QUESTION = Question(

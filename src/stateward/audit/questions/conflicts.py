@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from stateward.audit.questions.promise import Promise, with_promises
 from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
 from stateward.audit.record import Record
 from stateward.audit.report import Evidence
 
+COMPARED = "Compare the version in the very statement that writes, and refuse all but the same one."
+PROMISES = (
+    Promise("the right version", "a put with the right version is refused", COMPARED),
+    Promise("too old", "a put with a version that is too old is taken", COMPARED),
+    Promise("too new", "a put with a version that never was is taken", COMPARED),
+    Promise("nought", "a put with expect=0 overwrites what is there", COMPARED),
+    Promise("refused changes nothing", "a put that was refused has changed something", COMPARED),
+    Promise("told", "versions are not told, or not the right ones"),
+    Promise("raised by a put", "a put does not raise the version"),
+    Promise("raised by an update", "an update does not raise the version"),
+    Promise("a version that another changed", "another replica's change is overwritten", COMPARED),
+    Promise("one of many wins", "several puts for one version were all told they were stored",
+            COMPARED),
+)  # fmt: skip
+
 
 def judge(record: Record, limits: Thresholds) -> Finding:
+    return with_promises(forced(record), record, record.version_checks, PROMISES)
+
+
+def forced(record: Record) -> Finding:
+    """What came of conflicts that were forced."""
     seen = record.conflicts
     assert seen is not None
     if not seen.forced:
@@ -50,7 +71,7 @@ QUESTION = Question(
     "Give every document a version, write with the version that was read, and raise an error that "
     "tells both.",
     judge,
-    ("conflicts",),
+    ("conflicts", "versions"),
     severity="high",
     means="One agent's change silently undoes another's, and neither is told.",
 )

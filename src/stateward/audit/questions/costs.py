@@ -48,7 +48,7 @@ def _rounded(value: float | None) -> float | None:
 
 QUESTION = Question(
     "costs",
-    None,
+    15,
     "What are the hidden costs at 100+ concurrent agents?",
     "Connections, memory and bytes written grow with every agent, and limits are met all at once.",
     ("threads",),

@@ -106,7 +106,7 @@ def _days(days: float) -> str:
 
 QUESTION = Question(
     "growth",
-    None,
+    14,
     "Can state storage handle your growth projections?",
     "Conversations only ever grow. A store that is full refuses every turn, or, "
     "worse, evicts some.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
-from stateward.audit.record import Outage, Record
+from stateward.audit.record import Outage, Record, Tried
 from stateward.audit.report import Evidence
 
 
@@ -12,14 +12,18 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     outages = [outage for outage in record.outages if outage.fired]
     if not outages:
         return Finding("unknown", "no disturbance reached the store, so nothing is known")
-    lost = [(o, turn) for o in outages for turn in o.accepted if turn not in o.found]
+    readable = [o for o in outages if not o.unreadable]
+    unreadable = [o for o in outages if o.unreadable]
+    lost = [(o, turn) for o in readable for turn in o.accepted if turn not in o.found]
     accepted = sum(len(o.accepted) for o in outages)
-    reads = [t for o in outages for t in o.tried if t.what == "read"]
-    writes = [t for o in outages for t in o.tried if t.what == "append"]
+    reads = [t for o in outages for t in o.tried if t.what in ("read", "user")]
+    writes = [t for o in outages for t in o.tried if t.what in ("append", "change")]
+    forgotten = [(o, each) for o in readable for each in o.changed if each not in o.kept_changes]
     hung = sum(o.hung for o in outages)
     empty = [t for t in reads if t.outcome == "read" and not t.complete]
+    stale = [(o, t) for o in outages for t in o.tried if t.outcome == "read" and t.missing]
     untyped = [t for t in (*reads, *writes) if t.outcome == "error" and not t.typed]
-    refused = [t for t in writes if t.outcome == "error"]
+    refused = [t for t in writes if t.what == "append" and t.outcome == "error"]
     doubled = sum(len(o.found) - len(set(o.found)) for o in outages)
     slowest = max((t.seconds for t in reads), default=0.0)
     slowest_write = max((t.seconds for t in writes), default=0.0)
@@ -30,6 +34,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         zero("turns that are there twice", doubled, accepted),
         zero("calls that hung", hung, len(reads) + len(writes), "calls"),
         zero("reads that gave an incomplete history", len(empty), len(reads), "reads"),
+        *_freshness(outages, stale),
         Evidence("slowest read", round(slowest, 2), "s", f"{limits['read_deadline_s']:g} s"),
         Evidence(
             "slowest write", round(slowest_write, 2), "s", f"{limits['write_deadline_s']:g} s"
@@ -42,22 +47,34 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     if lost:
         where = ", ".join(dict.fromkeys(o.fault for o, _ in lost))
         problems.append(f"{plural(len(lost), 'accepted turn')} of {accepted:,} lost ({where})")
+    if forgotten:
+        changes = plural(len(forgotten), "accepted change")
+        problems.append(f"{changes} of users' state lost ({forgotten[0][0].fault})")
     if doubled:
         problems.append(f"{plural(doubled, 'turn')} doubled")
     if empty:
         problems.append(
             f"{plural(len(empty), 'read')} gave an incomplete history as if it were all"
         )
+    if stale:
+        old = plural(len(stale), "read")
+        problems.append(f"{old} gave an old answer as if it were new ({stale[0][0].fault})")
+    if unreadable:
+        problems.append(
+            f"a new process cannot read what is stored ({unreadable[0].fault}): "
+            f"{unreadable[0].unreadable}"
+        )
     if hung:
         problems.append(f"{plural(hung, 'call')} hung")
-    if slowest > limits["read_deadline_s"] or slowest_write > limits["write_deadline_s"]:
-        problems.append(f"a call took {max(slowest, slowest_write):.1f} s to fail")
+    late = max(slowest, slowest_write)
+    if late > limits["write_deadline_s"]:
+        problems.append(f"a call took {late:.1f} s to fail: it has no limit in time, or a long one")
     if never:
-        problems.append(f"it did not recover ({never[0].fault})")
+        problems.append(_no_way_back(never[0]))
     if max(recovery, default=0.0) > limits["recovery_fail_s"]:
         problems.append(f"recovery took {max(recovery):.0f} s")
     if problems:
-        return Finding("fail", "; ".join(problems), facts, _example(lost))
+        return Finding("fail", "; ".join(problems), facts, _example(lost, stale, never))
     if unproven := _unproven(record.outages):
         return Finding("unknown", unproven, facts)
     weak = []
@@ -68,6 +85,8 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     if untyped:
         said = plural(len(untyped), "error does", "errors do")
         weak.append(f"{said} not say that the store is down")
+    if slowest > limits["read_deadline_s"]:
+        weak.append(f"a read took {slowest:.1f} s to fail")
     if max(recovery) > limits["recovery_warn_s"]:
         weak.append(f"recovery took {max(recovery):.1f} s")
     if weak:
@@ -104,11 +123,37 @@ def _unproven(outages: list[Outage]) -> str:
     return ""
 
 
-def _example(lost: list[tuple[Outage, str]]) -> str:
-    if not lost:
-        return ""
-    outage, turn = lost[0]
-    return f"{outage.fault}: the turn {turn!r} was accepted, and is not among {outage.found[-8:]}"
+def _freshness(outages: list[Outage], stale: list[tuple[Outage, Tried]]) -> list[Evidence]:
+    """Reads that succeeded while another replica went on writing."""
+    seen = [t for o in outages if o.elsewhere for t in o.tried if t.what == t.outcome == "read"]
+    return [zero("reads that gave an old answer", len(stale), len(seen), "reads")] if seen else []
+
+
+def _no_way_back(outage: Outage) -> str:
+    if outage.unreadable:
+        return f"it did not recover ({outage.fault})"
+    return (
+        f"it did not recover ({outage.fault}): a client that was connected does not connect again, "
+        "while a new process can"
+    )
+
+
+def _example(
+    lost: list[tuple[Outage, str]], stale: list[tuple[Outage, Tried]], never: list[Outage]
+) -> str:
+    if lost:
+        outage, turn = lost[0]
+        there = outage.found[-8:]
+        return f"{outage.fault}: the turn {turn!r} was accepted, and is not among {there}"
+    if stale:
+        outage, tried = stale[0]
+        return (
+            f"{outage.fault}: a read that began after {tried.at:.1f} s succeeded without "
+            f"{plural(tried.missing, 'turn')} that another replica had stored before"
+        )
+    if never:
+        return f"{never[0].fault}: no call of the same process succeeded any more"
+    return ""
 
 
 QUESTION = Question(

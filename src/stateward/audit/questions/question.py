@@ -42,6 +42,8 @@ class Question(Struct, frozen=True):
     workloads: tuple[str, ...]
     severity: Severity = "high"  # of a failure: "critical" if what was accepted is lost or changed
     means: str = ""  # what users notice of a failure
+    since: int = 1  # the format of the first records that have evidence for it
+    optional: bool = False  # not asked of a target that lacks what it needs
 
 
 def power(of: int) -> str:

@@ -11,12 +11,19 @@ from stateward.audit.report import Evidence
 
 def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.turn_race is not None
-    problems, facts, example = turns(record.turn_race)
+    # A memory without keys cannot tell a second delivery: that is a question of its own.
+    problems, facts, example = turns(record.turn_race, "keys" in record.provides)
     if len(record.turn_race.acknowledged) < limits["fewest_turns"] and not problems:
         return Finding("unknown", "too few turns were written to prove anything")
     if not record.turn_race.parts and not problems:
         return Finding("unknown", "of how many messages a turn is was not recorded")
     missing = []
+    if record.long_race is not None:
+        more, _, found_example = turns(record.long_race, "keys" in record.provides)
+        problems += [f"{said}, in a long conversation" for said in more]
+        example = example or found_example
+    elif record.format >= 2:
+        missing.append("long conversations")
     if record.task_race is not None:
         more, found = tasks(record.task_race)
         problems, facts = problems + more, facts + found
@@ -30,21 +37,27 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         race = record.lock_race
         if not race.rounds or not race.taken_over or not race.refused + race.accepted:
             missing.append("locks")
-    elif "locks" in record.provides:
+    elif "fences" in record.provides:
         missing.append("locks")
     if problems:
         return Finding("fail", "; ".join(problems), tuple(facts), example)
     if missing:
         return Finding("unknown", f"nothing is known of {' and '.join(missing)}", tuple(facts))
-    absent = [part for part in ("tasks", "locks") if part not in record.provides]
     count = len(record.turn_race.acknowledged)
     said = f"{count:,} turns of racing replicas, none lost, split or doubled"
-    if absent:
-        return Finding("fail", f"{said}; but it has no {' and no '.join(absent)}", tuple(facts))
-    return Finding("pass", f"{said}; each task ran once; stale holders were refused", tuple(facts))
+    if "keys" not in record.provides:
+        again = [fact.value for fact in facts if fact.what == "doubled turns"]
+        doubled = plural(int(again[0] or 0), "doubled turn")
+        said = f"{count:,} turns of racing replicas, none lost or split; {doubled} of {count:,}, "
+        said += "since it knows no keys: delivered twice, stored twice"
+    if record.task_race is not None:
+        said += "; each task ran once"
+    if record.lock_race is not None:
+        said += "; stale holders were refused"
+    return Finding("pass", said, tuple(facts))
 
 
-def turns(race: TurnRace) -> tuple[list[str], list[Evidence], str]:
+def turns(race: TurnRace, keys: bool = True) -> tuple[list[str], list[Evidence], str]:
     total = len(race.acknowledged)
     firsts = [name for name, part in race.order if part == 0]
     seen = Counter(firsts)
@@ -62,7 +75,7 @@ def turns(race: TurnRace) -> tuple[list[str], list[Evidence], str]:
         f"{plural(len(names), f'{what} turn')} of {total}"
         for what, names in (
             ("lost", lost),
-            ("doubled", doubled),
+            ("doubled", doubled if keys else _delivered_once(doubled)),
             ("split", split),
             ("reordered", disordered),
         )
@@ -83,6 +96,11 @@ def turns(race: TurnRace) -> tuple[list[str], list[Evidence], str]:
             f"  stored: {[f'{name}.{part}' for name, part in race.order[:16]]}"
         )
     return problems, facts, example
+
+
+def _delivered_once(doubled: list[str]) -> list[str]:
+    """Those that were not delivered by several replicas."""
+    return [name for name in doubled if not name.startswith("all/")]
 
 
 def _split(race: TurnRace) -> list[str]:

@@ -122,7 +122,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
 
 QUESTION = Question(
     "settings",
-    None,
+    16,
     "Do the store's settings keep what it acknowledges?",
     "A store that answers before it has written loses the last turns with the next crash, or "
     "evicts old ones when its memory is full. No test shows that on a good day.",

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from stateward.audit.questions.promise import Promise, with_promises
 from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
 from stateward.audit.record import Record
 from stateward.audit.report import Evidence
 
+ONE = "Read, change and write within one transaction that locks the row, or compare and swap."
+PROMISES = (
+    Promise("a put replaces", "a put merges with what was there",
+            "Write the document as it was given."),
+    Promise("an update replaces", "an update leaves what its function took away"),
+    Promise("an update sees what is stored", "an update's function is given something else"),
+    Promise("an update that raises", "an update whose function raises leaves something behind",
+            "Give the function a copy, and write only what it returns."),
+    Promise("what a caller changes stays his own", "what one caller changes, the next one reads",
+            "Give every caller a copy: neither a cached object nor a shared default."),
+    Promise("no half of an update", "others see one half of an update", ONE),
+    Promise("no update of a document is lost", "updates of several fields at once are lost", ONE),
+    Promise("no update of a large document is lost", "updates of a large document are lost", ONE),
+)  # fmt: skip
+
 
 def judge(record: Record, limits: Thresholds) -> Finding:
+    return with_promises(counted(record, limits), record, record.update_checks, PROMISES)
+
+
+def counted(record: Record, limits: Thresholds) -> Finding:
+    """Whether the counter at the end is what was acknowledged."""
     seen = record.updates
     assert seen is not None
     if seen.acknowledged < limits["fewest_turns"]:
@@ -49,7 +70,7 @@ QUESTION = Question(
     "Change state by a function that runs again on a conflict (compare and swap), or inside one "
     "transaction that locks the row.",
     judge,
-    ("updates",),
+    ("updates", "documents"),
     severity="critical",
     means="What one agent learned of a user is overwritten by another.",
 )

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from stateward.audit.questions.promise import Promise, with_promises
 from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
 from stateward.audit.record import Record, WorkflowRun
 
+LEASE = "Let one replica at a time drive a workflow, under a lease that is renewed while it does."
+PROMISES = (
+    Promise("in order", "steps do not run once each, in order"),
+    Promise("done is done", "steps of a workflow that is done run again",
+            "Record that a step is done before the next begins, and keep that record."),
+    Promise("two drivers", "steps run more than once when two replicas drive a workflow", LEASE),
+    Promise("a step that takes long", "a step that takes long runs more than once", LEASE),
+    Promise("a step that fails", "a step that failed is taken for done",
+            "Record a step when its function has returned, and raise what it raised."),
+    Promise("another goes on", "nobody goes on where a workflow was interrupted", LEASE),
+    Promise("results", "results of steps are lost", "Store the result of each step with it."),
+)  # fmt: skip
+
 
 def judge(record: Record, limits: Thresholds) -> Finding:
+    tried = {check.promise for check in record.workflow_checks or ()}
+    # Not every memory gives the results of a workflow.
+    promises = [each for each in PROMISES if each.name != "results" or each.name in tried]
+    return with_promises(interrupted(record), record, record.workflow_checks, promises)
+
+
+def interrupted(record: Record) -> Finding:
+    """What came of those whose driver was killed in the middle of a step."""
     assert record.workflows is not None
     runs = [run for run in record.workflows if run.steps and run.finished and run.under_way]
     if not runs:
@@ -52,7 +74,7 @@ QUESTION = Question(
     "Record every finished step before the next begins, under a lease that one replica holds at a "
     "time, and resume from that record.",
     judge,
-    ("workflows",),
+    ("workflows", "workflow-faults"),
     severity="critical",
     means="After a crash a step runs again or never: a card is charged twice, an order not sent.",
 )

@@ -17,13 +17,17 @@ async or plain. What it lacks is `absent` in the report.
     open(), close(), clean()              begin, end, remove all that was written
 
 Errors that say "the store does not answer" are named by `unavailable`, a tuple of exceptions.
+`keys = False` says that a turn which is delivered twice is stored twice: then that is `absent`, and
+no other question fails by it. `retain` says for how many seconds a conversation is kept after its
+last turn, if it is not for ever: then that is tried, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -34,11 +38,14 @@ NamedSteps = Sequence[tuple[str, Callable[[], Any]]]
 
 PARTS = {
     "threads": ("append", "load"),
+    "keys": (),  # with threads, unless the memory says that it has none
     "users": ("get_user", "put_user", "update_user"),
     "versions": (),  # put_user takes expect=, get_user tells the version
     "tasks": ("run_once",),
     "workflows": ("run_workflow",),
     "locks": ("lock",),
+    "fences": (),  # with locks, if append takes fence=
+    "retention": (),  # if `retain` says for how long
     "metrics": ("metrics",),
     "alarm": ("alarms",),
     "sizes": ("describe",),
@@ -81,12 +88,24 @@ class Memory:
                     f"the target provides {', '.join(unknown)}, which is no part; "
                     f"the parts are: {', '.join(PARTS)}"
                 )
-        return [
+        found = [
             part
             for part, methods in PARTS.items()
             if (part in told if told is not None else bool(methods))
             and all(hasattr(self.inner, method) for method in methods)
         ]
+        implied = {
+            "keys": "threads" in found and getattr(self.inner, "keys", True) is not False,
+            "fences": "locks" in found and "threads" in found and self._takes_fences(),
+            "retention": isinstance(getattr(self.inner, "retain", None), int | float),
+        }
+        return [part for part in PARTS if implied.get(part, part in found)]
+
+    def _takes_fences(self) -> bool:
+        parameters = inspect.signature(self.inner.append).parameters
+        return "fence" in parameters or any(
+            each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values()
+        )
 
     async def call(self, name: str, *args: Any, **options: Any) -> Any:
         method: Callable[..., Any] | None = getattr(self.inner, name, None)
@@ -108,6 +127,22 @@ class Memory:
 
     async def append_fenced(self, thread: str, messages: list[Json], key: str, token: Any) -> None:
         await self.call("append", thread, messages, key, fence=token)
+
+    @asynccontextmanager
+    async def lock(self, thread: str, ttl: float) -> AsyncIterator[Any]:
+        """The token of the lock, which may be a plain context manager, too."""
+        lock = self.inner.lock(thread, ttl)
+        if inspect.isawaitable(lock):
+            lock = await lock
+        if hasattr(lock, "__aenter__"):
+            async with lock as token:
+                yield token
+            return
+        token = await asyncio.to_thread(lock.__enter__)
+        try:
+            yield token
+        finally:
+            await asyncio.to_thread(lock.__exit__, None, None, None)
 
     async def load(self, thread: str, last: int | None = None) -> list[Json]:
         return list(await self.call("load", thread, last))

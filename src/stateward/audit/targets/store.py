@@ -98,12 +98,14 @@ class StoreMemory:
         await self.store.user(user).update(change, within=20.0)
 
     async def run_once(self, task: str, function: Callable[[], Any]) -> Any:
-        return await self.store.once(task, function, fingerprint="audit", ttl=10.0)
+        return await self.store.once(task, function, fingerprint="audit", ttl=3.0)
 
-    async def run_workflow(self, id: str, steps: NamedSteps) -> None:
+    async def run_workflow(self, id: str, steps: NamedSteps) -> Json:
+        results: Json = {}
         async with self.store.workflow(id, kind="audit", ttl=2.0) as run:
             for name, function in steps:
-                await run.step(name, function)
+                results[name] = await run.step(name, function)
+        return results
 
     @asynccontextmanager
     async def lock(self, thread: str, ttl: float) -> AsyncIterator[Any]:
@@ -111,8 +113,11 @@ class StoreMemory:
         # store itself refuses what such a holder writes.
         handle = self.store.thread(thread).handle
         leases = handle.scope.leases
-        lease, _ = await leases.acquire(handle.entity, ttl=ttl, wait=20.0, retain=DAY)
-        yield lease
+        lease, asked = await leases.acquire(handle.entity, ttl=ttl, wait=20.0, retain=DAY)
+        try:
+            yield lease
+        finally:
+            await leases.release(leases.hold(handle.entity, lease, ttl, asked))
 
     async def metrics(self) -> Json:
         metrics = self.store.metrics()

@@ -13,6 +13,7 @@ from typing import Any
 class MyMemory:
     # Errors that mean "the store does not answer".
     unavailable = (OSError, TimeoutError)
+    # If append ignores its key: keys = False. If conversations expire: retain = seconds.
 
     def __init__(self, namespace: str, url: str | None = None) -> None:
         """Keep everything apart under `namespace`; `url` is what --url says."""
@@ -25,11 +26,12 @@ class MyMemory:
 
     def load(self, thread: str, last: int | None) -> list[dict[str, Any]]:
         """The messages, oldest first; only the last so many if `last` is a number."""
-        return self._threads.get(thread, [])[-(last or 0) :]
+        found = self._threads.get(thread, [])
+        return list(found if last is None else found[max(0, len(found) - last) :])
 
     def get_user(self, user: str) -> dict[str, Any]:
         """What is known of a user; with versions: return (value, version)."""
-        return self._users.get(user, {})
+        return dict(self._users.get(user, {}))
 
     def put_user(self, user: str, value: dict[str, Any]) -> None:
         """Replace it; with versions: take expect=, raise audit.targets.VersionConflict."""

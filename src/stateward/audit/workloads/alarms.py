@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
+import time
 from typing import Any
 
 from stateward.audit.record import Monitoring
@@ -24,13 +26,21 @@ async def conduct(stage: Stage) -> None:
     (replica,) = await stage.fleet.start(fresh=True, **changed)
     (thread,) = stage.names("watched", 1)
     await replica.call("append", thread, [message("user", "before")], "before")
-    for _ in range(LOOKUPS):
-        await replica.call("load", thread, 20)
+    own = stage.scrape is None and stage.provides("metrics")
+    before = (await replica.call("metrics"))["lookups"] if own else None
+    median = await replica.ask("alarms:look_up", thread=thread, count=LOOKUPS)
     said: dict[str, Any] = {"lookups": None, "percentiles": {}}
     if stage.scrape is not None:
         said = await stage.scrape()
-    elif stage.provides("metrics"):
+    elif own:
         said = await replica.call("metrics")
+    counted = None
+    if isinstance(before, int) and isinstance(said["lookups"], int):
+        counted = said["lookups"] - before
+    early = ""
+    if stage.alerts is None and stage.provides("alarm"):
+        fired = (await replica.call("alarms"))["fired"]
+        early = fired[0]["name"] if fired else ""
     alarm: dict[str, Any] = {"kept": 0, "fired": []}
     if fault is not None and (stage.alerts is not None or stage.provides("alarm")):
         await fault.begin(replica)
@@ -52,6 +62,10 @@ async def conduct(stage: Stage) -> None:
         alarm["kept"],
         first["name"],
         first["after"],
+        LOOKUPS,
+        counted,
+        median,
+        early,
     )
 
 
@@ -78,6 +92,16 @@ WORKLOAD = Workload(
 
 
 # --- in a replica -----------------------------------------------------------------------
+
+
+async def look_up(memory: Memory, tell: Any, thread: str, count: int) -> float:
+    """What a lookup took, mostly."""
+    took = []
+    for _ in range(count):
+        start = time.perf_counter()
+        await memory.load(thread, 20)
+        took.append(time.perf_counter() - start)
+    return statistics.median(took)
 
 
 async def write_all(memory: Memory, tell: Any, thread: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from stateward.audit.replicas.fleet import Failed, Replica
@@ -11,23 +12,42 @@ from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.samples import contents, message
 from stateward.audit.workloads.workload import Stage
 
+ELSEWHERE = "elsewhere/"  # turns of a replica that is not disturbed
 HUNG = 20.0  # seconds after which a call counts as hanging
 
 
-async def found(stage: Stage, replica: Replica, thread: str, kept: list[str]) -> list[str]:
-    """What a replica that was not disturbed sees, once the other has brought what it kept."""
+async def settled(stage: Stage, replica: Replica, thread: str, kept: list[str]) -> None:
+    """Once it has brought what it kept for later, nothing else can still come."""
     try:
         await replica.ask("calls:settle", thread=thread, kept=kept, patience=30.0)
     except Failed as error:
         stage.say(f"not settled: {error}")
     await stage.fleet.end(replica)
-    (other,) = await stage.fleet.start()
-    try:
-        there = contents(await other.call("load", thread))
-    except Failed:
-        there = []
+
+
+async def found(
+    stage: Stage, threads: list[str], changed: Sequence[list[str]] = ()
+) -> list[tuple[list[str], list[str], str]]:
+    """What a new process, opened when the store is back, finds in each; or why it finds nothing.
+
+    First the turns, and then those changes of users' state that are there.
+    """
+    (other,) = await stage.fleet.start(fresh=True)
+    there: list[tuple[list[str], list[str], str]] = []
+    for number, thread in enumerate(threads):
+        try:
+            turns = await other.ask("calls:contents_of", thread=thread)
+            names = changed[number] if changed else []
+            kept = await other.ask("calls:changes_of", user=thread, names=names)
+            there.append((turns, kept, ""))
+        except Failed as error:
+            there.append(([], [], str(error)))
     await stage.fleet.end(other)
     return there
+
+
+def without_elsewhere(tried: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in tried.items() if name != "elsewhere"}
 
 
 # --- in a replica -----------------------------------------------------------------------
@@ -40,11 +60,70 @@ def told(tried: list[dict[str, Any]], accepted: list[str], hung: int) -> dict[st
     return {"tried": plain, "accepted": accepted, "kept": kept, "hung": hung}
 
 
+async def contents_of(memory: Memory, tell: Any, thread: str) -> list[str]:
+    """Asked again for a while: a store that has just come back may refuse at first."""
+    for _ in range(19):
+        try:
+            return contents(await asyncio.wait_for(memory.load(thread), HUNG))
+        except Exception as error:
+            tell(not_yet=type(error).__name__)
+            await asyncio.sleep(0.5)
+    return contents(await memory.load(thread))
+
+
+async def changes_of(memory: Memory, tell: Any, user: str, names: list[str]) -> list[str]:
+    """Those that are there: updates of one user, and puts of many."""
+    if not names:
+        return []
+    value, _ = await asyncio.wait_for(memory.get_user(user), HUNG)
+    there = list(value.get("seen", {}))
+    for name in names:
+        if name.startswith("put/"):
+            value, _ = await asyncio.wait_for(memory.get_user(f"{user}/{name}"), HUNG)
+            if value == {"name": name}:
+                there.append(name)
+    return there
+
+
+async def read_user(memory: Memory, user: str, origin: float) -> dict[str, Any]:
+    start = time.monotonic()
+    entry: dict[str, Any] = {"what": "user", "at": start - origin, "outcome": "read"}
+    try:
+        value, _ = await memory.get_user(user)
+        entry["complete"] = value.get("known") is True
+    except Exception as error:
+        entry |= _failed(memory, error)
+    return {**entry, "seconds": time.monotonic() - start}
+
+
+async def change_user(
+    memory: Memory, user: str, name: str, accepted: list[str], origin: float
+) -> dict[str, Any]:
+    start = time.monotonic()
+    entry: dict[str, Any] = {"what": "change", "at": start - origin, "outcome": "stored"}
+
+    def see(value: dict[str, Any]) -> dict[str, Any]:
+        return {**value, "seen": {**value.get("seen", {}), name: True}}
+
+    try:
+        if name.startswith("put/"):
+            await memory.put_user(f"{user}/{name}", {"name": name})
+        else:
+            await memory.call("update_user", user, see)
+        accepted.append(name)
+    except Exception as error:
+        entry |= _failed(memory, error)
+    return {**entry, "seconds": time.monotonic() - start}
+
+
 async def read(memory: Memory, thread: str, known: int, origin: float) -> dict[str, Any]:
     start = time.monotonic()
     entry: dict[str, Any] = {"what": "read", "at": start - origin, "outcome": "read"}
     try:
-        entry["complete"] = len(await memory.load(thread)) >= known
+        there = contents(await memory.load(thread))
+        own = [text for text in there if not text.startswith(ELSEWHERE)]
+        entry["complete"] = len(own) >= known
+        entry["elsewhere"] = len(there) - len(own)
     except Exception as error:
         entry |= _failed(memory, error)
     return {**entry, "seconds": time.monotonic() - start}
@@ -71,11 +150,11 @@ def _failed(memory: Memory, error: Exception) -> dict[str, Any]:
     }
 
 
-async def recover(memory: Memory, tell: Any, thread: str) -> None:
+async def recover(memory: Memory, tell: Any, thread: str) -> int:
+    """How many messages the first answer gave."""
     while True:
         try:
-            await memory.load(thread)
-            return
+            return len(await memory.load(thread))
         except Exception as error:
             tell(not_yet=type(error).__name__)
             await asyncio.sleep(0.05)

@@ -9,7 +9,15 @@ from typing import Any
 from stateward.audit.record import Outage, Tried
 from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
-from stateward.audit.workloads.calls import HUNG, append, found, read, told
+from stateward.audit.workloads.calls import (
+    HUNG,
+    append,
+    found,
+    read,
+    settled,
+    told,
+    without_elsewhere,
+)
 from stateward.audit.workloads.workload import Crash, Stage
 
 ROUNDS = 2
@@ -37,7 +45,9 @@ async def conduct(stage: Stage, crash: Crash) -> Outage:
     end = time.monotonic() - origin
     await replica.ask("crash:stop", thread=thread)
     said = await asyncio.wait_for(going, HUNG + 10.0)
-    tried = [Tried(**each) for each in said["tried"]]
+    tried = [Tried(**without_elsewhere(each)) for each in said["tried"]]
+    await settled(stage, replica, thread, said["kept"])
+    ((there, _, why),) = await found(stage, [thread])
     return Outage(
         crash.label,
         crash.fired,
@@ -45,10 +55,11 @@ async def conduct(stage: Stage, crash: Crash) -> Outage:
         round(end, 2),
         tried,
         said["accepted"],
-        await found(stage, replica, thread, said["kept"]),
+        there,
         recovery,
         said["hung"],
         len(spans),
+        why,
     )
 
 

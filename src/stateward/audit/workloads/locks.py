@@ -40,7 +40,7 @@ async def conduct(stage: Stage) -> None:
     stage.record.lock_race = LockRace(stage.sizes.lock_rounds, taken, refused, accepted, both)
 
 
-WORKLOAD = Workload("locks", "locks", "pausing the holder of a lock", conduct)
+WORKLOAD = Workload("locks", "fences", "pausing the holder of a lock", conduct)
 
 
 # --- in a replica -----------------------------------------------------------------------
@@ -54,7 +54,7 @@ async def go(memory: Memory, tell: Any) -> None:
 
 async def hold(memory: Memory, tell: Any, thread: str) -> str:
     try:
-        async with memory.inner.lock(thread, TTL) as token:
+        async with memory.lock(thread, TTL) as token:
             await memory.append_fenced(thread, turn("first"), "first", token)
             tell(held=True)
             await _woken.wait()
@@ -68,5 +68,5 @@ async def hold(memory: Memory, tell: Any, thread: str) -> str:
 
 
 async def take(memory: Memory, tell: Any, thread: str) -> None:
-    async with memory.inner.lock(thread, TTL) as token:
+    async with memory.lock(thread, TTL) as token:
         await memory.append_fenced(thread, turn("second"), "second", token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stateward.audit.histogram import LogHistogram
 from stateward.audit.record import Doubling
 from stateward.audit.replicas.fleet import Replica
-from stateward.audit.workloads.load import CALM, loaded, together
+from stateward.audit.workloads.load import CALM, calm, loaded, together
 from stateward.audit.workloads.workload import Stage, Workload
 
 
@@ -19,6 +19,8 @@ async def conduct(stage: Stage) -> None:
         await replica.ask("load:warm", threads=threads)
     tried: list[Doubling] = []
     while not tried or (tried[-1].lag > CALM and len(tried) <= stage.sizes.repeats):
+        if tried:
+            await calm()
         stage.say("as many replicas again join in")
         tried.append(await _doubled(stage, warm_ones, threads, len(tried)))
     await stage.fleet.end(*warm_ones)

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from typing import Any
+
+from msgspec.structs import replace
 
 from stateward.audit.record import Outage, Tried
 from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads import crash
-from stateward.audit.workloads.calls import HUNG, append, found, read, told
+from stateward.audit.workloads.calls import (
+    ELSEWHERE,
+    HUNG,
+    append,
+    change_user,
+    found,
+    read,
+    read_user,
+    settled,
+    told,
+    without_elsewhere,
+)
 from stateward.audit.workloads.samples import message
 from stateward.audit.workloads.workload import Disturbance, Stage, Workload
 
 KNOWN = 5  # turns that are there before
+AFTER = 3  # turns of the same replica afterwards
+USERS = 3  # of so many tries one is of users' state, too
+BETWEEN = 1.0  # seconds between two, as they are shown
 
 
 async def conduct(stage: Stage) -> None:
@@ -24,67 +41,151 @@ async def conduct(stage: Stage) -> None:
     if killing is not None:
         met.append(await crash.conduct(stage, killing))
     faults = await disturbances.all()
-    origin = time.monotonic() - (met[-1].end if met else 0.0)
-    for number, fault in enumerate(faults):
-        stage.say(fault.label)
-        (thread,) = stage.names(f"outage-{number}", 1)
-        met.append(await _one(stage, fault, thread, origin))
+    begun = met[-1].end if met else 0.0
+    # What is done to a link is done to one replica's alone, so it can be done to several at once.
+    room = asyncio.Semaphore(max(2, 2 * stage.sizes.replicas - 2))
+    threads = [stage.names(f"outage-{number}", 1)[0] for number in range(len(faults))]
+    linked = [(f, thread) for f, thread in zip(faults, threads, strict=True) if f.changed]
+    linked.sort(key=lambda each: -each[0].least)
+    said = dict(
+        zip(
+            [thread for _, thread in linked],
+            await asyncio.gather(*(_one(stage, *each, room) for each in linked)),
+            strict=True,
+        )
+    )
+    for fault, thread in zip(faults, threads, strict=True):
+        if thread not in said:
+            said[thread] = await _one(stage, fault, thread, room)
+    if faults:
+        changed = [said[thread].changed for thread in threads]
+        seen = await found(stage, threads, changed)
+        for thread, (there, kept, why) in zip(threads, seen, strict=True):
+            outage = replace(said[thread], found=there, kept_changes=kept, unreadable=why)
+            met.append(_shifted(outage, begun - outage.start))
+            begun = met[-1].end + BETWEEN
     if met:
         stage.record.outages = met
     elif disturbances.why_none:
         stage.record.notes["outage"] = disturbances.why_none
 
 
-async def _one(stage: Stage, fault: Disturbance, thread: str, origin: float) -> Outage:
+def _shifted(outage: Outage, seconds: float) -> Outage:
+    """As if they had been made one after the other: so they can be shown."""
+    tried = [replace(each, at=each.at + seconds) for each in outage.tried]
+    start, end = round(outage.start + seconds, 2), round(outage.end + seconds, 2)
+    return replace(outage, start=start, end=end, tried=tried)
+
+
+async def _one(stage: Stage, fault: Disturbance, thread: str, room: asyncio.Semaphore) -> Outage:
+    async with room:
+        return await _disturbed(stage, fault, thread)
+
+
+async def _disturbed(stage: Stage, fault: Disturbance, thread: str) -> Outage:
     (replica,) = await stage.fleet.start(fresh=True, **fault.changed)
     before = [f"before/{number}" for number in range(KNOWN)]
     for name in before:
         await replica.call("append", thread, [message("user", name)], name)
     await replica.call("load", thread)
-    start = time.monotonic()
+    users = stage.provides("users")
+    if users:
+        await replica.call("put_user", thread, {"known": True})
+        await replica.call("get_user", thread)
+    stored: list[float] = []  # when a turn of another replica was acknowledged
+    writing = None
+    if fault.changed:
+        writing = asyncio.create_task(_write_elsewhere(stage, thread, stored))
+        await _first(writing, stored)
+        await replica.call("load", thread)
+    stage.say(fault.label)
+    origin = start = time.monotonic()
     await fault.begin(replica)
     try:
         disturbed = replica.send(
             "outage:disturb",
             thread=thread,
-            seconds=stage.sizes.outage,
+            seconds=max(stage.sizes.outage, fault.least),
             every=fault.every,
             known=KNOWN,
             origin=origin,
+            users=users,
         )
-        await _until_all_was_asked(stage, replica)
+        await _until_all_was_asked(stage, replica, fault.least)
     finally:
         await fault.end(replica)
+        if writing is not None:
+            writing.cancel()
+            await asyncio.wait([writing])
     end = time.monotonic()
     recovery: float | None = None
+    after: list[str] = []  # turns that were acknowledged when all was well again
+    late: list[Tried] = []
     try:
-        await replica.ask("calls:recover", thread=thread, patience=stage.sizes.recovery)
+        first = await replica.ask("calls:recover", thread=thread, patience=stage.sizes.recovery)
         recovery = time.monotonic() - end
+        late.append(Tried("read", end - origin, 0.0, "read", complete=first >= KNOWN))
+        after = await replica.ask(
+            "outage:afterwards", thread=thread, keys=stage.provides("keys"), patience=60.0
+        )
     except Failed as error:
         stage.say(f"not recovered: {error}")
     try:
         said = await asyncio.wait_for(disturbed, HUNG + 10.0)
     except (Failed, TimeoutError):
-        said = {"tried": [], "accepted": [], "kept": [], "hung": 1}
-    tried = [Tried(**each) for each in said["tried"]]
+        said = {"tried": [], "accepted": [], "kept": [], "hung": 1, "changed": []}
+    tried = [_compared(each, stored, origin) for each in said["tried"]] + late
+    await settled(stage, replica, thread, said["kept"])
     return Outage(
         fault.label,
         fault.fired(tried),
-        round(start - origin, 2),
-        round(end - origin, 2),
+        0.0,
+        round(end - start, 2),
         tried,
-        before + said["accepted"],
-        await found(stage, replica, thread, said["kept"]),
+        before + said["accepted"] + after,
+        [],
         recovery,
         said["hung"],
+        elsewhere=len(stored),
+        changed=said["changed"],
     )
 
 
-async def _until_all_was_asked(stage: Stage, replica: Replica) -> None:
+async def _write_elsewhere(stage: Stage, thread: str, stored: list[float]) -> None:
+    """A replica that nothing is done to goes on: whoever reads later must see that, or fail."""
+    (other,) = await stage.fleet.start()
+    try:
+        while True:
+            name = f"{ELSEWHERE}{len(stored)}"
+            await other.call("append", thread, [message("user", name)], name)
+            stored.append(time.monotonic())
+            await asyncio.sleep(0.3)
+    except Failed as error:
+        stage.say(f"nothing more is written elsewhere: {error}")
+    finally:
+        await stage.fleet.end(other)
+
+
+async def _first(writing: asyncio.Task[None], stored: list[float]) -> None:
+    while not stored and not writing.done():
+        await asyncio.wait([writing], timeout=0.02)
+
+
+def _compared(each: dict[str, Any], stored: list[float], origin: float) -> Tried:
+    """A read, held against what another replica had stored before it began."""
+    tried = Tried(**without_elsewhere(each))
+    if tried.what != "read" or tried.outcome != "read":
+        return tried
+    before = sum(at <= origin + tried.at for at in stored)
+    return replace(tried, missing=max(0, before - each.get("elsewhere", 0)))
+
+
+async def _until_all_was_asked(stage: Stage, replica: Replica, least: float) -> None:
     """The fault lasts as long as the replica asks, however late it began."""
     try:
         await replica.until(
-            lambda events: any("asked" in each for each in events), stage.sizes.outage + HUNG
+            lambda events: any("asked" in each for each in events),
+            max(stage.sizes.outage, least) + HUNG,
         )
     except (Failed, TimeoutError) as error:
         stage.say(f"the replica did not go on: {error}")
@@ -97,20 +198,54 @@ WORKLOAD = Workload("outage", "threads", "taking the store away", conduct, unwat
 
 
 async def disturb(
-    memory: Memory, tell: Any, thread: str, seconds: float, every: float, known: int, origin: float
+    memory: Memory,
+    tell: Any,
+    thread: str,
+    seconds: float,
+    every: float,
+    known: int,
+    origin: float,
+    users: bool,
 ) -> dict[str, Any]:
     accepted: list[str] = []
+    changed: list[str] = []
     end = time.monotonic() + seconds
     calls: set[asyncio.Task[dict[str, Any]]] = set()
     number = 0
+
+    def ask(call: Coroutine[Any, Any, dict[str, Any]]) -> None:
+        calls.add(asyncio.create_task(call))
+
     while time.monotonic() < end:
-        name = f"during/{number}"
-        calls.add(asyncio.create_task(read(memory, thread, known, origin)))
-        calls.add(asyncio.create_task(append(memory, thread, name, accepted, origin)))
+        ask(read(memory, thread, known, origin))
+        ask(append(memory, thread, f"during/{number}", accepted, origin))
+        if users and number % USERS == 0:
+            ask(read_user(memory, thread, origin))
+            name = f"{('put', 'update')[number // USERS % 2]}/{number}"
+            ask(change_user(memory, thread, name, changed, origin))
         number += 1
         await asyncio.sleep(every)
     tell(asked=number)
     done, hanging = await asyncio.wait(calls, timeout=HUNG)
     for call in hanging:
         call.cancel()
-    return told([call.result() for call in done], accepted, len(hanging))
+    said = told([call.result() for call in done], accepted, len(hanging))
+    return {**said, "changed": changed}
+
+
+async def afterwards(memory: Memory, tell: Any, thread: str, keys: bool) -> list[str]:
+    """Turns of the same replica when all is well again, and one that was stored before, again."""
+    accepted = []
+    for number in range(AFTER):
+        name = f"after/{number}"
+        try:
+            await memory.append(thread, [message("user", name)], name)
+            accepted.append(name)
+        except Exception as error:
+            tell(failed=name, error=type(error).__name__)
+    if keys:
+        try:
+            await memory.append(thread, [message("user", "before/0")], "before/0")
+        except Exception as error:
+            tell(failed="before/0", error=type(error).__name__)
+    return accepted

@@ -15,7 +15,7 @@ async def conduct(stage: Stage) -> None:
     replicas = await stage.fleet.start(max(2, stage.sizes.replicas))
     threads = stage.names("shared", 3)
     users = stage.names("shared-user", 3) if stage.provides("users") else []
-    for replica in replicas:  # whoever caches has something to serve stale
+    for replica in replicas:  # whoever caches has something to serve stale, also just before
         for thread in threads:
             await replica.call("load", thread, 10)
         for user in users:
@@ -25,6 +25,7 @@ async def conduct(stage: Stage) -> None:
         writer = replicas[number % len(replicas)]
         others = [replica for replica in replicas if replica is not writer]
         thread, mark = threads[number % 3], f"look-{number}"
+        await _all(others, "load", thread, 10)
         await writer.call("append", thread, turn(mark), mark)
         for reader, messages in await _all(others, "load", thread, 10):
             marks = contents(messages)
@@ -32,6 +33,7 @@ async def conduct(stage: Stage) -> None:
             looks.append(Look("turn", writer.number, reader.number, mark in marks, last))
         if users:
             user = users[number % 3]
+            await _all(others, "get_user", user)
             await writer.call("put_user", user, {"mark": mark})
             for reader, (value, _) in await _all(others, "get_user", user):
                 seen = value.get("mark")

@@ -6,40 +6,61 @@ from collections import Counter
 from typing import Any
 
 from stateward.audit.record import TurnRace
-from stateward.audit.replicas.fleet import Failed
+from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
-from stateward.audit.workloads.samples import turn
+from stateward.audit.workloads.samples import message, turn
 from stateward.audit.workloads.workload import Stage, Workload, until
 
+FEWEST = 15  # turns of each in the long conversation
+AT_ONCE = 50  # messages an append, when it is made long
 EVERY = 5  # one turn in so many is delivered by every replica at once
 
 
 async def conduct(stage: Stage) -> None:
     reader, *replicas = await stage.fleet.start(1 + max(2, stage.sizes.replicas))
-    (thread,), count = stage.names("race", 1), stage.sizes.race_turns
+    (thread, long), count = stage.names("race", 2), stage.sizes.race_turns
+    stage.record.turn_race = await _raced(stage, reader, replicas, thread, count)
+    await reader.ask("turns:lengthen", thread=long, count=stage.sizes.race_history, patience=120.0)
+    few = max(FEWEST, count // 4)
+    stage.record.long_race = await _raced(stage, reader, replicas, long, few)
+    await stage.fleet.end(reader, *replicas)
+
+
+async def _raced(
+    stage: Stage, reader: Replica, replicas: list[Replica], thread: str, count: int
+) -> TurnRace:
+    for replica in replicas:
+        replica.events.clear()
     said = await stage.at_once(
         replicas, "turns:append_all", thread=thread, count=count, patience=300.0
     )
     failed = Counter(e["error"] for replica in replicas for e in replica.events if "failed" in e)
-    order, unreadable = [], ""
+    order: list[Any] = []
+    unreadable = ""
     try:
-        order = parts(await reader.call("load", thread))
+        order = [tuple(each) for each in await reader.ask("turns:order", thread=thread)]
     except Failed as error:
         unreadable = str(error)[:200]
-    await stage.fleet.end(reader, *replicas)
     acknowledged = sorted({name for names in said for name in names})
-    stage.record.turn_race = TurnRace(acknowledged, order, 2, unreadable, dict(failed))
-
-
-def parts(messages: list[dict[str, Any]]) -> list[tuple[str, Any]]:
-    """Of each message its turn, and which part of that it is."""
-    return [(str(each.get("content")), each.get("part", 0)) for each in messages]
+    return TurnRace(acknowledged, order, 2, unreadable, dict(failed))
 
 
 WORKLOAD = Workload("turns", "threads", "racing replicas on one conversation", conduct)
 
 
 # --- in a replica -----------------------------------------------------------------------
+
+
+async def lengthen(memory: Memory, tell: Any, thread: str, count: int) -> None:
+    for first in range(0, count, AT_ONCE):
+        given = [message("user", f"past {first + n}") for n in range(min(AT_ONCE, count - first))]
+        await memory.append(thread, given, f"past/{first}")
+
+
+async def order(memory: Memory, tell: Any, thread: str) -> list[tuple[str, Any]]:
+    """Of each message its turn, and which part of that it is; without the past."""
+    found = [(str(each.get("content")), each.get("part", 0)) for each in await memory.load(thread)]
+    return [(name, part) for name, part in found if not name.startswith("past ")]
 
 
 async def append_all(

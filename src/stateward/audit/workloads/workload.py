@@ -37,6 +37,7 @@ class Disturbance(Protocol):
     label: str
     changed: dict[str, Any]  # what a replica's target differs in
     every: float  # seconds between two tries
+    least: float  # seconds that it lasts, at least
 
     async def begin(self, replica: Replica) -> None: ...
     async def end(self, replica: Replica) -> None: ...
@@ -76,6 +77,7 @@ class Stage:
         self.pool: int | None = None  # connections that a replica may open
         self.scrape: Looked | None = None  # the buyer's own metrics
         self.alerts: Looked | None = None  # and those alerts that fire
+        self.keepsakes: float | None = None  # when they were put away
         self.say: Callable[[str], None] = lambda _: None
 
     def provides(self, part: str) -> bool:

@@ -50,7 +50,10 @@ class GraphMemory(FrameworkMemory):
     async def load(self, thread: str, last: int | None) -> list[Json]:
         state = await self._graph.aget_state(configured(thread))
         found = state.values.get("messages", [])
-        return [plain(message) for message in (found if last is None else found[-last:])]
+        return [
+            plain(message)
+            for message in (found if last is None else found[max(0, len(found) - last) :])
+        ]
 
     async def get_user(self, user: str) -> Json:
         item = await self._store.aget(USERS, user)
@@ -154,11 +157,13 @@ def workflow(steps: NamedSteps) -> Any:
 
 
 def framed(message: Json, id: str) -> BaseMessage:
-    more = {name: value for name, value in message.items() if name not in ("role", "content")}
     kind = HumanMessage if message["role"] == "user" else AIMessage
-    return kind(content=message["content"], id=id, additional_kwargs=more)
+    content = message["content"]
+    if isinstance(content, str):
+        more = {name: value for name, value in message.items() if name != "content"}
+        return kind(content=content, id=id, additional_kwargs=more)
+    return kind(content="", id=id, additional_kwargs=message)
 
 
 def plain(message: BaseMessage) -> Json:
-    role = "user" if isinstance(message, HumanMessage) else "assistant"
-    return {"role": role, "content": message.content, **message.additional_kwargs}
+    return {"content": message.content, **message.additional_kwargs}

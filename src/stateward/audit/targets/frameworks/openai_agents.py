@@ -20,6 +20,7 @@ from stateward.audit.targets.target import AuditTarget
 
 class SessionsMemory(FrameworkMemory):
     provides: tuple[str, ...] = ("threads", "sizes")
+    keys = False  # add_items takes none
 
     def session(self, thread: str) -> Any:
         """An async context manager that gives the session of a conversation."""

@@ -26,6 +26,7 @@ class FileSessions(FrameworkMemory):
     """
 
     provides = ("threads", "sizes")
+    keys = False  # a message is known by its number
 
     async def append(self, thread: str, messages: list[Json], key: str) -> None:
         await asyncio.to_thread(self._append, thread, messages)

@@ -1,0 +1,70 @@
+"""17: what is stored comes back as it was."""
+
+from __future__ import annotations
+
+from stateward.audit.questions.promise import Promise, finding
+from stateward.audit.questions.question import Finding, Question, Thresholds
+from stateward.audit.record import Record
+
+TEXT = (
+    "Store text as UTF-8 from end to end (connection, column, file), with no length limit, and "
+    "neither strip nor normalise it."
+)
+VALUE = "Serialise to JSON and back without a conversion of your own, and keep nulls."
+IDS = (
+    "Use ids as they are: bind them as parameters, compare them byte for byte, and where they "
+    "become file names or patterns, escape all of them the same way, or use a hash of the whole id."
+)
+PROMISES = (
+    Promise("texts", "texts of messages come back changed", TEXT, refusable=False),
+    Promise("long texts", "long messages come back changed", TEXT, refusable=False),
+    Promise("values", "fields of messages come back changed", VALUE, refusable=False),
+    Promise("roles and tool calls", "messages lose parts of themselves", VALUE, refusable=False),
+    Promise(
+        "many messages at once",
+        "many messages in one append do not all come back",
+        "Write all messages of an append in one transaction, whatever their number.",
+        refusable=False,
+    ),
+    Promise("ids", "conversations with ids that look alike are mixed up", IDS, refusable=False),
+    Promise("users' texts", "texts in users' state come back changed", TEXT, "users", False),
+    Promise("users' long texts", "long texts in users' state change", TEXT, "users", False),
+    Promise("users' values", "values in users' state come back changed", VALUE, "users", False),
+    Promise("users' ids", "users with ids that look alike are mixed up", IDS, "users", False),
+)
+EXTREMES = (
+    Promise("extreme long texts", "a message of a megabyte comes back changed", TEXT),
+    Promise("extreme texts", "a NUL in a message is changed in silence", TEXT),
+    Promise("extreme values", "very large numbers in messages are changed in silence", VALUE),
+    Promise("extreme ids", "conversations with very long ids are mixed up", IDS),
+    Promise("users' extreme long texts", "a text of a megabyte comes back changed", TEXT, "users"),
+    Promise("users' extreme texts", "a NUL in a user's state is changed in silence", TEXT, "users"),
+    Promise("users' extreme values", "very large numbers of users are changed", VALUE, "users"),
+    Promise("users' extreme ids", "users with very long ids are mixed up", IDS, "users"),
+    Promise("what is refused leaves nothing", "a part of what was refused is stored", VALUE),
+)
+
+
+def judge(record: Record, limits: Thresholds) -> Finding:
+    tried = {check.promise for check in record.fidelity or ()}
+    # A slow memory was tried with fewer values, and one that refuses nothing leaves nothing.
+    promises = (*PROMISES, *(each for each in EXTREMES if each.name in tried))
+    holds = "every value and id came back as it was, in every replica and after a kill"
+    return finding(record, record.fidelity, promises, holds)
+
+
+QUESTION = Question(
+    "fidelity",
+    17,
+    "Does what is stored come back as it was?",
+    "Users write in every script, paste long texts, and tools return whatever JSON they like. What "
+    "is cut, converted or mixed up in silence is noticed only when an answer is wrong.",
+    ("threads",),
+    ("fidelity",),
+    f"{TEXT} {VALUE}",
+    judge,
+    ("fidelity",),
+    severity="critical",
+    means="What users wrote, or a tool returned, comes back cut, altered, or under another id.",
+    since=2,
+)

@@ -1,0 +1,45 @@
+"""23: nobody gets another's state."""
+
+from __future__ import annotations
+
+from stateward.audit.questions.promise import Promise, finding
+from stateward.audit.questions.question import Finding, Question, Thresholds
+from stateward.audit.record import Record
+
+PROMISES = (
+    Promise("one's own state", "a user is given another user's state",
+            "Keep nothing of a call in an attribute that all calls share."),
+    Promise("one's own conversation", "a conversation is given messages of another",
+            "Keep nothing of a call in an attribute that all calls share."),
+    Promise("what is not there yet", "what one caller does to a default, all others see",
+            "Make a new object for every caller: no mutable default, no shared empty one."),
+    Promise("after an error", "a call that failed leaves something, or spoils the next",
+            "Serialise before anything is written, write in one transaction, and roll back."),
+    Promise("one id for several kinds", "a user, a task or a lock with the id of a conversation "
+            "is mixed up with it", "Put the kind before the id, or into a table of its own."),
+)  # fmt: skip
+
+
+def judge(record: Record, limits: Thresholds) -> Finding:
+    promises = [
+        each for each in PROMISES if each.name != "one's own state" or "users" in record.provides
+    ]
+    holds = "everybody got their own, many at once and after errors"
+    return finding(record, record.isolation, promises, holds)
+
+
+QUESTION = Question(
+    "isolation",
+    23,
+    "Does nobody ever get another's state?",
+    "One process serves many people at once. What leaks from one conversation into another is the "
+    "one mistake that users never forgive.",
+    ("threads",),
+    ("isolation",),
+    "Keep nothing of a call in what calls share, bind every query to its id, and copy defaults.",
+    judge,
+    ("isolation",),
+    severity="critical",
+    means="A user is shown what belongs to another.",
+    since=2,
+)

@@ -1,0 +1,50 @@
+"""18: the last so many messages."""
+
+from __future__ import annotations
+
+from stateward.audit.questions.promise import Promise, finding
+from stateward.audit.questions.question import Finding, Question, Thresholds
+from stateward.audit.record import Record
+
+LONG = "Read the newest messages by their order, and put no limit on them but the caller's own."
+PROMISES = (
+    Promise("the newest", "a window lacks the newest message", refusable=False),
+    Promise("the last ones", "load(last=K) does not give the last K messages", refusable=False),
+    Promise("the whole", "a conversation is not given whole", refusable=False),
+    Promise("the last ones of a long conversation",
+            "load(last=K) of a long conversation does not give the last K messages", LONG,
+            refusable=False),
+    Promise("the whole of a long conversation", "a long conversation is not given whole", LONG,
+            refusable=False),
+    Promise("in the order of appends", "turns of two replicas are not in the order in which they "
+            "were stored", "Order by a number that the store gives, not by the replicas' clocks.",
+            refusable=False),
+    Promise("a window of none", "load(last=0) gives messages", weak=True),
+    Promise("an unknown conversation", "a conversation that nobody wrote to is not empty",
+            refusable=False),
+    Promise("what a caller changes stays his own", "what one caller changes, the next one reads",
+            "Give every caller a copy: neither a cached list nor a shared default.",
+            refusable=False),
+)  # fmt: skip
+
+
+def judge(record: Record, limits: Thresholds) -> Finding:
+    holds = "every window has the newest messages, oldest first, and no others"
+    return finding(record, record.windows, PROMISES, holds)
+
+
+QUESTION = Question(
+    "windows",
+    18,
+    "Does the agent see the newest messages, all of them, in order?",
+    "A model is given the last messages of a conversation. If the newest is not among them, or one "
+    "more or less than asked for, the agent answers yesterday's question.",
+    ("threads",),
+    ("windows",),
+    "Order by a number that every append raises, take the newest K of them, and turn them round.",
+    judge,
+    ("windows",),
+    severity="critical",
+    means="The agent answers without the newest message, or to the wrong part of the conversation.",
+    since=2,
+)

@@ -1,0 +1,167 @@
+"""Changes of one user's state: large ones, many fields at once, and ones that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads.trials import Trials, merged, within, words
+from stateward.audit.workloads.workload import Stage, Workload, until
+
+FIELDS = 12  # updates that each replica makes of its own field
+AT_ONCE = 4  # of them at the same moment
+FILLING = 400  # other fields of the document, of 300 characters each
+
+
+async def conduct(stage: Stage) -> None:
+    replicas = await stage.fleet.start(max(2, stage.sizes.replicas))
+    alone, large, small, raising = stage.names("document", 4)
+    said = [await replicas[0].ask("documents:alone", user=alone, raising=raising)]
+    for user, filling in ((large, FILLING), (small, 0)):
+        await replicas[0].ask("documents:fill", user=user, fields=filling)
+        done = await stage.at_once(replicas, "documents:write", user=user, patience=120.0)
+        said.append(await replicas[-1].ask("documents:judge", user=user, done=done, fields=filling))
+    await stage.fleet.end(*replicas)
+    stage.record.update_checks = merged(*said)
+
+
+WORKLOAD = Workload("documents", "users", "changing large documents from all sides", conduct)
+
+
+# --- in a replica -----------------------------------------------------------------------
+
+
+class _Raised(Exception):
+    """What a change raises on purpose."""
+
+
+async def alone(memory: Memory, tell: Any, user: str, raising: str) -> list[dict[str, Any]]:
+    trials = Trials()
+    await _replacing(memory, trials, user)
+    await _raising(memory, trials, raising)
+    return trials.plain()
+
+
+async def _replacing(memory: Memory, trials: Trials, user: str) -> None:
+    steps: list[tuple[str, Any]] = [
+        ("put", {"a": 1, "b": {"c": 1, "d": 2}, "e": [1, 2, 3]}),
+        ("put", {"b": {"c": 9}}),
+        ("put", {"b": {"c": 9}, "e": []}),
+        ("update", {"f": {"g": [1, {"h": None}]}}),
+        ("update", {"f": {"g": [1]}, "i": "x"}),
+        ("put", {}),
+        ("put", {"j": False}),
+        ("update", {"k": 0}),
+    ]
+    before: Any = {}
+    for how, value in steps:
+        if how == "put":
+            await within(memory.put_user(user, value))
+        else:
+            await within(memory.call("update_user", user, lambda _, value=value: value))
+        found, _ = await within(memory.get_user(user))
+        done = f"{how} {value} where {before} was"
+        trials.compare(
+            "a put replaces" if how == "put" else "an update replaces", done, value, found
+        )
+        before = value
+    seen: list[Any] = []
+
+    def look(value: dict[str, Any]) -> dict[str, Any]:
+        seen.append(dict(value))
+        return {**value, "l": 1}
+
+    await within(memory.call("update_user", user, look))
+    done = "what an update's function is given"
+    trials.compare("an update sees what is stored", done, {"k": 0}, seen[-1] if seen else None)
+    found, _ = await within(memory.get_user(user))
+    trials.compare("an update sees what is stored", "what it leaves", {"k": 0, "l": 1}, found)
+
+
+async def _raising(memory: Memory, trials: Trials, user: str) -> None:
+    await within(memory.put_user(user, {"count": 1, "list": [1]}))
+
+    def fails(value: dict[str, Any]) -> dict[str, Any]:
+        value["count"] = 99
+        value.setdefault("list", []).append(99)
+        raise _Raised("on purpose")
+
+    for _ in range(2):
+        said = "no error"
+        try:
+            await within(memory.call("update_user", user, fails))
+        except Exception as error:
+            said = words(error)
+        done = "update with a function that raises"
+        trials.hold("an update that raises", said != "no error", done, "an error", said)
+        found, _ = await within(memory.get_user(user))
+        expected = {"count": 1, "list": [1]}
+        trials.compare("an update that raises", f"{done}: what is stored", expected, found)
+    await within(memory.call("update_user", user, lambda value: {**value, "count": 2}))
+    found, _ = await within(memory.get_user(user))
+    done = "update after one that raised"
+    trials.compare("an update that raises", done, {"count": 2, "list": [1]}, found)
+    found["list"].append(3)
+    found["more"] = True
+    again, _ = await within(memory.get_user(user))
+    done = "get_user, change what it gave, get_user again"
+    trials.compare("what a caller changes stays his own", done, {"count": 2, "list": [1]}, again)
+
+
+async def fill(memory: Memory, tell: Any, user: str, fields: int) -> None:
+    await within(memory.put_user(user, {f"filling-{n}": "x" * 300 for n in range(fields)}))
+
+
+async def write(memory: Memory, tell: Any, user: str, who: int, begin: float) -> dict[str, Any]:
+    """Counts in a field of its own and in one of all; what was acknowledged, by field."""
+    acknowledged = failed = 0
+    halves: list[str] = []  # looks at which an update was there in part
+
+    def change(value: dict[str, Any]) -> dict[str, Any]:
+        counts = dict(value.get("counts", {}))
+        counts[f"{who}"] = counts.get(f"{who}", 0) + 1
+        time.sleep(0.001)
+        return {**value, "counts": counts, "all": value.get("all", 0) + 1}
+
+    await until(begin)
+    for _ in range(FIELDS // AT_ONCE):
+        calls = [within(memory.call("update_user", user, change), 60.0) for _ in range(AT_ONCE)]
+        for answer in await asyncio.gather(*calls, return_exceptions=True):
+            failed += isinstance(answer, BaseException)
+            acknowledged += not isinstance(answer, BaseException)
+        value, _ = await within(memory.get_user(user))
+        counts = value.get("counts", {})
+        if sum(counts.values()) != value.get("all", 0):
+            halves.append(f"counts {counts}, all {value.get('all', 0)}")
+    return {"acknowledged": acknowledged, "failed": failed, "halves": halves}
+
+
+async def judge(
+    memory: Memory, tell: Any, user: str, done: list[dict[str, Any]], fields: int
+) -> list[dict[str, Any]]:
+    trials = Trials()
+    found, _ = await within(memory.get_user(user))
+    size = "a large document" if fields else "a document"
+    promise = f"no update of {size} is lost"
+    for who, each in enumerate(done):
+        least, most = each["acknowledged"], each["acknowledged"] + each["failed"]
+        count = found.get("counts", {}).get(f"{who}", 0)
+        said = (
+            f"{least} updates of a field of its own by replica {who}, beside {len(done) - 1} more"
+        )
+        good = isinstance(count, int) and least <= count <= most
+        trials.hold(promise, good, f"{said}, in {size}", f"{least}", f"{count}")
+        told = f"look at {size} of which updates change two fields each"
+        trials.hold("no half of an update", not each["halves"], told, "both or none",
+                    "".join(each["halves"][:1]))  # fmt: skip
+    least = sum(each["acknowledged"] for each in done)
+    most = least + sum(each["failed"] for each in done)
+    total = found.get("all", 0)
+    said = f"{least} updates of one field by {len(done)} replicas, in {size}"
+    good = isinstance(total, int) and least <= total <= most
+    trials.hold(promise, good, said, f"{least}", f"{total}")
+    left = sum(1 for n in range(fields) if found.get(f"filling-{n}") == "x" * 300)
+    trials.compare(promise, f"the other fields of {size}", fields, left)
+    return trials.plain()

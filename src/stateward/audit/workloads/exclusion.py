@@ -1,0 +1,329 @@
+"""Locks: one holder at a time, who lets go, is killed, or is paused and comes back too late."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from itertools import pairwise
+from typing import Any
+
+from stateward.audit.replicas.fleet import Failed, Replica
+from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads.samples import contents, message
+from stateward.audit.workloads.trials import OnPurpose, Trials, merged, noted, words
+from stateward.audit.workloads.workload import Stage, Workload, until
+
+ROUNDS = 6  # that each of two callers of each replica holds one lock
+HELD = 2.5  # seconds that one holds a lock without doing anything
+LASTING = 3.0  # the ttl of that one
+SHORT = 1.0  # the ttl of those who will not come back in time
+TTL = 20.0  # of all others
+SOON = 4.0  # seconds in which a lock that is free is got
+AFTER_A_KILL = 8.0  # seconds in which that of a killed holder is
+NEAR = ("A", "", "ab", "a ", "a/b", "a_b", "á")  # what ids end with that look like one with "a"
+FENCED = 8  # conversations in which a former holder goes on writing
+WRITERS = 3  # at once in each of them
+WRITING = 4.0  # seconds for which he does, at most
+
+
+async def conduct(stage: Stage) -> None:
+    trials = Trials()
+    one, other, third = await stage.fleet.start(3)
+    names = iter(stage.names("lock", 8))
+    if await _let_go(one, other, next(names), trials):
+        await _one_at_a_time(stage, [one, other, third], next(names), trials)
+    killed, paused = await stage.fleet.start(2, fresh=True)
+    waiting = {
+        "as long as asked": _as_long_as_asked(one, other, next(names), trials),
+        "the holder is killed": _killed(killed, third, next(names), trials),
+        "a former holder frees nothing": _paused(paused, one, third, next(names), trials),
+    }
+    await asyncio.gather(
+        *(noted(trials, promise, "take a lock", each) for promise, each in waiting.items())
+    )
+    said = []
+    if stage.provides("fences"):
+        said = await _fenced(stage, one, other, third)
+    await stage.fleet.end(one, other, third)
+    stage.record.lock_checks = merged(trials, said)
+
+
+async def _let_go(one: Replica, other: Replica, thread: str, trials: Trials) -> bool:
+    """A lock that was let go of, be it by an error, is free at once."""
+    good = True
+    for fail in (False, True):
+        how = "leave its block with an error" if fail else "leave its block"
+        await one.ask("exclusion:hold", thread=thread, ttl=TTL, seconds=0.0, fail=fail)
+        began = time.monotonic()
+        said = await _taken(other, thread, SOON)
+        done = f"take a lock with a ttl of {TTL:g} s, {how}, take it in another replica"
+        got = f"{said['error']}, after {time.monotonic() - began:.1f} s"
+        free = said["entered"] is not None
+        good &= trials.hold("let go", free, done, f"taken within {SOON:g} s", got)
+    return good
+
+
+async def _taken(replica: Replica, thread: str, seconds: float, held: float = 0.0) -> Any:
+    """When it entered and left; `entered` is None if it did not within these seconds."""
+    try:
+        return await replica.ask(
+            "exclusion:hold",
+            thread=thread,
+            ttl=TTL,
+            seconds=held,
+            within=seconds,
+            patience=seconds + held + 10.0,
+        )
+    except Failed as error:
+        return {"entered": None, "left": None, "error": str(error)}
+
+
+async def _one_at_a_time(
+    stage: Stage, replicas: list[Replica], thread: str, trials: Trials
+) -> None:
+    said = await stage.at_once(replicas, "exclusion:take_turns", thread=thread, rounds=ROUNDS)
+    spans = sorted(tuple(span) for spans in said for span in spans)
+    done = f"{len(replicas)} replicas take one lock, {len(spans)} times in all"
+    if len(spans) < 2:
+        trials.differ("one at a time", done, "each gets it in turn", f"{len(spans)} got it")
+        return
+    for (_, left, who), (entered, _, other) in pairwise(spans):
+        early = (left - entered) * 1000
+        trials.hold("one at a time", early <= 0, done, "the next enters when the last has left",
+                    f"caller {other} entered {early:.1f} ms before caller {who} left")  # fmt: skip
+
+
+async def _as_long_as_asked(one: Replica, other: Replica, thread: str, trials: Trials) -> None:
+    """And meanwhile the lock of another conversation is free."""
+    base, thread = thread, f"{thread}a"
+    holding = one.send("exclusion:hold", thread=thread, ttl=LASTING, seconds=HELD)
+    await one.until(lambda events: any(e.get("held") == thread for e in events))
+    began = time.monotonic()
+    for tail in NEAR:
+        free = await _taken(other, f"{base}{tail}", HELD - 0.5)
+        took = time.monotonic() - began
+        done = f"take the lock of the conversation …{tail} while that of …a is held"
+        good = free["entered"] is not None
+        trials.hold("another conversation", good, done, "taken at once",
+                    f"{free['error']}, after {took:.1f} s")  # fmt: skip
+        if not good:
+            break
+    second = await _taken(other, thread, TTL)
+    first = await asyncio.wait_for(holding, TTL)
+    if second["entered"] is None or first["entered"] is None:
+        said = f"{first['error']} {second['error']}"
+        trials.differ("as long as asked", f"hold a lock for {HELD} s", "then it is free", said)
+        return
+    early = first["left"] - second["entered"]
+    done = f"hold a lock with a ttl of {LASTING:g} s for {HELD:g} s"
+    if first["left"] - first["asked"] > LASTING - 0.1:
+        early = 0.0  # this machine was so busy that the time was up
+    trials.hold("as long as asked", early <= 0, done, "nobody else gets it before",
+                f"another got it {early:.2f} s before")  # fmt: skip
+
+
+async def _killed(killed: Replica, other: Replica, thread: str, trials: Trials) -> None:
+    killed.send("exclusion:hold", thread=thread, ttl=SHORT, seconds=600.0)
+    await killed.until(lambda events: any(e.get("held") == thread for e in events))
+    await killed.kill()
+    said = await _taken(other, thread, AFTER_A_KILL)
+    done = f"kill the holder of a lock with a ttl of {SHORT:g} s"
+    trials.hold("the holder is killed", said["entered"] is not None, done,
+                f"another gets it within {AFTER_A_KILL:g} s", said["error"])  # fmt: skip
+
+
+async def _paused(
+    paused: Replica, second: Replica, third: Replica, thread: str, trials: Trials
+) -> None:
+    """He lets go of a lock that has become another's meanwhile."""
+    promise = "a former holder frees nothing"
+    late = paused.send("exclusion:hold_until_told", thread=thread, ttl=SHORT)
+    await paused.until(lambda events: any(e.get("held") == thread for e in events))
+    paused.signal(signal.SIGSTOP)
+    try:
+        holding = second.send(
+            "exclusion:hold", thread=thread, ttl=TTL, seconds=2.5, within=SHORT + 7.0
+        )
+        try:
+            await second.until(lambda events: any(e.get("held") == thread for e in events), 9.0)
+        except TimeoutError:
+            # It does not expire while its process lives: then there is no former holder.
+            trials.hold(promise, True, "", "", "")
+            return
+    finally:
+        paused.send("exclusion:go", thread=thread)
+        paused.signal(signal.SIGCONT)
+    try:
+        await asyncio.wait_for(late, 5.0)
+    except (Failed, TimeoutError):
+        pass  # told that it has lost the lock
+    taken = await _taken(third, thread, TTL)
+    held = await asyncio.wait_for(holding, TTL)
+    if taken["entered"] is None or held["left"] is None:
+        trials.hold(promise, True, "", "", "")
+        return
+    early = held["left"] - taken["entered"]
+    done = f"pause a holder (ttl {SHORT:g} s), let another take the lock, wake the first: he leaves"
+    trials.hold(promise, early <= 0, done, "a third waits for the second",
+                f"the third got it {early:.2f} s before the second left")  # fmt: skip
+    await paused.kill()
+
+
+async def _fenced(stage: Stage, old: Replica, new: Replica, reader: Replica) -> Any:
+    threads = stage.names("fence", FENCED)
+    writing = old.send("exclusion:keep_writing", threads=threads)
+    await old.until(
+        lambda events: {e["holds"] for e in events if "holds" in e} >= set(threads), 30.0
+    )
+    await new.ask("exclusion:take_over", threads=threads, patience=60.0)
+    await asyncio.wait_for(writing, 30.0)
+    return await reader.ask("exclusion:in_order", threads=threads)
+
+
+WORKLOAD = Workload("exclusion", "locks", "taking locks, killing and pausing holders", conduct)
+
+
+# --- in a replica -----------------------------------------------------------------------
+
+_go: dict[str, asyncio.Event] = {}
+
+
+async def hold(
+    memory: Memory,
+    tell: Any,
+    thread: str,
+    ttl: float,
+    seconds: float,
+    within: float = SOON,
+    fail: bool = False,
+) -> dict[str, Any]:
+    """When the lock was entered and left. One that is refused at once is asked for again."""
+    said: dict[str, Any] = {"entered": None, "left": None, "error": "it was not to be had"}
+    said["asked"] = time.monotonic()
+    end = time.monotonic() + within
+
+    async def once() -> None:
+        async with memory.lock(thread, ttl):
+            said["entered"] = time.monotonic()
+            tell(held=thread)
+            await asyncio.sleep(seconds)
+            said["left"] = time.monotonic()
+            if fail:
+                raise OnPurpose
+
+    while time.monotonic() < end and said["entered"] is None:
+        trying = asyncio.create_task(once())
+        await _in_time(trying, said, end)
+        if not trying.done():
+            trying.cancel()
+        try:
+            await trying
+        except (asyncio.CancelledError, OnPurpose):
+            pass
+        except Exception as error:
+            said["error"] = words(error)
+            await asyncio.sleep(0.05)
+    return said
+
+
+async def _in_time(trying: asyncio.Task[None], said: dict[str, Any], end: float) -> None:
+    """Until it is done; as long as the lock is not entered, until the time is up."""
+    while not trying.done() and (said["entered"] is not None or time.monotonic() < end):
+        await asyncio.wait([trying], timeout=0.05)
+
+
+async def hold_until_told(memory: Memory, tell: Any, thread: str, ttl: float) -> None:
+    told = _go.setdefault(thread, asyncio.Event())
+    async with memory.lock(thread, ttl):
+        tell(held=thread)
+        await told.wait()
+
+
+async def go(memory: Memory, tell: Any, thread: str) -> None:
+    _go.setdefault(thread, asyncio.Event()).set()
+
+
+async def take_turns(
+    memory: Memory, tell: Any, thread: str, rounds: int, who: int, begin: float
+) -> list[tuple[float, float, str]]:
+    spans: list[tuple[float, float, str]] = []
+    end = begin + 20.0
+
+    async def caller(name: str) -> None:
+        for _ in range(rounds):
+            said = await hold(memory, _silent, thread, TTL, 0.01, within=end - time.monotonic())
+            if said["left"] is not None:
+                spans.append((said["entered"], said["left"], name))
+
+    await until(begin)
+    await asyncio.gather(caller(f"{who}a"), caller(f"{who}b"))
+    return spans
+
+
+def _silent(**_: Any) -> None:
+    pass
+
+
+async def keep_writing(memory: Memory, tell: Any, threads: list[str]) -> None:
+    """As the holder, for longer than the lock lasts, until refused."""
+
+    async def one(thread: str) -> None:
+        over = asyncio.Event()
+
+        async def write(token: Any, who: int) -> None:
+            number, end = 0, time.monotonic() + WRITING + 1.5
+            while not over.is_set() and time.monotonic() < end:
+                name = f"old {who}.{number}"
+                number += 1
+                try:
+                    await memory.append_fenced(thread, [message("user", name)], name, token)
+                except Exception:
+                    over.set()
+
+        writers: list[asyncio.Task[None]] = []
+        try:
+            async with memory.lock(thread, SHORT) as token:
+                tell(holds=thread)
+                writers = [asyncio.create_task(write(token, who)) for who in range(WRITERS)]
+                await asyncio.wait(writers, timeout=WRITING)
+        except Exception as error:
+            tell(lost=thread, error=words(error))
+        if writers:
+            await asyncio.wait(writers, timeout=10.0)
+
+    await asyncio.gather(*(one(thread) for thread in threads))
+
+
+async def take_over(memory: Memory, tell: Any, threads: list[str]) -> None:
+    async def one(thread: str) -> None:
+        end = time.monotonic() + WRITING + 10.0
+        while time.monotonic() < end:
+            try:
+                async with memory.lock(thread, TTL) as token:
+                    given = [message("user", "new 0")]
+                    await memory.append_fenced(thread, given, "new 0", token)
+                    await asyncio.sleep(0.3)
+                    given = [message("user", "new 1")]
+                    await memory.append_fenced(thread, given, "new 1", token)
+                return
+            except Exception as error:
+                tell(not_yet=thread, error=words(error))
+                await asyncio.sleep(0.05)
+
+    await asyncio.gather(*(one(thread) for thread in threads))
+
+
+async def in_order(memory: Memory, tell: Any, threads: list[str]) -> list[dict[str, Any]]:
+    trials = Trials()
+    promise = "a former holder writes nothing"
+    for thread in threads:
+        there = contents(await memory.load(thread))
+        done = "a holder goes on writing with its fence while another takes the lock and writes"
+        if "new 0" not in there:
+            trials.hold(promise, True, done, "", "")  # nobody took over: nothing was stale
+            continue
+        late = [text for text in there[there.index("new 0") :] if text.startswith("old")]
+        trials.hold(promise, not late, done, "nothing of the first after the second's",
+                    f"{len(late)} after it: {there[there.index('new 0') :][:6]}")  # fmt: skip
+    return trials.plain()

@@ -1,0 +1,188 @@
+"""Odd values under odd ids: written by two replicas, read by both, and by a third after a kill."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from stateward.audit.safety.isolation import PREFIX
+from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads import odd_values
+from stateward.audit.workloads.odd_values import Odd
+from stateward.audit.workloads.trials import (
+    Trials,
+    difference,
+    merged,
+    message_difference,
+    shown,
+    within,
+    words,
+)
+from stateward.audit.workloads.workload import Stage, Workload
+
+COUNTS = (2, 3, 64, 100, 101, 1000, 1001)  # messages in one append
+BUDGET = 12.0  # seconds for each of writing and reading: a slow memory is tried with fewer values
+WRITERS = 2
+NAMED = ("role", "content")  # fields that every message has
+
+
+async def conduct(stage: Stage) -> None:
+    (base,), seed = stage.names("fidelity", 1), stage.record.seed
+    asked = {"base": base, "seed": seed, "users": stage.provides("users")}
+    # Where others' state may be, only ids that nobody else uses.
+    asked["bare"] = stage.fleet.target.namespace.startswith(PREFIX)
+    writers = await stage.fleet.start(WRITERS, fresh=True)
+    written, said = [], []
+    for who, writer in enumerate(writers):
+        answer = await writer.ask("fidelity:write", who=who, patience=120.0, **asked)
+        written += answer["written"]
+        said.append(answer["trials"])
+    for who, writer in enumerate(writers):
+        read_by = "another replica" if who == 0 else "the replicas that wrote"
+        said.append(
+            await writer.ask("fidelity:read", written=written, by=read_by, patience=120.0, **asked)
+        )
+    for writer in writers:
+        await writer.kill()
+    (reader,) = await stage.fleet.start(fresh=True)
+    by = "a new process after a kill"
+    said.append(await reader.ask("fidelity:read", written=written, by=by, patience=120.0, **asked))
+    await stage.fleet.end(reader)
+    stage.record.fidelity = merged(*said)
+
+
+WORKLOAD = Workload("fidelity", "threads", "storing odd values under odd ids", conduct)
+
+
+# --- in a replica -----------------------------------------------------------------------
+
+
+class StoredSample(NamedTuple):
+    """One thing that is stored: as the messages of a conversation, or as a user's state."""
+
+    number: int
+    promise: str
+    label: str
+    id: str
+    messages: list[dict[str, Any]] | None
+    value: dict[str, Any] | None
+    extreme: bool
+
+
+def samples(base: str, seed: int, users: bool, bare: bool) -> Iterator[StoredSample]:
+    """All of them, in the same order in every replica; what takes long comes last."""
+    found: list[tuple[int, str, str, Odd, Any, Any]] = []
+    for odd in odd_values.texts(seed):
+        kind = "long texts" if len(odd.value) > 100 else "texts"
+        said = [{"role": "user", "content": odd.value}]
+        found.append((len(odd.value), kind, "", odd, said, {"text": odd.value}))
+    for odd in odd_values.values(seed):
+        said = [{"role": "user", "content": odd.label, "value": odd.value}]
+        size = len(repr(odd.value))
+        found.append((size, "values", "", odd, said, {"value": odd.value}))
+        if isinstance(odd.value, dict):  # as fields of their own, too
+            fields = odd._replace(label=f"{odd.label}, as fields of their own")
+            own = {name: value for name, value in odd.value.items() if name not in NAMED}
+            said = [{"role": "user", "content": odd.label, **own}]
+            found.append((size, "values", "", fields, said, odd.value))
+    for odd in odd_values.ids(f"{base}-id", bare):
+        said = [{"role": "user", "content": odd.label}]
+        found.append((0, "ids", odd.value, odd, said, {"label": odd.label}))
+    whole = Odd("a conversation with tools, images and fields of its own", None)
+    found.append((50, "roles and tool calls", "", whole, odd_values.conversation(), None))
+    for count in COUNTS:
+        many = [{"role": "user", "content": f"{n} of {count}"} for n in range(count)]
+        label = Odd(f"{count:,} messages in one append", None)
+        found.append((count * 20, "many messages at once", "", label, many, None))
+    for number, (_, promise, id, odd, said, value) in enumerate(sorted(found, key=lambda f: f[0])):
+        named = id or f"{base}-{number}"
+        kind = f"extreme {promise}" if odd.extreme else promise
+        yield StoredSample(2 * number, kind, odd.label, named, said, None, odd.extreme)
+        if users and value is not None:
+            yield StoredSample(
+                2 * number + 1, f"users' {kind}", odd.label, named, None, value, odd.extreme
+            )
+
+
+async def write(
+    memory: Memory, tell: Any, who: int, base: str, seed: int, users: bool, bare: bool
+) -> dict[str, Any]:
+    """Every other one; then each is read by this replica itself."""
+    trials, written, end = Trials(), [], time.monotonic() + BUDGET
+    for sample in samples(base, seed, users, bare):
+        if (sample.number // 2) % WRITERS != who:
+            continue
+        if time.monotonic() > end:
+            break
+        try:
+            await within(_store(memory, sample))
+        except Exception as error:
+            if sample.extreme:
+                trials.refuse(sample.promise, sample.label, error)
+                await _nothing_is_left(memory, sample, trials)
+            else:
+                trials.differ(sample.promise, f"store {sample.label}", "stored", words(error))
+            continue
+        written.append(sample.number)
+        await _compare(memory, sample, trials, "the replica that wrote it")
+    return {"written": written, "trials": trials.plain()}
+
+
+async def _store(memory: Memory, sample: StoredSample) -> None:
+    value = sample.value
+    if sample.messages is not None:
+        await memory.append(sample.id, sample.messages, f"fidelity/{sample.number}")
+    elif sample.number % 4 == 1:
+        await memory.call("update_user", sample.id, lambda _: value)
+    elif value is not None:
+        await memory.put_user(sample.id, value)
+
+
+async def _nothing_is_left(memory: Memory, sample: StoredSample, trials: Trials) -> None:
+    if sample.messages is None:
+        return
+    try:
+        left = len(await within(memory.load(sample.id)))
+    except Exception as error:
+        trials.refuse("what is refused leaves nothing", sample.label, error)
+        return
+    trials.compare("what is refused leaves nothing", f"append {sample.label}: refused", 0, left)
+
+
+async def read(
+    memory: Memory,
+    tell: Any,
+    written: list[int],
+    by: str,
+    base: str,
+    seed: int,
+    users: bool,
+    bare: bool,
+) -> list[dict[str, Any]]:
+    trials, known, end = Trials(), set(written), time.monotonic() + BUDGET
+    for sample in samples(base, seed, users, bare):
+        if sample.number in known:
+            await _compare(memory, sample, trials, by)
+        if time.monotonic() > end:
+            break
+    return trials.plain()
+
+
+async def _compare(memory: Memory, sample: StoredSample, trials: Trials, by: str) -> None:
+    done = f"{sample.label}, read by {by}"
+    try:
+        if sample.messages is not None:
+            found = await within(memory.load(sample.id))
+            differs = message_difference(sample.messages, found)
+        else:
+            value, _ = await within(memory.get_user(sample.id))
+            differs = difference(sample.value, value)
+    except Exception as error:
+        trials.differ(sample.promise, done, "what was stored", words(error))
+        return
+    if differs is None:
+        trials.hold(sample.promise, True, done, "", "")
+        return
+    where, expected, got = differs
+    trials.differ(sample.promise, f"{done}, at {where or 'the value'}", *shown(expected, got))

@@ -1,0 +1,196 @@
+"""Many people at once in every replica: nobody gets another's state, also after errors."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from typing import Any
+
+from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads.samples import contents, message
+from stateward.audit.workloads.trials import Trials, merged, within, words
+from stateward.audit.workloads.workload import Stage, Workload, until
+
+PEOPLE = 6  # in each replica
+ROUNDS = 6
+
+
+async def conduct(stage: Stage) -> None:
+    replicas = await stage.fleet.start(max(2, stage.sizes.replicas))
+    parts = [part for part in ("users", "tasks", "workflows", "locks") if stage.provides(part)]
+    people = stage.names("person", PEOPLE * len(replicas))
+    said = await stage.at_once(
+        replicas, "isolation:crowd", people=people, users="users" in parts, patience=120.0
+    )
+    (one,) = stage.names("anything", 1)
+    said.append(await replicas[0].ask("isolation:kinds", id=one, parts=parts, patience=120.0))
+    unknown, failing = stage.names("nobody", 6), stage.names("erring", 3)
+    said.append(await replicas[1].ask("isolation:defaults", ids=unknown, users="users" in parts))
+    said.append(await replicas[1].ask("isolation:errors", ids=failing, users="users" in parts))
+    await stage.fleet.end(*replicas)
+    stage.record.isolation = merged(*said)
+
+
+WORKLOAD = Workload("isolation", "threads", "many people at once", conduct)
+
+
+# --- in a replica -----------------------------------------------------------------------
+
+
+async def crowd(
+    memory: Memory, tell: Any, people: list[str], users: bool, who: int, begin: float
+) -> list[dict[str, Any]]:
+    trials = Trials()
+    mine = people[who * PEOPLE : (who + 1) * PEOPLE]
+    await until(begin)
+    await asyncio.gather(*(_person(memory, trials, person, people, users) for person in mine))
+    return trials.plain()
+
+
+async def _person(
+    memory: Memory, trials: Trials, person: str, people: list[str], users: bool
+) -> None:
+    for number in range(ROUNDS):
+        other = people[(people.index(person) + 1 + number) % len(people)]
+        try:
+            if users:
+                await within(memory.put_user(person, {"owner": person, "number": number}))
+                value, _ = await within(memory.get_user(person))
+                done = f"put the state of one of {len(people)} users at once, get it"
+                expected = {"owner": person, "number": number}
+                trials.compare("one's own state", done, expected, value)
+                others, _ = await within(memory.get_user(other))
+                owner = others.get("owner", other)
+                trials.compare("one's own state", "get another's state", other, owner)
+            text = f"{person} {number}"
+            await within(memory.append(person, [message("user", text)], f"{number}"))
+            there = contents(await within(memory.load(person, 3)))
+            first = max(0, number - 2)
+            expected_texts = [f"{person} {n}" for n in range(first, number + 1)]
+            done = f"append to one of {len(people)} conversations at once, load it"
+            trials.compare("one's own conversation", done, expected_texts, there)
+            foreign = contents(await within(memory.load(other, 3)))
+            wrong = [text for text in foreign if not text.startswith(f"{other} ")]
+            done = "load another conversation meanwhile"
+            trials.compare("one's own conversation", done, [], wrong)
+        except Exception as error:
+            # A memory that is busy may say so; one that always does fails other questions.
+            trials.refuse("one's own conversation", "busy", error)
+
+
+async def defaults(memory: Memory, tell: Any, ids: list[str], users: bool) -> list[dict[str, Any]]:
+    """What is not there yet is given to everybody anew."""
+    trials = Trials()
+    promise = "what is not there yet"
+    for one, other in pairwise(ids):
+        if users:
+            first, _ = await within(memory.get_user(one))
+            before = dict(first)
+            first["leaked"] = one
+            for id in (one, other):
+                again, _ = await within(memory.get_user(id))
+                done = "get a user that is not there, change what was given, get one again"
+                trials.compare(promise, done, before, again)
+        raw = await within(memory.call("load", one, None))
+        if isinstance(raw, list):
+            raw.append({"role": "user", "content": "leaked"})
+        for id in (one, other):
+            there = contents(await within(memory.load(id)))
+            done = "load a conversation that is not there, change what was given, load one again"
+            trials.compare(promise, done, [], there)
+    return trials.plain()
+
+
+class _Odd:
+    """What no store can take."""
+
+
+async def errors(memory: Memory, tell: Any, ids: list[str], users: bool) -> list[dict[str, Any]]:
+    """A call that fails leaves nothing, and the next one works."""
+    trials = Trials()
+    thread, half, user = ids
+    for number in range(3):
+        for given, place in (
+            ([{"role": "user", "content": _Odd()}], thread),
+            ([message("user", "good"), {"role": "user", "content": _Odd()}], half),
+        ):
+            failed = ""
+            try:
+                await within(memory.append(place, given, f"odd/{number}"))
+            except Exception as error:
+                failed = words(error)
+            if failed:
+                done = f"append {len(given)} messages of which one cannot be stored ({failed})"
+                await _loads(memory, trials, place, done, [])
+        done = "append after an append that failed"
+        try:
+            await within(memory.append(user, [message("user", f"{number}")], f"{number}"))
+        except Exception as error:
+            trials.differ("after an error", done, "stored", words(error))
+            continue
+        await _loads(memory, trials, user, done, [f"{n}" for n in range(number + 1)])
+        if users:
+            done = "put a user's state after a put that failed"
+            try:
+                await within(memory.put_user(user, {"value": _Odd()}))
+            except Exception as error:
+                tell(refused=words(error))
+            try:
+                await within(memory.put_user(user, {"number": number}))
+                value, _ = await within(memory.get_user(user))
+                trials.compare("after an error", done, {"number": number}, value)
+            except Exception as error:
+                trials.differ("after an error", done, "stored", words(error))
+    return trials.plain()
+
+
+async def _loads(
+    memory: Memory, trials: Trials, thread: str, done: str, expected: list[str]
+) -> None:
+    try:
+        trials.compare(
+            "after an error", done, expected, contents(await within(memory.load(thread)))
+        )
+    except Exception as error:
+        trials.differ("after an error", done, f"{expected}", words(error))
+
+
+async def kinds(memory: Memory, tell: Any, id: str, parts: list[str]) -> list[dict[str, Any]]:
+    """A conversation, a user, a task, a workflow and a lock may have one id."""
+    trials = Trials()
+    promise = "one id for several kinds"
+
+    async def effect() -> str:
+        return "task"
+
+    async def step() -> str:
+        return "step"
+
+    async def all_of_them() -> dict[str, Any]:
+        found: dict[str, Any] = {"conversation": contents(await within(memory.load(id)))}
+        if "users" in parts:
+            found["user"] = (await within(memory.get_user(id)))[0]
+        if "tasks" in parts:
+            found["task"] = await within(memory.call("run_once", id, effect))
+        return found
+
+    expected: dict[str, Any] = {"conversation": ["hello"]}
+    try:
+        if "users" in parts:
+            await within(memory.put_user(id, {"a": 1}))
+            expected["user"] = {"a": 1}
+        if "tasks" in parts:
+            await within(memory.call("run_once", id, effect))
+            expected["task"] = "task"
+        await within(memory.append(id, [message("user", "hello")], id))
+        if "workflows" in parts:
+            await within(memory.call("run_workflow", id, [("step", step)]), 30.0)
+        if "locks" in parts:
+            async with asyncio.timeout(30.0), memory.lock(id, 5.0):
+                done = "hold the lock of a conversation whose id a user, a task and so on have, too"
+                trials.compare(promise, done, expected, await all_of_them())
+        done = "use one id for a conversation, a user, a task and so on"
+        trials.compare(promise, done, expected, await all_of_them())
+    except Exception as error:
+        trials.differ(promise, "use one id for everything", "each is another", words(error))
+    return trials.plain()

@@ -1,0 +1,291 @@
+"""Processes that are killed while they write: what they acknowledged must be there."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from typing import Any
+
+from stateward.audit.replicas.fleet import Replica
+from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads.trials import Trials, merged, within, words
+from stateward.audit.workloads.workload import Stage, Workload
+
+WRITERS = 3  # at once in the process that is killed
+THREADS = 2  # that they write to
+PATIENCE = 30.0  # seconds for the first turn to be acknowledged
+
+
+async def conduct(stage: Stage) -> None:
+    threads, (user, counted, task) = stage.names("kill", THREADS), stage.names("killed", 3)
+    chance = random.Random(stage.record.seed)
+    parts = [part for part in ("users", "tasks", "keys") if stage.provides(part)]
+    writers = await stage.fleet.start(stage.sizes.kills, fresh=True)
+    (reader,) = await stage.fleet.start()
+    said, acknowledged, updates = [], list[str](), [0, 0]
+    for number, writer in enumerate(writers):
+        going = {"threads": threads, "user": user, "counted": counted, "task": f"{task}-{number}"}
+        writer.send("kills:go_on", name=f"{number}", parts=parts, **going)
+        await _struck(writer, number, chance)
+        begun = [each["begun"] for each in writer.events if "begun" in each]
+        known = [each["acknowledged"] for each in writer.events if "acknowledged" in each]
+        acknowledged += known
+        updates[0] += _last(writer, "updated")
+        updates[1] += 1 + sum(each.get("failed") == "put" for each in writer.events)
+        said.append(
+            await reader.ask(
+                "kills:look",
+                acknowledged=acknowledged,
+                unknown=[name for name in begun if name not in known],
+                wrote=_last(writer, "wrote"),
+                number=number,
+                updates=updates,
+                done=_last(writer, "done"),
+                parts=parts,
+                patience=120.0,
+                **going,
+            )
+        )
+    await stage.fleet.end(reader)
+    stage.record.kill_checks = merged(*said)
+
+
+async def _struck(writer: Replica, number: int, chance: random.Random) -> None:
+    """Killed: right after a turn was acknowledged, or at any moment."""
+    wanted = 4 + 2 * number
+    await writer.until(lambda events: sum("acknowledged" in e for e in events) >= wanted, PATIENCE)
+    if number % 2:
+        await asyncio.sleep(chance.uniform(0.02, 0.25))
+    await writer.kill()
+
+
+def _last(writer: Replica, what: str) -> int:
+    return max((each[what] for each in writer.events if what in each), default=0)
+
+
+WORKLOAD = Workload("kills", "threads", "killing processes while they write", conduct)
+
+
+# --- in a replica -----------------------------------------------------------------------
+
+
+def turn(name: str) -> list[dict[str, Any]]:
+    """Of one to eight messages, some of them long: a name says which."""
+    chance = random.Random(name)
+    count = chance.randint(1, 8)
+    sizes = [chance.choice((50, 400, 20_000)) for _ in range(count)]
+    return [
+        {"role": "user", "content": f"{name} {part}/{count}", "text": f"{part}" * size}
+        for part, size in enumerate(sizes)
+    ]
+
+
+async def go_on(
+    memory: Memory,
+    tell: Any,
+    threads: list[str],
+    user: str,
+    counted: str,
+    task: str,
+    name: str,
+    parts: list[str],
+) -> None:
+    """Write, and say what was acknowledged, until killed."""
+
+    async def append(who: int) -> None:
+        number = 0
+        while True:
+            place = number % len(threads)
+            turn_name = f"{name}.{who}.{number}.{place}"
+            tell(begun=turn_name)
+            try:
+                await memory.append(threads[place], turn(turn_name), turn_name)
+                tell(acknowledged=turn_name)
+            except Exception as error:
+                tell(failed=turn_name, error=words(error))
+                await asyncio.sleep(0.02)
+            number += 1
+
+    async def put() -> None:
+        number = 0
+        while True:
+            number += 1
+            try:
+                await memory.put_user(user, {"round": int(name), "number": number})
+                tell(wrote=number)
+                await memory.call("update_user", counted, _one_more)
+                tell(updated=number)
+            except Exception as error:
+                tell(failed="put", error=words(error))
+                await asyncio.sleep(0.02)
+            await asyncio.sleep(0.005)
+
+    async def run() -> None:
+        number = 0
+        while True:
+            number += 1
+
+            async def function(number: int = number) -> str:
+                return f"{number}"
+
+            await memory.call("run_once", f"{task}-{number}", function)
+            tell(done=number)
+            await asyncio.sleep(0.02)
+
+    going = [append(who) for who in range(WRITERS)]
+    if "users" in parts:
+        going.append(put())
+    if "tasks" in parts:
+        going.append(run())
+    await asyncio.gather(*going, return_exceptions=True)
+
+
+def _one_more(value: dict[str, Any]) -> dict[str, Any]:
+    return {**value, "count": value.get("count", 0) + 1}
+
+
+async def look(
+    memory: Memory,
+    tell: Any,
+    threads: list[str],
+    user: str,
+    counted: str,
+    task: str,
+    acknowledged: list[str],
+    unknown: list[str],
+    wrote: int,
+    number: int,
+    updates: list[int],
+    done: int,
+    parts: list[str],
+) -> list[dict[str, Any]]:
+    trials = Trials()
+    for place, thread in enumerate(threads):
+        mine = [name for name in acknowledged if name.endswith(f".{place}")]
+        open_ones = [name for name in unknown if name.endswith(f".{place}")]
+        await _conversation(memory, trials, thread, mine, open_ones, "keys" in parts)
+    if "users" in parts:
+        await _documents(memory, trials, user, counted, wrote, number, updates)
+    if "tasks" in parts and done:
+        await _tasks(memory, trials, task, done)
+    return trials.plain()
+
+
+async def _stored(memory: Memory, trials: Trials, thread: str) -> list[str] | None:
+    try:
+        found = await within(memory.load(thread), 60.0)
+        for each in found:
+            part = str(each.get("content")).partition(" ")[2].partition("/")[0]
+            text = each.get("text")
+            if not isinstance(text, str) or text.replace(part, "") or not text:
+                said = "kill a process while it writes, load the conversation"
+                trials.differ("readable", said, "whole messages", repr(each)[:200])
+                return None
+    except Exception as error:
+        said = "kill a process while it writes, load the conversation"
+        trials.differ("readable", said, "the conversation", words(error))
+        return None
+    trials.hold("readable", True, "", "", "")
+    return [str(each.get("content")) for each in found]
+
+
+async def _conversation(
+    memory: Memory,
+    trials: Trials,
+    thread: str,
+    acknowledged: list[str],
+    unknown: list[str],
+    keys: bool,
+) -> None:
+    there = await _stored(memory, trials, thread)
+    if there is None:
+        return
+    known = set(acknowledged)
+    for name, good, found in _turns(there, [*acknowledged, *unknown]):
+        if name in known:
+            said = f"append {len(turn(name))} messages, acknowledged, then kill the process"
+            trials.hold("what was acknowledged", good, said, "all of them, once", found)
+        else:
+            said = f"kill a process while it appends {len(turn(name))} messages"
+            good = good or found == NONE
+            trials.hold("all or none", good, said, "all of them, or none", found)
+    if not keys:
+        return
+    for name in unknown:  # as whoever got no answer does
+        try:
+            await within(memory.append(thread, turn(name), name))
+        except Exception as error:
+            said = "deliver a turn again that a killed process had begun to append"
+            trials.differ("delivered again after a kill", said, "stored", words(error))
+    there = await _stored(memory, trials, thread)
+    for _, good, found in _turns(there or [], unknown):
+        said = "kill a process while it appends a turn, deliver that again with the same key"
+        trials.hold("delivered again after a kill", good, said, "all of it, once", found)
+
+
+NONE = "none of them"
+
+
+def _turns(there: list[str], names: list[str]) -> list[tuple[str, bool, str]]:
+    """Of each turn whether it is there as it should be, and what is there of it."""
+    places: dict[str, list[int]] = {}
+    for place, content in enumerate(there):
+        places.setdefault(content.partition(" ")[0], []).append(place)
+    found = []
+    for name in names:
+        whole = [message["content"] for message in turn(name)]
+        at = places.get(name, [])
+        got = [there[place] for place in at]
+        good = got == whole and at == list(range(at[0], at[0] + len(at)))
+        counts = Counter(got)
+        short = f"{len(counts)} of {len(whole)} messages, {len(got)} in all"
+        found.append((name, good, NONE if not got else short))
+    return found
+
+
+async def _documents(
+    memory: Memory,
+    trials: Trials,
+    user: str,
+    counted: str,
+    wrote: int,
+    number: int,
+    updates: list[int],
+) -> None:
+    promise = "users' state that was acknowledged"
+    try:
+        value, _ = await within(memory.get_user(user))
+        total, _ = await within(memory.get_user(counted))
+    except Exception as error:
+        said = "kill a process while it writes a user's state, read that"
+        trials.differ("readable", said, "the state", words(error))
+        return
+    if wrote:
+        said = f"put {{'round': {number}, 'number': {wrote}}}, acknowledged, then kill the process"
+        got = value.get("number", -1) if value.get("round") == number else -1
+        good = isinstance(got, int) and got >= wrote
+        trials.hold(promise, good, said, f"number {wrote}, or a later one", f"{value}")
+    least, most = updates[0], sum(updates)
+    count = total.get("count", 0)
+    good = isinstance(count, int) and least <= count <= most
+    said = f"add one {least} times, acknowledged, in processes that are killed"
+    trials.hold(promise, good, said, f"{least} to {most}", f"{count}")
+
+
+async def _tasks(memory: Memory, trials: Trials, task: str, done: int) -> None:
+    for number in range(max(1, done - 1), done + 1):
+        ran: list[int] = []
+
+        async def function(ran: list[int] = ran) -> str:
+            ran.append(1)
+            return "again"
+
+        said = "run a task, acknowledged, kill the process, ask for it elsewhere"
+        try:
+            result = await within(memory.call("run_once", f"{task}-{number}", function), 30.0)
+        except Exception as error:
+            trials.differ("tasks that were acknowledged", said, "its result", words(error))
+            continue
+        expected = [f"{number}", 0]
+        trials.compare("tasks that were acknowledged", said, expected, [result, len(ran)])

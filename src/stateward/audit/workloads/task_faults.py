@@ -1,0 +1,242 @@
+"""Tasks whose worker is killed, whose function fails or takes long, and what comes of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from stateward.audit.replicas.fleet import Failed, Replica
+from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads import odd_values
+from stateward.audit.workloads.trials import OnPurpose, Trials, difference, merged, noted, words
+from stateward.audit.workloads.workload import Stage, Workload
+
+RESULTS: tuple[Any, ...] = (
+    None, False, 0, "", [], {}, True, "é😀", 2**53 + 1, 0.123456789012, {"a": [1, {"b": None}]},
+    "x" * 5000,
+)  # fmt: skip
+TWINS = 8  # tasks that one replica is asked for twice at once
+LEAST = 20.0  # seconds that a task of a killed worker is waited for, at least
+SOON = 4.0  # seconds for a task that nothing holds up
+
+
+async def conduct(stage: Stage) -> None:
+    trials = Trials()
+    replicas = await stage.fleet.start(3)
+    dying = await stage.fleet.start(2, fresh=True)
+    names = iter(stage.names("fault", 8))
+    patience = max(LEAST, stage.sizes.recovery)
+    # These wait, each for something else, so all of them do at once.
+    dies, died, long, fails, results = (next(names) for _ in range(5))
+    waiting = {
+        "kill the worker": _killed_meanwhile(dying[0], replicas[1], dies, trials, patience),
+        "kill it afterwards": _killed_afterwards(dying[1], replicas[2], died, trials, patience),
+        "run a long task": _long(replicas, long, trials, stage.sizes.long_task),
+        "run one that fails": _failing(replicas[1], replicas[2], fails, trials, patience),
+        "run several": _results(replicas[0], replicas[1], results, trials),
+    }
+    await asyncio.gather(
+        *(noted(trials, "the worker is killed", what, each) for what, each in waiting.items())
+    )
+    said = [await replicas[0].ask("task_faults:twins", base=next(names))]
+    base = next(names)
+    said += [
+        await replica.ask("task_faults:look_alike", base=base, again=again)
+        for replica, again in ((replicas[0], False), (replicas[1], True))
+    ]
+    for number in range(3):  # some seconds and tasks later
+        again = await _ran(replicas[2], f"{results}-{number}", SOON + 10.0, result="wrong")
+        done = f"a task with the result {RESULTS[number]!r}, asked for again some seconds later"
+        found = [again["error"], again["result"], again["ran"]]
+        trials.compare("results", done, [None, RESULTS[number], 0], found)
+    await stage.fleet.end(*replicas)
+    stage.record.task_checks = merged(trials, *said)
+
+
+async def _ran(replica: Replica, task: str, patience: float, **how: Any) -> dict[str, Any]:
+    """Its result, or its error, and how often the function ran in this replica."""
+    before = _begun(replica, task)
+    try:
+        said = await replica.ask("task_faults:run", task=task, patience=patience, **how)
+    except Failed as error:
+        said = {"result": None, "error": str(error)}
+    return {**said, "ran": _begun(replica, task) - before}
+
+
+def _begun(replica: Replica, task: str) -> int:
+    return sum(each.get("began") == task for each in replica.events)
+
+
+async def _killed_meanwhile(
+    dying: Replica, other: Replica, task: str, trials: Trials, patience: float
+) -> None:
+    dying.send("task_faults:run", task=task, seconds=600.0)
+    await dying.until(lambda events: any(e.get("began") == task for e in events))
+    await dying.kill()
+    said = await _ran(other, task, patience, result="done by the second")
+    done = "kill a replica while the function of a task runs, ask for the task in another"
+    found = said["error"] or f"{said['result']!r}, the function ran {said['ran']} times"
+    good = not said["error"] and said["result"] == "done by the second" and said["ran"] == 1
+    trials.hold("the worker is killed", good, done, "it runs, and gives its result", found)
+
+
+async def _killed_afterwards(
+    dying: Replica, other: Replica, task: str, trials: Trials, patience: float
+) -> None:
+    """As soon as the function has ended: whether that was recorded, nobody knows."""
+    dying.send("task_faults:run", task=task, result="done")
+    await dying.until(lambda events: any(e.get("ended") == task for e in events))
+    await dying.kill()
+    said = await _ran(other, task, patience, result="done")
+    done = "kill a replica as soon as the function of a task has ended, ask for it in another"
+    good = not said["error"] and said["result"] == "done"
+    found = said["error"] or repr(said["result"])
+    trials.hold("the worker is killed", good, done, "its result", found)
+
+
+async def _long(replicas: list[Replica], task: str, trials: Trials, seconds: float) -> None:
+    """Others ask for the same and for others all the while."""
+    one, *others = replicas
+    how: dict[str, Any] = {"seconds": seconds, "result": "long"}
+    first = asyncio.create_task(_ran(one, task, seconds + 60.0, **how))
+    await one.until(lambda events: any(e.get("began") == task for e in events))
+    waiting = [asyncio.create_task(_ran(each, task, seconds + 60.0, **how)) for each in others]
+    for near in (f"{task}0", task.upper()):
+        beside = await _ran(others[0], near, SOON + 5.0, result="near")
+        done = f"ask for the task …{near[-4:]} while …{task[-4:]} runs elsewhere"
+        good = beside["result"] == "near" and beside["ran"] == 1
+        found = beside["error"] or f"{beside['result']!r}, ran {beside['ran']} times"
+        trials.hold("another task", good, done, "it runs at once", found)
+    said = [await first, *await asyncio.gather(*waiting)]
+    runs = sum(each["ran"] for each in said)
+    done = f"a task takes {seconds:g} s, and two other replicas ask for it meanwhile"
+    trials.compare("a task that takes long", f"{done}: runs", 1, runs)
+    for each in said:
+        # Who would rather not wait may say so, but it is better to wait.
+        if each["error"]:
+            trials.differ("others are given the result", done, "the result", each["error"])
+        else:
+            trials.hold("others are given the result", True, "", "", "")
+            trials.compare("a task that takes long", f"{done}: a result", "long", each["result"])
+    again = await _ran(others[-1], task, SOON + 5.0, result="again")
+    done = "ask for a task that took long, afterwards"
+    got = [again["error"], again["result"], again["ran"]]
+    trials.compare("a task that takes long", done, [None, "long", 0], got)
+
+
+async def _failing(
+    one: Replica, other: Replica, task: str, trials: Trials, patience: float
+) -> None:
+    said = await _ran(one, task, patience, fail=True)
+    done = "run a task whose function raises"
+    trials.hold("a failure", said["error"] is not None, done, "an error", repr(said["result"]))
+    end = asyncio.get_running_loop().time() + patience
+    while True:
+        again = await _ran(other, task, patience, result="at last")
+        if not again["error"] or asyncio.get_running_loop().time() > end:
+            break
+        await asyncio.sleep(0.5)
+    done = "run a task again whose function has raised before"
+    if again["error"] and "did not finish" not in again["error"]:
+        trials.differ("a failure can be tried again", done, "its result", again["error"])
+        return
+    found = again["error"] or again["result"]
+    trials.compare("a failure", done, "at last", found)
+    third = await _ran(one, task, patience, result="once more")
+    got = [third["error"], third["result"], third["ran"]]
+    trials.compare("a failure", f"{done}, and once more", [None, "at last", 0], got)
+
+
+async def _results(one: Replica, other: Replica, base: str, trials: Trials) -> None:
+    for number, result in enumerate(RESULTS):
+        task = f"{base}-{number}"
+        said = await _ran(one, task, SOON + 10.0, result=result)
+        for replica, by in ((one, "the same replica"), (other, "another replica")):
+            again = await _ran(replica, task, SOON + 10.0, result="wrong")
+            done = f"a task with the result {str(result)[:40]!r}, asked for again by {by}"
+            found = [again["error"], again["result"], again["ran"]]
+            expected = [None, result, 0]
+            if said["error"]:
+                trials.differ("results", done, repr(result), said["error"])
+            elif difference(expected, found) is not None:
+                trials.differ(
+                    "results",
+                    done,
+                    f"{result!r}, without running again"[:200],
+                    again["error"] or f"{again['result']!r}, ran {again['ran']} times",
+                )
+            else:
+                trials.hold("results", True, "", "", "")  # fmt: skip
+
+
+WORKLOAD = Workload("task-faults", "tasks", "killing workers in the middle of tasks", conduct)
+
+
+# --- in a replica -----------------------------------------------------------------------
+
+
+async def run(
+    memory: Memory,
+    tell: Any,
+    task: str,
+    seconds: float = 0.0,
+    result: Any = None,
+    fail: bool = False,
+) -> dict[str, Any]:
+    async def function() -> Any:
+        tell(began=task)
+        await asyncio.sleep(seconds)
+        if fail:
+            raise OnPurpose("on purpose")
+        tell(ended=task)
+        return result
+
+    try:
+        return {"result": await memory.call("run_once", task, function), "error": None}
+    except Exception as error:
+        return {"result": None, "error": words(error)}
+
+
+async def look_alike(memory: Memory, tell: Any, base: str, again: bool) -> list[dict[str, Any]]:
+    """Tasks of which each is another, first all of them, and then by another replica."""
+    trials = Trials()
+    for odd in odd_values.ids(base):
+        if odd.extreme:
+            continue
+        ran: list[str] = []
+
+        async def function(label: str = odd.label, ran: list[str] = ran) -> str:
+            ran.append(label)
+            return label
+
+        done = f"run a task with {odd.label}" + (", again in another replica" if again else "")
+        try:
+            result = await asyncio.wait_for(memory.call("run_once", odd.value, function), 20)
+        except Exception as error:
+            trials.differ("another task", done, odd.label, words(error))
+            continue
+        expected = [odd.label, 0 if again else 1]
+        trials.compare("another task", done, expected, [result, len(ran)])
+    return trials.plain()
+
+
+async def twins(memory: Memory, tell: Any, base: str) -> list[dict[str, Any]]:
+    trials = Trials()
+    for number in range(TWINS):
+        ran: list[int] = []
+
+        async def function(number: int = number, ran: list[int] = ran) -> str:
+            ran.append(number)
+            await asyncio.sleep(0.02)
+            return f"{number}"
+
+        task = f"{base}-{number}"
+        calls = [asyncio.wait_for(memory.call("run_once", task, function), 20) for _ in range(3)]
+        said = await asyncio.gather(*calls, return_exceptions=True)
+        results = [each for each in said if not isinstance(each, BaseException)]
+        done = "ask one replica for a task three times at once"
+        trials.compare("once in one process", f"{done}: runs", 1, len(ran))
+        if results:
+            trials.compare("once in one process", f"{done}: results", [f"{number}"] * len(results),
+                           results)  # fmt: skip
+    return trials.plain()
