@@ -1,27 +1,28 @@
 """The targets of the mutation runs, made alike in every replica: all that differs is in the URL.
 
-    sqlite:///path/to/file?mutant=append.truncate@200
-    redis://127.0.0.1:6379/0                                 sound, without a mutant
-    postgresql://…/postgres?mutant=load.reversed
-    redis://…?store=1&mutant=metrics.zero                    Stateward's own store underneath
+sqlite:///path/to/file?mutant=append.truncate@200
+redis://127.0.0.1:6379/0                                 sound, without a mutant
+postgresql://…/postgres?mutant=load.reversed
+redis://…?store=1&mutant=metrics.zero                    Stateward's own store underneath
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
+from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
-from audit.mutations.sound.postgres import PostgresMemory
-from audit.mutations.sound.redis import RedisMemory
-from audit.mutations.sound.sqlite import SqliteMemory
+from audit.mutations.catalogue import MUTANTS
+from audit.mutations.mutant import Mutated
 from stateward.audit.targets.store import StoreMemory, StoreTarget
 
-SOUND: dict[str, Any] = {
-    "sqlite": SqliteMemory,
-    "redis": RedisMemory,
-    "postgresql": PostgresMemory,
+# Imported by whoever uses it: a driver takes longer to import than most of an audit's calls do.
+SOUND = {
+    "sqlite": ("sqlite", "SqliteMemory"),
+    "redis": ("redis", "RedisMemory"),
+    "postgresql": ("postgres", "PostgresMemory"),
 }
 
 
@@ -36,5 +37,7 @@ def create(namespace: str, url: str) -> Any:
         folder = os.path.join(tempfile.gettempdir(), f"mutations-{namespace}")
         memory: Any = StoreMemory(StoreTarget(plain, namespace, folder))
     else:
-        memory = SOUND[parts.scheme](namespace, plain)
-    return memory
+        module, kind = SOUND[parts.scheme]
+        found = import_module(f"audit.mutations.sound.{module}")
+        memory = getattr(found, kind)(namespace, plain)
+    return Mutated(memory, MUTANTS[said["mutant"]]) if "mutant" in said else memory

@@ -203,7 +203,7 @@ class PostgresMemory:
 
         async def transaction(db: Any) -> int:
             locked = await db.execute(
-                "insert into users as u values (%s, null, 0) on conflict (\"user\") "
+                'insert into users as u values (%s, null, 0) on conflict ("user") '
                 "do update set version = u.version returning body, version",
                 (user,),
             )
@@ -264,7 +264,7 @@ class PostgresMemory:
 
     async def run_workflow(self, id: str, steps: Any) -> Json:
         me = uuid.uuid4().hex
-        while not await self._claimed("workflows", id, me):
+        while not await self._claimed("workflows", id, me):  # noqa: ASYNC110 (it is another process that is waited for)
             await asyncio.sleep(LOOK)
         results: Json = {}
         try:

@@ -205,7 +205,7 @@ class RedisMemory:
     async def run_workflow(self, id: str, steps: Any) -> Json:
         me, keys = uuid.uuid4().hex, [self._key("steps", id), self._key("workflow", id)]
         claim = [self._key("nothing", id), keys[1]]
-        while not (await self._run(CLAIM, claim, me, int(LEASE * 1000)))[1]:
+        while not (await self._run(CLAIM, claim, me, int(LEASE * 1000)))[1]:  # noqa: ASYNC110 (it is another process that is waited for)
             await asyncio.sleep(LOOK)
         results: Json = {}
         try:
@@ -225,7 +225,10 @@ class RedisMemory:
 
     @asynccontextmanager
     async def lock(self, thread: str, ttl: float) -> AsyncIterator[int]:
-        keys, end = [self._key("lock", thread), self._key("tokens", thread)], time.monotonic() + WAIT
+        keys, end = (
+            [self._key("lock", thread), self._key("tokens", thread)],
+            time.monotonic() + WAIT,
+        )
         while not (token := await self._run(ACQUIRE, keys, int(ttl * 1000))):
             if time.monotonic() > end:
                 raise TimeoutError(f"the lock of {thread!r} is held by another")

@@ -167,7 +167,9 @@ class SqliteMemory:
                 break
             await asyncio.sleep(LOOK)
         try:
-            async with kept_alive(lambda: asyncio.to_thread(self._renew, "tasks", "task", task, me)):
+            async with kept_alive(
+                lambda: asyncio.to_thread(self._renew, "tasks", "task", task, me)
+            ):
                 result = await function()
         except BaseException:  # whoever is next may try again
             await asyncio.to_thread(self._let_go, "tasks", "task", task, me)
@@ -214,7 +216,7 @@ class SqliteMemory:
 
     async def run_workflow(self, id: str, steps: Any) -> Json:
         me = uuid.uuid4().hex
-        while not (await asyncio.to_thread(self._claim, "workflows", "id", id, me))[1]:
+        while not (await asyncio.to_thread(self._claim, "workflows", "id", id, me))[1]:  # noqa: ASYNC110 (it is another process that is waited for)
             await asyncio.sleep(LOOK)
         results: Json = {}
         try:

@@ -1,0 +1,53 @@
+"""All mutants, and which questions should find them."""
+
+from __future__ import annotations
+
+from audit.mutations import threads, trouble, users, values, work
+from audit.mutations.mutant import Mutant
+from stateward.audit.questions import QUESTIONS
+
+MUTANTS: dict[str, Mutant] = {
+    mutant.id: mutant
+    for module in (threads, values, users, work, trouble)
+    for mutant in module.MUTANTS
+}
+
+# Topic → the questions of the audit that ask about it, the likeliest first; after a colon, those of
+# its workloads that have to do with the topic. What an audit does not ask is left out.
+TOPICS: dict[str, tuple[str, ...]] = {
+    "turns kept": ("sessions", "races:turns", "windows", "kills", "fidelity"),
+    "messages kept": ("fidelity", "sessions"),
+    "keys": ("keys", "races:turns"),
+    "windows": ("windows", "sessions"),
+    "threads apart": ("fidelity", "isolation", "sessions"),
+    "order": ("sessions", "races:turns", "windows", "fidelity"),
+    "torn": ("kills", "sessions"),
+    "acknowledged": ("kills", "sessions"),
+    "users acknowledged": ("kills", "preferences"),
+    "fresh": ("sharing", "consistency", "windows"),
+    "speed": ("latency", "concurrency"),
+    "growth": ("growth", "concurrency"),
+    "retention": ("lasting", "sessions"),
+    "users kept": ("fidelity", "preferences", "conflicts", "updates"),
+    "users fresh": ("sharing", "preferences", "isolation"),
+    "users apart": ("fidelity", "isolation", "preferences"),
+    "results kept": ("tasks", "fidelity", "races:turns+tasks"),
+    "updates": ("updates", "conflicts"),
+    "versions": ("conflicts", "preferences"),
+    "tasks": ("tasks", "races:turns+tasks", "fidelity"),
+    "workflows": ("workflows", "fidelity"),
+    "locks": ("locks", "races:turns+locks", "fidelity"),
+    "fences": ("locks", "races:turns+locks"),
+    "outage": ("outage",),
+    "metrics": ("monitoring",),
+    "alarm": ("monitoring",),
+    "settings": ("settings",),
+    "backup": ("backup",),
+}
+
+
+def questions_of(mutant: Mutant) -> tuple[str, ...]:
+    """The questions that should find it, as in `TOPICS`."""
+    known = {question.id for question in QUESTIONS}
+    named = [words for topic in mutant.caught_by for words in TOPICS[topic]]
+    return tuple(dict.fromkeys(words for words in named if words.partition(":")[0] in known))
