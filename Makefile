@@ -28,7 +28,7 @@ unexport PYTHONPATH PYTHONHOME
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types sync drift completions packages test soak bench bench-scale bench-peers budgets bench-repeats demo audit clean
+.PHONY: help venv lint types sync drift completions packages test soak bench bench-scale bench-peers budgets bench-repeats demo audit audit-power clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 15
@@ -122,6 +122,9 @@ demo: $(DEMO_STAMP) ## a support agent with three replicas on one SQLite file, o
 
 audit: $(AUDIT_STAMP) ## audit the embedded store; leaves audit/report.html (ARGS="redis://… --yes")
 	@$(LIGHT)/bin/python -m stateward audit --output audit $(ARGS)
+
+audit-power: $(STAMP) ## how many broken memories the audit finds (PROFILE=full ONLY='append.*' JOBS=2)
+	@PYTHONPATH=tests:tools $(BIN)/python -m audit.mutations --jobs $(JOBS) $(if $(PROFILE),--profile $(PROFILE)) $(if $(ONLY),--only '$(ONLY)') $(ARGS)
 
 clean: ## remove .venv and the like, caches and builds
 	@rm -rf $(VENV) $(LIGHT) $(PEERS) audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

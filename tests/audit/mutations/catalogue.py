@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from audit.mutations import threads, trouble, users, values, work
+from audit.mutations import backups, threads, trouble, users, values, work
 from audit.mutations.mutant import Mutant
 from stateward.audit.questions import QUESTIONS
 
 MUTANTS: dict[str, Mutant] = {
     mutant.id: mutant
-    for module in (threads, values, users, work, trouble)
+    for module in (threads, values, users, work, trouble, backups)
     for mutant in module.MUTANTS
 }
 
@@ -20,7 +20,7 @@ TOPICS: dict[str, tuple[str, ...]] = {
     "keys": ("keys", "races:turns"),
     "windows": ("windows", "sessions"),
     "threads apart": ("fidelity", "isolation", "sessions"),
-    "order": ("sessions", "races:turns", "windows", "fidelity"),
+    "order": ("sessions", "races:turns", "sharing", "consistency", "windows", "fidelity"),
     "torn": ("kills", "sessions"),
     "acknowledged": ("kills", "sessions"),
     "users acknowledged": ("kills", "preferences"),

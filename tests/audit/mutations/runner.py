@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from servers.postgres import PostgresServer
 from servers.redis import RedisServer
 
+from audit.mutations.backups import options_of
 from audit.mutations.catalogue import MUTANTS, questions_of
 from audit.mutations.mutant import Mutant
 from audit.mutations.nursery import MODULE, Nursery
@@ -164,6 +165,8 @@ def tried(mutant: Mutant, where: Servers, profile: str, only: Iterable[str], see
     if mutant.base.startswith("store"):
         url += "&store=1"
     options = {} if len(tuple(only)) > 1 else dict(mutant.options)
+    if "backup" in mutant.caught_by:
+        options |= options_of(mutant, url)
     answers, problems, seconds = audited(TARGET, url, profile, only, seed, copied=True, **options)
     enough = VERDICTS[mutant.least]
     by = tuple(
