@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from audit.mutations import score
-from audit.mutations.catalogue import MUTANTS, questions_of
+from audit.mutations.catalogue import EVERY, MUTANTS, questions_of
 from audit.mutations.runner import TARGET, Trial, audited, run, servers
 
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
@@ -35,10 +35,11 @@ class Results(msgspec.Struct):
 def main() -> int:
     options = _options()
     wanted = options.only.split(",")
-    ids = [id for id in MUTANTS if any(fnmatch.fnmatchcase(id, each) for each in wanted)]
+    everything = MUTANTS if options.only == "*" else EVERY
+    ids = [id for id in everything if any(fnmatch.fnmatchcase(id, each) for each in wanted)]
     if options.list:
         for id in ids:
-            print(f"{id:<40} {', '.join(questions_of(MUTANTS[id])):<24} {MUTANTS[id].says}")
+            print(f"{id:<40} {', '.join(questions_of(EVERY[id])):<24} {EVERY[id].says}")
         return 0
     if options.page:
         return _write_page(Path(options.page), Path(options.json))
@@ -89,7 +90,7 @@ def _run(ids: list[str], where: object, options: argparse.Namespace, *, more: bo
             f"{said[:110]}",
             flush=True,
         )
-    order = list(MUTANTS)
+    order = list(EVERY)
     return sorted(trials, key=lambda trial: order.index(trial.id))
 
 
@@ -110,7 +111,7 @@ def _print(trials: list[Trial], seconds: float) -> None:
     left = score.survivors(trials)
     print(f"\n{len(left)} survivors")
     for trial in left:
-        print(f"  {trial.id:<36} {MUTANTS[trial.id].says}")
+        print(f"  {trial.id:<36} {EVERY[trial.id].says}")
 
 
 def _sound(where: object, profile: str, count: int) -> int:

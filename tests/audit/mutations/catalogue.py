@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from audit.mutations import backups, threads, trouble, users, values, work
+from audit.mutations import (
+    appends,
+    backups,
+    ids,
+    keys,
+    slowness,
+    staleness,
+    trouble,
+    users,
+    values,
+    windows,
+    work,
+)
 from audit.mutations.mutant import Mutant
 from stateward.audit.questions import QUESTIONS
 
-MUTANTS: dict[str, Mutant] = {
-    mutant.id: mutant
-    for module in (threads, values, users, work, trouble, backups)
-    for mutant in module.MUTANTS
-}
+PARTS = (appends, keys, windows, staleness, ids, slowness, values, users, work, trouble, backups)
+MUTANTS: dict[str, Mutant] = {mutant.id: mutant for part in PARTS for mutant in part.MUTANTS}
+# Not broken at all: what mutants are made of must itself be sound.
+CONTROLS: dict[str, Mutant] = {mutant.id: mutant for mutant in (*work.CONTROLS, *windows.CONTROLS)}
+EVERY = MUTANTS | CONTROLS
 
 # Topic → the questions of the audit that ask about it, the likeliest first; after a colon, those of
 # its workloads that have to do with the topic. What an audit does not ask is left out.
@@ -25,9 +37,14 @@ TOPICS: dict[str, tuple[str, ...]] = {
     "acknowledged": ("kills", "sessions"),
     "users acknowledged": ("kills", "preferences"),
     "fresh": ("sharing", "consistency", "windows"),
-    "speed": ("latency", "concurrency"),
-    "growth": ("growth", "concurrency"),
-    "retention": ("lasting", "sessions"),
+    "speed": ("latency", "slowdown", "concurrency"),
+    "growth": ("slowdown", "growth", "concurrency"),
+    "retention": (
+        "retention",
+        "lasting",
+        "sessions",
+        "lasting:keepsakes+fidelity+isolation+lasting",
+    ),
     "users kept": ("fidelity", "preferences", "conflicts", "updates"),
     "users fresh": ("sharing", "preferences", "isolation"),
     "users apart": ("fidelity", "isolation", "preferences"),

@@ -17,15 +17,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec import Struct
 
-from stateward.audit.targets.memory import Refused, VersionConflict
-
 Json = dict[str, Any]
+Messages = list[Json]
 Around = Callable[..., Any]  # (sound, *args, **options)
 Condition = Callable[["Sound", str, tuple[Any, ...]], Awaitable[bool]]
 
@@ -164,7 +164,7 @@ class Mutated:
     async def open(self) -> None:
         await self.sound.call("open")
         if self.mutant.when is not None:
-            self.sound.number = await self.sound.change("processes", _counted)
+            self.sound.number = await self.sound.change("processes", counted)
 
     async def _is_broken(self, name: str, args: tuple[Any, ...]) -> bool:
         return self.mutant.when is None or await self.mutant.when(self.sound, name, args)
@@ -178,13 +178,29 @@ class Mutated:
             yield token
 
 
-def _counted(value: Json) -> int:
+def counted(value: Json) -> int:
+    """One more, of a document that counts."""
     value["count"] = value.get("count", 0) + 1
     return int(value["count"])
 
 
+def fresh() -> str:
+    """A key that nobody has used."""
+    return uuid.uuid4().hex
+
+
+def tail(found: Messages, last: int) -> Messages:
+    """The last so many."""
+    return found[max(0, len(found) - last) :]
+
+
+Row = tuple[str, str, tuple[str, ...], Mapping[str, Around], Condition | None]
+
+
+def mutants(*rows: Row) -> list[Mutant]:
+    """From a table: id, what a user would notice, topics, what is broken, and when."""
+    return [Mutant(id, says, by, around, when=when) for id, says, by, around, when in rows]
+
+
 class Broken(OSError):
     """What a broken memory raises that says that its store does not answer."""
-
-
-__all__ = ["Broken", "Json", "Mutant", "Mutated", "Refused", "Sound", "VersionConflict"]

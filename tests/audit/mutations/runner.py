@@ -22,7 +22,7 @@ from servers.postgres import PostgresServer
 from servers.redis import RedisServer
 
 from audit.mutations.backups import options_of
-from audit.mutations.catalogue import MUTANTS, questions_of
+from audit.mutations.catalogue import EVERY, questions_of
 from audit.mutations.mutant import Mutant
 from audit.mutations.nursery import MODULE, Nursery
 from stateward.audit.conductor import Audit
@@ -198,7 +198,7 @@ def all_questions(mutant: Mutant) -> tuple[str, ...]:
 
 def _one(id: str, where: Mapping[str, str], profile: str, more: bool, seed: int) -> Trial:
     """Question by question, until one has found it; or all at once."""
-    mutant, servers = MUTANTS[id], Servers(**where)
+    mutant, servers = EVERY[id], Servers(**where)
     if more:
         return tried(mutant, servers, profile, all_questions(mutant), seed)
     trials: list[Trial] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from audit.mutations.catalogue import MUTANTS
+from audit.mutations.catalogue import EVERY
 from audit.mutations.runner import Trial
 
 
@@ -21,7 +21,7 @@ def by_topic(trials: list[Trial]) -> list[tuple[str, int, int]]:
     counted: Counter[str] = Counter()
     caught: Counter[str] = Counter()
     for trial in trials:
-        topic = MUTANTS[trial.id].caught_by[0]
+        topic = EVERY[trial.id].caught_by[0]
         counted[topic] += 1
         caught[topic] += trial.caught
     return [(topic, caught[topic], count) for topic, count in counted.items()]
@@ -64,7 +64,7 @@ def as_markdown(trials: list[Trial], profile: str, seconds: float) -> str:
     left = survivors(trials)
     if left:
         lines += ["| survivor | what a user would notice |", "| --- | --- |"]
-        lines += [f"| `{trial.id}` | {MUTANTS[trial.id].says} |" for trial in left]
+        lines += [f"| `{trial.id}` | {EVERY[trial.id].says} |" for trial in left]
     else:
         lines.append("None survived.")
     return "\n".join(lines)

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
-from audit.mutations.catalogue import MUTANTS
+from audit.mutations.catalogue import EVERY
 from audit.mutations.mutant import Mutated
 from stateward.audit.targets.store import StoreMemory, StoreTarget
 
@@ -40,4 +40,4 @@ def create(namespace: str, url: str) -> Any:
         module, kind = SOUND[parts.scheme]
         found = import_module(f"audit.mutations.sound.{module}")
         memory = getattr(found, kind)(namespace, plain)
-    return Mutated(memory, MUTANTS[said["mutant"]]) if "mutant" in said else memory
+    return Mutated(memory, EVERY[said["mutant"]]) if "mutant" in said else memory

@@ -9,8 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 from audit.mutations import conditions
-from audit.mutations.mutant import Around, Broken, Condition, Json, Mutant, Sound
-from audit.mutations.threads import fresh, tail, with_key
+from audit.mutations.keys import with_key
+from audit.mutations.mutant import (
+    Around,
+    Broken,
+    Condition,
+    Json,
+    Mutant,
+    Sound,
+    fresh,
+    tail,
+)
 from stateward.audit.targets.memory import KeptLocally
 
 # --- while the store is away (on Redis: the audit's proxy takes it away) ------------------

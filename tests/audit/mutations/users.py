@@ -8,15 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 from audit.mutations import conditions
-from audit.mutations.mutant import Around, Condition, Json, Mutant, Sound, VersionConflict
-from audit.mutations.threads import (
-    IDS,
-    cached,
-    lagging,
-    nothing_cached,
-    slow,
-    with_id,
+from audit.mutations.ids import IDS, with_id
+from audit.mutations.mutant import (
+    Around,
+    Condition,
+    Json,
+    Mutant,
+    Sound,
+    counted,
 )
+from audit.mutations.slowness import slow
+from audit.mutations.staleness import cached, lagging, nothing_cached
+from stateward.audit.targets.memory import VersionConflict
 
 # --- put --------------------------------------------------------------------------------
 
@@ -249,7 +252,7 @@ def not_raised(method: str) -> dict[str, Around]:
         if "expect" in more:
             more["expect"] += await hidden(sound, user)
         version = await sound.call(method, user, argument, **more)
-        await sound.change(f"hidden:{user}", _count)
+        await sound.change(f"hidden:{user}", counted)
         return None if version is None else version - await hidden(sound, user)
 
     async def get_user(sound: Sound, user: str) -> Any:
@@ -262,11 +265,6 @@ def not_raised(method: str) -> dict[str, Around]:
 
     found: dict[str, Around] = {"get_user": get_user, "put_user": put_user}
     return found | {method: write}
-
-
-def _count(value: Json) -> int:
-    value["count"] = value.get("count", 0) + 1
-    return int(value["count"])
 
 
 def by_seconds() -> dict[str, Around]:

@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from audit.mutations import conditions
-from audit.mutations.mutant import Around, Condition, Json, Mutant, Refused, Sound
+from audit.mutations.ids import IDS, with_id
+from audit.mutations.mutant import Around, Condition, Json, Mutant, Sound
 from audit.mutations.sound.common import LOOK, kept_alive, now
-from audit.mutations.threads import IDS, with_id
+from stateward.audit.targets.memory import Refused
 
 EVER = 1e9
 PATIENCE = 25.0  # seconds that others wait for whoever has claimed a task
@@ -618,3 +619,7 @@ def _cut(result: Any) -> Any:
 
 
 MUTANTS = _table()
+CONTROLS = [
+    Mutant("control.tasks", "Nothing is broken.", (TASKS,), tasks()),
+    Mutant("control.workflows", "Nothing is broken.", (FLOWS,), workflows()),
+]
