@@ -135,14 +135,14 @@ class Mutated:
 
     def __init__(self, inner: Any, mutant: Mutant) -> None:
         self.mutant = mutant
+        if mutant.inside is not None:
+            mutant.inside(inner)
         self.provides = tuple(inner.provides)
         self.sound = Sound(inner)
         self.unavailable = (*self.sound.unavailable, Broken)
         for name in ("keys", "retain"):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
-        if mutant.inside is not None:
-            mutant.inside(inner)
         if hasattr(inner, "lock"):
             self.lock = self._lock
 
