@@ -20,6 +20,7 @@ import msgspec
 from audit.mutations import score
 from audit.mutations.catalogue import EVERY, MUTANTS, questions_of
 from audit.mutations.runner import TARGET, Trial, audited, run, servers
+from audit.mutations.survivors import KNOWN
 
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
@@ -111,7 +112,7 @@ def _print(trials: list[Trial], seconds: float) -> None:
     left = score.survivors(trials)
     print(f"\n{len(left)} survivors")
     for trial in left:
-        print(f"  {trial.id:<36} {EVERY[trial.id].says}")
+        print(f"  {trial.id:<36} {EVERY[trial.id].says} {KNOWN.get(trial.id, '')}")
 
 
 def _sound(where: object, profile: str, count: int) -> int:

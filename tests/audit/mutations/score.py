@@ -6,6 +6,7 @@ from collections import Counter
 
 from audit.mutations.catalogue import EVERY
 from audit.mutations.runner import Trial
+from audit.mutations.survivors import KNOWN
 
 
 def rate(caught: int, count: int) -> str:
@@ -63,8 +64,14 @@ def as_markdown(trials: list[Trial], profile: str, seconds: float) -> str:
     ]
     left = survivors(trials)
     if left:
-        lines += ["| survivor | what a user would notice |", "| --- | --- |"]
-        lines += [f"| `{trial.id}` | {EVERY[trial.id].says} |" for trial in left]
+        lines += [
+            "| survivor | what a user would notice | why it survives |",
+            "| --- | --- | --- |",
+        ]
+        lines += [
+            f"| `{trial.id}` | {EVERY[trial.id].says} | {KNOWN.get(trial.id, 'not known yet')} |"
+            for trial in left
+        ]
     else:
         lines.append("None survived.")
     return "\n".join(lines)

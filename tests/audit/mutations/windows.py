@@ -187,8 +187,6 @@ MUTANTS = mutants(
      window(lambda m, n: tail(m, n) if n <= len(m) else []), None),
     ("window.of_one", "A window of one message is empty.", (WINDOW,),
      window(lambda m, n: tail(m, n) if n > 1 else []), None),
-    ("window.of_none", "A window of no message is the whole conversation.", (WINDOW,),
-     window(lambda m, n: m[-n:]), None),
     ("window.kept", "A window of another size is the same as the first.", (WINDOW,),
      {"load": window_of_before}, None),
     ("window.lacks_newest@long", "In long conversations the window lacks the newest.",
@@ -212,6 +210,17 @@ MUTANTS = mutants(
     ("load.reversed", "Reading all gives the newest first.", (ORDER,),
      whole(lambda m: m[::-1]), None),
 )  # fmt: skip
+
+
+MUTANTS.append(
+    Mutant(
+        "window.of_none",
+        "A window of no message is the whole conversation.",
+        (WINDOW,),
+        window(lambda m, n: m[-n:]),
+        least="warn",
+    )
+)
 
 
 def _retaining(id: str, says: str, around: dict[str, Around]) -> Mutant:
