@@ -43,7 +43,7 @@ TOPICS: dict[str, tuple[str, ...]] = {
         "retention",
         "lasting",
         "sessions",
-        "lasting:keepsakes+fidelity+isolation+lasting",
+        "lasting:keepsakes+fidelity+isolation+tasks+task-faults+lasting",
     ),
     "users kept": ("fidelity", "preferences", "conflicts", "updates"),
     "users fresh": ("sharing", "preferences", "isolation"),
