@@ -163,7 +163,7 @@ def tried(mutant: Mutant, where: Servers, profile: str, only: Iterable[str], see
     """One audit of it, with these questions."""
     url = f"{where.url(mutant.base)}?mutant={quoted(mutant.id)}"
     if mutant.base.startswith("store"):
-        url += "&store=1"
+        url += f"&store={where.folder}"
     options = {} if len(tuple(only)) > 1 else dict(mutant.options)
     if "backup" in mutant.caught_by:
         options |= options_of(mutant, url)

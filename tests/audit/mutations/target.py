@@ -8,8 +8,6 @@ redis://…?store=1&mutant=metrics.zero                    Stateward's own store
 
 from __future__ import annotations
 
-import os
-import tempfile
 from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qs, urlsplit, urlunsplit
@@ -34,8 +32,7 @@ def create(namespace: str, url: str) -> Any:
     if parts.scheme == "sqlite":
         plain = f"sqlite://{parts.path}"
     if "store" in said:
-        folder = os.path.join(tempfile.gettempdir(), f"mutations-{namespace}")
-        memory: Any = StoreMemory(StoreTarget(plain, namespace, folder))
+        memory: Any = StoreMemory(StoreTarget(plain, namespace, said["store"]))
     else:
         module, kind = SOUND[parts.scheme]
         found = import_module(f"audit.mutations.sound.{module}")

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
@@ -66,3 +67,11 @@ async def kept_alive(renew: Callable[[], Awaitable[None]]) -> AsyncIterator[None
 def now() -> float:
     """Of a clock that all processes of this machine share."""
     return time.time()
+
+
+def write_file(folder: str, name: str, data: bytes) -> None:
+    (Path(folder) / name).write_bytes(data)
+
+
+def read_file(folder: str, name: str) -> bytes:
+    return (Path(folder) / name).read_bytes()

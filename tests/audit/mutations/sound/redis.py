@@ -25,6 +25,8 @@ from audit.mutations.sound.common import (
     LookupTimes,
     dumped,
     kept_alive,
+    read_file,
+    write_file,
 )
 from stateward.audit.targets.memory import Refused, VersionConflict
 
@@ -78,6 +80,15 @@ redis.call("SET", KEYS[1], token, "PX", ARGV[1])
 return token
 """
 
+COPY = "memory.jsonl"
+READ: dict[str, Callable[[str], tuple[Any, ...]]] = {
+    "string": lambda key: ("GET", key),
+    "list": lambda key: ("LRANGE", key, 0, -1),
+    "set": lambda key: ("SMEMBERS", key),
+    "hash": lambda key: ("HGETALL", key),
+}
+WRITTEN = {"string": "SET", "list": "RPUSH", "set": "SADD", "hash": "HSET"}
+
 
 class RedisMemory:
     """One key a conversation, user, task, workflow and lock; every call ends within 3 seconds."""
@@ -119,6 +130,25 @@ class RedisMemory:
     async def clean(self) -> None:
         async for key in self.client.scan_iter(match=f"{self.namespace}:*", count=500):
             await self.client.unlink(key)
+
+    async def backup(self, folder: str) -> None:
+        """Each key as of one moment."""
+        lines = []
+        async for key in self.client.scan_iter(match=f"{self.namespace}:*", count=500):
+            kind = await self.client.type(key)
+            if kind in READ:  # it may have expired meanwhile
+                value = await self.client.execute_command(*READ[kind](key))
+                value = sorted(value) if isinstance(value, set) else value
+                lines.append(json.dumps([key.removeprefix(self.namespace), kind, value]))
+        write_file(folder, COPY, "\n".join(lines).encode())
+
+    async def restore(self, folder: str) -> None:
+        for line in read_file(folder, COPY).splitlines():
+            key, kind, value = json.loads(line)
+            if isinstance(value, dict):
+                value = [word for pair in value.items() for word in pair]
+            words = value if isinstance(value, list) else [value]
+            await self.client.execute_command(WRITTEN[kind], self.namespace + key, *words)
 
     def _key(self, kind: str, id: str) -> str:
         return f"{self.namespace}:{kind}:{id}"

@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,7 +37,7 @@ create table if not exists steps (id text, name text, result text, primary key (
 create table if not exists locks
     (thread text primary key, token integer, held integer, until real);
 """
-TABLES = ("messages", "keys", "users", "tasks", "workflows", "steps", "locks")
+COPY = "memory.db"
 
 
 class SqliteMemory:
@@ -74,6 +74,15 @@ class SqliteMemory:
         for path in (self.path, f"{self.path}-wal", f"{self.path}-shm"):
             if os.path.exists(path):
                 os.remove(path)
+
+    def backup(self, folder: str) -> None:
+        """All of one moment, while others write."""
+        with closing(sqlite3.connect(os.path.join(folder, COPY))) as copy:
+            self._connection().backup(copy)
+
+    def restore(self, folder: str) -> None:
+        with closing(sqlite3.connect(os.path.join(folder, COPY))) as copy:
+            copy.backup(self._connection())
 
     def _connection(self) -> sqlite3.Connection:
         """One for each thread."""
