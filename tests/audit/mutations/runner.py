@@ -196,14 +196,16 @@ def all_questions(mutant: Mutant) -> tuple[str, ...]:
     return tuple(q.id for q in QUESTIONS if q.id in topical or q.id not in SLOW)
 
 
-def _one(id: str, where: Mapping[str, str], profile: str, more: bool, seed: int) -> Trial:
+def _one(
+    id: str, where: Mapping[str, str], profile: str, more: bool, seed: int, words: str | None
+) -> Trial:
     """Question by question, until one has found it; or all at once."""
     mutant, servers = EVERY[id], Servers(**where)
     if more:
         return tried(mutant, servers, profile, all_questions(mutant), seed)
     trials: list[Trial] = []
-    for words in questions_of(mutant):
-        trials.append(tried(mutant, servers, profile, (words,), seed))
+    for question in questions_of(mutant) if words is None else (words,):
+        trials.append(tried(mutant, servers, profile, (question,), seed))
         if trials[-1].caught and not trials[-1].unsure:
             break
     last = next((trial for trial in reversed(trials) if trial.caught), trials[-1])
@@ -216,11 +218,22 @@ def _one(id: str, where: Mapping[str, str], profile: str, more: bool, seed: int)
 
 
 def run(
-    ids: list[str], where: Servers, profile: str, jobs: int, *, more: bool = False, seed: int = 1
+    ids: Iterable[str],
+    where: Servers,
+    profile: str,
+    jobs: int,
+    *,
+    more: bool = False,
+    seed: int = 1,
+    asked: Mapping[str, str] | None = None,
 ) -> Iterator[Trial]:
-    """Trials as they end; with `more`, of everything that could find them."""
+    """Trials as they end; with `more`, of everything that could find them.
+
+    `asked` names one question for each, instead of all that should find it.
+    """
     told = {"folder": where.folder, "redis": where.redis, "postgres": where.postgres}
+    asked = asked or {}
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        trials = [pool.submit(_one, id, told, profile, more, seed) for id in ids]
+        trials = [pool.submit(_one, id, told, profile, more, seed, asked.get(id)) for id in ids]
         for trial in as_completed(trials):
             yield trial.result()
