@@ -13,7 +13,7 @@ from audit.mutations.survivors import KNOWN
 # Of every kind, those that are found soon, and by which question: the whole catalogue is a soak.
 SAMPLE = {
     "append.drop_last": "sessions",
-    "append.reversed": "sessions",
+    "append.reversed": "races:turns",
     "append.at_close": "sessions",
     "history.newest_threads@10": "sessions",
     "key.ignored": "races:turns",
