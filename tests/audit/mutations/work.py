@@ -247,9 +247,10 @@ def workflows(
 
     async def _drive(sound: Sound, name: str, done: set[str], steps: list[Any]) -> None:
         async def mark(*names: str) -> None:
-            if record == "process":
-                done.update(names)
-            elif record != "never":
+            if record == "never":
+                return
+            done.update(named(each) for each in names)
+            if record != "process":
                 at = {named(each): now() for each in names}
                 await sound.change(name, lambda value: value.setdefault("done", {}).update(at))
 
