@@ -266,8 +266,6 @@ def _table() -> list[Mutant]:
          never_answered("append"), None),
         ("outage.user_hangs", "A lookup of a user that meets an outage never comes back.",
          never_answered("get_user"), None),
-        ("outage.load_for_ever", "Reads wait until the store is back, however long.",
-         for_ever("load"), None),
         ("outage.load_late@10s", "A read takes ten seconds more to fail.",
          late_error("load", 10.0), None),
         ("outage.append_late@12s", "A turn takes twelve seconds more to fail.",
@@ -298,6 +296,16 @@ def _table() -> list[Mutant]:
         for id, says, around, when in rows
     ]
     found += [
+        Mutant(
+            "outage.load_for_ever",
+            "Reads wait until the store is back, however long.",
+            (AWAY,),
+            for_ever("load"),
+            base="redis",
+            options=REFUSED,
+            least="warn",
+            found="took",
+        ),
         Mutant(
             "outage.untyped",
             "While the store is away, errors do not say so.",
