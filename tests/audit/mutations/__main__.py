@@ -31,6 +31,7 @@ class Results(msgspec.Struct):
     profile: str
     seconds: float
     trials: list[Trial]
+    note: str = ""  # how they came about, if not by one run
 
 
 def main() -> int:
@@ -146,7 +147,7 @@ def _write_page(page: Path, source: Path) -> int:
     results = msgspec.json.decode(source.read_bytes(), type=Results)
     text = page.read_text()
     before, after = text.partition(BEGIN)[0], text.partition(END)[2]
-    figures = score.as_markdown(results.trials, results.profile, results.seconds)
+    figures = score.as_markdown(results.trials, results.profile, results.seconds, results.note)
     page.write_text(f"{before}{BEGIN}\n\n{figures}\n\n{END}{after}")
     return 0
 
