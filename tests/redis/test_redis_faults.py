@@ -400,6 +400,19 @@ async def test_a_user_is_erased_from_a_full_server(tmp_path: Path) -> None:
             assert (await store.user("v").erase()).removed == {}
 
 
+async def test_an_open_breaker_keeps_no_room_from_being_made(tmp_path: Path) -> None:
+    policy = Policy(threads="raise", breaker_failures=3, breaker_seconds=600.0)
+    with running(tmp_path, "valkey", "--appendonly", "no", "--maxmemory", "6mb") as server:
+        async with stateward.open(server.url, policy=policy) as store:
+            thread = store.thread("t", user="u")
+            with pytest.raises(StoreUnavailable, match="maxmemory"):
+                for _ in range(10_000):
+                    await thread.append({"text": "x" * 10_000})
+            assert store.breaker == "open"
+            assert (await store.user("u").erase()).removed == {"thread": 1}
+            assert not (await thread.load()).exists
+
+
 async def test_a_full_server_is_swept_of_what_has_expired(tmp_path: Path) -> None:
     """Also if the sweep meets what is not over yet: there it only corrects when that will be."""
     with running(tmp_path, "valkey", "--appendonly", "no") as server:

@@ -12,6 +12,7 @@ from stateward.errors import StateConflictError, StoreUnavailable
 from stateward.files import WholeFile
 from stateward.kinds import ERASED, ERASED_ALL, FORK, THREAD, erasure_of
 from stateward.layers.gather import gather
+from stateward.layers.layer import Execute
 from stateward.ops import (
     Commit,
     Drop,
@@ -33,6 +34,7 @@ from stateward.state.scope import Scope
 
 EXPORT_FORMAT = 1
 PASSES = 100  # a user who writes faster than this erases is told so
+ROOM = 0.05  # seconds that a full store is given to make room
 
 
 async def belongings(scope: Scope, user: str, *, expired: bool = False) -> AsyncIterator[Found]:
@@ -77,35 +79,50 @@ def _replica(scopes: Sequence[Scope]) -> str | None:
 async def _erase(scope: Scope, user: str) -> Receipt:
     """Mark first, then drop, then remove physically: a failure at any point can be repeated."""
     removed: Counter[str] = Counter()
+    execute: Execute = scope.execute_here
     try:
-        at = await _mark(scope, user, ERASED)
+        at = await _mark(scope, user, ERASED, execute)
     except StoreUnavailable as error:
-        # A full store takes only what makes room, and then perhaps the mark. What came back in
-        # between goes below.
+        # A full store takes only what makes room, and then perhaps the mark; its refusals may have
+        # opened the breaker, which must not keep room from being made. What came back in between
+        # goes below.
         if error.applied != "no":
             raise
-        removed += await _remove(scope, user)
-        try:
-            at = await _mark(scope, user, ERASED)
-        except StoreUnavailable as again:
-            raise StoreUnavailable(
-                f"what the user {user!r} had is removed, but the store has no room to remember it "
-                f"against writes that are still on their way: make room, and erase again ({again})"
-            ) from again
-    removed += await _remove(scope, user)
-    await _mark(scope, user, ERASED_ALL)
+        execute = scope.stack.execute_past_breaker
+        removed += await _remove(scope, user, execute)
+        at = await _mark_late(scope, user, execute)
+    removed += await _remove(scope, user, execute)
+    await _mark(scope, user, ERASED_ALL, execute)
     tell_of_erasure(scope, user)
     return Receipt(user, moment(at), dict(+removed), moment(at + GRACE))
 
 
-async def _mark(scope: Scope, user: str, name: str) -> float:
+async def _mark_late(scope: Scope, user: str, execute: Execute) -> float:
+    """The mark after there is room for it, which some stores make a little later."""
+    world = scope.world
+    end = world.monotonic() + scope.stack.policy.write_timeout
+    while True:
+        try:
+            return await _mark(scope, user, ERASED, execute)
+        except StoreUnavailable as error:
+            if world.monotonic() + ROOM > end:
+                raise StoreUnavailable(
+                    f"what the user {user!r} had is removed, but the store has no room to remember "
+                    "it against writes that are still on their way: make room, and erase again "
+                    f"({error})"
+                ) from error
+            await world.pause(ROOM)
+
+
+async def _mark(scope: Scope, user: str, name: str, execute: Execute) -> float:
     """Note on the mark of this erasure how far it is; returns when."""
     mark = erasure_of(scope.namespace, user)
     put = Put(name, encode({"erased": True}, "the mark"))
-    return stored(await Handle(scope, mark).commit((put,)), mark).at
+    commit = Commit(mark, scope.world.new_op(), (put,))
+    return stored((await execute((commit,)))[0], mark).at
 
 
-async def _remove(scope: Scope, user: str) -> Counter[str]:
+async def _remove(scope: Scope, user: str, execute: Execute) -> Counter[str]:
     """Drop all that there is of the user, and sweep; how many of each kind."""
     removed: Counter[str] = Counter()
     for _ in range(PASSES):
@@ -114,9 +131,10 @@ async def _remove(scope: Scope, user: str) -> Counter[str]:
             break
         # A fork that was on its way is forbidden before its intent goes: see `forks.py`.
         copies = [i.entity._replace(kind=THREAD) for i in found if i.entity.kind == FORK]
-        await _drop(scope, user, copies)
+        await _drop(scope, user, copies, execute)
         entities = [item.entity for item in found]
-        for entity, dropped in zip(entities, await _drop(scope, user, entities), strict=True):
+        outcomes = await _drop(scope, user, entities, execute)
+        for entity, dropped in zip(entities, outcomes, strict=True):
             stored(dropped, entity)
             tell_of(scope, entity, Drop())
             removed[entity.kind] += entity.kind != FORK
@@ -126,19 +144,21 @@ async def _remove(scope: Scope, user: str) -> Counter[str]:
         )
     more = True
     while more:
-        swept = (await scope.execute_here((Sweep(),)))[0]
+        swept = (await execute((Sweep(),)))[0]
         assert isinstance(swept, Swept)
         more = swept.more
     return removed
 
 
-async def _drop(scope: Scope, user: str, entities: Sequence[Entity]) -> list[Outcome]:
+async def _drop(
+    scope: Scope, user: str, entities: Sequence[Entity], execute: Execute
+) -> list[Outcome]:
     """What became of each; one of another's is not dropped."""
     outcomes: list[Outcome] = []
     for start in range(0, len(entities), scope.capabilities.page):
         page = entities[start : start + scope.capabilities.page]
         drops = [Commit(entity, scope.world.new_op(), (Drop(),), owner=user) for entity in page]
-        outcomes += await scope.execute_here(drops)
+        outcomes += await execute(drops)
     return outcomes
 
 

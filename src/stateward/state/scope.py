@@ -72,10 +72,12 @@ class Scope:
     # sync only:     check_held()
     # sync only:     return self.stack.append(ops, deadline)
 
-    # sync only: def execute_here(self, ops: Sequence[Op]) -> Outcomes:
+    # sync only: def execute_here(
+    # sync only:     self, ops: Sequence[Op], deadline: float | None = None
+    # sync only: ) -> Outcomes:
     # sync only:     """The same for what another replica may have a right to."""
     # sync only:     check_held()
-    # sync only:     return self.stack.execute_here(ops)
+    # sync only:     return self.stack.execute_here(ops, deadline)
 
     async def fetch(self, fetch: Fetch) -> Fetched:
         """One fetch; another's entity raises."""

@@ -29,11 +29,13 @@ from stateward.ops import (
 )
 from stateward.records import Exported, Receipt, moment
 from stateward.state.refusals import refuse, stored
+from stateward.sync.layers.layer import Execute
 from stateward.sync.state.handle import Handle, tell_of, tell_of_erasure
 from stateward.sync.state.scope import Scope
 
 EXPORT_FORMAT = 1
 PASSES = 100  # a user who writes faster than this erases is told so
+ROOM = 0.05  # seconds that a full store is given to make room
 
 
 def belongings(scope: Scope, user: str, *, expired: bool = False) -> Iterator[Found]:
@@ -78,35 +80,50 @@ def _replica(scopes: Sequence[Scope]) -> str | None:
 def _erase(scope: Scope, user: str) -> Receipt:
     """Mark first, then drop, then remove physically: a failure at any point can be repeated."""
     removed: Counter[str] = Counter()
+    execute: Execute = scope.execute_here
     try:
-        at = _mark(scope, user, ERASED)
+        at = _mark(scope, user, ERASED, execute)
     except StoreUnavailable as error:
-        # A full store takes only what makes room, and then perhaps the mark. What came back in
-        # between goes below.
+        # A full store takes only what makes room, and then perhaps the mark; its refusals may have
+        # opened the breaker, which must not keep room from being made. What came back in between
+        # goes below.
         if error.applied != "no":
             raise
-        removed += _remove(scope, user)
-        try:
-            at = _mark(scope, user, ERASED)
-        except StoreUnavailable as again:
-            raise StoreUnavailable(
-                f"what the user {user!r} had is removed, but the store has no room to remember it "
-                f"against writes that are still on their way: make room, and erase again ({again})"
-            ) from again
-    removed += _remove(scope, user)
-    _mark(scope, user, ERASED_ALL)
+        execute = scope.stack.execute_past_breaker
+        removed += _remove(scope, user, execute)
+        at = _mark_late(scope, user, execute)
+    removed += _remove(scope, user, execute)
+    _mark(scope, user, ERASED_ALL, execute)
     tell_of_erasure(scope, user)
     return Receipt(user, moment(at), dict(+removed), moment(at + GRACE))
 
 
-def _mark(scope: Scope, user: str, name: str) -> float:
+def _mark_late(scope: Scope, user: str, execute: Execute) -> float:
+    """The mark after there is room for it, which some stores make a little later."""
+    world = scope.world
+    end = world.monotonic() + scope.stack.policy.write_timeout
+    while True:
+        try:
+            return _mark(scope, user, ERASED, execute)
+        except StoreUnavailable as error:
+            if world.monotonic() + ROOM > end:
+                raise StoreUnavailable(
+                    f"what the user {user!r} had is removed, but the store has no room to remember "
+                    "it against writes that are still on their way: make room, and erase again "
+                    f"({error})"
+                ) from error
+            world.block(ROOM)
+
+
+def _mark(scope: Scope, user: str, name: str, execute: Execute) -> float:
     """Note on the mark of this erasure how far it is; returns when."""
     mark = erasure_of(scope.namespace, user)
     put = Put(name, encode({"erased": True}, "the mark"))
-    return stored(Handle(scope, mark).commit((put,)), mark).at
+    commit = Commit(mark, scope.world.new_op(), (put,))
+    return stored(execute((commit,))[0], mark).at
 
 
-def _remove(scope: Scope, user: str) -> Counter[str]:
+def _remove(scope: Scope, user: str, execute: Execute) -> Counter[str]:
     """Drop all that there is of the user, and sweep; how many of each kind."""
     removed: Counter[str] = Counter()
     for _ in range(PASSES):
@@ -115,9 +132,10 @@ def _remove(scope: Scope, user: str) -> Counter[str]:
             break
         # A fork that was on its way is forbidden before its intent goes: see `forks.py`.
         copies = [i.entity._replace(kind=THREAD) for i in found if i.entity.kind == FORK]
-        _drop(scope, user, copies)
+        _drop(scope, user, copies, execute)
         entities = [item.entity for item in found]
-        for entity, dropped in zip(entities, _drop(scope, user, entities), strict=True):
+        outcomes = _drop(scope, user, entities, execute)
+        for entity, dropped in zip(entities, outcomes, strict=True):
             stored(dropped, entity)
             tell_of(scope, entity, Drop())
             removed[entity.kind] += entity.kind != FORK
@@ -127,19 +145,19 @@ def _remove(scope: Scope, user: str) -> Counter[str]:
         )
     more = True
     while more:
-        swept = scope.execute_here((Sweep(),))[0]
+        swept = execute((Sweep(),))[0]
         assert isinstance(swept, Swept)
         more = swept.more
     return removed
 
 
-def _drop(scope: Scope, user: str, entities: Sequence[Entity]) -> list[Outcome]:
+def _drop(scope: Scope, user: str, entities: Sequence[Entity], execute: Execute) -> list[Outcome]:
     """What became of each; one of another's is not dropped."""
     outcomes: list[Outcome] = []
     for start in range(0, len(entities), scope.capabilities.page):
         page = entities[start : start + scope.capabilities.page]
         drops = [Commit(entity, scope.world.new_op(), (Drop(),), owner=user) for entity in page]
-        outcomes += scope.execute_here(drops)
+        outcomes += execute(drops)
     return outcomes
 
 

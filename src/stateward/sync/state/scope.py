@@ -64,10 +64,10 @@ class Scope:
         check_held()
         return self.stack.append(ops, deadline)
 
-    def execute_here(self, ops: Sequence[Op]) -> Outcomes:
+    def execute_here(self, ops: Sequence[Op], deadline: float | None = None) -> Outcomes:
         """The same for what another replica may have a right to."""
         check_held()
-        return self.stack.execute_here(ops)
+        return self.stack.execute_here(ops, deadline)
 
     def fetch(self, fetch: Fetch) -> Fetched:
         """One fetch; another's entity raises."""
