@@ -32,6 +32,10 @@ class StoreMisused(StatewardError, RuntimeError):
     """A store used after close, after a fork, or from another event loop."""
 
 
+class StoreClosed(StoreMisused):
+    """The store was closed. Work that this met is left to others: it has not failed."""
+
+
 class BackupDamaged(StatewardError):
     """The file is no complete backup, or one of a newer format. Nothing was written."""
 

@@ -11,7 +11,7 @@ from stateward.errors import (
     EntityBusy,
     InvalidInput,
     StatewardError,
-    StoreMisused,
+    StoreClosed,
     StoreTooSlow,
     StoreUnavailable,
 )
@@ -148,9 +148,9 @@ class Loners(set[Entity]):
         return bool(self) and not self.isdisjoint(touched_by(ops))
 
 
-def closed() -> StoreMisused:
+def closed() -> StoreClosed:
     """The error of a call to a store that was closed."""
-    return StoreMisused("this store is closed; open a new one with stateward.open(...)")
+    return StoreClosed("this store is closed; open a new one with stateward.open(...)")
 
 
 def too_late(sent: bool) -> StoreTooSlow:

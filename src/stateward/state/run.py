@@ -14,7 +14,6 @@ from stateward.errors import (
     LeaseLost,
     Permanent,
     StatewardError,
-    StoreUnavailable,
     WorkflowFinished,
 )
 from stateward.layers.leases.held import HeldLease
@@ -254,7 +253,7 @@ class Run:
         await self._record_failures()
         try:
             was = await move(self._handle, to, expect, id_, (self._held.fence,))
-        except (StoreUnavailable, LeaseLost) as error:
+        except OF_THE_STORE as error:
             self.broken = error
             raise
         self._record.steps[id_] = was
@@ -396,7 +395,7 @@ class Run:
                 )
             if isinstance(outcome, Fenced):
                 refuse(outcome, self._entity)
-        except (StoreUnavailable, LeaseLost) as error:
+        except OF_THE_STORE as error:
             self.broken = error
             raise
         if not isinstance(outcome, Conflict):

@@ -58,10 +58,14 @@ class RunRecord:
                 self.ends[record["begun"]] = record["end"]
 
     def signal(self, name: str, until: float | None = None) -> tuple[int, Any] | None:
-        """The oldest signal of this name that nobody has taken, if it came in time."""
+        """The oldest signal of this name that nobody has taken, if it came in time.
+
+        By its number: a newer one is not taken before it, though a clock that was set back says
+        that only the newer came in time.
+        """
         for seq, said, value, at in self.signals:
-            if said == name and seq not in self.taken and (until is None or at <= until):
-                return seq, value
+            if said == name and seq not in self.taken:
+                return (seq, value) if until is None or at <= until else None
         return None
 
 

@@ -9,11 +9,18 @@ from hashlib import blake2b
 from typing import Any
 
 from stateward.codec import Limits, encode, encode_value
-from stateward.errors import InvalidInput, LeaseLost, Permanent, StoreMisused, StoreUnavailable
+from stateward.errors import (
+    InvalidInput,
+    LeaseLost,
+    Permanent,
+    StoreClosed,
+    StoreMisused,
+    StoreUnavailable,
+)
 
 # What ends a process or a generator, whatever code it meets: asyncio draws the same line.
 ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
-OF_THE_STORE = (StoreUnavailable, LeaseLost)
+OF_THE_STORE = (StoreUnavailable, LeaseLost, StoreClosed)
 
 _key: ContextVar[str | None] = ContextVar("stateward_idempotency_key", default=None)
 

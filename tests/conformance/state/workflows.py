@@ -12,8 +12,11 @@ from stateward.errors import (
     InvalidInput,
     KeyReusedError,
     LeaseHeld,
+    LeaseLost,
     NotYoursError,
     StateConflictError,
+    StatewardError,
+    StoreClosed,
     WorkflowFinished,
 )
 from stateward.records import WorkflowInfo
@@ -56,6 +59,31 @@ async def a_workflow_has_one_driver_at_a_time(h: StoreHarness) -> None:
             assert await refund(run, steps) == ANSWERS
         assert await waiting.result() == ANSWERS  # replayed
         assert steps.made == ALL
+
+
+@case
+async def a_store_that_is_closed_under_a_workflow_fails_nothing(h: StoreHarness) -> None:
+    """A replica that is shut down leaves its work to others, and its tasks."""
+    closing, steps = h.store(), Steps()
+
+    async def shut_down() -> str:
+        await closing.close()
+        await closing.thread("t").load()
+        return "never"
+
+    async with h.store() as other:
+        with raises(StatewardError) as caught:
+            async with closing.workflow("w", kind="refund") as run:
+                await run.step("first", shut_down)
+        assert isinstance(caught.error, StoreClosed | LeaseLost), caught.error
+        (found,) = await listed(other)
+        assert found.status == "active", found
+        async with other.workflow("w", kind="refund", wait=5.0) as run:
+            assert await refund(run, steps) == ANSWERS
+        closing = h.store()
+        with raises(StatewardError):
+            await closing.once("t", shut_down)
+        assert await other.once("t", lambda: "done", wait=5.0) == "done"
 
 
 @case

@@ -14,7 +14,6 @@ from stateward.errors import (
     LeaseLost,
     Permanent,
     StatewardError,
-    StoreUnavailable,
     WorkflowFinished,
 )
 from stateward.layers.leases.held_sync import HeldLease
@@ -238,7 +237,7 @@ class Run:
         self._record_failures()
         try:
             was = move(self._handle, to, expect, id_, (self._held.fence,))
-        except (StoreUnavailable, LeaseLost) as error:
+        except OF_THE_STORE as error:
             self.broken = error
             raise
         self._record.steps[id_] = was
@@ -347,7 +346,7 @@ class Run:
                 )
             if isinstance(outcome, Fenced):
                 refuse(outcome, self._entity)
-        except (StoreUnavailable, LeaseLost) as error:
+        except OF_THE_STORE as error:
             self.broken = error
             raise
         if not isinstance(outcome, Conflict):
