@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio  # async only
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
@@ -115,3 +116,7 @@ class Worker:
         """What ends the worker: not what a handler let out, be it the end of a task of its own."""
         if interrupted(error, self._cancellations):
             raise error
+        # async only: begin
+        if cancellations() > self._cancellations:
+            raise asyncio.CancelledError from error  # its lease was lost at the same moment
+        # async only: end
