@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from servers.redis import RedisServer
-from strands import tool
+from strands import Agent, tool
 from strands.session import RepositorySessionManager, SnapshotSessionManager
 from strands.types.exceptions import SessionException, StorageError
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
@@ -185,6 +185,28 @@ def test_a_run_waits_for_another_unless_it_was_told_not_to(url: str) -> None:
             second[0].result()
         heard = [message["content"][0].get("text") for message in quick.messages]
         assert heard == ["a", None, None, "from one", "b", "from the other"]
+
+
+def test_a_run_from_within_a_run_of_its_session_does_not_wait_for_it(url: str) -> None:
+    with stateward.sync.open(url) as store:
+        inner = Agent(
+            model=Scripted("from inside"),
+            agent_id="inner",
+            session_manager=StatewardSessionManager(store, "s-1", wait=0),
+            callback_handler=None,
+        )
+
+        @tool
+        def look() -> str:
+            """Ask another agent of the same session."""
+            return str(inner("b"))
+
+        use = {"name": "look", "toolUseId": "use-1", "input": {}}
+        outer = waiter(StatewardSessionManager(store, "s-1"), use, "from outside")
+        outer.tool_registry.register_tool(look)
+        outer("a")
+        assert texts(inner) == ["b", "from inside"]
+        assert outer.messages[-1]["content"] == [{"text": "from outside"}]
 
 
 def test_a_run_that_failed_holds_up_nobody(url: str) -> None:
