@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from servers.redis import RedisServer
 from strands import Agent, tool
+from strands.hooks import BeforeInvocationEvent
 from strands.session import RepositorySessionManager, SnapshotSessionManager
 from strands.types.exceptions import SessionException, StorageError
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
@@ -217,6 +218,22 @@ def test_a_run_that_failed_holds_up_nobody(url: str) -> None:
         agent = waiter(StatewardSessionManager(other, "s-1", wait=0), "hi")
         agent("b")
         assert texts(agent)[-2:] == ["b", "hi"]
+
+
+def test_a_hook_that_failed_keeps_the_turn_no_longer_than_to_the_next_run(url: str) -> None:
+    with stateward.sync.open(url) as one, stateward.sync.open(url) as other:
+        agent = waiter(StatewardSessionManager(one, "s-1"), "hi")
+        failures = [ValueError("no permission")]
+
+        def permit(event: BeforeInvocationEvent) -> None:
+            if failures:
+                raise failures.pop()
+
+        agent.hooks.add_callback(BeforeInvocationEvent, permit)
+        with pytest.raises(ValueError, match="no permission"):
+            agent("a")
+        agent("b")
+        waiter(StatewardSessionManager(other, "s-1", wait=0), "hi")("c")
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
