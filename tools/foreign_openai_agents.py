@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import agents
+import agents.extensions.memory.encrypt_session  # asks a `SQLiteSession` for more than any other
 import agents.memory
 import agents.memory.sqlite_session
 

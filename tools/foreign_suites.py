@@ -89,10 +89,18 @@ STRANDS = (
     "psycopg[binary,pool]",
 )
 
+CAPABILITY = "asks for a capability that the released conformance suite (0.0.2) does not have"
+MIGRATIONS = "looks at the SQL that brings PostgreSQL's tables up to date"
+OWN_METHODS = "replaces or watches private methods of PostgreSQL's own class"
 INJECTION = "wants a key refused that would break SQL; here any key is data, and finds nothing"
+NO_LOOP = "wants blocking calls refused on the event loop; here they are answered"
 SWEEPER = "calls the sweeper of SQLite's store; here an item is gone when its time is up, unswept"
 CONNECTIONS = "looks at the connections and locks of `sqlite3` that `SQLiteSession` keeps"
 STATEMENTS = "makes SQL statements of `SQLiteSession` fail, or the tables in its file"
+AUTHENTICATION = (
+    "`EncryptedSession` looks at the key within a transaction of SQLite, which it promises for no "
+    "other session than `SQLiteSession`"
+)
 DAMAGE = (
     "makes rows of SQLite's own table unreadable; Stateward raises `SchemaError` for damage, and "
     "skips nothing"
@@ -132,8 +140,7 @@ SUITES = (
         "foreign_langgraph",
         LANGGRAPH,
         {
-            "test_delta_channel_conformance": "asks for a capability that the released conformance "
-            "suite (0.0.2) does not have",
+            "test_delta_channel_conformance": CAPABILITY,
             "test_walk_step_looks_up_the_parent_by_primary_key": "reads SQLite's query plans",
             "test_informative_async_errors": "wants async calls refused; here they are answered",
             "test_checkpoint_search_sql_injection_prevention": INJECTION,
@@ -152,8 +159,7 @@ SUITES = (
             "knows; LangGraph's own is `fields`",
             "test_vector_store_initialization": "looks at attributes of SQLite's own class",
             "test_sql_injection_vulnerability*": INJECTION,
-            "test_no_running_loop*": "wants blocking calls refused on the event loop; here they "
-            "are answered",
+            "test_no_running_loop*": NO_LOOP,
             "test_ttl_refresh": SWEEPER,
             "test_ttl_sweeper": SWEEPER,
             "test_ttl_override_default": "SQLite's store prolongs what is read only when told to; "
@@ -161,11 +167,53 @@ SUITES = (
         },
     ),
     Suite(
+        "langgraph-postgres-saver",
+        "checkpoint-postgres' savers, with StatewardSaver",
+        "langgraph-checkpoint-postgres==3.2.0",
+        (
+            "tests/test_sync.py",
+            "tests/test_async.py",
+            "tests/test_conformance_delta.py",
+            "tests/test_delta_pagination.py",
+            "tests/test_delta_plain_value_seed.py",
+            "tests/test_prune.py::test_prune_conformance",
+        ),
+        "not shallow",
+        "foreign_langgraph",
+        LANGGRAPH,
+        {
+            "test_nonnull_migrations": MIGRATIONS,
+            "test_pending_sends_migration*": "makes of checkpoints before version 4 what came "
+            "later; Stateward's saver has stored none of those",
+            "test_get_checkpoint_no_channel_values*": OWN_METHODS,
+            "test_*_walk_reads_nothing_newer_than_the_target": OWN_METHODS,
+            "test_delta_channel_conformance": CAPABILITY,
+            "test_inline_primitive_seed_is_found": "PostgreSQL's saver cannot tell a stored `None` "
+            "from nothing; here it is found, as LangGraph's own walk finds it",
+        },
+    ),
+    Suite(
+        "langgraph-postgres-store",
+        "checkpoint-postgres' store, with StatewardStore",
+        "langgraph-checkpoint-postgres==3.2.0",
+        ("tests/test_store.py", "tests/test_async_store.py"),
+        "",
+        "foreign_langgraph",
+        LANGGRAPH,
+        {
+            "test_omit_expired_*": "dates an item back by SQL, and looks at rows that were not "
+            "swept; here an item is gone when its time is up",
+            "test_no_running_loop*": NO_LOOP,
+            "test_abatch_uses_single_pool_checkout": "counts connections of PostgreSQL's own pool",
+        },
+    ),
+    Suite(
         "openai-agents",
-        "OpenAI Agents SDK's sessions, compaction and runner, with StatewardSession",
+        "OpenAI Agents SDK's sessions, encryption, compaction and runner, with StatewardSession",
         "openai-agents==0.24.0",
         (
             "tests/memory",
+            "tests/extensions/memory/test_encrypt_session.py",
             "tests/test_agent_runner.py",
             "tests/test_agent_runner_streamed.py",
             "tests/test_max_turns.py",
@@ -193,6 +241,12 @@ SUITES = (
             "test_suffix_transaction_*": STATEMENTS,
             "test_cancelled_suffix_*": STATEMENTS,
             "test_failed_encrypted_suffix_*": STATEMENTS,
+            "test_encrypted_pop_wrong_key_*": AUTHENTICATION,
+            "test_encrypted_pop_rechecks_authentication_*": AUTHENTICATION,
+            "test_encrypted_pop_authentication_is_atomic_*": AUTHENTICATION,
+            "test_encrypted_pop_cancellation_*": AUTHENTICATION,
+            "test_encrypted_session_scan_budget_rejects_negative_limit_*": "wants everything for "
+            "the limit -1, as SQLite gives it; here a negative limit is refused",
             "test_sqlite_session_*_corrupt_*": DAMAGE,
             "test_sqlite_session_failed_add_items_releases_write_lock": "wants a `TypeError` for "
             "an item that is not JSON; here it is `InvalidInput`",

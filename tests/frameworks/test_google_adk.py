@@ -170,6 +170,41 @@ async def test_a_run_waits_for_another_and_sees_its_answer(url: str) -> None:
         assert kept.state == {"user:name": "Ada"}
 
 
+async def test_a_run_from_within_a_run_of_its_session_does_not_wait_for_it(file: str) -> None:
+    async with stateward.open(file) as store:
+        service = StatewardSessionService(store, wait=0)
+        await service.create_session(**MINE)
+
+        async def ask_inside() -> str:
+            """Ask another agent in the same session."""
+            return await ask(waiter(service, "from inside", tools=()), "b")
+
+        outer = waiter(service, {"name": "ask_inside", "args": {}}, "never", tools=(ask_inside,))
+        with pytest.raises(StaleSessionError):  # the inner one has added to what it had read
+            await ask(outer, "a")
+        kept = await service.get_session(**MINE)
+        assert texts(kept) == ["a", "call", "b", "from inside"]
+
+
+async def test_a_run_that_was_overtaken_holds_up_nobody(url: str) -> None:
+    async with stateward.open(url) as one, stateward.open(url) as other:
+        service = StatewardSessionService(one)
+        await service.create_session(**MINE)
+
+        async def look() -> str:
+            """Meanwhile somebody who takes no turns adds something."""
+            careless = StatewardSessionService(other, wait="never")
+            await ask(waiter(careless, "from the other", tools=()), "b")
+            return "seen"
+
+        slow = waiter(service, {"name": "look", "args": {}}, "never", tools=(look,))
+        with pytest.raises(StaleSessionError) as overtaken:
+            await ask(slow, "a")
+        quick = waiter(StatewardSessionService(other, wait=0), "hi", tools=())
+        assert await ask(quick, "c") == "hi"
+        assert overtaken.tb  # which kept all that was part of the run
+
+
 async def test_a_run_that_failed_holds_up_nobody_in_its_process(file: str) -> None:
     async with stateward.open(file) as store:
         service = StatewardSessionService(store, wait=0)

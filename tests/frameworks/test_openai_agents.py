@@ -189,6 +189,42 @@ async def test_a_run_waits_for_another_and_sees_its_answer(url: str) -> None:
         assert len(model.calls[-1].input) == 5
 
 
+async def test_a_run_from_within_a_run_of_its_session_does_not_wait_for_it(file: str) -> None:
+    async with stateward.open(file) as store:
+
+        @function_tool
+        async def ask() -> str:
+            """Ask another agent in the same conversation."""
+            session = StatewardSession(store, "s-1", wait=0)
+            result = await Runner.run(says("from inside"), "b", session=session)
+            return str(result.final_output)
+
+        steps = [[function_call("ask", {}, call_id="call-1")], [assistant_message("never")]]
+        agent = Agent(name="outside", model=ScriptedModel(steps), tools=[ask])
+        with pytest.raises(StateConflictError):  # the inner one has added to what it had read
+            await Runner.run(agent, "a", session=StatewardSession(store, "s-1"))
+        items = await StatewardSession(store, "s-1").get_items()
+        assert [item["content"] for item in items[:2]] == ["a", "b"]
+        assert "from inside" in str(items[2])
+
+
+async def test_a_run_that_was_overtaken_holds_up_nobody(url: str) -> None:
+    async with stateward.open(url) as one, stateward.open(url) as other:
+
+        @function_tool
+        async def look() -> str:
+            """Meanwhile somebody who takes no turns adds something."""
+            await StatewardSession(other, "s-1").add_items([user_says("b")])
+            return "seen"
+
+        steps = [[function_call("look", {}, call_id="call-1")], [assistant_message("never")]]
+        agent = Agent(name="slow", model=ScriptedModel(steps), tools=[look])
+        overtaken = StatewardSession(one, "s-1")
+        with pytest.raises(StateConflictError):
+            await Runner.run(agent, "a", session=overtaken)
+        await Runner.run(says("hi"), "c", session=StatewardSession(other, "s-1", wait=0))
+
+
 async def test_a_run_that_failed_holds_up_nobody_in_its_process(file: str) -> None:
     async with stateward.open(file) as store:
         failing = Agent(name="failing", model=ScriptedModel([ValueError("no model")]))

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from servers.redis import RedisServer
-from strands import tool
+from strands import Agent, tool
+from strands.hooks import BeforeInvocationEvent
 from strands.session import RepositorySessionManager, SnapshotSessionManager
 from strands.types.exceptions import SessionException, StorageError
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
@@ -187,6 +188,28 @@ def test_a_run_waits_for_another_unless_it_was_told_not_to(url: str) -> None:
         assert heard == ["a", None, None, "from one", "b", "from the other"]
 
 
+def test_a_run_from_within_a_run_of_its_session_does_not_wait_for_it(url: str) -> None:
+    with stateward.sync.open(url) as store:
+        inner = Agent(
+            model=Scripted("from inside"),
+            agent_id="inner",
+            session_manager=StatewardSessionManager(store, "s-1", wait=0),
+            callback_handler=None,
+        )
+
+        @tool
+        def look() -> str:
+            """Ask another agent of the same session."""
+            return str(inner("b"))
+
+        use = {"name": "look", "toolUseId": "use-1", "input": {}}
+        outer = waiter(StatewardSessionManager(store, "s-1"), use, "from outside")
+        outer.tool_registry.register_tool(look)
+        outer("a")
+        assert texts(inner) == ["b", "from inside"]
+        assert outer.messages[-1]["content"] == [{"text": "from outside"}]
+
+
 def test_a_run_that_failed_holds_up_nobody(url: str) -> None:
     with stateward.sync.open(url) as one, stateward.sync.open(url) as other:
         failing = waiter(StatewardSessionManager(one, "s-1"))  # its model has nothing to say
@@ -195,6 +218,22 @@ def test_a_run_that_failed_holds_up_nobody(url: str) -> None:
         agent = waiter(StatewardSessionManager(other, "s-1", wait=0), "hi")
         agent("b")
         assert texts(agent)[-2:] == ["b", "hi"]
+
+
+def test_a_hook_that_failed_keeps_the_turn_no_longer_than_to_the_next_run(url: str) -> None:
+    with stateward.sync.open(url) as one, stateward.sync.open(url) as other:
+        agent = waiter(StatewardSessionManager(one, "s-1"), "hi")
+        failures = [ValueError("no permission")]
+
+        def permit(event: BeforeInvocationEvent) -> None:
+            if failures:
+                raise failures.pop()
+
+        agent.hooks.add_callback(BeforeInvocationEvent, permit)
+        with pytest.raises(ValueError, match="no permission"):
+            agent("a")
+        agent("b")
+        waiter(StatewardSessionManager(other, "s-1", wait=0), "hi")("c")
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)

@@ -179,6 +179,21 @@ async def test_two_runs_that_begin_the_same_thread_are_not_both_the_first(url: s
         assert [each.checkpoint["id"] async for each in b.alist(at("t"))] == [first["id"]]
 
 
+def test_an_old_checkpoint_may_be_put_again_behind_its_parent(url: str) -> None:
+    with StatewardSaver.from_url(url) as saver:
+        echo(saver).invoke({"messages": [("user", "one")]}, at("t"))
+        newest, old, oldest = saver.list(at("t"))
+        again = saver.get_tuple(old.config)
+        assert again is not None
+        assert again.parent_config == oldest.config
+        again.checkpoint["channel_values"]["messages"] = [HumanMessage("other")]
+        saver.put(again.parent_config, again.checkpoint, again.metadata, {})
+        changed = saver.get_tuple(old.config)
+        assert changed is not None
+        assert said(changed.checkpoint["channel_values"]) == ["other"]
+        assert newest.config in [each.config for each in saver.list(at("t"))]
+
+
 async def test_or_both_are_kept_as_forks(url: str) -> None:
     async with (
         StatewardSaver.from_url(url, on_conflict="fork") as a,

@@ -178,6 +178,28 @@ async def test_an_index_finds_items_by_meaning(url: str) -> None:
         assert found[0].key == "drink"
 
 
+@pytest.mark.parametrize(
+    ("distance", "order", "score"),
+    [
+        ("cosine", ["same", "more"], 1.0),
+        ("inner_product", ["more", "same"], 4.0),
+        ("l2", ["same", "more"], 0.0),
+    ],
+)
+async def test_an_index_measures_as_it_was_told(
+    memory: stateward.Store, distance: str, order: list[str], score: float
+) -> None:
+    index: Any = {"dims": 3, "embed": embed, "distance_type": distance}
+    store = StatewardStore(memory, index=index)
+    await store.aput(("m",), "more", {"text": "tea tea tea tea dog"})
+    await store.aput(("m",), "same", {"text": "tea"})
+    found = await store.asearch(("m",), query="tea")
+    assert [item.key for item in found] == order
+    assert found[0].score == pytest.approx(score)
+    with pytest.raises(stateward.InvalidInput, match="distance_type"):
+        StatewardStore(memory, index={**index, "distance_type": "hamming"})
+
+
 async def test_without_an_index_a_query_is_answered_without_ranking(
     memory: stateward.Store, world: SteppableWorld
 ) -> None:

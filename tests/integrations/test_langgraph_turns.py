@@ -137,3 +137,56 @@ def test_a_turn_is_not_renewed_for_a_run_that_only_an_exception_keeps() -> None:
         assert not turn.is_alive()
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+async def test_a_run_from_within_a_run_of_its_thread_does_not_wait_for_it(
+    url: str, durability: Any
+) -> None:
+    async with StatewardSaver.from_url(url) as saver:
+        inner = echo(StatewardSaver(saver._bridge, wait=0))
+
+        async def ask(state: MessagesState) -> Any:
+            asked = {"messages": [("user", "inside")]}
+            state = await inner.ainvoke(asked, at("t"), durability=durability)
+            return {"messages": [AIMessage(said(state)[-1])]}
+
+        builder = StateGraph(MessagesState)
+        builder.add_node("ask", ask)
+        builder.add_edge(START, "ask")
+        outer = builder.compile(checkpointer=saver)
+        # The inner one has continued the thread, which is told to the outer one.
+        with pytest.raises(stateward.StateConflictError):
+            await outer.ainvoke({"messages": [("user", "a")]}, at("t"), durability="sync")
+        kept = said((await inner.aget_state(at("t"))).values)
+        assert kept == ["a", "inside", "you said: inside"]
+        await inner.ainvoke({"messages": [("user", "b")]}, at("t"))
+
+
+def test_a_blocking_run_from_within_a_run_of_its_thread_does_not_wait_for_it(url: str) -> None:
+    with StatewardSaver.from_url(url) as saver:
+        inner = echo(StatewardSaver(saver._bridge, wait=0))
+
+        def ask(state: MessagesState) -> Any:
+            inner.invoke({"messages": [("user", "inside")]}, at("t"))
+
+        builder = StateGraph(MessagesState)
+        builder.add_node("ask", ask)
+        builder.add_edge(START, "ask")
+        outer = builder.compile(checkpointer=saver)
+        with pytest.raises(stateward.StateConflictError):
+            outer.invoke({"messages": [("user", "a")]}, at("t"), durability="sync")
+        kept = said(inner.get_state(at("t")).values)
+        assert kept == ["a", "inside", "you said: inside"]
+
+
+def test_who_is_in_the_middle_of_a_stream_does_not_wait_for_itself(url: str) -> None:
+    builder = StateGraph(MessagesState)
+    builder.add_node("answer", lambda _: {"messages": [AIMessage("hi")]})
+    builder.add_edge(START, "answer")
+    with StatewardSaver.from_url(url, wait=0) as saver:
+        graph = builder.compile(checkpointer=saver, interrupt_before=["answer"])
+        stream = graph.stream({"messages": [("user", "a")]}, at("t"), durability="sync")
+        assert next(stream) == {"__interrupt__": ()}
+        assert said(graph.invoke(None, at("t"))) == ["a", "hi"]
+        assert list(stream) == []

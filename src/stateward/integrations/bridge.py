@@ -21,7 +21,7 @@ import stateward
 from stateward import sync
 from stateward.codec import Limits
 from stateward.errors import InvalidInput
-from stateward.integrations.turns import TTL, AgentRun, Turns
+from stateward.integrations.turns import TTL, AgentRun, Turn, Turns
 from stateward.ops import (
     Commit,
     Entity,
@@ -108,6 +108,11 @@ class OnAnyStore(OnStore):
         turns.taken(handle.entity, run, lease, asked)
         return True
 
+    async def _give_turn_back(self, handle: Any, turn: Turn) -> None:
+        """A run that has failed holds up nobody; if the turn was lost, others have it already."""
+        Turns.of(handle.scope).end(turn)
+        await self._call(handle.commit, (turn.release,))
+
     async def _each(self, listing: Any) -> AsyncIterator[Any]:
         """What a listing of the store's gives, in either colour."""
         if self._blocking:
@@ -190,6 +195,7 @@ class Bridge:
         self._twin: sync.Store | None = None  # for blocking callers, made at its first use
         self._make_twin = blocking or self._sibling
         self._turns = asyncio.Semaphore(IN_FLIGHT)
+        self._begun = False  # a plan has been carried out on the event loop
         self._store = store
         scope = store.sections["workflows"]
         self._async = scope if isinstance(scope, Scope) else None
@@ -229,6 +235,9 @@ class Bridge:
         if scope is None:
             return await asyncio.to_thread(self.run, plan)
         async with self._turns:  # who waits for a turn is not waiting for the store
+            if not self._begun:  # nor is a burst that keeps the loop from opening it
+                await asyncio.sleep(0)
+                self._begun = True
             try:
                 ops = next(plan)
                 while True:

@@ -19,7 +19,7 @@ from stateward.codec import check_span, decode, encode, encode_document
 from stateward.engines.registry import ENGINES
 from stateward.errors import InvalidInput
 from stateward.integrations.bridge import AnyStore, OnAnyStore
-from stateward.integrations.turns import WAIT, AgentRun, Turns
+from stateward.integrations.turns import WAIT, AgentRun, Turns, begin
 from stateward.kinds import ERASED, THREAD, erasure_of
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
@@ -264,6 +264,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         """
         handle, run = thread.handle, AgentRun(session, session)
         asks = self._takes_turns and is_question(session, event)
+        ends = event.author != "user" and event.is_final_response()
         keep = not any(deltas)  # a state that was kept elsewhere would be read as it was before
         while True:
             writes: tuple[Write, ...] = tuple(noted(note, deltas))
@@ -279,14 +280,16 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
                 if kept is not None:
                     checks = (*checks, DocumentAt(STATE, kept.version, kept.stamp))
             turn = self._turns.get(handle.entity, run)
-            if asks and turn is None:
+            if asks and turn is None and not self._turns.is_shared(handle.entity):
                 writes = (*writes, self._turns.acquire(handle.entity))
-            elif turn is not None and event.author != "user" and event.is_final_response():
-                writes = (*writes, self._turns.end(turn).release)
+            elif turn is not None and ends:
+                writes = (*writes, turn.release)
             asked = handle.scope.world.monotonic()
             outcome = await self._call(
                 handle.append, (message,), event.id, checks, writes, keep=keep
             )
+            if turn is not None and ends and not isinstance(outcome, Conflict):
+                self._turns.end(turn)
             if isinstance(outcome, Suppressed):
                 return None
             if isinstance(outcome, Fenced):  # the turn was lost: the checks decide
@@ -297,12 +300,16 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
                 continue
             if not isinstance(outcome, Conflict):
                 applied = stored(outcome, handle.entity)
+                if asks:
+                    begin(run)
                 if applied.lease is not None:
                     self._turns.taken(handle.entity, run, applied.lease, asked)
                 return applied
             if outcome.failed == OPEN:
                 raise SessionNotFoundError(f"Session {session.id} not found.")
             if is_stale(outcome):
+                if turn is not None:
+                    await self._give_turn_back(handle, turn)
                 raise stale(session)
 
     async def _catch_up(self, session: Session, thread: Any) -> None:

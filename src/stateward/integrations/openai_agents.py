@@ -18,7 +18,7 @@ from stateward.context.tokens import Count
 from stateward.context.window import Bounds
 from stateward.errors import InvalidInput, StateConflictError
 from stateward.integrations.bridge import OnAnyStore
-from stateward.integrations.turns import WAIT, AgentRun, Turns
+from stateward.integrations.turns import WAIT, AgentRun, Turns, begin
 from stateward.layers.leases.held import HeldLease
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
@@ -123,6 +123,7 @@ class StatewardSession(OnAnyStore):
         """
         if self._takes_turns(wrapper):
             await self._wait_for_turn(self._handle, self._run, self._wait)
+            begin(self._run)
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         if limit is not None:
@@ -151,10 +152,13 @@ class StatewardSession(OnAnyStore):
         # the same, and the key keeps it from being stored twice. Who has the turn is told instead.
         key, keep = handle.scope.world.new_id(), lease is None
         asked = handle.scope.world.monotonic()
+        had = self._turns.get(handle.entity, self._run)
         turn = self._turn_after(items) if self._takes_turns(wrapper) else ()
         outcome = await self._call(handle.append, items, key, tuple(checks), turn, keep=keep)
         if turn and isinstance(outcome, Fenced):  # the turn was lost, and nobody has used that
             outcome = await self._call(handle.append, items, key, tuple(checks), keep=keep)
+        if had is not None and isinstance(outcome, Conflict):
+            await self._give_turn_back(handle, had)
         if isinstance(outcome, Held):
             raise StateConflictError(
                 f"another run has begun in the session {self.session_id!r}; nothing of this one "
@@ -181,7 +185,9 @@ class StatewardSession(OnAnyStore):
         turn = self._turns.get(self._handle.entity, self._run)
         if not goes_on(items[-1]):
             return () if turn is None else (self._turns.end(turn).release,)
-        return (self._turns.acquire(self._handle.entity),) if turn is None else ()
+        if turn is not None or self._turns.is_shared(self._handle.entity):
+            return ()
+        return (self._turns.acquire(self._handle.entity),)
 
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> Item | None:
         """Remove the newest item and return it; None if there is none."""

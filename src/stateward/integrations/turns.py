@@ -8,6 +8,9 @@ commit carries; a turn only keeps runs from getting so far as to fail it.
 
 A run that ends without an answer cannot say so: its lease is renewed as long as the framework keeps
 what belongs to the run, and then ends by itself, or at once for the next run in this process.
+
+A run that is begun from within another one of the same conversation, e.g. by a tool, cannot wait
+for it: it shares the turn.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from stateward.layers.leases.renewal import Renewals
@@ -31,6 +35,16 @@ class AgentRun(NamedTuple):
 
     name: object
     lives: object
+
+
+_around: ContextVar[tuple[weakref.ref[Any], ...]] = ContextVar("_around", default=())
+
+
+def begin(run: AgentRun) -> None:
+    """All that is called from here on, in this task and those it starts, is part of the run."""
+    lives = run.lives
+    others = (each for each in _around.get() if each() is not None and each() is not lives)
+    _around.set((*others, weakref.ref(lives)))
 
 
 class Turn:
@@ -60,6 +74,11 @@ class Turn:
 
     def is_alive(self) -> bool:
         return self._lives() is not None and self._world.monotonic() < self._end
+
+    def is_around(self) -> bool:
+        """Whether its run goes on around whoever asks."""
+        lives = self._lives()
+        return lives is not None and any(each() is lives for each in _around.get())
 
     def renewed(self, asked: float) -> None:
         """Look once whether the run is over: an exception may keep what belonged to it."""
@@ -99,7 +118,7 @@ class Turns:
         return turn
 
     def is_taken(self, entity: Entity, run: AgentRun, lease: Lease | None) -> bool:
-        """Whether a lease that was read may be the turn of another run."""
+        """Whether a lease that was read may be the turn of another run, to be waited for."""
         turn = self._turns.get(entity)
         if lease is None:
             return False
@@ -109,7 +128,12 @@ class Turns:
             return False
         if turn.is_alive():
             gc.collect()
-        return turn.is_alive()
+        return turn.is_alive() and not turn.is_around()
+
+    def is_shared(self, entity: Entity) -> bool:
+        """Whether the turn is that of a run from within which this is called."""
+        turn = self._turns.get(entity)
+        return turn is not None and turn.is_around()
 
     def acquire(self, entity: Entity) -> Acquire:
         """What asks for the turn. That of a run of this process that is over is taken over."""

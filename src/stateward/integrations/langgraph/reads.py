@@ -239,7 +239,7 @@ def _tuple(
         config=config_of(thread, ForkPoint(record.id) if record.superseded else record.id),
         checkpoint=checkpoint,
         metadata=from_json(decode_copy(record.metadata), serde),
-        parent_config=config_of(thread, record.parent) if record.parent else None,
+        parent_config=config_of(thread, ForkPoint(record.parent)) if record.parent else None,
         pending_writes=writes,
     )
 

@@ -81,7 +81,7 @@ class CheckpointRecord(Struct):
 
 
 class ForkPoint(str):
-    """The id of a checkpoint that was addressed though another was newer.
+    """The id of a checkpoint that was addressed though another was newer, or of one's parent.
 
     It stands in the config that a read gives, which LangGraph hands back with what continues it: so
     whoever puts with it means a fork, and nobody else does.

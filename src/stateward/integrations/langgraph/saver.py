@@ -41,7 +41,7 @@ from stateward.integrations.langgraph.records import (
     GraphThread,
 )
 from stateward.integrations.langgraph.serializer import Allowed, StrictSerializer
-from stateward.integrations.turns import WAIT, AgentRun
+from stateward.integrations.turns import WAIT, AgentRun, begin
 from stateward.ops import Commit, Drop, Entity, List, NotYours
 from stateward.options import UNSAID, Retention, owner_of, seconds
 from stateward.state.refusals import stored
@@ -156,10 +156,13 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
     def _run_that_waits(self, config: RunnableConfig) -> AgentRun | None:
         """The run that has just read a thread, if it is another's turn there."""
         run, thread = run_of(config), self._thread(config)
-        head = self._memory.head(thread)
-        if run is None or head is None or thread.ns or self._writer.on_conflict == "fork":
+        if run is None or thread.ns or self._writer.on_conflict == "fork":
             return None
-        return run if self._bridge.turns.is_taken(thread.entity, run, head.lease) else None
+        head = self._memory.head(thread)
+        lease = None if head is None else head.lease
+        taken = self._bridge.turns.is_taken(thread.entity, run, lease)
+        begin(run)
+        return run if taken else None
 
     def _put(
         self,

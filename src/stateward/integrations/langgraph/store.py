@@ -198,7 +198,8 @@ class StatewardStore(OnBridge, BaseStore):
             newest = sorted(fitting, key=lambda each: each.documents[ITEM].updated, reverse=True)
             ranked: list[tuple[Found, float | None]] = [(each, None) for each in newest]
         else:
-            ranked = nearest(query, fitting)
+            assert self._index is not None  # else there were no queries
+            ranked = nearest(query, fitting, self._index.similarity)
         return ranked[op.offset : op.offset + op.limit]
 
     def _namespaces(self, op: ListNamespacesOp) -> Plan[list[tuple[str, ...]]]:

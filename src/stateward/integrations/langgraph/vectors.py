@@ -6,8 +6,8 @@ millions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import sqrt
+from collections.abc import Callable, Sequence
+from math import dist, sqrt
 from typing import Any
 
 from langgraph.store.base import (
@@ -46,6 +46,13 @@ class VectorIndex:
         self._embeddings = ensure_embeddings(config["embed"])
         self._dims = config.get("dims")
         self._fields = list(config.get("fields") or ["$"])
+        postgres: Any = config  # its store has more to say, which users bring along
+        distance = postgres.get("distance_type", "cosine")
+        if distance not in SIMILARITIES:
+            raise InvalidInput(
+                f"'distance_type' of index= is one of {', '.join(SIMILARITIES)}, not {distance!r}"
+            )
+        self.similarity = SIMILARITIES[distance]
 
     def embed(self, ops: Sequence[Op]) -> Vectors:
         """The vectors that these operations need."""
@@ -98,7 +105,9 @@ class VectorIndex:
         return vector
 
 
-def nearest(query: list[float], found: Sequence[Found]) -> list[tuple[Found, float | None]]:
+def nearest(
+    query: list[float], found: Sequence[Found], similarity: Similarity
+) -> list[tuple[Found, float | None]]:
     """Items by how near their nearest vector is; those without any come last."""
     scored: list[tuple[Found, float | None]] = []
     rest: list[tuple[Found, float | None]] = []
@@ -107,17 +116,34 @@ def nearest(query: list[float], found: Sequence[Found]) -> list[tuple[Found, flo
         if value is None:
             rest.append((each, None))
         else:
-            score = max(_cosine(query, vector) for vector in decode(value.json))
+            vectors = decode(value.json)
+            if any(len(vector) != len(query) for vector in vectors):
+                raise InvalidInput(
+                    "the stored vectors and the query have different lengths: they come from "
+                    "different models; put the items again after changing index="
+                )
+            score = max(similarity(query, vector) for vector in vectors)
             scored.append((each, score))
     scored.sort(key=lambda pair: pair[1] or 0.0, reverse=True)
     return scored + rest
 
 
 def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    if len(one) != len(other):
-        raise InvalidInput(
-            "the stored vectors and the query have different lengths: they come from different "
-            "models; put the items again after changing index="
-        )
     norms = sqrt(sum(x * x for x in one)) * sqrt(sum(x * x for x in other))
-    return sum(x * y for x, y in zip(one, other, strict=True)) / norms if norms else 0.0
+    return _inner_product(one, other) / norms if norms else 0.0
+
+
+def _inner_product(one: Sequence[float], other: Sequence[float]) -> float:
+    return sum(x * y for x, y in zip(one, other, strict=True))
+
+
+def _nearness(one: Sequence[float], other: Sequence[float]) -> float:
+    return -dist(one, other)
+
+
+Similarity = Callable[[Sequence[float], Sequence[float]], float]
+SIMILARITIES: dict[str, Similarity] = {
+    "cosine": _cosine,
+    "inner_product": _inner_product,
+    "l2": _nearness,
+}

@@ -79,7 +79,9 @@ class CheckpointWriter(Struct, frozen=True):
         ends = ends or self.turns.is_stopped(run)
         if turn is not None:
             return (self.turns.end(turn).release,) if ends else ()
-        return () if ends else (self.turns.acquire(thread.entity),)
+        if ends or self.turns.is_shared(thread.entity):
+            return ()
+        return (self.turns.acquire(thread.entity),)
 
 
 class Draft:
@@ -187,7 +189,14 @@ def put(
     checks = _checks(writer, thread, known, fork or metadata.get("source") == "fork")
     ends = metadata.get("source") != "input" and not any(map(_goes_on, record.values))
     turn = writer.turn_after(thread, run, ends=ends)
-    granted = yield from _commit(writer, thread, record, draft, known, metadata, checks, turn)
+    try:
+        granted = yield from _commit(writer, thread, record, draft, known, metadata, checks, turn)
+    except StateConflictError:  # the run is over, and has given nothing back
+        if not any(isinstance(each, Release) for each in turn):
+            turn = writer.turn_after(thread, run, ends=True)
+        if turn:
+            yield (Commit(thread.entity, writer.world.new_op(), turn),)
+        raise
     if run is not None and granted is not None:
         writer.turns.taken(thread.entity, run, *granted)
         if writer.turns.is_stopped(run):  # meanwhile

@@ -13,7 +13,7 @@ from stateward import sync
 from stateward.codec import check_span
 from stateward.integrations.bridge import OnBlockingStore
 from stateward.integrations.strands.sessions import StatewardSessionRepository
-from stateward.integrations.turns import TTL, WAIT, AgentRun, Turns
+from stateward.integrations.turns import TTL, WAIT, AgentRun, Turns, begin
 from stateward.ops import Commit
 from stateward.options import UNSAID, Retention, Unsaid, Whose
 
@@ -40,9 +40,9 @@ class StatewardSessionManager(OnBlockingStore, RepositorySessionManager):
         self._repository = StatewardSessionRepository(store, user=user, retain=retain)
         RepositorySessionManager.__init__(self, session_id, self._repository)
         self._wait = None if wait is None else check_span(wait, "wait")
-        self._handle = self._repository.handle(session_id)
+        self._handle = self._repository._handle(session_id)
         self._turns = Turns.of(self._handle.scope)
-        self._depth = 0  # an agent of the session may call another one of it
+        self._invoked: set[str] = set()  # an agent of the session may call another one of it
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """Take the turn before anything is read or stored, and give it back after everything."""
@@ -51,18 +51,22 @@ class StatewardSessionManager(OnBlockingStore, RepositorySessionManager):
         registry.add_callback(BeforeInvocationEvent, self._begin)
 
     async def _begin(self, event: BeforeInvocationEvent) -> None:
-        if not self._depth:
+        id = event.agent.agent_id
+        # An agent that is invoked again has ended before, e.g. where a hook failed: nobody tells.
+        alone = self._invoked <= {id} and not self._turns.is_shared(self._handle.entity)
+        if alone and self._turns.get(self._handle.entity, AgentRun(self, self)) is None:
             await asyncio.to_thread(self._take_turn)
-        self._depth += 1
-        if self._repository.is_behind(self.session_id, event.agent.agent_id):
-            self._latest_agent_message.pop(event.agent.agent_id)
-            self._last_synced_internal_state.pop(event.agent.agent_id, None)
+        self._invoked.add(id)
+        begin(AgentRun(self, self))
+        if self._repository._is_behind(self.session_id, id):
+            self._latest_agent_message.pop(id)
+            self._last_synced_internal_state.pop(id, None)
             self._is_new_session = False
             self.initialize(event.agent)
 
     async def _end(self, event: AfterInvocationEvent) -> None:
-        self._depth -= 1
-        if not self._depth:
+        self._invoked.discard(event.agent.agent_id)
+        if not self._invoked:
             await asyncio.to_thread(self._give_turn_back)
 
     def _take_turn(self) -> None:

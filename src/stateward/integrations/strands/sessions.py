@@ -76,14 +76,14 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
     def _thread(self, session_id: str) -> Thread:
         return self._store.thread(session_id, user=self._user, retain=self._retain)
 
-    def handle(self, session_id: str) -> Handle:
+    def _handle(self, session_id: str) -> Handle:
         """The thread that a session is."""
         return self._thread(session_id).handle
 
     def _commit(
         self, session_id: str, writes: tuple[Write, ...], checks: tuple[Check, ...] = (OPEN,)
     ) -> Outcome:
-        return self._checked(session_id, self.handle(session_id).commit(writes, checks))
+        return self._checked(session_id, self._handle(session_id).commit(writes, checks))
 
     def _checked(self, session_id: str, outcome: Outcome) -> Outcome:
         """What a commit on a session gave; a session that does not exist raises."""
@@ -100,7 +100,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         outcome = self._commit(session.session_id, (put, SetHead(status=status)), (Absent(),))
         if isinstance(outcome, Conflict):
             raise SessionException(f"Session {session.session_id} already exists")
-        stored(outcome, self.handle(session.session_id).entity)
+        stored(outcome, self._handle(session.session_id).entity)
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
@@ -110,7 +110,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
         """Remove a session with its agents and messages; one that does not exist raises."""
-        stored(self._commit(session_id, (Drop(),)), self.handle(session_id).entity)
+        stored(self._commit(session_id, (Drop(),)), self._handle(session_id).entity)
         for known in (self._read, self._documents):
             for key in [key for key in known if key[0] == session_id]:
                 del known[key]
@@ -152,7 +152,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         self._replace(session_id, name, multi_agent.serialize_state(), seen)
 
     def _document(self, session_id: str, name: str) -> Value | None:
-        value = self.handle(session_id).fetch(documents=(name,)).documents.get(name)
+        value = self._handle(session_id).fetch(documents=(name,)).documents.get(name)
         if value is not None:
             created = decode(value.json).get("created_at")
             self._documents[session_id, name] = SeenDocument(value.version, value.stamp, created)
@@ -169,7 +169,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
     def _replace(
         self, session_id: str, name: str, state: dict[str, Any], seen: SeenDocument
     ) -> None:
-        handle = self.handle(session_id)
+        handle = self._handle(session_id)
         text = plain_json(state)
         check_commit(len(text), handle.scope.limits)
         at = DocumentAt(name, seen.version, seen.stamp)
@@ -189,7 +189,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
     ) -> None:
         """Add a message of an agent; an index that is taken raises."""
-        handle, index = self.handle(session_id), session_message.message_id
+        handle, index = self._handle(session_id), session_message.message_id
         message = as_message(agent_id, session_message)
         key = f"{index} of {agent_id}"  # so that what is kept in an outage is not stored twice
         read = self._read.get((session_id, agent_id))
@@ -263,15 +263,15 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         """The messages of an agent by index, without the first `offset`, at most `limit`."""
         if self._document(session_id, f"agent {agent_id}") is None:
             raise SessionException(f"There is no agent {agent_id} in session {session_id}")
-        head, messages = self._messages(self.handle(session_id), agent_id)
+        head, messages = self._messages(self._handle(session_id), agent_id)
         self._read[session_id, agent_id] = Cursor(head.version, head.stamp or None)
         messages.sort(key=lambda message: message.message_id)
         return messages[offset:] if limit is None else messages[offset : offset + limit]
 
-    def is_behind(self, session_id: str, agent_id: str) -> bool:
+    def _is_behind(self, session_id: str, agent_id: str) -> bool:
         """Whether others have changed an agent, or added messages, since it was read here."""
         name, read = f"agent {agent_id}", self._read.get((session_id, agent_id))
-        fetched = self.handle(session_id).fetch(documents=(name,))
+        fetched = self._handle(session_id).fetch(documents=(name,))
         value, seen = fetched.documents.get(name), self._documents.get((session_id, name))
         if value is None:
             return False
@@ -291,7 +291,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         """A message and its number in the log; the newest are looked at first."""
         if type(message_id) is not int:
             raise ValueError(f"message_id is an integer, not {message_id!r}")
-        handle = self.handle(session_id)
+        handle = self._handle(session_id)
         page = handle.scope.capabilities.page
         upto: int | None = None
         while True:
