@@ -9,7 +9,7 @@ import stateward
 from bench.conversations import turn
 
 # What takes long is measured, not given up.
-PATIENT = stateward.Policy(read_timeout=600.0, write_timeout=600.0, threads="raise")
+PATIENT = stateward.Policy(read_timeout=120.0, write_timeout=120.0, threads="raise")
 AT_ONCE = 200  # conversations that talk at the same time
 USERS = 1_000
 

@@ -149,5 +149,9 @@ class DiskProblem(StoreUnavailable):
     """The disk under the store is full or read-only. Reads go on."""
 
 
+class StoreFull(StoreUnavailable):
+    """The server has no memory left for writes. Reads go on, and so does what makes room."""
+
+
 class SchemaError(StatewardError):
     """The store holds something this release cannot use; the message says what to do."""

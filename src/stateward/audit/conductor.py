@@ -119,7 +119,8 @@ class Audit:
                 await self._presence.end()
             await self._faults.close()
             try:
-                if prepared and (self._server is None or self._server.is_running):
+                own = self._server
+                if prepared and (own is None or (own.is_running and not own.holds_all)):
                     await self._clear()
             finally:
                 shutil.rmtree(self.folder)

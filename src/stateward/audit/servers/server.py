@@ -31,6 +31,7 @@ class OwnServer:
     """One server process in a folder of its own. Its URL stays the same over restarts."""
 
     kind: ClassVar[str]
+    holds_all: ClassVar[bool] = True  # whatever was written is removed with it
     defaults: ClassVar[dict[str, str]] = {}
 
     def __init__(self, settings: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from stateward.errors import InvalidInput
 
 class Service(OwnServer):
     kind = "service"
+    holds_all = False  # it may keep its state anywhere
 
     def __init__(self, command: str) -> None:
         self._words = shlex.split(command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from stateward.errors import StoreUnavailable
+from stateward.errors import StoreFull, StoreUnavailable
 
 MaybeApplied = Literal["no", "unknown"]
 
@@ -66,7 +66,7 @@ def refused(error: Exception, server: str, *, cluster: bool = False) -> StoreUna
         reason = NOT_RUN[code]
     else:
         return StoreUnavailable(f"{server}: the server failed: {error}", applied="unknown")
-    kind = Demoted if code in DEMOTED else StoreUnavailable
+    kind = Demoted if code in DEMOTED else StoreFull if code == "OOM" else StoreUnavailable
     return kind(f"{server}: {reason} ({error})", applied="no")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from stateward.codec import decode, encode
 from stateward.engine import GRACE
-from stateward.errors import StateConflictError, StoreUnavailable
+from stateward.errors import StateConflictError, StoreFull
 from stateward.files import WholeFile
 from stateward.kinds import ERASED, ERASED_ALL, FORK, THREAD, erasure_of
 from stateward.layers.gather_sync import gather
@@ -81,14 +81,14 @@ def _erase(scope: Scope, user: str) -> Receipt:
     """Mark first, then drop, then remove physically: a failure at any point can be repeated."""
     removed: Counter[str] = Counter()
     execute: Execute = scope.execute_here
+    if scope.stack.breaker != "closed":
+        execute = scope.stack.execute_past_breaker  # by a full store, perhaps: see below
     try:
         at = _mark(scope, user, ERASED, execute)
-    except StoreUnavailable as error:
-        # A full store takes only what makes room, and then perhaps the mark; its refusals may have
-        # opened the breaker, which must not keep room from being made. What came back in between
-        # goes below.
-        if error.applied != "no":
-            raise
+    except StoreFull:
+        # It takes only what makes room, and then perhaps the mark; its refusals may have opened
+        # the breaker, which must not keep room from being made. What came back in between goes
+        # below.
         execute = scope.stack.execute_past_breaker
         removed += _remove(scope, user, execute)
         at = _mark_late(scope, user, execute)
@@ -105,9 +105,9 @@ def _mark_late(scope: Scope, user: str, execute: Execute) -> float:
     while True:
         try:
             return _mark(scope, user, ERASED, execute)
-        except StoreUnavailable as error:
+        except StoreFull as error:
             if world.monotonic() + ROOM > end:
-                raise StoreUnavailable(
+                raise StoreFull(
                     f"what the user {user!r} had is removed, but the store has no room to remember "
                     "it against writes that are still on their way: make room, and erase again "
                     f"({error})"
