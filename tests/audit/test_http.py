@@ -36,7 +36,10 @@ until = 2999-01-01
 reason = "it has none"
 until = 2999-01-01
 """
-ASKED = "sessions,preferences,workflows,sharing,races,updates,conflicts,outage"
+ASKED = (
+    "sessions,preferences,workflows,sharing,races,updates,conflicts,outage,"
+    "fidelity,windows,keys,locks,tasks,isolation"
+)
 
 
 def audited(script: Path, folder: Path, only: str = ASKED) -> tuple[int, dict[str, Any]]:
@@ -59,7 +62,7 @@ def test_the_node_example_holds(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_the_node_example_holds_in_every_question(tmp_path: Path) -> None:
-    status, answers = audited(EXAMPLE, tmp_path, ",".join(map(str, range(1, 14))))
+    status, answers = audited(EXAMPLE, tmp_path, ",".join(map(str, range(1, 26))))
     assert status == 0, answers
 
 

@@ -20,7 +20,7 @@ import json
 import random
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
@@ -77,7 +77,7 @@ class HttpMemory:
         self._call("DELETE", "")
 
     def append(self, thread: str, messages: list[Json], key: str, fence: Any = None) -> None:
-        headers = {"content-type": NDJSON, "idempotency-key": key}
+        headers = {"content-type": NDJSON, "idempotency-key": _quoted(key)}
         if fence is not None:
             headers["fence-token"] = str(fence)
         lines = "".join(f"{json.dumps(message)}\n" for message in messages)
@@ -127,12 +127,15 @@ class HttpMemory:
     async def run_once(self, task: str, function: Callable[[], Any]) -> Any:
         return await self._once(f"task/{task}", function)
 
-    async def run_workflow(self, id: str, steps: NamedSteps) -> None:
-        async def drive() -> None:
-            for name, function in steps:
-                await self._once(f"step/{id}/{name}", function)
+    async def run_workflow(self, id: str, steps: NamedSteps) -> Any:
+        async def drive() -> list[Any]:
+            # Quoted, so that no id and name together read as another id and name.
+            return [
+                await self._once(f"step/{_quoted(id)}/{_quoted(name)}", function)
+                for name, function in steps
+            ]
 
-        await self._once(f"workflow/{id}", drive)
+        return await self._once(f"workflow/{id}", drive)
 
     @asynccontextmanager
     async def lock(self, thread: str, ttl: float) -> AsyncIterator[Any]:
@@ -147,7 +150,7 @@ class HttpMemory:
     async def _once(self, id: str, function: Callable[[], Any]) -> Any:
         said = await self._taken(id, CLAIM)
         if "result" in said:
-            return said["result"]
+            return json.loads(said["result"])
         token = said["token"]
         renewing = asyncio.create_task(self._renew(id, token))
         try:
@@ -157,7 +160,7 @@ class HttpMemory:
             raise
         finally:
             renewing.cancel()
-        await self._claim(id, token=token, result=result)
+        await self._claim(id, token=token, result=json.dumps(result))
         return result
 
     async def _taken(self, id: str, ttl: float) -> Json:
@@ -171,8 +174,12 @@ class HttpMemory:
     async def _renew(self, id: str, token: int) -> None:
         while True:
             await asyncio.sleep(CLAIM / 3)
-            with suppress(*self.unavailable):  # what is lost shows when the result is refused
+            try:
                 await self._claim(id, token=token, ttl=CLAIM)
+            except self.unavailable:
+                continue
+            except Refused:
+                return  # it is lost, which shows when the result is refused
 
     async def _claim(self, id: str, **body: Any) -> Json:
         path = f"/claims/{_quoted(id)}"
