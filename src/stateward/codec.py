@@ -7,13 +7,25 @@ only what JSON can hold and return unchanged gets through (a tuple comes back as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 
 from stateward.errors import InvalidInput, SchemaError, TooLarge
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+
+class Dataclass(Protocol):
+    """An instance of one."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+AnyMessage = Mapping[str, object] | Dataclass | msgspec.Struct
 
 _encoder = msgspec.json.Encoder()
 _sorting = msgspec.json.Encoder(order="sorted")
@@ -77,12 +89,31 @@ def decode_lines(lines: str) -> list[Any]:
         raise _damaged(error) from error
 
 
-def _as_a_message(value: object) -> str:
-    """What to pass instead, to whoever passed something else."""
+def as_message(value: Any) -> dict[str, Any]:
+    """A message as a JSON object; of a dataclass or a msgspec struct, what its fields hold."""
+    if type(value) is dict:
+        return value
+    if isinstance(value, msgspec.Struct) or hasattr(type(value), "__dataclass_fields__"):
+        try:
+            plain = msgspec.to_builtins(value)
+        except TypeError as error:
+            raise InvalidInput(f"the message holds what JSON cannot: {error}") from error
+        if type(plain) is dict:
+            return plain
+    raise InvalidInput(
+        f"a message is a JSON object (a dict), a dataclass or a msgspec struct, not "
+        f"{type(value).__name__}; {_instead(value)}"
+    )
+
+
+def _instead(value: object) -> str:
+    """What to pass, to whoever passed something else as a message."""
     if isinstance(value, list | tuple):
         return "pass the messages one by one: append(*messages)"
     if hasattr(value, "model_dump"):
         return "pass what it holds: append(message.model_dump(exclude_none=True))"
+    if isinstance(value, Mapping):
+        return "pass append(dict(message))"
     return "wrap it, e.g. {'role': 'user', 'content': ...}"
 
 
@@ -94,10 +125,7 @@ def encode_messages(messages: Sequence[Any], limits: Limits) -> tuple[str, ...]:
     total = 0
     for message in messages:
         if type(message) is not dict:
-            raise InvalidInput(
-                f"a message is a JSON object (a dict), not {type(message).__name__}; "
-                f"{_as_a_message(message)}"
-            )
+            message = as_message(message)
         body = encode(message, "the message")
         size = _size(body)
         if size > limits.message:
@@ -123,6 +151,57 @@ def encode_value(value: Any, what: str, limits: Limits) -> str:
     text = encode(value, what)
     check_commit(_size(text), limits, what)
     return text
+
+
+# --- objects of a type: a dataclass, a TypedDict, a msgspec struct, a Pydantic model -------------
+
+
+def to_type(value: Json, shape: type[T], what: str) -> T:
+    """The object that a JSON object stands for, or `InvalidInput` naming what does not fit."""
+    validate = getattr(shape, "model_validate", None)  # Pydantic's: it need not be installed
+    try:
+        if validate is not None:
+            made: T = validate(value)
+            return made
+        return msgspec.convert(value, shape)
+    except (msgspec.ValidationError, ValueError) as error:  # Pydantic's own is a ValueError
+        raise InvalidInput(
+            f"{what} does not fit {_name(shape)}: {_in_one_line(error)}. Give the fields that it "
+            "lacks a default, or bring it into shape first, reading it without a type"
+        ) from error
+    except TypeError as error:
+        raise _no_shape(shape, error) from error
+
+
+def to_json(value: object, shape: type[Any], what: str) -> Json:
+    """The JSON object that stands for an object of that type, checked against it."""
+    dump = getattr(value, "model_dump", None)
+    try:
+        plain = msgspec.to_builtins(value) if dump is None else dump(mode="json", by_alias=True)
+    except TypeError as error:
+        raise InvalidInput(f"{what} holds what JSON cannot: {error}") from error
+    if type(plain) is not dict:
+        raise InvalidInput(f"{what} is a {_name(shape)}, not {shown(value)}")
+    to_type(plain, shape, what)
+    return plain
+
+
+def _name(shape: object) -> str:
+    return getattr(shape, "__name__", None) or str(shape)
+
+
+def _no_shape(shape: object, error: Exception) -> InvalidInput:
+    return InvalidInput(
+        f"{_name(shape)} cannot be read from JSON ({_in_one_line(error)}); pass a dataclass, a "
+        "TypedDict, a msgspec.Struct or a Pydantic model"
+    )
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+# --- what may be passed ---------------------------------------------------------------------------
 
 
 def check_commit(size: int, limits: Limits, what: str = "what is to be committed") -> None:

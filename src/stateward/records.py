@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from msgspec import Struct
 
-from stateward.codec import MOST, shown
+from stateward.codec import MOST, shown, to_type
 from stateward.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # with a default; type checkers know it by heart
+
+    T = TypeVar("T", default=dict[str, Any])
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 Redact = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -91,6 +100,13 @@ class Window(Struct, frozen=True):
     pending: tuple[str, ...] = ()  # calls at the very end whose results are still to come
     shortened: int = 0  # messages whose texts were cut, where that was allowed
 
+    def as_type(self, shape: type[T]) -> list[T]:
+        """The messages as objects of a type of your own; what does not fit raises `InvalidInput`.
+
+        A dataclass, a TypedDict, a msgspec struct or a Pydantic model.
+        """
+        return [to_type(message, shape, "a message") for message in self.messages]
+
     @property
     def created_at(self) -> datetime | None:
         """When the thread was begun; None if it does not exist."""
@@ -158,10 +174,13 @@ class ThreadInfo(Struct, frozen=True):
     expires_at: datetime | None
 
 
-class Document(Struct, frozen=True):
-    """A JSON object with its version. A missing one is `{}` with version 0."""
+class Document(Struct, Generic[T], frozen=True):
+    """A JSON object, or the object of a type that was read from it, with its version.
 
-    value: dict[str, Any]
+    A missing one is `{}` with version 0.
+    """
+
+    value: T
     version: int = 0
     stamp: str | None = None
     updated: float = 0.0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar, TypeVarTuple, overload
 
 from stateward.codec import Limits, check_count, check_id, check_span, check_ttl
 from stateward.context.compaction import Compaction
@@ -61,6 +61,10 @@ from stateward.state.worker import Worker
 from stateward.state.workflows import Workflow, list_workflows
 from stateward.volumes.names import Replicas, check_replicas
 from stateward.world import World
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 
 def open(
@@ -284,7 +288,59 @@ class Store:
         handle = Handle(self._scope, self._scope.entity(kind, name), retain=RETAIN)
         return Lock(handle, ttl=ttl, wait=wait)
 
+    # Options beside the arguments of a function: no type says that of keyword arguments, so with
+    # options only positional ones are accepted by type checkers.
+    # async only: begin
+    @overload
     async def once(
+        self,
+        id: str,
+        function: Callable[P, Awaitable[R]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R: ...
+
+    @overload
+    async def once(
+        self,
+        id: str,
+        function: Callable[[*Ts], Awaitable[R]],
+        *args: *Ts,
+        user: Whose = UNSAID,
+        ttl: float = 30.0,
+        wait: float | None = None,
+        attempts: int = 3,
+        at: datetime | float | None = None,
+        fingerprint: str | None = None,
+        retain: Retention = THIRTY_DAYS,
+    ) -> R: ...
+
+    # async only: end
+    @overload
+    async def once(
+        self,
+        id: str,
+        function: Callable[P, R],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R: ...
+
+    @overload
+    async def once(
+        self,
+        id: str,
+        function: Callable[[*Ts], R],
+        *args: *Ts,
+        user: Whose = UNSAID,
+        ttl: float = 30.0,
+        wait: float | None = None,
+        attempts: int = 3,
+        at: datetime | float | None = None,
+        fingerprint: str | None = None,
+        retain: Retention = THIRTY_DAYS,
+    ) -> R: ...
+
+    async def once(  # type: ignore[misc]  # a function may have arguments of these names
         self,
         id: str,
         function: Callable[..., Any],

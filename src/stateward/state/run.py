@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple, overload
 
 from stateward.codec import check_id, check_seconds, decode, encode, encode_document
 from stateward.errors import (
@@ -53,6 +53,10 @@ FIRST_PAUSE = 0.5  # before a failed step is tried again; doubles
 LONGEST_PAUSE = 60.0
 # A branch that could go on does so within this many rounds of the event loop, and this time.
 ROUNDS, MOMENT = 20, 0.001
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 
 class Run:
@@ -107,7 +111,45 @@ class Run:
     def id(self) -> str:
         return self._entity.id
 
+    # async only: begin
+    @overload
     async def step(
+        self,
+        name: str,
+        function: Callable[P, Awaitable[R]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R: ...
+
+    @overload
+    async def step(
+        self,
+        name: str,
+        function: Callable[[*Ts], Awaitable[R]],
+        *args: *Ts,
+        retries: int,
+    ) -> R: ...
+
+    # async only: end
+    @overload
+    async def step(
+        self,
+        name: str,
+        function: Callable[P, R],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R: ...
+
+    @overload
+    async def step(
+        self,
+        name: str,
+        function: Callable[[*Ts], R],
+        *args: *Ts,
+        retries: int,
+    ) -> R: ...
+
+    async def step(  # type: ignore[misc]  # as with `Store.once`
         self,
         name: str,
         function: Callable[..., Any],

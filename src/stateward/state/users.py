@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+from stateward.codec import Json
 from stateward.kinds import SHARED, USER
 from stateward.ops import Entity
 from stateward.ops import List as ListOp
-from stateward.records import Document, Exported, Receipt
-from stateward.state.documents import DocumentHandle, Json, document
+from stateward.records import Document, Exported, Receipt, T
+from stateward.state.documents import DocumentHandle, document
 from stateward.state.handle import Handle
 from stateward.state.personal_data import erase, export
 from stateward.state.scope import Scope
@@ -29,6 +30,14 @@ class Documents:
 
     def _named(self, name: str) -> DocumentHandle:
         return DocumentHandle(self.handle, name, takes_turns=True)
+
+    def document(self, name: str = DEFAULT, shape: type[T] | None = None) -> DocumentHandle[T]:
+        """One document, as an object of the type `shape` if one is given.
+
+        A dataclass, a TypedDict, a msgspec struct or a Pydantic model. Fields that the type does
+        not know stay where they are when it is updated, and go when it is put.
+        """
+        return DocumentHandle(self.handle, name, shape, takes_turns=True)
 
     async def get(self, name: str = DEFAULT) -> Document:
         """The document as it is now; `{}` with version 0 if it is missing."""

@@ -173,7 +173,7 @@ async def once(store: Store, user: str, content: Content) -> None:
 
 
 async def schedule(store: Store, user: str, content: Content) -> None:
-    await store.once("k3", every, content, user=user, at=2_000_000_000.0)
+    await store.once("k3", every, [], content, user=user, at=2_000_000_000.0)
 
 
 async def begin_workflow(store: Store, user: str, content: Content) -> None:

@@ -89,7 +89,7 @@ async def a_step_gets_its_arguments_and_gives_its_result(h: StoreHarness) -> Non
             assert await run.step("join", join, "a", "b", by="-") == "a-b"
             values: tuple[Any, ...] = (None, 0, "", [], {}, {"a": [1.5, None, "é\x00"]})
             for value in values:
-                assert await run.step("value", lambda kept=value: kept) == value
+                assert await run.step("value", lambda kept: kept, value) == value
         async with store.workflow("w") as run:
             assert await run.step("join", join, by="") == "a-b"
             assert await run.step("value", list) is None

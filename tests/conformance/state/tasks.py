@@ -321,7 +321,7 @@ async def what_cannot_be_meant_is_refused_and_nothing_is_recorded(h: StoreHarnes
                 await store.once("it", calls, **options)
         for id in ("", "x" * 513, 7, None):
             with raises(InvalidInput):
-                await store.once(id, calls)  # type: ignore[arg-type]
+                await store.once(id, calls)  # type: ignore[call-arg, arg-type]
         assert calls.count == 0
         assert await listed(store) == []
 

@@ -5,11 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, Literal
+from typing import Any, Generic, Literal, cast
 
 from msgspec import Struct
 
-from stateward.codec import MOST, check_id, check_span, decode, encode_document, shown
+from stateward.codec import (
+    MOST,
+    Json,
+    check_id,
+    check_span,
+    decode,
+    encode_document,
+    shown,
+    to_json,
+    to_type,
+)
 from stateward.errors import InvalidInput, LeaseHeld, StateConflictError
 from stateward.ops import (
     Check,
@@ -27,14 +37,13 @@ from stateward.ops import (
     Value,
     Write,
 )
-from stateward.records import Document
-from stateward.state.merge_patch import merge_patch
+from stateward.records import Document, T
+from stateward.state.merge_patch import merge_patch, with_unknown
 from stateward.state.refusals import refuse, stored
 from stateward.sync.state.calls import awaited
 from stateward.sync.state.handle import Handle
 
-Json = dict[str, Any]
-Merge = Callable[[Json, Json, Json], Json]
+Merge = Callable[[T, T, T], T]
 
 FIRST_PAUSE = 0.002  # doubles with every conflict; the real pause is a random part of it
 LONGEST_PAUSE = 0.05
@@ -46,18 +55,23 @@ class Again(Struct, frozen=True):
     """How to go on after a conflict."""
 
     change: Callable[[Json], Any]
-    merge: Merge | None
+    merge: Merge[Json] | None
     retries: int
     within: float
 
 
-class DocumentHandle:
-    """One document that is or will be there. Making a handle asks the store nothing."""
+class DocumentHandle(Generic[T]):
+    """One document that is or will be there. Making a handle asks the store nothing.
+
+    With a `shape` (a dataclass, a TypedDict, a msgspec struct or a Pydantic model) it is read and
+    written as an object of that type; what does not fit raises `InvalidInput`.
+    """
 
     def __init__(
         self,
         handle: Handle,
         name: str,
+        shape: type[T] | None = None,
         *,
         takes_turns: bool = False,
     ) -> None:
@@ -65,36 +79,39 @@ class DocumentHandle:
         self._scope = handle.scope
         self._entity = handle.entity
         self._name = check_id(name, "the name of a document")
+        self._shape = shape
         self._takes_turns = takes_turns  # only where the entity's lease has no other use
 
-    def get(self) -> Document:
+    def get(self) -> Document[T]:
         """The document as it is now; `{}` with version 0 if it is missing."""
         fetched = self._handle.fetch(documents=(self._name,))
-        return document(fetched.documents.get(self._name))
+        return self._typed(document(fetched.documents.get(self._name)))
 
     def _look(self) -> tuple[Document, int]:
         """The document, and the life of what it belongs to."""
         fetched = self._handle.fetch(documents=(self._name,))
         return document(fetched.documents.get(self._name)), fetched.head.life
 
-    def put(self, value: Json, *, expect: int | Document | None = None) -> Document:
+    def put(self, value: T, *, expect: int | Document[T] | None = None) -> Document[T]:
         """Replace the document, whatever it was, or only if it is still at `expect`.
 
         Raises `StateConflictError` if it is not; then nothing was written.
         """
         checks = () if expect is None else (self._at(expect),)
         op = self._scope.world.new_op()
-        put = Put(self._name, encode_document(value, self._scope.limits))
-        return self._written(op, self._handle.commit((put,), checks, op=op), value)
+        plain = self._plain(value)
+        put = Put(self._name, encode_document(plain, self._scope.limits))
+        outcome = self._handle.commit((put,), checks, op=op)
+        return self._typed(self._written(op, outcome, plain))
 
     def update(
         self,
-        change: Callable[[Json], Any],
+        change: Callable[[T], Any],
         *,
-        conflict: Literal["retry", "raise"] | Merge = "retry",
+        conflict: Literal["retry", "raise"] | Merge[T] = "retry",
         retries: int = 3,
         within: float = 2.0,
-    ) -> Document:
+    ) -> Document[T]:
         """Change the document by a function of what it is now; no other change gets lost.
 
         `change` gets a copy and returns the new value, or changes the copy and returns None.
@@ -103,6 +120,17 @@ class DocumentHandle:
         `StateConflictError`. `conflict="raise"` raises at once. A function `conflict(base, mine,
         theirs)` merges instead of running `change` again.
         """
+        merge = self._plain_merge(conflict) if callable(conflict) else conflict
+        changed = self._update(self._plain_change(change), merge, retries, within)
+        return self._typed(changed)
+
+    def _update(
+        self,
+        change: Callable[[Json], Any],
+        conflict: Literal["retry", "raise"] | Merge[Json],
+        retries: int,
+        within: float,
+    ) -> Document:
         if type(retries) is not int or not 0 <= retries <= MOST:
             raise InvalidInput(f"retries is a whole number of at least 0, not {shown(retries)}")
         check_span(within, "within")
@@ -196,16 +224,30 @@ class DocumentHandle:
             current=version + 1,
         )
 
-    def patch(self, patch: Json, **options: Any) -> Document:
+    def patch(
+        self,
+        patch: Json,
+        *,
+        conflict: Literal["retry", "raise"] | Merge[Json] = "retry",
+        retries: int = 3,
+        within: float = 2.0,
+    ) -> Document[T]:
         """Apply a JSON merge patch (RFC 7396): objects merge, null removes, the rest replaces.
 
         Takes the options of `update` and is as safe.
         """
         if type(patch) is not dict:
             raise InvalidInput(f"a patch is a JSON object (a dict), not {type(patch).__name__}")
-        return self.update(lambda value: merge_patch(value, patch), **options)
 
-    def delete(self, *, expect: int | Document | None = None) -> None:
+        def patched(value: Json) -> Json:
+            new: Json = merge_patch(value, patch)
+            if self._shape is not None:
+                to_type(new, self._shape, f"the document {self._name!r}")
+            return new
+
+        return self._typed(self._update(patched, conflict, retries, within))
+
+    def delete(self, *, expect: int | Document[T] | None = None) -> None:
         """Remove the document; nothing happens if it is missing."""
         checks = () if expect is None else (self._at(expect),)
         stored(self._handle.commit((Delete(self._name),), checks), self._entity)
@@ -215,7 +257,7 @@ class DocumentHandle:
         # Of a put whose entity was dropped before it was asked for again no version is known.
         return Document(value, applied.documents.get(self._name, 0), op, applied.at)
 
-    def _at(self, expect: int | Document) -> DocumentAt:
+    def _at(self, expect: int | Document[T]) -> DocumentAt:
         if isinstance(expect, Document):
             return DocumentAt(self._name, expect.version, expect.stamp)
         if type(expect) is not int or not 0 <= expect <= MOST:
@@ -223,6 +265,46 @@ class DocumentHandle:
                 f"expect is a version (0 for missing) or a Document, not {shown(expect)}"
             )
         return DocumentAt(self._name, expect)
+
+    def _typed(self, found: Document) -> Document[T]:
+        if self._shape is None:
+            return cast("Document[T]", found)
+        value = self._of_shape(found.value)
+        return Document(value, found.version, found.stamp, found.updated)
+
+    def _of_shape(self, value: Json) -> T:
+        assert self._shape is not None
+        return to_type(value, self._shape, f"the document {self._name!r}")
+
+    def _plain(self, value: T) -> Json:
+        if self._shape is None:
+            return cast("Json", value)
+        return to_json(value, self._shape, f"the document {self._name!r}")
+
+    def _plain_change(self, change: Callable[[T], Any]) -> Callable[[Json], Any]:
+        """The same change of the JSON object; what the type does not know stays as it is."""
+        if self._shape is None:
+            return cast("Callable[[Json], Any]", change)
+
+        def changed(value: Json) -> Json:
+            given = self._of_shape(value)
+            known = self._plain(given)
+            result = awaited(change(given))
+            return with_unknown(value, known, self._plain(given if result is None else result))
+
+        return changed
+
+    def _plain_merge(self, merge: Merge[T]) -> Merge[Json]:
+        if self._shape is None:
+            return cast("Merge[Json]", merge)
+
+        def merged(base: Json, mine: Json, theirs: Json) -> Json:
+            given = self._of_shape(theirs)
+            known = self._plain(given)
+            new = merge(self._of_shape(base), self._of_shape(mine), given)
+            return with_unknown(theirs, known, self._plain(new))
+
+        return merged
 
     def _changed(self, change: Callable[[Json], Any], value: Json) -> Json:
         result = awaited(change(value))

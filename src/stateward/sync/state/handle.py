@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from stateward.codec import encode_messages
+from stateward.codec import as_message, encode_messages
 from stateward.kinds import THREAD, erasure_of
 from stateward.layers.outage.answers import Suppressed
 from stateward.layers.redelivery import duplicate_of, log_of
@@ -98,15 +98,15 @@ class Handle(Struct, frozen=True):
         """What sets how long the entity is kept."""
         return SetHead(retain=self.retain or 0.0)
 
-    def encoded(self, messages: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    def encoded(self, messages: Sequence[Any]) -> tuple[str, ...]:
         """Messages as they may be stored: redacted, and as JSON text."""
         if self.scope.redact is not None:
-            messages = tuple(map(self.scope.redact, messages))  # type: ignore[arg-type]
+            messages = tuple(map(self.scope.redact, map(as_message, messages)))
         return encode_messages(messages, self.scope.limits)
 
     def append(
         self,
-        messages: Sequence[Mapping[str, Any]],
+        messages: Sequence[Any],
         key: str | None = None,
         checks: tuple[Check, ...] = (),
         writes: tuple[Write, ...] = (),
@@ -120,7 +120,7 @@ class Handle(Struct, frozen=True):
         """
         scope = self.scope
         if scope.redact is not None:
-            messages = tuple(map(scope.redact, messages))  # type: ignore[arg-type]
+            messages = tuple(map(scope.redact, map(as_message, messages)))
         added = Append(encode_messages(messages, scope.limits), key)
         commit = Commit(
             self.entity,
@@ -145,13 +145,14 @@ class Handle(Struct, frozen=True):
         fetched = self.fetch(log_of(refused, append))
         return duplicate_of(refused, append, fetched) or refused
 
-    def _tell(self, messages: Sequence[Mapping[str, Any]], version: int) -> None:
+    def _tell(self, messages: Sequence[Any], version: int) -> None:
         """Tell the listener. The repeats that it returns, if any, are counted as context breaks."""
         listener, (namespace, _, thread) = self.scope.listener, self.entity
         assert listener is not None
         try:
             user = self.owner or None
-            found = listener.appended(namespace, thread, user, messages, version)
+            told = tuple(map(as_message, messages))
+            found = listener.appended(namespace, thread, user, told, version)
             for repeat in found if isinstance(found, list) else ():
                 count_context_break(self.scope.counters, str(getattr(repeat, "kind", "other")))
         except Exception as error:

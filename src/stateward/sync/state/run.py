@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple, overload
 
 from stateward.codec import check_id, check_seconds, decode, encode, encode_document
 from stateward.errors import (
@@ -54,6 +54,10 @@ LONGEST_PAUSE = 60.0
 # A branch that could go on does so within this many rounds of the event loop, and this time.
 ROUNDS, MOMENT = 20, 0.001
 
+P = ParamSpec("P")
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
 
 class Run:
     """What `with store.workflow(…) as run` gives."""
@@ -99,7 +103,25 @@ class Run:
     def id(self) -> str:
         return self._entity.id
 
+    @overload
     def step(
+        self,
+        name: str,
+        function: Callable[P, R],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R: ...
+
+    @overload
+    def step(
+        self,
+        name: str,
+        function: Callable[[*Ts], R],
+        *args: *Ts,
+        retries: int,
+    ) -> R: ...
+
+    def step(  # type: ignore[misc]  # as with `Store.once`
         self,
         name: str,
         function: Callable[..., Any],

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stateward.codec import MOST, check_id, decode
+from stateward.codec import MOST, AnyMessage, check_id, decode
 from stateward.context.compaction import SUMMARY, Compaction, check_compaction, kept
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
@@ -95,7 +95,7 @@ class Thread:
 
     def append(
         self,
-        *messages: Message,
+        *messages: AnyMessage,
         key: str | None = None,
         expect: Position | None = None,
         fence: HeldLease | Lease | None = None,
