@@ -59,7 +59,9 @@ def worker_ends() -> Iterator[None]:
         yield
 
 
-def step_failure_of_its_class_alone(id: str, error: BaseException) -> str:
+def step_failure_of_its_class_alone(
+    id: str, error: BaseException, *, cut_short: bool = False
+) -> str:
     plain = error if isinstance(error, Exception) else RuntimeError(str(error))
     if isinstance(plain, ExceptionGroup):
         plain = Exception(str(error))
@@ -139,6 +141,15 @@ async def save_only_while_driving(run: Run, state: dict[str, Any]) -> None:
     await _save(run, state)
 
 
+def step_failure_by_anybody(id: str, error: BaseException, *, cut_short: bool = False) -> str:
+    return run_record.step_failure(id, error)
+
+
+async def record_failures_that_another_records(run: Run) -> None:
+    if run._failures():
+        await run._commit(())
+
+
 pay_beside_approval = (Beside(((Step(takes=0.3),), (Wait("soon"),))),)
 two_signals_beside_a_step = (
     Beside(((Wait("soon"),), (Step(takes=3.0),), (Wait("soon"),)), by="group"),
@@ -153,6 +164,18 @@ OLD_WAYS: dict[str, tuple[OldWay, Program]] = {
     "a step that was cut short is not recorded": (
         replacing(Run, "_failures", lambda run: {}),
         (Hang(), Wait("soon")),
+    ),
+    "a step that was cut short fails before what cut it short": (
+        replacing(run_module, "step_failure", step_failure_by_anybody),
+        (
+            Wait("at once"),
+            Beside(((Step(fails=1, caught=False),), (Save(),), (Step(caught=False),)), by="group"),
+            Wait("at once", 50.0),
+        ),
+    ),
+    "a failure that another has recorded is recorded again": (
+        replacing(Run, "_record_failures", record_failures_that_another_records),
+        (Beside(((Step(fickle=True, caught=False),), (Step(),))),),
     ),
     "a failure is forgotten when its commit is refused": (
         replacing(Run, "_failures", take_out_too_early),

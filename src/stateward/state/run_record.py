@@ -69,9 +69,10 @@ class RunRecord:
         return None
 
 
-def step_failure(id: str, error: BaseException) -> str:
-    """A step that failed, as it is recorded."""
-    return encode({"step": id, "failed": _failure(error)}, "the failure")
+def step_failure(id: str, error: BaseException, *, cut_short: bool = False) -> str:
+    """A step that failed, or was `cut_short` by whoever ran it, as it is recorded."""
+    failed = _failure(error) | ({"cut_short": True} if cut_short else {})
+    return encode({"step": id, "failed": failed}, "the failure")
 
 
 def _failure(error: BaseException) -> dict[str, Any]:

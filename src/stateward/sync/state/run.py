@@ -142,7 +142,8 @@ class Run:
         if id_ in self._record.steps:
             return self._record.steps[id_]
         if id_ in self._record.failures:
-            raise raised_again(self._record.failures[id_])
+            failed = self._record.failures[id_]
+            raise raised_again(failed)
         return self._alone(
             name, f"the step {id_!r}", self._stepped, id_, function, args, kwargs, retries
         )
@@ -392,8 +393,8 @@ class Run:
 
     def _record_failures(self) -> None:
         """Record now what would have been recorded with whatever comes next."""
-        if self._failures():
-            stored(self._commit(())[0], self._entity)
+        if failures := self._failures():
+            stored(self._commit_with(failures, (), ()), self._entity)
 
     def _append(self, key: str, body: str) -> Applied:
         """Add to what is recorded."""
