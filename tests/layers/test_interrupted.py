@@ -12,13 +12,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import count
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
-from servers.postgres import PostgresServer
-from servers.redis import running
 
 import stateward
 from stateward import sync
@@ -109,24 +106,6 @@ class Interrupt:
                 True  # amid a lock of the standard library, which complains of it in its own words
             )
         return False
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
-    server = PostgresServer().start()
-    yield server.url_of("interrupted")
-    server.remove()
-
-
-@pytest.fixture(scope="module")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running(tmp_path_factory.mktemp("redis"), "redis", "--appendonly", "no") as server:
-        yield server.url
-
-
-@pytest.fixture
-def sqlite(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'agents.db'}?durability=relaxed"
 
 
 @pytest.fixture(params=["sqlite", "redis", "postgres"])

@@ -10,7 +10,7 @@ from time import monotonic
 import pytest
 
 import stateward
-from stateward import Policy, StoreUnavailable, sync
+from stateward import Policy, StoreClosed, StoreUnavailable, sync
 from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
 from stateward.engines.passthrough import Passthrough
@@ -140,3 +140,56 @@ async def test_a_server_that_takes_connections_and_says_nothing_costs_no_more_th
             assert monotonic() - began < 2.5  # a connection alone may take 3 s
         await store.close()
         blocking.close()
+
+
+class Busy(World):
+    """A world in which much time passes at once, for its event loop too: something keeps it busy.
+
+    The store's own threads, which renew leases, see nothing of it.
+    """
+
+    def __init__(self) -> None:
+        self._passed = 0.0
+        asyncio.get_running_loop().time = self.monotonic  # type: ignore[method-assign]
+
+    def monotonic(self) -> float:
+        return monotonic() + self._passed
+
+    def be_busy(self, seconds: float) -> None:
+        self._passed += seconds
+
+
+@pytest.mark.parametrize("engine", ["memory", "sqlite", "redis", "postgres"])
+async def test_a_burst_of_first_calls_is_not_refused_because_it_kept_the_loop_from_opening(
+    engine: str, request: pytest.FixtureRequest
+) -> None:
+    world = Busy()
+    policy = Policy(read_timeout=60.0, write_timeout=60.0, threads="raise")
+    url = request.getfixturevalue(engine)
+    store = stateward.open(url, namespace="burst", policy=policy, world=world, spill=False)
+
+    async def call(number: int) -> None:
+        thread = store.thread(f"{number}")
+        if number % 2:
+            await thread.append({"n": number})
+        else:
+            await thread.load()
+
+    async def other_work() -> None:
+        world.be_busy(600.0)
+
+    calls = [call(number) for number in range(300)]
+    await asyncio.gather(*calls[:100], other_work(), *calls[100:])
+    await store.close()
+
+
+async def test_whoever_waits_for_an_opening_is_told_when_the_store_is_closed() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=50) as listening:
+        url = f"redis://127.0.0.1:{listening.getsockname()[1]}"
+        store = stateward.open(url, policy=Policy(threads="raise"), spill=False)
+        waiting = asyncio.create_task(store.thread("t").append({"n": 1}))
+        connection, _ = await asyncio.to_thread(listening.accept)
+        with connection:
+            await store.close()
+            with pytest.raises(StoreClosed):
+                await waiting

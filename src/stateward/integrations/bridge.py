@@ -195,7 +195,6 @@ class Bridge:
         self._twin: sync.Store | None = None  # for blocking callers, made at its first use
         self._make_twin = blocking or self._sibling
         self._turns = asyncio.Semaphore(IN_FLIGHT)
-        self._begun = False  # a plan has been carried out on the event loop
         self._store = store
         scope = store.sections["workflows"]
         self._async = scope if isinstance(scope, Scope) else None
@@ -235,9 +234,6 @@ class Bridge:
         if scope is None:
             return await asyncio.to_thread(self.run, plan)
         async with self._turns:  # who waits for a turn is not waiting for the store
-            if not self._begun:  # nor is a burst that keeps the loop from opening it
-                await asyncio.sleep(0)
-                self._begun = True
             try:
                 ops = next(plan)
                 while True:

@@ -19,7 +19,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from stateward.engine import Engine
 from stateward.errors import EntityBusy, StoreUnavailable
@@ -121,6 +121,12 @@ class Alone:
         self.task.cancel()
 
 
+class Expiring(Protocol):
+    """A wait that can be ended because its time is up."""
+
+    def expire(self) -> None: ...
+
+
 class DeadlineWatch:
     """Ends the waits whose time is up, with one timer for all of them.
 
@@ -129,16 +135,16 @@ class DeadlineWatch:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._waits: dict[Waiting | Alone, float] = {}
+        self._waits: dict[Expiring, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._rings = 0.0  # when the timer does
 
-    def add(self, wait: Waiting | Alone, deadline: float) -> None:
+    def add(self, wait: Expiring, deadline: float) -> None:
         self._waits[wait] = deadline
         if self._timer is None or deadline < self._rings:
             self._arm(deadline)
 
-    def discard(self, wait: Waiting | Alone) -> None:
+    def discard(self, wait: Expiring) -> None:
         self._waits.pop(wait, None)
 
     def _arm(self, deadline: float) -> None:

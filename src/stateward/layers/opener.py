@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from stateward.engine import Engine
 from stateward.errors import StoreMisused, StoreTooSlow
-from stateward.layers.coalescer import Coalescer
+from stateward.layers.coalescer import Coalescer, DeadlineWatch
 from stateward.layers.layer import Layer
-from stateward.layers.queue import closed
+from stateward.layers.queue import closed, own
 from stateward.observe.recorder import Recorder
 from stateward.ops import Op, Outcome
 from stateward.world import World
@@ -34,7 +34,7 @@ class Opener:
     one that is in use by another running loop, or was used before a fork, refuses.
 
     A caller waits for the opening no longer than its call may take. The opening goes on without
-    it: it may have a schema to bring up to date, and the next callers find it done.
+    it: it may have a schema to bring up to date, and the next callers find it done. See `Opening`.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Opener:
         self._process = 0
         self._closed = False
         self._lock = threading.Lock()  # two loops may meet here
-        self._opening: asyncio.Task[None] | None = None
+        self._opening: Opening | None = None
         self._make = coalescer
         self._coalescer = coalescer(engine, recorder, self._clock)
 
@@ -65,11 +65,10 @@ class Opener:
         return self._execute_first(ops, deadline)
 
     async def _execute_first(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
-        try:
-            async with asyncio.timeout(opening_seconds(deadline, self._clock())):
-                await self.ready()
-        except TimeoutError as error:
-            raise not_opened() from error
+        opening = self._opening_here()
+        if opening is not None:
+            late = await opening.wait(opening_seconds(deadline, self._clock()))
+            deadline = None if deadline is None else deadline + late
         return await self._coalescer.execute(ops, deadline)
 
     def is_open(self) -> bool:
@@ -78,20 +77,25 @@ class Opener:
 
     async def ready(self) -> None:
         """Make sure the engine is open here; every first caller waits for the same opening."""
+        opening = self._opening_here()
+        if opening is not None:
+            await opening.wait(None)
+
+    def _opening_here(self) -> Opening | None:
+        """The opening that all who come first wait for; None if it is open."""
         loop = asyncio.get_running_loop()
         self._refuse_misuse(loop)
         if self._loop is loop:
-            return
+            return None
         with self._lock:
             opening = self._opening
-            if opening is not None and opening.get_loop() is not loop:
-                if not opening.get_loop().is_closed():
+            if opening is not None and opening.loop is not loop:
+                if not opening.loop.is_closed():
                     raise _two_loops()
                 opening = None
             if opening is None:
-                opening = self._opening = loop.create_task(self._open(loop))
-                opening.add_done_callback(_heard)
-        await asyncio.shield(opening)  # a cancelled caller must not undo it for the others
+                opening = self._opening = Opening(self._open, loop, self._clock)
+        return opening
 
     def _refuse_misuse(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._closed:
@@ -133,15 +137,85 @@ class Opener:
         self._closed = True
         self._loop = None
         opening = self._opening
-        if opening is not None and opening.get_loop() is here:  # nobody waits for it any more
+        if opening is not None and opening.loop is here:  # nobody waits for it any more
             if self.engine.capabilities.networked:
-                opening.cancel()
-            await asyncio.wait([opening])
+                opening.task.cancel()
+            await asyncio.wait([opening.task])
             loop, self._loop = here, None
         if loop is not None:
             if loop is here:
                 await self._coalescer.drain()
             await self.engine.close()
+
+
+class Opening:
+    """One opening, which goes on though nobody may wait for it any more.
+
+    Whoever comes first in a burst of calls is not kept waiting by the store while the event loop
+    begins all the others: the time of a call counts from when the opening itself has begun. One
+    timer serves all of them, so that the loop has time for the opening.
+    """
+
+    def __init__(
+        self,
+        open: Callable[[asyncio.AbstractEventLoop], Coroutine[Any, Any, None]],
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+    ) -> None:
+        self.loop = loop
+        self._clock = clock
+        self._begun: float | None = None
+        self._waiting: dict[FirstCall, float | None] = {}  # and how long each may wait
+        self._watch = DeadlineWatch(clock)
+        self.task = loop.create_task(self._run(open))
+        self.task.add_done_callback(self._ended)
+
+    async def _run(
+        self, open: Callable[[asyncio.AbstractEventLoop], Coroutine[Any, Any, None]]
+    ) -> None:
+        self._begun = self._clock()
+        for call, seconds in self._waiting.items():
+            if seconds is not None:
+                self._watch.add(call, self._begun + seconds)
+        await open(self.loop)
+
+    async def wait(self, seconds: float | None) -> float:
+        """Until it has ended; returns how long after this call it has begun."""
+        call, asked = FirstCall(self.loop.create_future()), self._clock()
+        self._waiting[call] = seconds
+        if self._begun is not None and seconds is not None:
+            self._watch.add(call, asked + seconds)
+        try:
+            await call.opened  # a cancelled caller does not undo the opening for the others
+        finally:
+            del self._waiting[call]
+            self._watch.discard(call)
+        return max(0.0, (self._begun or asked) - asked)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = closed() if task.cancelled() else task.exception()
+        for call in self._waiting:
+            call.end(None if error is None else own(error))
+
+
+class FirstCall:
+    """A call that waits for an opening."""
+
+    __slots__ = ("opened",)
+
+    def __init__(self, opened: asyncio.Future[None]) -> None:
+        self.opened = opened
+
+    def end(self, error: BaseException | None) -> None:
+        if self.opened.done():
+            return
+        if error is None:
+            self.opened.set_result(None)
+        else:
+            self.opened.set_exception(error)
+
+    def expire(self) -> None:
+        self.end(not_opened())
 
 
 def opening_seconds(deadline: float | None, now: float) -> float:
@@ -152,12 +226,6 @@ def opening_seconds(deadline: float | None, now: float) -> float:
 def not_opened() -> StoreTooSlow:
     """The error of a call that could not wait for the opening any longer."""
     return StoreTooSlow("the store could not be opened in time; opening it goes on", applied="no")
-
-
-def _heard(opening: asyncio.Task[None]) -> None:
-    """Whoever waited was told; if nobody waits any more, nobody is to be told."""
-    if not opening.cancelled():
-        opening.exception()
 
 
 def _two_loops() -> StoreMisused:
