@@ -33,6 +33,11 @@ class Layered:
         """Where that section lives."""
         return next(scope for scope, names in self._names.items() if section in names)
 
+    def within(self, namespace: str) -> Layered:
+        """The same engines, in another namespace."""
+        scopes = {scope: scope.within(namespace) for scope in self._names}
+        return Layered({name: scopes[s] for s, names in self._names.items() for name in names})
+
     @property
     def scopes(self) -> list[Scope]:
         """Each engine's scope, once."""

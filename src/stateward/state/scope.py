@@ -8,6 +8,9 @@ import asyncio
 from collections.abc import AsyncIterator  # async only
 
 # sync only: from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Self
+
 # sync only: from typing import Any
 from weakref import WeakValueDictionary
 
@@ -61,6 +64,12 @@ class Scope:
         )
         self.beginnings = PlainBeginnings()
         self._queues: WeakValueDictionary[tuple[Entity, str], asyncio.Lock] = WeakValueDictionary()
+
+    def within(self, namespace: str) -> Self:
+        """Another namespace over the same stack: only its name is its own."""
+        other = copy(self)
+        other.namespace = check_id(namespace, "a namespace")
+        return other
 
     # sync only: def execute(self, ops: Sequence[Op], deadline: float | None = None) -> Outcomes:
     # sync only:     """Down to the engine, unless this thread has lost a lease it works under."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from datetime import datetime
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, TypeVarTuple, overload
@@ -194,14 +195,35 @@ class Store:
             "workflows": engine,
         }
         scopes = {each: scope_over(each) for each in dict.fromkeys(sections.values())}
-        self._threads, self._users = scopes[sections["threads"]], scopes[sections["users"]]
-        self._scope = scopes[engine]  # everything else
-        self._layered = Layered({name: scopes[each] for name, each in sections.items()})
+        self._lay_out(Layered({name: scopes[each] for name, each in sections.items()}))
+        self._is_within = False
         if given.replica is not None and all(s.stack.replica is None for s in scopes.values()):
             raise InvalidInput(
                 "replica= divides what lies on each replica's own volume, but every URL here names "
                 "a server that all replicas reach: leave replica= and replicas= out"
             )
+
+    def _lay_out(self, layered: Layered) -> None:
+        self._layered = layered
+        self._threads, self._users = layered["threads"], layered["users"]
+        self._scope = layered["workflows"]  # everything else
+
+    def within(self, namespace: str) -> Self:
+        """The same store in another namespace, e.g. a tenant's, at the cost of a name.
+
+        Connections, threads, caches, metrics and what is kept during an outage are shared, and
+        closing this store closes all of them. Neither sees what is in the other. Closing the one
+        that is returned does nothing.
+        """
+        if any(scope.stack.replica is not None for scope in self._layered.scopes):
+            raise InvalidInput(
+                "what lives on a replica's own volume is laid out for one namespace: open a store "
+                "for each, with namespace="
+            )
+        other = copy(self)
+        other._is_within = True
+        other._lay_out(self._layered.within(namespace))
+        return other
 
     def __repr__(self) -> str:
         return f"<Store {self._scope.namespace!r}: {self._layered!r}>"
@@ -222,9 +244,10 @@ class Store:
         """Finish what is under way, give back every lease, then let go of everything.
 
         What was kept locally during an outage is brought to the store for up to 5 s; what is left
-        then stays in its file for the next process.
+        then stays in its file for the next process. One that was made by `within` stays as it is.
         """
-        self._layered.close()
+        if not self._is_within:
+            self._layered.close()
 
     @property
     def sections(self) -> Layered:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from conformance.state.cases import case
 from conformance.state.feeds import following
 from conformance.state.harness import StoreHarness
-from stateward.errors import InvalidInput
+from stateward.errors import InvalidInput, LeaseHeld, StoreClosed
 from stateward.store import Store
 from stateward.testing.conformance.harness import raises
 
@@ -99,3 +101,57 @@ async def an_erasure_and_a_sweep_leave_other_namespaces_alone(h: StoreHarness) -
         assert not (await store.thread("t").load()).exists
         assert [info.id async for info in store.threads(user="u")] == []
         await check(elsewhere, other)
+
+
+@case
+async def tenants_of_one_store_do_not_see_each_other(h: StoreHarness) -> None:
+    async with h.store() as store:
+        tenants = {name: store.within(name) for name in (h.new_id(), h.new_id())}
+        tenants[h.namespace] = store
+        for name, tenant in tenants.items():
+            await use(tenant, name)
+        for name, tenant in tenants.items():
+            await check(tenant, name)
+            async with h.store(namespace=name) as alone:
+                await check(alone, name)
+        receipt = await store.user("u").erase()
+        assert receipt.removed["thread"] == 1
+        for name, tenant in tenants.items():
+            if tenant is not store:
+                await check(tenant, name)
+        assert (await store.thread("t", user="u").load()).messages == []
+
+
+@case
+async def a_tenant_costs_no_connection(h: StoreHarness) -> None:
+    async with h.store() as store:
+        await use(store.within(h.new_id()), "first")
+        before = len(os.listdir("/dev/fd"))
+        for _ in range(20):
+            tenant = store.within(h.new_id())
+            await tenant.thread("t").append({"n": 1})
+            assert (await tenant.thread("t").load()).version == 1
+        assert len(os.listdir("/dev/fd")) <= before
+
+
+@case
+async def a_tenant_ends_with_its_store_and_not_before(h: StoreHarness) -> None:
+    name = h.new_id()
+    store = h.store()
+    async with store.within(name) as tenant:
+        await tenant.thread("t").append({"n": 1})
+    assert (await tenant.thread("t").load()).version == 1
+    await tenant.close()
+    assert (await store.thread("t").load()).version == 0
+    async with h.store(namespace=name) as other, tenant.lock("l", ttl=20):
+        with raises(LeaseHeld):
+            async with other.lock("l", ttl=20, wait=0):
+                pass
+        async with store.lock("l", ttl=20, wait=0):  # of the store's own namespace
+            pass
+    await store.close()
+    with raises(StoreClosed):
+        await tenant.thread("t").load()
+    for wrong in ("", "x" * 513):
+        with raises(InvalidInput):
+            store.within(wrong)

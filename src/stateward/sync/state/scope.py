@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Self
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
@@ -53,6 +55,12 @@ class Scope:
         self._queues: WeakValueDictionary[tuple[Entity, str], threading.Lock] = (
             WeakValueDictionary()
         )
+
+    def within(self, namespace: str) -> Self:
+        """Another namespace over the same stack: only its name is its own."""
+        other = copy(self)
+        other.namespace = check_id(namespace, "a namespace")
+        return other
 
     def execute(self, ops: Sequence[Op], deadline: float | None = None) -> Outcomes:
         """Down to the engine, unless this thread has lost a lease it works under."""
