@@ -12,6 +12,7 @@ from simulation.flows import Beside, Hang, Save, Sleep, Step, Wait
 from stateward.errors import WorkflowFinished
 from stateward.state import run as run_module
 from stateward.state import run_record, worker, workflows
+from stateward.state.calls import cancellations
 from stateward.state.run import Run
 from stateward.state.run_record import Parked, RunRecord
 
@@ -145,11 +146,30 @@ def step_failure_by_anybody(id: str, error: BaseException, *, cut_short: bool = 
     return run_record.step_failure(id, error)
 
 
+def note_no_cut(run: Run, id_: str, error: BaseException, here: int, driver: int) -> None:
+    run._unrecorded.pop(id_, None)
+
+
+def taken_in_by_the_count(run: Run, cut: run_record.Cut) -> bool:
+    return cancellations(run._driver) <= cut.before
+
+
 async def record_failures_that_another_records(run: Run) -> None:
     if run._failures():
         await run._commit(())
 
 
+cut_by_a_failure_beside_it = (
+    Beside(
+        (
+            (Step(how="declined", fickle=True, caught=False),),
+            (Step(), Step(takes=3.0)),
+            (Save(),),
+        ),
+        by="group",
+    ),
+    Wait("soon"),
+)
 pay_beside_approval = (Beside(((Step(takes=0.3),), (Wait("soon"),))),)
 two_signals_beside_a_step = (
     Beside(((Wait("soon"),), (Step(takes=3.0),), (Wait("soon"),)), by="group"),
@@ -172,6 +192,14 @@ OLD_WAYS: dict[str, tuple[OldWay, Program]] = {
             Beside(((Step(fails=1, caught=False),), (Save(),), (Step(caught=False),)), by="group"),
             Wait("at once", 50.0),
         ),
+    ),
+    "a step that was cut short while it was recorded runs again": (
+        replacing(Run, "_note_cut", note_no_cut),
+        cut_by_a_failure_beside_it,
+    ),
+    "a group leaves the driver cancelled by count": (
+        replacing(Run, "_taken_in", taken_in_by_the_count),
+        cut_by_a_failure_beside_it,
     ),
     "a failure that another has recorded is recorded again": (
         replacing(Run, "_record_failures", record_failures_that_another_records),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
@@ -42,6 +43,7 @@ from stateward.state.run_record import (
     NOBODY_DRIVES,
     STATE,
     STEP,
+    Cut,
     Parked,
     RunRecord,
     raised_again,
@@ -93,8 +95,7 @@ class Run:
         # Those that are to be parked for: the name of the signal, and until when.
         self._waits: dict[str, tuple[str, float | None]] = {}
         self._unrecorded: dict[str, str] = {}  # failures of steps, by step: see `_commit`
-        # Of those, steps that were cancelled, and how often the driver had been when they began.
-        self._interrupted: dict[str, int] = {}
+        self._cuts: dict[str, Cut] = {}  # of those, steps that were cancelled
         self._open: set[str] = set()  # names that are asked for and not answered
         self._left = False
         self._driver: Any = None
@@ -167,15 +168,15 @@ class Run:
         if type(retries) is not int or retries < 0:
             raise InvalidInput(f"retries is a number of at least 0, not {retries!r}")
         id_ = self._number(name)
-        if id_ in self._record.steps:
-            return self._record.steps[id_]
-        if id_ in self._record.failures:
+        if id_ in self._record.failures:  # also of one that was cut short while it was recorded
             failed = self._record.failures[id_]
             # async only: begin
             if failed.get("cut_short"):
                 await self._moment()  # whoever cut it short then is faster this time too
             # async only: end
             raise raised_again(failed)
+        if id_ in self._record.steps:
+            return self._record.steps[id_]
         return await self._alone(
             name, f"the step {id_!r}", self._stepped, id_, function, args, kwargs, retries
         )
@@ -191,18 +192,42 @@ class Run:
             if holds(error, OF_THE_STORE) or holds(error, (*ENDS, Parked)):
                 raise  # not of the step: it stays to be done
             self._unrecorded[id_] = step_failure(id_, error)
-            # async only: begin
-            if isinstance(error, asyncio.CancelledError) and cancellations() > here:
-                # By a timeout around it, perhaps: then the run goes on.
-                cut_short = TimeoutError(f"the step {id_!r} was cut short")
-                self._unrecorded[id_] = step_failure(id_, cut_short, cut_short=True)
-                self._interrupted[id_] = driver
-            # async only: end
+            self._note_cut(id_, error, here, driver)  # async only
             raise
         body = f'{{"step":{encode(id_, "the step")},{text[1:]}'
-        await self._append(f"step:{id_}", body)
+        # async only: begin
+        try:
+            await self._append(f"step:{id_}", body)
+        except asyncio.CancelledError as error:  # stored or not, nobody was given the result
+            self._note_cut(id_, error, here, driver)
+            raise
+        # async only: end
+        # sync only: self._append(f"step:{id_}", body)
         self._record.steps[id_] = value = decode(text)["value"]  # as every replay gives it
         return value
+
+    # async only: begin
+    def _note_cut(self, id_: str, error: BaseException, here: int, driver: int) -> None:
+        """A step that was cancelled by a timeout around it, perhaps: then the run goes on."""
+        if isinstance(error, asyncio.CancelledError) and cancellations() > here:
+            cut_short = TimeoutError(f"the step {id_!r} was cut short")
+            self._unrecorded[id_] = step_failure(id_, cut_short, cut_short=True)
+            self._cuts[id_] = Cut(driver, asyncio.all_tasks())
+
+    def _taken_in(self, cut: Cut) -> bool:
+        """Whether the run goes on after a cancellation, told by whoever asks for something now.
+
+        The driver's count alone does not tell: a `TaskGroup` may have left it too high. One that is
+        being cancelled is, when it asks for something, handling just that.
+        """
+        if cancellations(self._driver) <= cut.before:
+            return True
+        task = asyncio.current_task()
+        if task is not self._driver and task in cut.tasks:
+            return False
+        return not isinstance(sys.exc_info()[1], asyncio.CancelledError)
+
+    # async only: end
 
     async def wait(self, name: str, *, timeout: float | None = None) -> Any:
         """The value of the next signal `name`. Until it comes the workflow is parked.
@@ -449,7 +474,7 @@ class Run:
             for id_, body in failures.items():
                 self._record.failures[id_] = decode(body)["failed"]
                 self._unrecorded.pop(id_, None)
-                self._interrupted.pop(id_, None)
+                self._cuts.pop(id_, None)
         return outcome
 
     def _failures(self) -> dict[str, str]:
@@ -458,11 +483,9 @@ class Run:
         A step that was cancelled has failed only if the run was not: then somebody took the
         cancellation in.
         """
-        if not self._unrecorded:
-            return {}
-        now = cancellations(self._driver)
-        cancelled = {id_ for id_, before in self._interrupted.items() if now > before}
-        return {id_: body for id_, body in self._unrecorded.items() if id_ not in cancelled}
+        cut: set[str] = set()
+        cut = {id_ for id_, cut in self._cuts.items() if not self._taken_in(cut)}  # async only
+        return {id_: body for id_, body in self._unrecorded.items() if id_ not in cut}
 
     async def _record_failures(self) -> None:
         """Record now what would have been recorded with whatever comes next."""

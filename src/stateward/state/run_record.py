@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Set
+from typing import Any, NamedTuple
 
 from stateward.codec import check_id, decode, encode
 from stateward.errors import InvalidInput, StepFailed
@@ -20,6 +20,13 @@ DEATHS_FORGIVEN = 10  # drivers in a row that may die in a workflow; one more, a
 SOMEBODY_DRIVES, NOBODY_DRIVES = Put(DEATHS, "{}"), Delete(DEATHS)
 
 Machine = Mapping[str, tuple[str, ...] | list[str]]
+
+
+class Cut(NamedTuple):
+    """A step that was cancelled."""
+
+    before: int  # how often the driver had been cancelled when the step began
+    tasks: Set[object]  # all that there were when it was cancelled
 
 
 class Parked(BaseException):

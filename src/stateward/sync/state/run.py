@@ -39,13 +39,14 @@ from stateward.state.run_record import (
     NOBODY_DRIVES,
     STATE,
     STEP,
+    Cut,
     Parked,
     RunRecord,
     raised_again,
     step_failure,
 )
 from stateward.state.work import ENDS, OF_THE_STORE, holds, result_json, working_on
-from stateward.sync.state.calls import awaited, cancellations
+from stateward.sync.state.calls import awaited
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.machine import move
 
@@ -93,8 +94,7 @@ class Run:
         # Those that are to be parked for: the name of the signal, and until when.
         self._waits: dict[str, tuple[str, float | None]] = {}
         self._unrecorded: dict[str, str] = {}  # failures of steps, by step: see `_commit`
-        # Of those, steps that were cancelled, and how often the driver had been when they began.
-        self._interrupted: dict[str, int] = {}
+        self._cuts: dict[str, Cut] = {}  # of those, steps that were cancelled
         self._open: set[str] = set()  # names that are asked for and not answered
         self._left = False
         self._driver: Any = None
@@ -139,11 +139,11 @@ class Run:
         if type(retries) is not int or retries < 0:
             raise InvalidInput(f"retries is a number of at least 0, not {retries!r}")
         id_ = self._number(name)
-        if id_ in self._record.steps:
-            return self._record.steps[id_]
-        if id_ in self._record.failures:
+        if id_ in self._record.failures:  # also of one that was cut short while it was recorded
             failed = self._record.failures[id_]
             raise raised_again(failed)
+        if id_ in self._record.steps:
+            return self._record.steps[id_]
         return self._alone(
             name, f"the step {id_!r}", self._stepped, id_, function, args, kwargs, retries
         )
@@ -376,7 +376,7 @@ class Run:
             for id_, body in failures.items():
                 self._record.failures[id_] = decode(body)["failed"]
                 self._unrecorded.pop(id_, None)
-                self._interrupted.pop(id_, None)
+                self._cuts.pop(id_, None)
         return outcome
 
     def _failures(self) -> dict[str, str]:
@@ -385,11 +385,8 @@ class Run:
         A step that was cancelled has failed only if the run was not: then somebody took the
         cancellation in.
         """
-        if not self._unrecorded:
-            return {}
-        now = cancellations(self._driver)
-        cancelled = {id_ for id_, before in self._interrupted.items() if now > before}
-        return {id_: body for id_, body in self._unrecorded.items() if id_ not in cancelled}
+        cut: set[str] = set()
+        return {id_: body for id_, body in self._unrecorded.items() if id_ not in cut}
 
     def _record_failures(self) -> None:
         """Record now what would have been recorded with whatever comes next."""
