@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -59,6 +60,17 @@ def test_redis_answers_like_the_model(stores: Stores) -> None:
 
 def test_a_cluster_answers_like_the_model(cluster: Stores) -> None:
     run_state_machine_as_test(histories(cluster), settings=settings(ORDINARY, max_examples=15))
+
+
+@pytest.mark.parametrize("name", ["valkey", "redis"])
+def test_a_cluster_whose_slots_all_are_half_moved_answers_like_the_model(
+    tmp_path: Path, name: str
+) -> None:
+    """No move ever ends: whatever is asked for is handed over first, and done at the other node."""
+    with running_cluster(tmp_path, name, replicas=0) as cluster:
+        cluster.open_slots()
+        stores = Stores(cluster.url, cluster.nodes, cluster.empty)
+        run_state_machine_as_test(histories(stores), settings=settings(ORDINARY, max_examples=4))
 
 
 @pytest.mark.soak

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -96,15 +96,19 @@ class RedisServer:
 
     def ask(self, *words: str) -> bytes:
         """The first bytes of the reply to one command; b"" if there is none."""
-        command = b"*%d\r\n" % len(words)
-        for word in words:
-            command += b"$%d\r\n%s\r\n" % (len(word.encode()), word.encode())
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=2.0) as connection:
-                connection.sendall(command)
+                connection.sendall(_packed(words))
                 return connection.recv(65536)
         except OSError:
             return b""
+
+    def ask_all(self, commands: Sequence[Sequence[str]]) -> bytes:
+        """The replies to many commands on one connection, which ends after them."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as connection:
+            connection.sendall(b"".join(map(_packed, [*commands, ("QUIT",)])))
+            said = b"".join(iter(lambda: connection.recv(65536), b""))
+        return said.removesuffix(b"+OK\r\n")
 
     def kill(self) -> None:
         """SIGKILL: nothing is flushed, nobody is told."""
@@ -131,6 +135,13 @@ class RedisServer:
         """End it if it is running."""
         if self._process is not None:
             self.kill()
+
+
+def _packed(words: Sequence[str]) -> bytes:
+    command = b"*%d\r\n" % len(words)
+    for word in words:
+        command += b"$%d\r\n%s\r\n" % (len(word.encode()), word.encode())
+    return command
 
 
 @contextmanager

@@ -66,6 +66,20 @@ class RedisCluster:
     def is_primary(self, node: RedisServer) -> bool:
         return b"role:master" in node.ask("INFO", "replication")
 
+    def open_slots(self) -> None:
+        """Every node is handing all of its slots over to the next one, and never ends it."""
+        primaries = self.nodes[:PRIMARIES]
+        ids = [node.ask("CLUSTER", "MYID").split()[1].decode() for node in primaries]
+        for number, node in enumerate(primaries):
+            after = (number + 1) % PRIMARIES
+            slots = range(SLOTS * number // PRIMARIES, SLOTS * (number + 1) // PRIMARIES)
+            for at, word, other in (
+                (primaries[after], "IMPORTING", number),
+                (node, "MIGRATING", after),
+            ):
+                asked = [("CLUSTER", "SETSLOT", str(slot), word, ids[other]) for slot in slots]
+                assert at.ask_all(asked) == b"+OK\r\n" * len(slots)
+
     def empty(self) -> None:
         """Remove everything, for a test that wants to begin with nothing."""
         for node in self.nodes:

@@ -89,8 +89,13 @@ async def test_ask_is_followed_this_once_with_the_word_that_permits_it(client: A
         assert [command[0] for command in two.commands] == [b"ASKING", b"SET"] * 2
 
 
-async def test_a_transaction_is_asked_for_as_a_whole(client: Any) -> None:
+async def test_what_has_to_see_one_moment_does_so_in_a_slot_that_is_handed_over(
+    client: Any,
+) -> None:
+    """All keys are moved first; then they are read while the first of them is watched."""
     slot = slot_of(KEY)
+    log = f"{KEY}:log"
+    changed = [b"*-1\r\n", b"*0\r\n"]
 
     def asks(command: list[bytes]) -> bytes | None:
         if command[0] == b"CLUSTER":
@@ -99,29 +104,37 @@ async def test_a_transaction_is_asked_for_as_a_whole(client: Any) -> None:
             return moved("ASK", slot, two.address)
         if command[0] == b"EXEC":
             return b"-EXECABORT Transaction discarded because of previous errors.\r\n"
-        return b"+OK\r\n" if command[0] == b"MULTI" else b"+QUEUED\r\n"
+        return b"+QUEUED\r\n" if command[0] == b"TIME" else b"+OK\r\n"
 
     def takes(command: list[bytes]) -> bytes | None:
         if command[0] == b"EXEC":
-            return b"*3\r\n*2\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\na\r\n$1\r\nb\r\n"
-        return b"+OK\r\n" if command[0] in (b"MULTI", b"ASKING") else b"+QUEUED\r\n"
+            return changed.pop(0)
+        if command[0] == b"TIME":
+            return b"*2\r\n$1\r\n1\r\n$1\r\n2\r\n"
+        if command[0] == b"GET":
+            return b"$1\r\na\r\n" if command[1] == KEY.encode() else b"$1\r\nb\r\n"
+        return b"+OK\r\n"
 
     with running_peer() as one, running_peer() as two:
         one.answer = lambda c: None if c[0] in (b"PING", b"CLIENT") else asks(c)
         two.answer = lambda c: None if c[0] in (b"PING", b"CLIENT") else takes(c)
         async with client.opened(one.address, cluster=True) as servers:
-            commands = (("GET", KEY), ("GET", KEY))
+            commands = (("GET", KEY), ("GET", log))
             step = PipelineStep(KEY, commands, together=True, timed=True)
             (answer,) = await client.call(servers.trip, [step])
             assert answer == [[b"1", b"2"], b"a", b"b"]
         words = [command[0] for command in two.commands]
-        assert words == [b"ASKING", b"MULTI", b"TIME", b"GET", b"GET", b"EXEC"]
+        asked = [b"ASKING", b"WATCH", b"TIME", *[b"ASKING", b"GET"] * 2, b"MULTI", b"EXEC"]
+        assert words == asked * 2  # it had changed meanwhile
+        moves = [command[-3:] for command in one.commands if command[0] == b"MIGRATE"]
+        assert moves == [[b"KEYS", KEY.encode(), log.encode()]] * 2
 
 
 async def test_a_slot_in_two_places_is_tried_again_and_then_it_is_said(client: Any) -> None:
     again = b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
     with running_peer() as one:
-        one.answer = lambda command: again if command[0] == b"SET" else None
+        said = {b"SET": again, b"EXISTS": b":0\r\n"}
+        one.answer = lambda command: said.get(command[0])
         answer_slots([one])
         async with client.opened(one.address, cluster=True) as servers:
             with pytest.raises(StoreUnavailable, match="moving this slot") as caught:

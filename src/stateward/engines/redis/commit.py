@@ -128,12 +128,13 @@ def commit_command(
     On a cluster these are when the script asked for entries of the index, and what it asked for.
     """
     owner = op.owner
-    given = keys.own
-    if "i" in flags:
+    if "i" not in flags:
+        given = (*keys.own, keys.none)
+    else:
         namespace = op.entity.namespace
         a, b = (owner_index(namespace, name) for name in owners)
         given = (
-            *given,
+            *keys.own,
             keys.kinds,
             keys.ids,
             keys.statuses,

@@ -50,6 +50,8 @@ def code_of(error: Exception) -> str:
     for code in NOT_RUN:
         if message.startswith(code) or f"-{code} " in message:
             return code
+    if "non local key" in message:  # see lua/alone.lua: nothing was written before that
+        return "TRYAGAIN"
     if "max number of clients" in message:
         return "CLIENTS"
     return message.partition(" ")[0]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from stateward.engines.redis.client.pipeline import PipelineStep
+from stateward.engines.redis.client.slots import absent
 from stateward.engines.redis.client.wire import Command, Word
 from stateward.engines.redis.keys import EntityKeys, owner_index, sortable
 from stateward.engines.redis.scripts import INDEX, UNINDEX
@@ -56,6 +57,7 @@ def _steps(sha: str, entries: Iterable[IndexEntry], clock: str) -> list[Pipeline
     steps = []
     for group in by_tag.values():
         keys = [key for entry in group for key in (entry.key, f"{entry.key}:added")]
+        keys.append(absent(keys[0]))
         words: list[Word] = [clock]
         for entry in group:
             words += entry.score, entry.member

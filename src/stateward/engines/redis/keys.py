@@ -10,6 +10,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 from zlib import crc32
 
+from stateward.engines.redis.client.slots import absent
 from stateward.ops import Entity
 
 ROOT = "stateward:"
@@ -22,6 +23,7 @@ class EntityKeys(NamedTuple):
     tag: str
     head: str
     own: tuple[str, ...]  # head, log, marks, docs, names, ops, ops2, keys, keys2
+    none: str  # which never exists: see the head of `lua/commit.lua`
     kinds: str
     ids: str
     statuses: str
@@ -50,6 +52,7 @@ def keys_of(entity: Entity) -> EntityKeys:
             f"{head}:keys",
             f"{head}:keys2",
         ),
+        absent(head),
         kinds_index(entity.namespace),
         ids,
         f"{ids}:status",

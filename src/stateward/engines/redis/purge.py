@@ -24,7 +24,7 @@ def purge(namespace: str) -> Plan[int]:
     for member in members:
         kind, _ = split_member(member)
         count += yield from _purge_kind(namespace, kind)
-    yield [_unlinked(kinds)]
+    yield [_unlinked_indexes(kinds)]
     return count
 
 
@@ -38,16 +38,16 @@ def _purge_kind(namespace: str, kind: str) -> Plan[int]:
         found = [keys_of(Entity(namespace, kind, member.decode())) for member in members]
         heads = yield [PipelineStep(k.head, (("HGET", k.head, "owner"),)) for k in found]
         owners = {reply[0].decode() for reply in heads if reply[0]}
-        yield [PipelineStep(keys.head, (("UNLINK", *keys.own),)) for keys in found]
+        yield [_unlinked(*keys.own) for keys in found]
         yield [
             PipelineStep(keys.sweep, tuple(("ZREM", k, keys.tag) for k in _both(keys.sweep)))
             for keys in found
         ]
         indexes = [owner_index(namespace, owner) for owner in sorted(owners)]
         if indexes:
-            yield [_unlinked(index, f"{index}:status") for index in indexes]
+            yield [_unlinked_indexes(index, f"{index}:status") for index in indexes]
         yield [PipelineStep(ids, (("ZREM", ids, *members),))]
-    yield [_unlinked(ids, f"{ids}:status", f"{ids}:due")]
+    yield [_unlinked_indexes(ids, f"{ids}:status", f"{ids}:due")]
     return count
 
 
@@ -56,6 +56,10 @@ def _both(index: str) -> tuple[str, str]:
     return index, f"{index}:added"
 
 
-def _unlinked(*indexes: str) -> PipelineStep:
-    keys = [key for index in indexes for key in _both(index)]
-    return PipelineStep(keys[0], (("UNLINK", *keys),))
+def _unlinked_indexes(*indexes: str) -> PipelineStep:
+    return _unlinked(*[key for index in indexes for key in _both(index)])
+
+
+def _unlinked(*keys: str) -> PipelineStep:
+    """One by one: a cluster that moves the slot takes no command with several."""
+    return PipelineStep(keys[0], tuple(("UNLINK", key) for key in keys))

@@ -30,6 +30,11 @@ class Script(NamedTuple):
     sha: str
 
 
+def digest_of(text: str) -> str:
+    """What a server knows a script by."""
+    return sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
 def _load(*names: str) -> Script:
     """A script, which may be too long for one file, after the numbers that it names."""
     folder = files("stateward.engines.redis").joinpath("lua")
@@ -39,7 +44,7 @@ def _load(*names: str) -> Script:
         numbers = ", ".join(f"{CONSTANTS[name]:.17g}" for name in used)
         text = f"local {', '.join(used)} = {numbers}\n{text}"
     name = names[0]
-    return Script(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+    return Script(name, text, digest_of(text))
 
 
 APPEND = _load("append")
@@ -50,5 +55,7 @@ SWEEP = _load("sweep")
 UNLIST = _load("unlist")
 INDEX = _load("index")
 UNINDEX = _load("unindex")
+
+ALONE = _load("alone").text + "\n"  # what stands before any of them: see there
 
 ALL = (APPEND, COMMIT, FETCH, DOCUMENTS, SWEEP, UNLIST, INDEX, UNINDEX)

@@ -62,11 +62,12 @@ def sweep(op: Sweep, traits: Traits) -> Plan[Swept]:
 def _step(tag: str, owner: str, room: int, traits: Traits) -> PipelineStep:
     entity = entity_of(tag)
     keys = keys_of(entity)
-    given = keys.own
-    if traits.inline:
+    if not traits.inline:
+        given = (*keys.own, keys.none)
+    else:
         index = owner_index(entity.namespace, owner)
         given = (
-            *given,
+            *keys.own,
             keys.ids,
             keys.statuses,
             keys.due,

@@ -8,8 +8,18 @@ from typing import Any, NamedTuple
 from hiredis import ReplyError
 
 from stateward.engines.redis.client.connection import Connection
-from stateward.engines.redis.client.pipeline import Pipeline, PipelineStep, failure_of
+from stateward.engines.redis.client.migration import (
+    alone,
+    forms_of,
+    is_there_already,
+    keys_of_step,
+    move,
+    not_moved,
+    probe,
+)
+from stateward.engines.redis.client.pipeline import ASKING, Pipeline, PipelineStep, failure_of
 from stateward.engines.redis.client.pool import Pool
+from stateward.engines.redis.client.redirection import REDIRECTIONS, Redirections
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.slots import (
     SlotTable,
@@ -22,11 +32,10 @@ from stateward.engines.redis.client.topology import (
 )
 from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.failures import code_of, refused
+from stateward.engines.redis.scripts import digest_of
 from stateward.errors import StoreUnavailable
 
-REDIRECTIONS = 8  # times that a step may be sent elsewhere before it is given up
 TRYING = 0.05  # seconds before a step is tried again about which the nodes do not agree yet
-ELSEWHERE = ("MOVED", "ASK", "TRYAGAIN")
 
 
 class Share(NamedTuple):
@@ -42,7 +51,9 @@ class ClusterServers(OneServer):
     """All primaries of a cluster, each with a pool of its own."""
 
     def __init__(self, server: Server, scripts: Sequence[str]) -> None:
-        super().__init__(server, scripts)
+        forms = forms_of(scripts)
+        super().__init__(server, [*scripts, *forms])
+        self._forms = dict(zip(map(digest_of, scripts), map(digest_of, forms), strict=True))
         self.name = f"redis+cluster://{server.addresses[0].host}"
         self._slots = SlotTable()
         self._pools: dict[Address, Pool] = {}
@@ -151,62 +162,94 @@ class ClusterServers(OneServer):
         self, steps: Sequence[PipelineStep], deadline: float | None = None
     ) -> list[list[Any]]:
         """The replies to every step, from all nodes that hold their keys."""
-        answers: list[list[Any]] = [[] for _ in steps]
-        errors: dict[int, ReplyError] = {}
-        sent_to: dict[int, Address] = {}  # where the cluster wants a step to be sent, this once
-        going = list(range(len(steps)))
-        wrote = False
-        for attempt in range(REDIRECTIONS):
+        world, trip = self._server.world, Redirections(steps)
+        for left in reversed(range(REDIRECTIONS)):
             try:
-                await self._find_anew([steps[number].key for number in going], deadline)
-                shares = await self._shares(going, steps, sent_to, deadline)
+                await self._find_anew(trip.keys, deadline)
+                shares = await self._shares(trip, deadline)
+                if trip.is_late(world.monotonic()):
+                    _give_back(shares)
+                    continue
                 await self._deliver(shares, deadline)
                 for share in shares:
                     if share.pipeline.wrote:
                         share.pipeline.check_replicas(str(share.pool.address))
+                await self._redirect(trip, shares, deadline)
             except StoreUnavailable as error:
-                if wrote:
+                if trip.wrote:
                     error.applied = "unknown"
                 raise
-            going = []
-            sent_to = {}
-            for share in shares:
-                wrote = wrote or share.pipeline.wrote
-                for number, answer in zip(share.numbers, share.pipeline.answers, strict=True):
-                    errors.pop(number, None)
-                    answers[number] = answer
-                for at, said in share.pipeline.errors.items():
-                    number = share.numbers[at]
-                    errors[number] = said
-                    code = code_of(said)
-                    if code in ELSEWHERE:
-                        going.append(number)
-                    if code in ("MOVED", "ASK"):
-                        address = self._slots.move(str(said), share.pool.address)
-                        if code == "ASK":
-                            sent_to[number] = address
-            if not going:
+            if not trip.going:
                 break
-            restless = attempt > 1 or any(code_of(errors[n]) == "TRYAGAIN" for n in going)
-            if restless and attempt < REDIRECTIONS - 1:
-                await self._server.world.pause(TRYING)
-        if errors:
-            for number in errors:
+            if trip.is_restless() and left:
+                await world.pause(TRYING)
+        if trip.errors:
+            for number in trip.errors:
                 self.doubt(address=self._slots.primary_of(steps[number].key))
-            raise failure_of(steps, errors, self.name, cluster=True)
-        return answers
+            raise failure_of(steps, trip.errors, self.name, cluster=True)
+        return trip.answers
 
-    async def _shares(
-        self,
-        going: Sequence[int],
-        steps: Sequence[PipelineStep],
-        sent_to: dict[int, Address],
-        deadline: float | None,
-    ) -> list[Share]:
+    async def _redirect(
+        self, trip: Redirections, shares: Sequence[Share], deadline: float | None
+    ) -> None:
+        """See what is to be asked for again, and where."""
+        refused = []
+        for share in shares:
+            address = share.pool.address
+            numbers = trip.take(share.numbers, share.pipeline, address, self._slots)
+            refused += [(number, address) for number in numbers]
+        trip.sent_to, trip.sent_at = {}, self._server.world.monotonic()
+        for number, source in refused:
+            said = trip.errors[number]
+            to = await self._handed_over(trip.steps[number], said, source, deadline)
+            if to is not None:
+                trip.sent_to[number] = to
+
+    async def _handed_over(
+        self, step: PipelineStep, said: Any, source: Address, deadline: float | None
+    ) -> Address | None:
+        """Where to ask for a step that a node refused because it hands the slot over.
+
+        All keys of the step are there then. None: the slot is not handed over any more.
+        """
+        pool, server = self._pool_of(source), self._server
+        try:
+            if code_of(said) != "ASK":  # which alone tells where
+                (said,) = await self._ask(pool, probe(step), deadline=deadline)
+            to = self._slots.named_in(said, source)
+            if to is None or len(keys_of_step(step)) == 1:
+                return to
+            login = None
+            if server.login is not None:
+                login = await server.world.offload(server.login)  # async only
+                # sync only: login = server.login()
+            (said,) = await self._ask(pool, move(step, to, server, login), deadline=deadline)
+            if is_there_already(said) and await self._is_left_over(step, pool, to, deadline):
+                again = move(step, to, server, login, replace=True)
+                (said,) = await self._ask(pool, again, deadline=deadline)
+        except StoreUnavailable as error:
+            error.applied = "no"  # the step was not asked for
+            raise
+        if not isinstance(said, ReplyError):
+            return to
+        if code_of(said) == "MOVED":
+            return self._slots.named_in(said, source)
+        raise not_moved(said, source, to)
+
+    async def _is_left_over(
+        self, step: PipelineStep, pool: Pool, to: Address, deadline: float | None
+    ) -> bool:
+        """Whether what the new node has of it is of a move that was cut off, and nothing else."""
+        began = ("HGET", step.key, "created")
+        (here,) = await self._ask(pool, began, deadline=deadline)
+        _, there = await self._ask(self._pool_of(to), ASKING, began, deadline=deadline)
+        return not isinstance(here, bytes) or not isinstance(there, bytes) or here == there
+
+    async def _shares(self, trip: Redirections, deadline: float | None) -> list[Share]:
         """One for each node. Nothing is sent unless all nodes can be reached."""
         by_node: dict[Address, list[int]] = {}
-        for number in going:
-            address = sent_to.get(number) or self._slots.primary_of(steps[number].key)
+        for number in trip.going:
+            address = trip.sent_to.get(number) or self._slots.primary_of(trip.steps[number].key)
             if address is None:
                 self.doubt()
                 raise StoreUnavailable(f"{self.name}: a slot is served by no node", applied="no")
@@ -215,12 +258,14 @@ class ClusterServers(OneServer):
         try:
             for address in sorted(by_node):  # in one order: so nobody waits for each other
                 numbers = by_node[address]
-                some = [steps[n]._replace(asking=n in sent_to) for n in numbers]
+                some = [
+                    alone(trip.steps[n], self._forms) if n in trip.sent_to else trip.steps[n]
+                    for n in numbers
+                ]
                 pipeline, pool = Pipeline(some, self._server), self._pool_of(address)
                 shares.append(Share(numbers, pipeline, pool, await self._lent(pool, deadline)))
         except BaseException:
-            for share in shares:
-                share.pool.give_back(share.connection)
+            _give_back(shares)
             raise
         return shares
 
@@ -252,8 +297,7 @@ class ClusterServers(OneServer):
                     self.doubt(error, share.pool.address)
                     failure = error
         finally:
-            for share in shares:
-                share.pool.give_back(share.connection)
+            _give_back(shares)
         if failure is not None:
             if len(shares) > 1:
                 failure.applied = "unknown"
@@ -266,3 +310,8 @@ class ClusterServers(OneServer):
         return [node_address(node, asked) for _, _, *nodes in slots for node in nodes]
 
     # async only: end
+
+
+def _give_back(shares: Sequence[Share]) -> None:
+    for share in shares:
+        share.pool.give_back(share.connection)

@@ -13,7 +13,8 @@ from stateward.engines.redis.failures import NOT_RUN, code_of, not_replicated, r
 from stateward.errors import StoreUnavailable
 
 BLOCK = 32  # reads that share a transaction: the server does nothing else meanwhile
-WAITING = 0.5  # of a round trip's time may pass until the replicas have it
+WAITING = 0.5  # of a round trip's time may pass until another server has it
+ASKING: Command = ("ASKING",)
 
 
 class PipelineStep(NamedTuple):
@@ -31,8 +32,9 @@ class Pipeline:
     """Steps for one server as one request, and what came back for each of them.
 
     Steps that need to see one moment share a transaction; on a cluster none do, because their keys
-    may be of different slots. A server that is `full` queues nothing for a transaction: there the
-    keys are watched instead, and a step that somebody wrote amid counts as refused.
+    may be of different slots. A server that is `full` queues nothing for a transaction, and one
+    that is taking a slot over takes none with several keys: there the key of a step is watched
+    instead, and a step that somebody wrote amid counts as refused.
     """
 
     def __init__(
@@ -46,17 +48,16 @@ class Pipeline:
         block = 1 if server.cluster else BLOCK
         at = 0
         while at < len(steps):
-            if steps[at].together or steps[at].timed:
+            step = steps[at]
+            if step.together or step.timed:
                 end = at + 1
                 while end < len(steps) and end - at < block and steps[end].together:
                     end += 1
-                (self._add_watched if full else self._add_block)(steps[at:end])
+                watched = full or step.asking  # which is alone: only a cluster asks that
+                (self._add_watched if watched else self._add_block)(steps[at:end])
                 at = end
             else:
-                if steps[at].asking:  # it counts for the next command, and there is only one
-                    self._commands.append(("ASKING",))
-                self._spans.append(_ReplySpan(len(self._commands), len(steps[at].commands)))
-                self._commands += steps[at].commands
+                self._add_plain(step)
                 at += 1
         writes = any(step.writes for step in steps)
         self._replicas = server.wait_replicas if writes else 0
@@ -68,19 +69,27 @@ class Pipeline:
         self.packed = pack(self._commands)
         self.replies = len(self._commands)  # how many will come
 
+    def _add_plain(
+        self, step: PipelineStep, *, start: int = 0, time: int = -1, end: int = -1
+    ) -> None:
+        """Commands one after the other; ASKING counts for one."""
+        commands = self._commands
+        gap = 1 if step.asking else 0
+        span = _ReplySpan(len(commands) + gap, len(step.commands), start, -1, time, end, 1 + gap)
+        self._spans.append(span)
+        for command in step.commands:
+            if gap:
+                commands.append(ASKING)
+            commands.append(command)
+
     def _add_block(self, steps: Sequence[PipelineStep]) -> None:
         """Reads that see one moment, with one look at the clock for all."""
         commands = self._commands
         whole = any(len(step.commands) > 1 for step in steps)
-        asking = steps[0].asking  # then it is alone: only a cluster asks that
-        if whole and asking:
-            commands.append(("ASKING",))  # before MULTI it counts until EXEC
         start = len(commands)
         if whole:
             commands.append(("MULTI",))
         commands.append(("TIME",))
-        if asking and not whole:
-            commands.append(("ASKING",))
         at = 1 if whole else len(commands)
         exec = len(commands) + sum(len(step.commands) for step in steps) if whole else -1
         for step in steps:
@@ -92,15 +101,15 @@ class Pipeline:
             commands.append(("EXEC",))
 
     def _add_watched(self, steps: Sequence[PipelineStep]) -> None:
-        """The same from a server without memory."""
+        """The same from a server that takes no transaction, for want of memory or of keys."""
         commands = self._commands
+        if steps[0].asking:
+            commands.append(ASKING)
         commands += [("WATCH", *[step.key for step in steps]), ("TIME",)]
-        start = len(commands) - 1
-        end = start + 2 + sum(len(step.commands) for step in steps)
+        time = len(commands) - 1
+        end = time + 2 + sum(len(step.commands) * (1 + step.asking) for step in steps)
         for step in steps:
-            count = len(step.commands)
-            self._spans.append(_ReplySpan(len(commands), count, start - 1, -1, start, end))
-            commands += step.commands
+            self._add_plain(step, start=time - 1, time=time, end=end)
         commands += [("MULTI",), ("EXEC",)]
 
     def take(self, replies: Sequence[Any]) -> bool:
@@ -169,6 +178,7 @@ class _ReplySpan(NamedTuple):
     exec: int = -1
     time: int = -1
     unchanged: int = -1  # where it says whether what was watched is as it was
+    stride: int = 1  # 2: before each stands the reply to ASKING
 
     def of(self, replies: Sequence[Any]) -> tuple[list[Any], ReplyError | None]:
         if self.exec >= 0:
@@ -179,10 +189,11 @@ class _ReplySpan(NamedTuple):
         if self.unchanged >= 0:
             told = _error_in((replies[self.start], replies[self.unchanged]))
             if told is None and replies[self.unchanged] is None:
-                told = ReplyError("OOM and what was read has changed meanwhile")
+                code = "OOM" if self.stride == 1 else "TRYAGAIN"
+                told = ReplyError(f"{code} and what was read has changed meanwhile")
             if told is not None:
                 return [], told
-        mine = list(replies[self.at : self.at + self.size])
+        mine = list(replies[self.at : self.at + self.size * self.stride : self.stride])
         if self.time >= 0:
             mine.insert(0, replies[self.time])
         return mine, _error_in(mine)

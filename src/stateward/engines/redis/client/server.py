@@ -55,12 +55,17 @@ class Server(NamedTuple):
 
     def greeting(self, login: Login) -> list[Command]:
         """What a new connection says: who we are, whether the server is ready, and our name."""
+        said: list[Command] = [("PING",), ("CLIENT", "SETNAME", NAME)]
+        proof = self.proof(login)
+        return [("AUTH", *proof), *said] if proof else said
+
+    def proof(self, login: Login) -> tuple[str, ...]:
+        """User and password, or the password alone; nothing where none is wanted."""
         user, password = login or (None, self.password)
         user = user or self.username
-        said: list[Command] = [("PING",), ("CLIENT", "SETNAME", NAME)]
         if password is None:
-            return said
-        return [("AUTH", password) if user is None else ("AUTH", user, password), *said]
+            return ()
+        return (password,) if user is None else (user, password)
 
 
 def refusal_in(replies: Sequence[Any], greeting: Sequence[Command]) -> ReplyError | None:

@@ -6,7 +6,10 @@ from binascii import crc_hqx
 from collections.abc import Sequence
 from typing import Any
 
+from hiredis import ReplyError
+
 from stateward.engines.redis.client.server import Address
+from stateward.engines.redis.failures import code_of, refused
 
 SLOTS = 16_384
 
@@ -15,6 +18,11 @@ def slot_of(key: str) -> int:
     """The slot of a key: all of ours have a hash tag."""
     start = key.index("{") + 1
     return crc_hqx(key[start : key.index("}", start)].encode(), 0) % SLOTS
+
+
+def absent(key: str) -> str:
+    """The name of a key of the same slot that never exists."""
+    return f"{key}:none"
 
 
 def node_address(node: Sequence[Any], asked: Address) -> Address:
@@ -43,6 +51,15 @@ class SlotTable:
         if primaries:
             self._primaries = primaries
         return len(primaries) == SLOTS
+
+    def named_in(self, said: Any, asked: Address) -> Address | None:
+        """Where an ASK leads to, this once; None after a MOVED, which is taken over."""
+        if not isinstance(said, ReplyError):
+            return None
+        if code_of(said) not in ("ASK", "MOVED"):
+            raise refused(said, str(asked))
+        to = self.move(str(said), asked)
+        return to if code_of(said) == "ASK" else None
 
     def move(self, message: str, asked: Address) -> Address:
         """Take over what a MOVED or ASK reply says: "MOVED <slot> <host>:<port>"."""

@@ -23,6 +23,11 @@
 --   8 stateward:{<tag>}:keys    hash  <key>: "<version> <at> <digest of the bodies> <op>"
 --   9 stateward:{<tag>}:keys2   hash  what :keys was before it was last put aside
 --
+-- On a cluster the tenth is stateward:{<tag>}:none, which never exists. A node that hands a slot over
+-- runs a script if it has all keys that are given, and ends it where it meets one that is missing, be it
+-- one that the script itself has just removed: then half of a commit would be done. With this key it
+-- refuses at once, as the node does that takes the slot over; what then, see client/migration.py.
+--
 -- No key has a time to live, which a server that is short of memory may take for leave to evict it
 -- (maxmemory-policy volatile-…): what has expired is removed by the sweep alone.
 --

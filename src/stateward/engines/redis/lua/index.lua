@@ -1,7 +1,7 @@
 -- Write entries of an index, on a cluster: before an entity needs them. See commit.lua.
 --
 -- KEYS: for each entry its index and the index's :added, a zset of what was written of late. Nobody
--- removes what is in it: its entity may be about to come into being.
+-- removes what is in it: its entity may be about to come into being. The last never exists.
 -- ARGV: clock ('' for the server's own), after ! for a removal · for each entry its score and member.
 -- An entry that is there keeps the lower score: it may say too early, but not too late.
 
@@ -13,7 +13,7 @@ if not now then
   now = time[1] + time[2] / 1000000
 end
 local at = string.format('%.6f', now)
-for i = 1, #KEYS, 2 do
+for i = 1, #KEYS - 1, 2 do
   local member = ARGV[i + 2]
   -- A server that has no memory left takes only what gives some back, and then the rest of the script.
   -- That is for a removal: others must be refused here, before they leave an entry for nothing.
@@ -22,4 +22,4 @@ for i = 1, #KEYS, 2 do
   call('ZADD', KEYS[i + 1], at, member)
   call('ZREMRANGEBYSCORE', KEYS[i + 1], '-inf', string.format('(%.6f', now - LINGER))
 end
-return #KEYS / 2
+return (#KEYS - 1) / 2

@@ -1,6 +1,6 @@
 -- Remove a part of what is gone for longer than the grace; see commit.lua for the key space.
 --
--- KEYS: 1–9 the entity's · and, on one server, 10 the kind's index, 11 its statuses, 12 its due
+-- KEYS: 1–9 the entity's · on a cluster, 10 that which never exists; on one server, 10 the kind's index, 11 its statuses, 12 its due
 -- times, 13 and 14 the owner's index and statuses, 15 the sweep index.
 -- ARGV: clock ('' for the server's own) · rows at most · the owner whose keys were given ·
 -- <kind+> · id · tag
@@ -20,7 +20,7 @@ end
 local h = call('HMGET', head, 'expires', 'updated', 'owner', 'status', 'created', 'due', 'due_at')
 local owner, status = h[3] or '', h[4] or ''
 local due = (h[7] and h[7] ~= '') and h[7] or h[6] or ''
-local inline = #KEYS > 9
+local inline = #KEYS > 10
 if h[1] and h[1] ~= '' or h[5] then
   if not h[1] or h[1] == '' then
     if inline then call('ZREM', KEYS[15], ARGV[6]) end

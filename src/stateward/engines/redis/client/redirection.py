@@ -1,0 +1,72 @@
+"""Steps that the nodes of a cluster send from one to another, and where to next. No I/O here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hiredis import ReplyError
+
+from stateward.engines.redis.client.pipeline import Pipeline, PipelineStep
+from stateward.engines.redis.client.server import Address
+from stateward.engines.redis.client.slots import SlotTable
+from stateward.engines.redis.failures import code_of
+
+REDIRECTIONS = 8  # times that a step may be sent elsewhere before it is given up
+FRESH = 1.0  # seconds for which it counts that a node has handed something over
+ELSEWHERE = ("MOVED", "ASK", "TRYAGAIN")
+
+
+class Redirections:
+    """One trip: what was answered, and what is to be asked for again, and where."""
+
+    def __init__(self, steps: Sequence[PipelineStep]) -> None:
+        self.steps = steps
+        self.answers: list[list[Any]] = [[] for _ in steps]
+        self.errors: dict[int, ReplyError] = {}
+        self.going = list(range(len(steps)))
+        self.sent_to: dict[int, Address] = {}  # where the cluster wants a step to be, this once
+        self.sent_at = 0.0  # when it was first said so
+        self.wrote = False
+        self._rounds = 0
+
+    @property
+    def keys(self) -> list[str]:
+        return [self.steps[number].key for number in self.going]
+
+    def is_late(self, now: float) -> bool:
+        """Whether what was handed over may have been moved back since, and on again in part."""
+        late = bool(self.sent_to) and now - self.sent_at > FRESH
+        if late:
+            self.sent_to = {}
+        return late
+
+    def take(
+        self, numbers: Sequence[int], pipeline: Pipeline, asked: Address, slots: SlotTable
+    ) -> list[int]:
+        """What one node said; returns the steps that it refused as it hands their slot over."""
+        refused = []
+        self.wrote = self.wrote or pipeline.wrote
+        for at, number in enumerate(numbers):
+            self.answers[number] = pipeline.answers[at]
+            self.errors.pop(number, None)
+            if at not in pipeline.errors:
+                self.going.remove(number)
+                continue
+            said = self.errors[number] = pipeline.errors[at]
+            code = code_of(said)
+            if code not in ELSEWHERE:
+                self.going.remove(number)
+            elif code == "MOVED":
+                slots.move(str(said), asked)
+            elif number not in self.sent_to:
+                refused.append(number)
+        return refused
+
+    def is_restless(self) -> bool:
+        """Whether the nodes do not agree yet about a step that nobody knows where to send."""
+        self._rounds += 1
+        lost = [number for number in self.going if number not in self.sent_to]
+        return bool(lost) and (
+            self._rounds > 2 or any(code_of(self.errors[n]) == "TRYAGAIN" for n in lost)
+        )
