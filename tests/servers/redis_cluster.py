@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from servers.ports import free_port
 from servers.redis import RedisServer
+from stateward.engines.redis.client.slots import slot_of
 
 PRIMARIES = 3
 SLOTS = 16_384
@@ -89,6 +90,82 @@ class RedisCluster:
     def stop(self) -> None:
         for node in self.nodes:
             node.stop()
+
+
+class SlotMove:
+    """A slot on its way from one primary to another, as operators move it: key by key.
+
+    When it has arrived, the two have changed places, and it can be moved back.
+    """
+
+    def __init__(self, cluster: RedisCluster, key: str) -> None:
+        slot = slot_of(key)
+        self._key = key
+        self._nodes = cluster.nodes[:PRIMARIES]
+        self._ids = [node.ask("CLUSTER", "MYID").split()[1].decode() for node in self._nodes]
+        self._slot = str(slot)
+        has = [node.ask("EXISTS", key).startswith(b":") for node in self._nodes]
+        self._from = has.index(True)
+        self._to = (self._from + 1) % PRIMARIES
+
+    @property
+    def source(self) -> RedisServer:
+        return self._nodes[self._from]
+
+    @property
+    def target(self) -> RedisServer:
+        return self._nodes[self._to]
+
+    def begin(self) -> None:
+        """From now on both know that it moves.
+
+        A node that takes a slot over counts its epoch on from the highest that it knows: it must
+        know all of them, or what is said of the past may count more for ever.
+        """
+        _until(self._is_settled)
+        setslot = "CLUSTER", "SETSLOT", self._slot
+        _ok(self.target.ask(*setslot, "IMPORTING", self._ids[self._from]))
+        _ok(self.source.ask(*setslot, "MIGRATING", self._ids[self._to]))
+
+    def keys(self) -> list[str]:
+        """What the old node still has."""
+        said = self.source.ask("CLUSTER", "GETKEYSINSLOT", self._slot, "1000")
+        return sorted(word.decode() for word in said.split(b"\r\n")[2::2])
+
+    def carry(self, keys: Sequence[str], *options: str) -> bytes:
+        """Move these keys."""
+        to = "127.0.0.1", str(self.target.port), "", "0", "1000"
+        return self.source.ask("MIGRATE", *to, *options, "KEYS", *keys) if keys else b""
+
+    def end(self) -> None:
+        """Move what is left, and tell everybody. A node that hung may just have stored more."""
+        _until(self._ended)
+        self._from, self._to = self._to, self._from
+
+    def _ended(self) -> bool:
+        self.carry(self.keys(), "REPLACE")
+        setslot = "CLUSTER", "SETSLOT", self._slot, "NODE", self._ids[self._to]
+        said = [node.ask(*setslot) for node in (self.target, *self._nodes)]
+        if set(said) != {b"+OK\r\n"}:
+            return False
+        _until(self._is_agreed)
+        return True
+
+    def _is_settled(self) -> bool:
+        epochs = []
+        for node in self._nodes:
+            lines = node.ask("CLUSTER", "NODES").split(b"\r\n", 1)[-1].splitlines()
+            words = [line.split() for line in lines if line.strip()]
+            epochs.append({of[0]: of[6] for of in words})
+        return epochs == [epochs[0]] * len(epochs)
+
+    def _is_agreed(self) -> bool:
+        """Whether every node sends whoever asks to the new one: gossip may be of the past."""
+        there = b"-MOVED %b 127.0.0.1:%d\r\n" % (self._slot.encode(), self.target.port)
+        return all(
+            node.ask("EXISTS", self._key).startswith(b":" if node is self.target else there)
+            for node in self._nodes
+        )
 
 
 class RedisSentinels:

@@ -79,8 +79,8 @@ def not_moved(error: Exception, server: Address, to: Address) -> StoreUnavailabl
     """Why the keys are not where the step could be done."""
     refusal = code_of(error) == "NOPERM" or "NOPERM" in str(error)
     what = (
-        "this user may not do that: permit it `migrate` and `restore-asking` on all nodes, or end "
-        "the move"
+        "this user may not do that: permit it `migrate`, `select` and `restore-asking` on all "
+        "nodes, or end the move"
         if refusal
         else "that failed"
     )
