@@ -82,8 +82,11 @@ class Faults:
 
     @contextmanager
     def moved_to_one_that_hangs(self) -> Iterator[None]:
-        with self.moved(), frozen(self._move.source):
-            yield
+        """Nobody has a connection to it, so it cannot even be asked."""
+        with self.moved():
+            assert self._move.source.ask("CLIENT", "KILL", "TYPE", "normal").startswith(b":")
+            with frozen(self._move.source):
+                yield
 
     @contextmanager
     def marked_as_moving(self) -> Iterator[None]:
