@@ -95,6 +95,20 @@ def test_on_a_cluster_in_blocking_calls(case: suite.BlockingCase, cluster: Store
     run_blocking(case, cluster)
 
 
+@pytest.fixture(scope="module")
+def half_moved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
+    """A cluster all of whose slots are being moved, without end."""
+    with running_cluster(tmp_path_factory.mktemp("half_moved"), "redis", replicas=0) as cluster:
+        cluster.open_slots()
+        yield Stores(cluster.url, cluster.nodes, cluster.empty)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", suite.params(suite.ASYNC))
+def test_on_a_cluster_whose_slots_move(case: suite.AsyncCase, half_moved: Stores) -> None:
+    run_async(case, half_moved)
+
+
 if system_binary() is not None:
 
     @pytest.fixture(scope="module")

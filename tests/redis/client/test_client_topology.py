@@ -130,6 +130,24 @@ async def test_what_has_to_see_one_moment_does_so_in_a_slot_that_is_handed_over(
         assert moves == [[b"KEYS", KEY.encode(), log.encode()]] * 2
 
 
+async def test_a_node_that_knows_no_migrate_does_not_make_the_password_known(client: Any) -> None:
+    said = {
+        b"UNLINK": moved("ASK", slot_of(KEY), Address("127.0.0.1", free_port())),
+        b"MIGRATE": b"-ERR unknown command 'MIGRATE', with args beginning with: 'secret'\r\n",
+    }
+    with running_peer() as one:
+        one.answer = lambda command: said.get(command[0])
+        answer_slots([one])
+        async with client.opened(one.address, cluster=True, password="secret") as servers:
+            step = PipelineStep(KEY, (("UNLINK", KEY), ("UNLINK", f"{KEY}:log")), True)
+            with pytest.raises(StoreUnavailable, match="permit it `migrate`") as caught:
+                await client.call(servers.trip, [step])
+            assert caught.value.applied == "no"
+            assert "secret" not in str(caught.value)
+            (asked,) = [command for command in one.commands if command[0] == b"MIGRATE"]
+            assert asked[6:8] == [b"AUTH", b"secret"]
+
+
 async def test_a_slot_in_two_places_is_tried_again_and_then_it_is_said(client: Any) -> None:
     again = b"-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
     with running_peer() as one:

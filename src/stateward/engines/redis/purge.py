@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stateward.engines.redis.client.pipeline import PipelineStep
+from stateward.engines.redis.client.slots import absent
 from stateward.engines.redis.keys import (
     keys_of,
     kind_index,
@@ -61,5 +62,8 @@ def _unlinked_indexes(*indexes: str) -> PipelineStep:
 
 
 def _unlinked(*keys: str) -> PipelineStep:
-    """One by one: a cluster that moves the slot takes no command with several."""
-    return PipelineStep(keys[0], tuple(("UNLINK", key) for key in keys))
+    """One by one: a cluster that moves the slot takes no command with several.
+
+    With one that never exists, both nodes of a slot that moves are rid of all of them.
+    """
+    return PipelineStep(keys[0], tuple(("UNLINK", key) for key in (*keys, absent(keys[0]))))

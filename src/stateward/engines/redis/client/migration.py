@@ -20,7 +20,6 @@ from stateward.engines.redis.client.pipeline import WAITING, PipelineStep
 from stateward.engines.redis.client.server import Address, Login, Server
 from stateward.engines.redis.client.slots import absent
 from stateward.engines.redis.client.wire import Command, Word
-from stateward.engines.redis.failures import code_of
 from stateward.engines.redis.scripts import ALONE
 from stateward.errors import StoreUnavailable
 
@@ -77,7 +76,8 @@ def is_there_already(said: Any) -> bool:
 
 def not_moved(error: Exception, server: Address, to: Address) -> StoreUnavailable:
     """Why the keys are not where the step could be done."""
-    refusal = code_of(error) == "NOPERM" or "NOPERM" in str(error)
+    said, _, _ = str(error).partition(", with args")  # a password may be among them
+    refusal = "NOPERM" in said or "unknown command" in said
     what = (
         "this user may not do that: permit it `migrate`, `select` and `restore-asking` on all "
         "nodes, or end the move"
@@ -86,6 +86,6 @@ def not_moved(error: Exception, server: Address, to: Address) -> StoreUnavailabl
     )
     return StoreUnavailable(
         f"{server}: the cluster is moving this slot to {to}, so what is asked for must be moved "
-        f"there first, and {what} ({error})",
+        f"there first, and {what} ({said})",
         applied="no",
     )
