@@ -2,6 +2,7 @@
 
 Whatever happens, an answer is true: what was acknowledged is stored once, of what "no" was said
 nothing is, and the same batch asked for again when the fault is over is stored once in the end.
+The same for one primary that is found by a name or by sentinels, and is demoted.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from itertools import count
 from typing import Any
 
 import pytest
-from servers.redis import RedisServer
+from servers.ports import free_port
+from servers.proxy import Proxy
+from servers.redis import RedisServer, running
 from servers.redis_cluster import RedisCluster, SlotMove, running_cluster
+from servers.redis_peer import running_peer
 
 from stateward.engines.redis.client.slots import SLOTS, slot_of
 from stateward.engines.redis.keys import keys_of
@@ -309,3 +313,112 @@ async def test_whatever_befalls_a_cluster_its_answers_are_true_for_long(
 ) -> None:
     for seed in range(1000, 1500):
         await check(nodes, seed, colour)
+
+
+# --- one primary, which is demoted ------------------------------------------------------
+
+
+class Pair:
+    """A primary and its replica, which change places in every case."""
+
+    def __init__(self, primary: RedisServer, replica: RedisServer) -> None:
+        self.primary = primary
+        self.replica = replica
+
+    async def mend(self) -> None:
+        assert self.primary.ask("REPLICAOF", "NO", "ONE") == b"+OK\r\n"
+        self._follow(self.primary.port)
+        await until(lambda: b"link_status:up" in self.replica.ask("INFO", "replication"))
+
+    def fail_over(self, lags: bool) -> None:
+        """The old primary keeps its clients; one that lags hears of nothing from now on."""
+        self.primary, self.replica = self.replica, self.primary
+        assert self.primary.ask("REPLICAOF", "NO", "ONE") == b"+OK\r\n"
+        self._follow(free_port() if lags else self.primary.port)
+
+    def _follow(self, port: int) -> None:
+        assert self.replica.ask("REPLICAOF", "127.0.0.1", str(port)) in (
+            b"+OK\r\n",
+            b"+OK Already connected to specified master\r\n",
+        )
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 (nothing announces it)
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    folder, settings = tmp_path_factory.mktemp("pair"), ("--appendonly", "no")
+    with (
+        running(folder / "one", "valkey", *settings) as one,
+        running(folder / "two", "valkey", *settings) as two,
+    ):
+        yield Pair(one, two)
+
+
+def naming(port: int) -> Callable[[Sequence[bytes]], bytes | None]:
+    """A sentinel's answer."""
+    name = b"*2\r\n$9\r\n127.0.0.1\r\n$%d\r\n%d\r\n" % (len(str(port)), port)
+    return lambda command: name if command[0] == b"SENTINEL" else None
+
+
+async def sees(engine: Asked, thread: Entity, version: int) -> None:
+    """Returns when what is read is no longer of before."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            (fetched,) = await once_more(engine, [Fetch(thread)])
+            assert isinstance(fetched, Fetched)
+            if fetched.head.version == version:
+                return
+            await asyncio.sleep(0.02)
+
+
+async def check_demotion(pair: Pair, seed: int, colour: str) -> None:
+    draw = random.Random(seed)
+    by_name, lags, reads_first = seed % 2 == 0, draw.random() < 0.5, draw.random() < 0.5
+    thread = Entity(f"{colour}{seed}", "thread", "t")
+
+    def commit(body: str) -> list[Op]:
+        return [Commit(thread, f"op-{body}", (Append((body,)),))]
+
+    await pair.mend()
+    old = pair.primary.port
+    async with Proxy(old) as name:
+        with running_peer(naming(old)) as stale, running_peer(naming(old)) as right:
+            sentinels = [stale, right]
+            draw.shuffle(sentinels)
+            hosts = ",".join(f"127.0.0.1:{sentinel.address.port}" for sentinel in sentinels)
+            url = name.url if by_name else f"redis+sentinel://{hosts}/state"
+            async with Asked(f"{url}?{QUICK}", colour == "blocking") as engine:
+                await once_more(engine, commit("0"))
+                log = keys_of(thread).own[1]
+                replica = pair.replica
+                await until(lambda: log.encode() in replica.ask("KEYS", log))
+                pair.fail_over(lags)
+                name.lead_to(pair.primary.port)
+                right.answer = naming(pair.primary.port)
+                async with Asked(pair.primary.url, False) as plain:
+                    await once_more(plain, commit("1"))
+                    if reads_first:  # and is told by nobody that it asks a replica
+                        await sees(engine, thread, 2)
+                    await once_more(engine, commit("2"))
+                    await sees(engine, thread, 3)
+                    (fetched,) = await once_more(plain, [Fetch(thread, log=Log())])
+                    assert isinstance(fetched, Fetched)
+                    assert fetched.lines.split() == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("colour", ["loop", "blocking"])
+async def test_a_primary_that_was_demoted_is_left(pair: Pair, colour: str) -> None:
+    for seed in range(6):
+        await check_demotion(pair, seed, colour)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("colour", ["loop", "blocking"])
+async def test_a_primary_that_was_demoted_is_left_for_long(pair: Pair, colour: str) -> None:
+    for seed in range(1000, 1100):
+        await check_demotion(pair, seed, colour)
