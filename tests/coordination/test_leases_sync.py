@@ -323,8 +323,8 @@ def test_closing_gives_every_lease_back_at_once_and_tells_the_holders(url: str) 
 
 
 def test_closing_works_though_the_store_cannot_be_told(url: str) -> None:
-    store = faulty(url)
-    with pytest.raises(LeaseLost), store.lock("it", ttl=SHORT):
+    store = open_faulty(url)
+    with pytest.raises(LeaseLost), store.lock("it", ttl=2.0):
         with store.faults.unavailable() as outage:
             store.close()
         assert outage.fired

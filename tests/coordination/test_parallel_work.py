@@ -13,14 +13,19 @@ import pytest
 import stateward
 from stateward.errors import InvalidInput, LeaseHeld, StoreUnavailable
 from stateward.state.run_record import DEATHS_FORGIVEN
+from stateward.testing.clock import SteppableWorld
 from stateward.testing.faults import open_faulty
 
 Handler = Callable[[Any], Awaitable[None]]
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[stateward.Store]:
-    url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/agents.db"
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/agents.db"
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[stateward.Store]:
     async with stateward.open(url) as opened:
         yield opened
 
@@ -99,8 +104,9 @@ async def test_waits_in_a_task_group_park_the_workflow(store: stateward.Store) -
     assert await status(store) == "completed"
 
 
-async def test_a_store_that_fails_within_a_task_group_fails_no_workflow() -> None:
-    async with open_faulty("memory://", policy=stateward.Policy(write_timeout=0.2)) as store:
+async def test_a_moment_of_outage_within_a_task_group_fails_no_workflow() -> None:
+    """It is over when the block is left, so that a failure could be recorded."""
+    async with open_faulty("memory://") as store:
         made: list[str] = []
 
         async def step(name: str) -> None:
@@ -109,13 +115,15 @@ async def test_a_store_that_fails_within_a_task_group_fails_no_workflow() -> Non
                 store.faults.unavailable()
 
         async def handler(run: Any) -> None:
-            async with asyncio.TaskGroup() as group:
-                for name in ("a", "b"):
-                    group.create_task(run.step(name, step, name))
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for name in ("a", "b"):
+                        group.create_task(run.step(name, step, name))
+            finally:
+                store.faults.clear()
 
         with pytest.raises((ExceptionGroup, StoreUnavailable)):
             await drive(store, handler)
-        store.faults.clear()
         assert await status(store) == "active"
 
 
@@ -232,21 +240,22 @@ async def test_a_lease_that_a_handler_could_not_have_is_told_and_not_taken_for_a
     assert [record.error for record in left] == [LeaseHeld.__name__]  # type: ignore[attr-defined]
 
 
-async def test_a_workflow_that_takes_its_drivers_down_fails_in_the_end(
-    store: stateward.Store,
-) -> None:
+async def test_a_workflow_that_takes_its_drivers_down_fails_in_the_end(url: str) -> None:
     """Its driver is gone without a word each time: nothing gives the lease back."""
     driven: list[str] = []
+    world = SteppableWorld()
+    store = stateward.open(url, world=world)
 
     async def handler(run: Any) -> None:
         driven.append(run.id)
         raise StoreUnavailable("left to another")
 
     async def die() -> None:
-        workflow = store.workflow("w", kind="k", ttl=0.05)  # as the consumer of a queue does
+        workflow = store.workflow("w", kind="k", ttl=60.0)  # as the consumer of a queue does
         await asyncio.create_task(workflow.__aenter__())
         assert workflow._held is not None
         store._scope.leases.let_go(workflow._held)  # nobody renews it, and nobody releases it
+        world.advance(61.0)
 
     async def work() -> None:
         was, before = len(driven), await status(store)
@@ -263,6 +272,7 @@ async def test_a_workflow_that_takes_its_drivers_down_fails_in_the_end(
         await die()
     await work()
     assert (len(driven), await status(store)) == (2, "failed")
+    await store.close()
 
 
 async def test_what_runs_at_the_same_time_needs_distinct_names(store: stateward.Store) -> None:

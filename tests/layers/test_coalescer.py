@@ -222,6 +222,19 @@ async def test_reads_and_writes_of_one_call_are_answered_in_its_order() -> None:
     assert (type(first), type(second)) == (Applied, Applied)
 
 
+async def test_reads_that_fail_behind_writes_do_not_say_that_nothing_was_stored() -> None:
+    gate = Gate()
+    coalescer = Coalescer(gate)
+    (asking,) = await begin(coalescer.execute([append("a"), fetch("b")]))
+    await gate.let_one_pass()
+    gate.failure = StoreUnavailable("it went away", applied="no")
+    await gate.let_one_pass()
+    with pytest.raises(StoreUnavailable, match="it went away") as caught:
+        await asking
+    assert caught.value.applied == "unknown"
+    assert gate.failure.applied == "no"  # others got it, too
+
+
 # --- who no longer waits ----------------------------------------------------------------
 
 

@@ -251,12 +251,12 @@ def test_the_engine_is_told_how_long_the_thread_that_leads_can_wait(callers: Cal
     began = time.monotonic()
     futures = [
         *callers.ask(coalescer, [append("a")], timeout=10),
-        *callers.ask(coalescer, [append("b")], timeout=20),  # leads the next two
-        *callers.ask(coalescer, [append("c")], timeout=30),
+        *callers.ask(coalescer, [append("b")], timeout=20),
+        *callers.ask(coalescer, [append("c")], timeout=30),  # leads the two: it has most time
     ]
     gate.open_up()
     answers(futures)
-    assert [(end or began) - began for end in gate.deadlines] == pytest.approx([10, 20], abs=5)
+    assert [(end or began) - began for end in gate.deadlines] == pytest.approx([10, 30], abs=5)
 
 
 def fifty(gate: Gate, callers: Callers) -> list[list[Outcome] | BaseException]:
@@ -420,3 +420,15 @@ def test_a_batch_that_stalls_in_a_server_holds_up_only_what_it_touches(callers: 
     gate.open_up()
     assert [version(stuck.result(PATIENCE)), version(again.result(PATIENCE))] == [1, 2]
     coalescer.drain()
+
+
+def test_reads_that_fail_behind_writes_do_not_say_that_nothing_was_stored(
+    callers: Callers,
+) -> None:
+    gate = Gate(shut=False)
+    coalescer = Coalescer(gate)
+    gate.damage["b"] = StoreUnavailable("it went away", applied="no")
+    with pytest.raises(StoreUnavailable, match="it went away") as caught:
+        coalescer.execute([append("a"), fetch("b")])
+    assert caught.value.applied == "unknown"
+    assert gate.stored("a") == ["0"]

@@ -13,20 +13,37 @@ PACE = 0.02  # seconds between two turns of one conversation
 
 
 class Lag:
-    """How much later than asked for a coroutine of this loop runs: nobody's fault but ours."""
+    """How much later than asked for a coroutine of this loop runs: nobody's fault but ours.
 
-    def __init__(self) -> None:
+    With `threads`, a thread of this process too.
+    """
+
+    def __init__(self, threads: bool = False) -> None:
         self.most = 0.0
+        self._over = threading.Event()
         self._task = asyncio.create_task(self._measure())
+        if threads:
+            threading.Thread(target=self._measure_thread, daemon=True).start()
 
     async def _measure(self) -> None:
         while True:
             asked = time.monotonic() + 0.005
             await asyncio.sleep(0.005)
-            self.most = max(self.most, time.monotonic() - asked)
+            self._note(asked)
+
+    def _measure_thread(self) -> None:
+        while True:
+            asked = time.monotonic() + 0.005
+            if self._over.wait(0.005):
+                return
+            self._note(asked)
+
+    def _note(self, asked: float) -> None:
+        self.most = max(self.most, time.monotonic() - asked)
 
     def stop(self) -> None:
         self._task.cancel()
+        self._over.set()
 
 
 class Seen:

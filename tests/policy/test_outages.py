@@ -20,6 +20,7 @@ CONVERSATIONS = 12
 POLICY = Policy(read_timeout=0.5, write_timeout=0.8, breaker_seconds=0.5)
 LOCAL_WRITE = 0.3  # a spilled append takes its deadline and then one write to the local disk
 CONNECTING_SECONDS = 2.0  # the shortest time that PostgreSQL's driver allows for it
+HOPS = 5  # times that a call has to wait for this machine at most: tasks, threads, files
 SUPPRESSED = 40  # so many before the fault is over: less proves nothing
 
 ORDINARY = [(name, fault) for name, (_, faults, _) in ENGINES.items() for fault in faults]
@@ -50,13 +51,16 @@ async def survive(target: Target, fault: str, folder: Path, blocking: bool) -> N
     )
     store = opened.store
     begin, end = target.faults[fault]
-    lag = Lag()
+    lag = Lag(blocking)
     crowd = Crowd(store, CONVERSATIONS, blocking)
     seen = crowd.seen
     await until(lambda: seen.statuses.count("stored") >= 5 * CONVERSATIONS)
     await begin()
     try:
+        before = dict(seen.turns)
         await until(lambda: store.counters.suppressed >= SUPPRESSED and bool(heard))
+        # Whatever was under way when it began is answered while it lasts: nobody waits for its end.
+        await until(lambda: all(seen.turns[id] >= turns + 2 for id, turns in before.items()))
         assert store.counters.breaker_opened
     finally:
         await end()
@@ -67,14 +71,13 @@ async def survive(target: Target, fault: str, folder: Path, blocking: bool) -> N
     await crowd.stop()
     lag.stop()
     await until(lambda: store.counters.replayed == store.counters.spilled)
-    await until(lambda: len(heard) == 2)
+    await until(lambda: not heard[-1].raised)
     await opened.do(store.close)
     check_calls(seen, lag.most, blocking)
-    assert recovered <= 15.0 + lag.most, f"it took {recovered:.1f} s"
-    assert [(event.name, event.raised) for event in heard] == [
-        ("memory_write_suppressed", True),
-        ("memory_write_suppressed", False),
-    ]
+    assert recovered <= 15.0 + HOPS * lag.most, f"it took {recovered:.1f} s"
+    # On a slow machine calls are late without a fault too, and that is told as well.
+    assert {event.name for event in heard} == {"memory_write_suppressed"}
+    assert [event.raised for event in heard] == [True, False] * (len(heard) // 2)
     assert store.counters.late == 0, "each conversation has one writer"
     assert store.counters.dropped == store.counters.refused == store.counters.erased == 0
     assert not list((folder / "spill").iterdir())
@@ -91,8 +94,9 @@ def check_calls(seen: Any, lag: float, blocking: bool) -> None:
     """
     assert set(seen.statuses) <= {"stored", "spilled"}
     longest = CONNECTING_SECONDS if blocking else 0.0
-    assert seen.longest_read <= max(longest, POLICY.read_timeout) + lag + 0.1
-    assert seen.longest_append <= max(longest, POLICY.write_timeout) + lag + LOCAL_WRITE
+    late = HOPS * lag
+    assert seen.longest_read <= max(longest, POLICY.read_timeout) + late + 0.1
+    assert seen.longest_append <= max(longest, POLICY.write_timeout) + late + LOCAL_WRITE
 
 
 @pytest.mark.timing

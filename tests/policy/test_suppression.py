@@ -27,7 +27,7 @@ from stateward.testing.clock import SteppableWorld
 from stateward.testing.faults import FaultyEngine, FaultyStore, open_faulty
 from stateward.world import World
 
-IMPATIENT = Policy(read_timeout=0.4, write_timeout=0.4, breaker_seconds=0.05)
+IMPATIENT = Policy(read_timeout=5.0, write_timeout=5.0, breaker_seconds=0.05)
 
 
 def say(text: str) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from contextlib import ExitStack
 import msgspec
 
 from stateward.cli.common import FAILED, OK, ProgressLine, add_namespace, complain
+from stateward.cli.kept_turns import KeptTurns
 from stateward.codec import check_id
 from stateward.engine import SyncEngine
 from stateward.engines.registry import create_sync_engine, looking, parse, refuse_missing
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput, StoreUnavailable
+from stateward.layers.outage.spill import default_directory, stores_in
 from stateward.transfer.rebalance import Moved, Rebalancing
 from stateward.world import World
 
@@ -21,7 +23,8 @@ EXAMPLES = """\
 For replicas that each have a volume of their own: stateward.open(..., replica=, replicas=). Name
 the stores of all of them: those that stay, that join, that leave. Stop the replicas first: it
 refuses while one of them runs, and none serves anything before it is done. If it is killed, run it
-again: nothing is lost, and nothing is there twice.
+again: nothing is lost, and nothing is there twice. Turns that a replica kept because its store
+could not take them are stored where their thread lives now: name the directories with --spill.
 
 examples:
   stateward rebalance agents-0=sqlite:////a/agents.db --joining agents-1=sqlite:////b/agents.db
@@ -36,6 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--leaving", metavar=name, action="append", default=[], help="one that goes; likewise")
     add_namespace(add)
     add("--dry-run", action="store_true", help="only say what would move")
+    kept = "where a replica keeps turns that its store cannot take; likewise"
+    add("--spill", metavar="NAME=DIR", action="append", default=[], help=kept)
     gone = "wait so long for replicas to be gone (default: 0)"
     add("--wait", type=float, default=0.0, metavar="SECONDS", help=gone)
 
@@ -53,12 +58,14 @@ def run(options: argparse.Namespace) -> int:
         for name, url in stores.items()
         if not options.dry_run or name not in dict(joining)  # opening it would create it
     }
+    namespace = check_id(options.namespace, "a namespace")
     rebalancing = Rebalancing(
         volumes,
         [name for name in stores if name not in dict(leaving)],
-        namespace=check_id(options.namespace, "a namespace"),
+        namespace=namespace,
         world=world,
         progress=lambda count: progress.update(f"moved {count:,} …"),
+        kept=KeptTurns(_spill_files(stores, options.spill), namespace, world),
     )
     with ProgressLine() as progress, ExitStack() as stack:
         for engine in volumes.values():
@@ -90,6 +97,25 @@ def _once(named: list[tuple[str, EngineURL]]) -> dict[str, EngineURL]:
     return stores
 
 
+def _spill_files(stores: dict[str, EngineURL], named: list[str]) -> set[tuple[str, str]]:
+    """What stores are called in spill files, and the folders of these files.
+
+    A volume may have had another path where its replica ran; then all that is in the folder counts
+    that is of a store of its kind.
+    """
+    files = {(url.identity, default_directory()) for url in stores.values()}
+    for text in named:
+        name, equals, folder = text.partition("=")
+        if not equals or name not in stores:
+            raise InvalidInput(
+                f"--spill {text}: write NAME=DIR, with the name of a replica and the directory in "
+                "which it keeps turns"
+            )
+        kind = stores[name].scheme
+        files |= {(of, folder) for of in stores_in(folder) if of.startswith(f"{kind}://")}
+    return files
+
+
 def _refuse_missing(name: str, url: EngineURL) -> None:
     try:
         refuse_missing(url)
@@ -108,6 +134,8 @@ def _say(moved: Moved, *, as_json: bool) -> None:
         for source, to in sorted(moved.moves.items()):
             for home, count in sorted(to.items()):
                 print(f"{source} → {home}: {verb} {count:,}")
+        if moved.replayed:
+            print(f"stored {moved.replayed:,} turns that replicas had kept locally")
         print(f"{verb} {moved.entities:,} in all; replicas: {', '.join(moved.replicas)}")
     for what in moved.undecided:
         complain(f"{what}: delete one of them, then run this again; until then no replica serves")

@@ -28,6 +28,7 @@ from stateward.layers.queue import (
     PATIENCE,
     Halving,
     Loners,
+    after_writes,
     next_batch,
     own,
     too_late,
@@ -78,7 +79,10 @@ class Coalescer:
             return await self._writes.execute(ops, deadline)
         reads = [op for op in ops if not isinstance(op, WRITES)]
         written = iter(await self._writes.execute(writes, deadline))
-        read = iter(await self._reads.execute(reads, deadline))
+        try:
+            read = iter(await self._reads.execute(reads, deadline))
+        except StoreUnavailable as error:
+            raise after_writes(error) from error
         return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
 
     async def drain(self) -> None:

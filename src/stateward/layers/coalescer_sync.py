@@ -19,15 +19,17 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from math import inf
 from time import monotonic
 
 from stateward.engine import SyncEngine
-from stateward.errors import EntityBusy, StatewardError
+from stateward.errors import EntityBusy, StatewardError, StoreUnavailable
 from stateward.layers.queue import (
     MOST_STALLED,
     PATIENCE,
     Halving,
     Loners,
+    after_writes,
     next_batch,
     own,
     too_late,
@@ -67,7 +69,10 @@ class Coalescer:
             return self._writes.execute(ops, deadline)
         reads = [op for op in ops if not isinstance(op, WRITES)]
         written = iter(self._writes.execute(writes, deadline))
-        read = iter(self._reads.execute(reads, deadline))
+        try:
+            read = iter(self._reads.execute(reads, deadline))
+        except StoreUnavailable as error:
+            raise after_writes(error) from error
         return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
 
     def drain(self) -> None:
@@ -234,7 +239,7 @@ class Lane:
                 self._queue, self._stalled = deque(chain(unanswered, self._queue)), stalled
 
     def _pass_on(self, unanswered: Sequence[Waiting] = (), stalled: list[Lead] = NOBODY) -> None:
-        """To the first of those who wait, with a batch; to nobody if nobody does. Under the lock.
+        """To one of the first who wait, with a batch; to nobody if nobody does. Under the lock.
 
         `stalled` are those whom nobody waits for from now on. What is taken from the queue and the
         lead change as one: no call comes in between.
@@ -246,10 +251,11 @@ class Lane:
             batch, left = next_batch(waiting, self._most, _gone, self._busy(stalled), self._loners)
             lone = bool(batch) and self._loners.are(batch[0].ops)
             lone = lone and len(stalled) < self._most_stalled
+            # Whoever leads waits no longer than its own caller may: the most patient one of them.
+            first = max(batch, key=_patience, default=None)
             self._queue = left
-            if not batch:
+            if first is None:
                 break
-            first = batch[0]
             first.batch = batch
             if not lone:
                 self._leader, self._stalled = first, stalled
@@ -287,6 +293,10 @@ class Lane:
                 end = at + len(waiting.ops)
                 waiting.outcomes = outcomes[at:end]
                 at = end
+
+
+def _patience(waiting: Waiting) -> float:
+    return inf if waiting.deadline is None else waiting.deadline
 
 
 def _gone(waiting: Waiting) -> bool:

@@ -47,6 +47,13 @@ def own(error: BaseException) -> BaseException:
     return mine
 
 
+def after_writes(error: StoreUnavailable) -> BaseException:
+    """The error of reads that were asked for with writes: those have been stored."""
+    mine = own(error)
+    mine.applied = "unknown"  # type: ignore[attr-defined]
+    return mine
+
+
 def next_batch(
     queue: Iterable[Q],
     most: int,

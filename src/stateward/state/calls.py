@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from stateward.state.work import ENDS, holds
+
 
 async def awaited(result: Any) -> Any:
     """What a function of the user's returned, awaited if it is to be awaited."""
@@ -38,3 +40,12 @@ def cancellations(of: Any = None) -> int:
         return int(task.cancelling())
     # async only: end
     return 0
+
+
+def interrupted(error: BaseException, before: int = 0) -> bool:
+    """Whether it was not the work's own doing: somebody ends this process, or this call."""
+    # async only: begin
+    if isinstance(error, asyncio.CancelledError):
+        return cancellations() > before  # else a task of its own was cancelled
+    # async only: end
+    return holds(error, ENDS)

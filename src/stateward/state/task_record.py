@@ -17,7 +17,8 @@ from stateward.records import TaskInfo, moment
 PENDING, RUNNING, COMPLETED, FAILED = "pending", "running", "completed", "failed"
 UNFINISHED = StatusIn((PENDING, RUNNING))
 CALL, RESULT, ERROR, DEATHS = "call", "result", "error", "deaths"
-READING = (CALL, RESULT, ERROR)
+READING = (CALL, RESULT, ERROR, DEATHS)
+DIED = Put(DEATHS, "{}")  # its version is the number of deaths
 DEATHS_FORGIVEN = 3  # processes that may die with a task in hand, besides its attempts
 
 ATTEMPTS = 3
@@ -93,6 +94,11 @@ def claimable(head: Head, values: Values) -> tuple[Check, ...]:
 def failures(values: Values) -> int:
     """How often the task has failed so far."""
     return int(decode(values[ERROR].json)["failures"]) if ERROR in values else 0
+
+
+def deaths(values: Values) -> int:
+    """How many processes have ended with the task in hand so far."""
+    return values[DEATHS].version if DEATHS in values else 0
 
 
 def scheduled_attempts(values: Values) -> int | None:

@@ -37,7 +37,7 @@ from stateward.ops import (
     SetHead,
 )
 from stateward.records import TaskInfo
-from stateward.state.calls import awaited
+from stateward.state.calls import awaited, cancellations, interrupted
 from stateward.state.handle import Handle
 from stateward.state.leases import LeaseWait
 from stateward.state.refusals import refuse, stored
@@ -47,6 +47,7 @@ from stateward.state.task_record import (
     COMPLETED,
     DEATHS,
     DEATHS_FORGIVEN,
+    DIED,
     ERROR,
     FAILED,
     FIRST_RETRY,
@@ -61,6 +62,7 @@ from stateward.state.task_record import (
     Values,
     call_of,
     claimable,
+    deaths,
     failures,
     scheduled_attempts,
     task_info,
@@ -74,6 +76,7 @@ class Task:
     """One task and the call it stands for."""
 
     claimed = False  # whether the right to run it was had
+    _cancellations = 0
 
     def __init__(
         self,
@@ -148,8 +151,9 @@ class Task:
             if isinstance(outcome, Applied | Duplicate):
                 applied, values = stored(outcome, self._entity), outcome.values
                 assert applied.lease is not None
-                deaths, attempts = applied.documents.get(DEATHS, 0), scheduled_attempts(values)
-                return Claim(applied.lease, asked, failures(values), attempts, deaths)
+                died_with_it = applied.documents.get(DEATHS) or deaths(values)
+                attempts = scheduled_attempts(values)
+                return Claim(applied.lease, asked, failures(values), attempts, died_with_it)
             if isinstance(outcome, Conflict):
                 finished = self._judge(outcome.head, outcome.values)
                 if finished is not None:
@@ -165,8 +169,7 @@ class Task:
     async def _try_claim(self, nonce: str, checks: tuple[Check, ...], died: bool) -> Outcome:
         options = self._options
         new = checks == (Absent(),)
-        # The version of the document on deaths is their number.
-        more = Put(CALL, self._call.json) if new else Put(DEATHS, "{}")
+        more = Put(CALL, self._call.json) if new else DIED
         take = (
             Acquire(nonce, options.ttl, self._handle.scope.world.name()),
             SetHead(status=RUNNING, label=self._call.name, due_in=options.ttl),
@@ -208,6 +211,7 @@ class Task:
         leases = self._handle.scope.leases
         held = leases.hold(entity, claim.lease, ttl, claim.asked, undo=(BACK_TO_OTHERS,))
         await held.enter()
+        self._cancellations = cancellations()
         try:
             held.check()  # the answer to the claim may have taken longer than the lease lasts
             if claim.deaths >= self._options.attempts + DEATHS_FORGIVEN:
@@ -245,9 +249,10 @@ class Task:
         except LeaseLost:
             await self._handle.scope.leases.release(held, BACK_TO_OTHERS)
             raise
-        around = holds(error, OF_THE_STORE) or not isinstance(error, Exception)
-        if around:
-            await self._handle.scope.leases.release(held, BACK_TO_OTHERS)
+        if holds(error, OF_THE_STORE) or interrupted(error, self._cancellations):
+            # One that ends its process is as poisonous as one that kills it.
+            died = (DIED,) if holds(error, (SystemExit,)) else ()
+            await self._handle.scope.leases.release(held, BACK_TO_OTHERS, *died)
             return
         record = error_record(error) | {"failures": claim.failures + 1}
         put = Put(ERROR, encode(record, "the error"))

@@ -10,13 +10,13 @@ from typing import Any
 from stateward.codec import decode
 from stateward.errors import LeaseHeld, StatewardError, StoreMisused
 from stateward.ops import Found, List
-from stateward.state.calls import apart, cancellations
+from stateward.state.calls import apart, cancellations, interrupted
 from stateward.state.run_record import ACTIVE
 from stateward.state.scope import Scope
 from stateward.state.task_record import ATTEMPTS, CALL, COMPLETED, TaskOptions
 from stateward.state.tasks import Task
 from stateward.state.work import OF_THE_STORE, holds
-from stateward.state.workflows import Workflow, interrupted
+from stateward.state.workflows import Workflow
 
 logger = logging.getLogger("stateward.workflows")
 

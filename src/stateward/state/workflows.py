@@ -7,7 +7,6 @@ happen twice if a process dies between the effect and its record (pass `idempote
 
 from __future__ import annotations
 
-import asyncio  # async only
 import logging
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
@@ -41,7 +40,7 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Cursor, WorkflowInfo
-from stateward.state.calls import cancellations
+from stateward.state.calls import cancellations, interrupted
 from stateward.state.feeds import entries_after
 from stateward.state.handle import Handle
 from stateward.state.leases import LeaseWait
@@ -67,11 +66,12 @@ from stateward.state.run_record import (
     workflow_info,
 )
 from stateward.state.scope import Scope
-from stateward.state.work import ENDS, OF_THE_STORE, error_record, holds
+from stateward.state.work import OF_THE_STORE, error_record, holds
 
 logger = logging.getLogger("stateward.workflows")
 
-TO_OTHERS = (SetHead(due_in=0), NOBODY_DRIVES)  # at once
+AT_ONCE = SetHead(due_in=0)
+TO_OTHERS = (AT_ONCE, NOBODY_DRIVES)
 
 Values = Mapping[str, Value]
 
@@ -151,7 +151,9 @@ class Workflow:
             stored(await self._leases.finish(held, *end), self._entity)
             self._report_unasked(run)
         elif holds(error, OF_THE_STORE) or interrupted(error, self._cancellations):
-            await self._leases.release(held, *TO_OTHERS)
+            # One that ends its process is as poisonous as one that kills it: that is counted.
+            died = holds(error, (SystemExit,))
+            await self._leases.release(held, *((AT_ONCE,) if died else TO_OTHERS))
         else:
             await self._fail(held, error)
         if kind is None and error is not None:
@@ -334,12 +336,3 @@ async def list_workflows(
 def _values(outcome: Outcome) -> Values:
     values: Values = getattr(outcome, "values", {})
     return values
-
-
-def interrupted(error: BaseException, before: int = 0) -> bool:
-    """Whether it was not the workflow's own doing: somebody ends this process, or this drive."""
-    # async only: begin
-    if isinstance(error, asyncio.CancelledError):
-        return cancellations() > before  # else a task of its own was cancelled
-    # async only: end
-    return holds(error, ENDS)

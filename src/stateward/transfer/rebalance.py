@@ -10,7 +10,9 @@ At every moment exactly one volume has the right to an entity, and says so:
     original is still there, and begins them anew.
 3.  The original goes only after the copy has been read back and compared, and only if nothing
     was written to it meanwhile.
-4.  Every write says what it expects, so that a run which was paused for long, and has a successor
+4.  What replicas kept locally, because their store could not take it, is stored when everything is
+    where it belongs, and before anything is served again.
+5.  Every write says what it expects, so that a run which was paused for long, and has a successor
     by now, can not do harm when it goes on.
 """
 
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,13 +28,31 @@ from msgspec.structs import replace
 from stateward.engine import SyncEngine
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.kinds import ERASED, LAYOUT
-from stateward.ops import Absent, Check, CommitsAt, Drop, Entity, Fetched, Head, Restore, Write
+from stateward.ops import Absent, Check, CommitsAt, Entity, Fetched, Head, Restore, Write
 from stateward.transfer.source import SMALL, PageSize, bytes_of
-from stateward.transfer.volume import Volume
+from stateward.transfer.volume import TTL, Volume
 from stateward.volumes.route import route
 from stateward.world import World
 
 BATCH = 50  # entities that are moved together
+
+
+class SpilledTurns(Protocol):
+    """What the replicas kept locally because their stores could not take it."""
+
+    def take(self) -> None:
+        """Make sure that it can be had; raises `StoreUnavailable`."""
+
+    def replay(
+        self,
+        volumes: Mapping[str, SyncEngine],
+        home: Callable[[Entity], str],
+        keep: Callable[[], float],
+    ) -> int:
+        """Bring everything home; `keep` says until when that may go on. How many were stored."""
+
+    def close(self) -> None:
+        """Leave what is left to whoever comes next."""
 
 
 class Moved(Struct, frozen=True):
@@ -41,6 +62,7 @@ class Moved(Struct, frozen=True):
     moves: dict[str, dict[str, int]]  # from → to → entities
     undecided: list[str]  # what two volumes have, in words
     dry_run: bool
+    replayed: int = 0  # turns that replicas had kept locally
 
     @property
     def entities(self) -> int:
@@ -51,7 +73,7 @@ class Rebalancing:
     """One run over the volumes of all replicas, those that leave included.
 
     `volumes` are engines by the name of the replica, to be opened before anything is asked; `names`
-    are the replicas that are to be.
+    are the replicas that are to be. `kept` is what the replicas kept locally.
     """
 
     def __init__(
@@ -62,8 +84,12 @@ class Rebalancing:
         namespace: str,
         world: World,
         progress: Callable[[int], None] = lambda moved: None,
+        kept: SpilledTurns | None = None,
     ) -> None:
         self._world = world
+        self._engines = volumes
+        self._kept = kept
+        self._replayed = 0
         self._progress = progress
         self._layout = Entity(namespace, LAYOUT, LAYOUT)
         self._volumes = {
@@ -103,6 +129,8 @@ class Rebalancing:
                 held.append(volume)
             for volume in held:
                 volume.refuse_present(wait)
+            if self._kept is not None:
+                self._kept.take()
             for volume in held:
                 volume.record({"for": list(self._names)})
             self._undo_unconfirmed()
@@ -110,16 +138,20 @@ class Rebalancing:
             for volume in held:
                 self._empty(volume)
             if not self._undecided:
+                if self._kept is not None:
+                    self._replayed = self._kept.replay(self._engines, self._home, self._keep)
                 for volume in held:
                     volume.record(list(self._names))
         finally:
+            if self._kept is not None:
+                self._kept.close()
             for volume in held:
                 volume.release()
         return self._result(dry_run=False)
 
     def _result(self, *, dry_run: bool) -> Moved:
         moves = {source: dict(to) for source, to in self._moves.items()}
-        return Moved(list(self._names), moves, self._undecided, dry_run)
+        return Moved(list(self._names), moves, self._undecided, dry_run, self._replayed)
 
     def _home(self, entity: Entity) -> str:
         return route(entity.id, self._names)
@@ -150,7 +182,7 @@ class Rebalancing:
             for entity in noted:
                 copy = volume.heads([entity])[entity]
                 if self._volumes[source].take_back(entity) and copy.exists:
-                    volume.apply([(entity, Drop(), CommitsAt(copy.commits))])
+                    volume.apply([(entity, _moved(copy), CommitsAt(copy.commits))])
             if noted:
                 volume.note(source, [])
 
@@ -248,9 +280,12 @@ class Rebalancing:
                 return
             after = one.entries[-1].seq
 
-    def _keep(self) -> None:
+    def _keep(self) -> float:
+        """Keep the volumes in our hands; returns until when they surely are."""
+        end = self._world.monotonic() + TTL / 2
         for volume in self._volumes.values():
             volume.keep()
+        return end
 
 
 def _comparable(part: Fetched) -> Fetched:
@@ -260,7 +295,7 @@ def _comparable(part: Fetched) -> Fetched:
 
 
 def _moved(head: Head) -> Restore:
-    """Nothing is left of the original; it has expired.
+    """Nothing is left of the original, or of a copy that does not count; it has expired.
 
     It is not dropped: a turn that was written before and comes late is no turn of what was deleted.
     """

@@ -594,3 +594,43 @@ async def a_task_that_takes_its_process_down_again_and_again_fails_for_good(
         with raises(TaskFailed):
             await healthy.once("poison", runs.append, 1, ttl=h.span, attempts=2, fingerprint="p")
     assert len(runs) == 2 + DEATHS_FORGIVEN
+
+
+@case
+async def a_task_that_ends_its_process_again_and_again_fails_for_good(h: StoreHarness) -> None:
+    """It is given back each time, so that the others need not wait; that it was is counted."""
+    runs: list[int] = []
+
+    def leave() -> None:
+        runs.append(1)
+        raise SystemExit("the handler has had enough")
+
+    async with h.store() as store, h.store() as other:
+        for _ in range(2 + DEATHS_FORGIVEN):
+            with raises(SystemExit):
+                await store.once("poison", leave, ttl=TTL, wait=0, attempts=2)
+        with raises(Permanent):
+            await other.once("poison", leave, ttl=TTL, wait=0, attempts=2)
+        with raises(TaskFailed):
+            await other.once("poison", leave, ttl=TTL, wait=0, attempts=2)
+        (info,) = await listed(store, "failed")
+        assert info.error is not None
+        assert "processes have died" in info.error
+    assert len(runs) == 2 + DEATHS_FORGIVEN
+
+
+class Aborted(BaseException):
+    """What some frameworks end a handler with."""
+
+
+@case
+async def whatever_a_task_raises_is_its_failure(h: StoreHarness) -> None:
+    async def abort() -> None:
+        raise Aborted("by the framework")
+
+    async with h.store() as store:
+        for _ in range(2):
+            with raises(Aborted):
+                await store.once("t", abort, ttl=TTL, attempts=2)
+        with raises(TaskFailed):
+            await store.once("t", abort, ttl=TTL, attempts=2)

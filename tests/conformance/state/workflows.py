@@ -14,13 +14,14 @@ from stateward.errors import (
     LeaseHeld,
     LeaseLost,
     NotYoursError,
+    Permanent,
     StateConflictError,
     StatewardError,
     StoreClosed,
     WorkflowFinished,
 )
 from stateward.records import WorkflowInfo
-from stateward.state.run_record import Machine
+from stateward.state.run_record import DEATHS_FORGIVEN, Machine
 from stateward.store import Store
 from stateward.testing.conformance.harness import raises
 
@@ -339,3 +340,18 @@ async def a_driver_that_resumes_does_not_move_along_the_machine_again(h: StoreHa
         info = await store.workflow("w-1").info()
         assert info is not None
         assert (info.status, info.step) == ("completed", "paid")
+
+
+@case
+async def a_workflow_that_ends_its_process_again_and_again_has_failed(h: StoreHarness) -> None:
+    """It is given back each time, so that the others need not wait; that it was is counted."""
+    async with h.store() as store, h.store() as other:
+        for _ in range(1 + DEATHS_FORGIVEN):
+            with raises(SystemExit):
+                async with store.workflow("w", kind="k", wait=0):
+                    raise SystemExit("the handler has had enough")
+        with raises(Permanent):
+            async with other.workflow("w", kind="k", wait=0):
+                pass
+        (info,) = [each async for each in store.workflows()]
+        assert info.status == "failed"

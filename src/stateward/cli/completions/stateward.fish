@@ -51,7 +51,7 @@ function _shtab_stateward_using
 end
 
 set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy health inspect migrate rebalance restore sweep verify
-set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --backup-command --baseline --config --conversations --duration --erasures --every --faults --from --history --html --joining --last --leaving --limit --metrics-url --namespace --only --output --prices --profile --rate --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scrape --seconds --seed --server-setting --start-command --status --thread --times --to --url --user --wait --with-server
+set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --backup-command --baseline --config --conversations --duration --erasures --every --faults --from --history --html --joining --last --leaving --limit --metrics-url --namespace --only --output --prices --profile --rate --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scrape --seconds --seed --server-setting --spill --start-command --status --thread --times --to --url --user --wait --with-server
 
 complete -c stateward -e
 complete -c stateward -f
@@ -185,6 +185,7 @@ complete -c stateward -n '_shtab_stateward_using rebalance' -l joining -x -d 'a 
 complete -c stateward -n '_shtab_stateward_using rebalance' -l leaving -x -d 'one that goes; likewise'
 complete -c stateward -n '_shtab_stateward_using rebalance' -l namespace -x -d 'which one (default: default)'
 complete -c stateward -n '_shtab_stateward_using rebalance' -l dry-run -d 'only say what would move'
+complete -c stateward -n '_shtab_stateward_using rebalance' -l spill -x -d 'where a replica keeps turns that its store cannot take; likewise'
 complete -c stateward -n '_shtab_stateward_using rebalance' -l wait -x -d 'wait so long for replicas to be gone (default: 0)'
 complete -c stateward -n '_shtab_stateward_using rebalance' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a restore -d 'put a backup into an empty namespace'

@@ -225,6 +225,7 @@ _shtab_stateward_rebalance_options=(
   "*--leaving[one that goes\; likewise]:NAME=URL:"
   "--namespace[which one (default\: default)]:NAME:"
   "--dry-run[only say what would move]"
+  "*--spill[where a replica keeps turns that its store cannot take\; likewise]:NAME=DIR:"
   "--wait[wait so long for replicas to be gone (default\: 0)]:SECONDS:"
   "--json[print one JSON object]"
 )

@@ -218,6 +218,13 @@ class Backlog:
         self._counters.adopted += adopted
         return adopted
 
+    def left_by_others(self) -> list[str]:
+        """The files of this store that could not be taken over. Blocks."""
+        if not self.has_files:
+            return []
+        assert self._spill.path is not None
+        return list(abandoned(self._spill.path, self._mark, [file.path for file in self._live]))
+
     def _take_over(self, file: SpillFile, data: bytes) -> int:
         records, damaged = read_lines(data)
         self._counters.damaged += damaged

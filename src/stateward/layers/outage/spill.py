@@ -287,6 +287,20 @@ def abandoned(directory: str, mark: str, but: Sequence[str]) -> Iterator[str]:
             yield path
 
 
+def stores_in(directory: str) -> list[str]:
+    """The stores that there are files of, as the processes call them that wrote them."""
+    found = set()
+    for path in abandoned(directory, "", ()):
+        with open(path, "rb") as file:
+            line = file.readline()
+        try:
+            header = msgspec.json.decode(line[9:], type=dict[str, msgspec.Raw])
+            found.add(msgspec.json.decode(header["store"], type=str))
+        except (msgspec.MsgspecError, UnicodeDecodeError, KeyError):
+            continue  # half a line: its process was killed before it kept anything
+    return sorted(found)
+
+
 # --- locks ------------------------------------------------------------------------------
 
 if sys.platform == "win32":

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from stateward.state.work import ENDS, holds
+
 
 def awaited(result: Any) -> Any:
     """What a function of the user's returned, awaited if it is to be awaited."""
@@ -29,3 +31,8 @@ def cancellations(of: Any = None) -> int:
     what it has done to the task around it.
     """
     return 0
+
+
+def interrupted(error: BaseException, before: int = 0) -> bool:
+    """Whether it was not the work's own doing: somebody ends this process, or this call."""
+    return holds(error, ENDS)

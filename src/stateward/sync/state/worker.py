@@ -13,10 +13,10 @@ from stateward.ops import Found, List
 from stateward.state.run_record import ACTIVE
 from stateward.state.task_record import ATTEMPTS, CALL, COMPLETED, TaskOptions
 from stateward.state.work import OF_THE_STORE, holds
-from stateward.sync.state.calls import apart, cancellations
+from stateward.sync.state.calls import apart, cancellations, interrupted
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.tasks import Task
-from stateward.sync.state.workflows import Workflow, interrupted
+from stateward.sync.state.workflows import Workflow
 
 logger = logging.getLogger("stateward.workflows")
 

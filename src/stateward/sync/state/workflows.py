@@ -60,8 +60,8 @@ from stateward.state.run_record import (
     is_parked,
     workflow_info,
 )
-from stateward.state.work import ENDS, OF_THE_STORE, error_record, holds
-from stateward.sync.state.calls import cancellations
+from stateward.state.work import OF_THE_STORE, error_record, holds
+from stateward.sync.state.calls import cancellations, interrupted
 from stateward.sync.state.feeds import entries_after
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.leases import LeaseWait
@@ -71,7 +71,8 @@ from stateward.sync.state.scope import Scope
 
 logger = logging.getLogger("stateward.workflows")
 
-TO_OTHERS = (SetHead(due_in=0), NOBODY_DRIVES)  # at once
+AT_ONCE = SetHead(due_in=0)
+TO_OTHERS = (AT_ONCE, NOBODY_DRIVES)
 
 Values = Mapping[str, Value]
 
@@ -151,7 +152,9 @@ class Workflow:
             stored(self._leases.finish(held, *end), self._entity)
             self._report_unasked(run)
         elif holds(error, OF_THE_STORE) or interrupted(error, self._cancellations):
-            self._leases.release(held, *TO_OTHERS)
+            # One that ends its process is as poisonous as one that kills it: that is counted.
+            died = holds(error, (SystemExit,))
+            self._leases.release(held, *((AT_ONCE,) if died else TO_OTHERS))
         else:
             self._fail(held, error)
         if kind is None and error is not None:
@@ -332,8 +335,3 @@ def list_workflows(
 def _values(outcome: Outcome) -> Values:
     values: Values = getattr(outcome, "values", {})
     return values
-
-
-def interrupted(error: BaseException, before: int = 0) -> bool:
-    """Whether it was not the workflow's own doing: somebody ends this process, or this drive."""
-    return holds(error, ENDS)

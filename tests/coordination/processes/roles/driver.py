@@ -6,8 +6,9 @@ facts: url, effects, who, ttl, colour, and one of
   begin: ids of workflows to begin and to leave at once, as a caller does that only starts them
 slow: seconds that every step takes; timeout: how long a write may take (seconds)
 
-The file of effects has two lines a step: `step`, when its effect happens, and `recorded`, when
-the step is finished. After the second line the effect must never happen again.
+The file of effects has three lines a step: `step`, when its effect happens, `leaving`, when its
+function ends, and `recorded`, when the step is finished. After that the effect must never happen
+again.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from stateward import Policy, StoreUnavailable, idempotency_key
 STEPS = ("fetch", "check", "pay", "pay", "tell")
 
 who, ttl = facts["who"], facts["ttl"]
-policy = Policy(write_timeout=facts["timeout"]) if "timeout" in facts else None
+# On a busy machine it may take a while to open a file.
+policy = Policy(read_timeout=60.0, write_timeout=facts.get("timeout", 60.0))
 store = open_store(facts["colour"], policy)
 stop = threading.Event()
 
@@ -34,6 +36,7 @@ stop = threading.Event()
 def act(workflow: str, step: str) -> str:
     effect(step=[workflow, step], by=who, key=idempotency_key())
     time.sleep(facts.get("slow", 0))
+    effect(leaving=[workflow, step], by=who)
     return f"{step} by {who}"
 
 
