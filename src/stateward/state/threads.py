@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from stateward.codec import MOST, AnyMessage, check_id, decode
+from stateward.codec import MOST, AnyMessage, check_id, check_key, decode
 from stateward.context.compaction import SUMMARY, Compaction, check_compaction, kept
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
@@ -332,18 +332,6 @@ class Thread:
         async for entry in entries_after(self.handle, _cursor(after), follow=follow):
             cursor = Cursor(entry.seq, entry.stamp)
             yield Change(decode(entry.body), entry.seq, cursor, moment(entry.at), entry.key)
-
-
-def check_key(key: str | None, repeat: str | None) -> None:
-    """Refuse a key, or a way to treat its repeats, that cannot be used."""
-    if key is not None:
-        check_id(key, "a key")
-    if repeat not in (None, "first"):
-        raise InvalidInput(f'repeat is "first" or left out, not {repeat!r}')
-    if repeat is not None and key is None:
-        raise InvalidInput(
-            'repeat="first" needs a key: append(..., key=request_id, repeat="first")'
-        )
 
 
 def _document_at(name: str, value: Value | None) -> DocumentAt:
