@@ -44,7 +44,8 @@ def serve(store: sync.Store, name: str, job: str, do: partial[str]) -> None:
     if job == "talk":
         for n in range(COUNT):
             turn = [{"role": role, "turn": n, "by": name} for role in ("user", "assistant")]
-            store.thread("s-1", user="u-1").append(*turn, key=f"{name}-{n}")
+            with store.thread("s-1", user="u-1").turn(key=f"{name}-{n}", last=20) as request:
+                request.store(*turn)
             store.user("u-1").update(lambda known: {"turns": known.get("turns", 0) + 1})
     elif job == "charge":
         for _ in range(5):  # the queue delivers it again and again, to every replica

@@ -36,19 +36,17 @@ def ask_the_model(history: list[dict] | None, question: str) -> str:
 
 async def reply(store: stateward.Store, session: str, question: str, request: str) -> dict:
     """One request. It keeps nothing: the next one may reach another replica."""
-    thread = store.thread(session, user="u-42")
+    thread, saved = store.thread(session, user="u-42"), "before"
     with stateward.correlate(request):
-        try:
-            history = (await thread.load(last=20)).messages
-        except stateward.StoreUnavailable:
-            history = None  # known to be unknown: never taken for an empty conversation
-        answer = ask_the_model(history, question)
-        saved = await thread.append(
-            {"role": "user", "content": question},
-            {"role": "assistant", "content": answer},
-            key=request,
-        )
-    return {"answer": answer, "saved": saved.status}
+        async with thread.turn(key=request, last=20) as turn:
+            if turn.answer is None:  # nobody has answered this request yet
+                # Known to be unknown is never taken for an empty conversation.
+                answer = ask_the_model(None if turn.window is None else turn.messages, question)
+                said = await turn.store(
+                    {"role": "user", "content": question}, {"role": "assistant", "content": answer}
+                )
+                saved = said.status
+    return {"answer": turn.answer["content"], "saved": saved}
 
 
 async def handle(

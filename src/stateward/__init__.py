@@ -72,6 +72,7 @@ from stateward.state.journals import Journal
 from stateward.state.locks import Lock
 from stateward.state.run import Run
 from stateward.state.threads import Thread
+from stateward.state.turns import Turn
 from stateward.state.users import Shared, User
 from stateward.state.work import idempotency_key
 from stateward.state.workflows import Workflow
@@ -132,6 +133,7 @@ __all__ = [
     "ThreadListener",
     "TooLarge",
     "Truncated",
+    "Turn",
     "User",
     "Window",
     "WindowTooSmall",

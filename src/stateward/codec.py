@@ -231,6 +231,18 @@ def check_id(value: Any, what: str) -> str:
     return value
 
 
+def check_key(key: str | None, repeat: str | None) -> None:
+    """Refuse a key, or a way to treat its repeats, that cannot be used."""
+    if key is not None:
+        check_id(key, "a key")
+    if repeat not in (None, "first"):
+        raise InvalidInput(f'repeat is "first" or left out, not {repeat!r}')
+    if repeat is not None and key is None:
+        raise InvalidInput(
+            'repeat="first" needs a key: append(..., key=request_id, repeat="first")'
+        )
+
+
 def check_count(value: Any, name: str) -> int:
     """A number of things, of at least 1. More than there can be means all of them."""
     if type(value) is not int or value < 1:

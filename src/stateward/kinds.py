@@ -18,6 +18,7 @@ JOURNAL = "journal"
 BLOB = "blob"  # what an agent framework stores as a whole
 LANGGRAPH_THREAD = "langgraph-thread"
 LANGGRAPH_ITEM = "langgraph-item"
+TURN = "turn"  # the lease of whoever answers a request, under a digest of thread and key
 SUMMARY = "summary"  # the lease of whoever makes a thread's summary
 FORK = "fork"  # says that a thread of this id is about to be forked from another
 ERASED = "erased"  # remembers that a user was erased; also the name of its document
@@ -50,6 +51,7 @@ KINDS = {
     BLOB: Kind(),
     LANGGRAPH_THREAD: Kind(),
     LANGGRAPH_ITEM: Kind(),
+    TURN: OWN,
     SUMMARY: Kind(internal=True),
     FORK: Kind(internal=True),
     ERASED: OWN,
@@ -61,6 +63,12 @@ KINDS = {
 }
 UNROUTED = frozenset(name for name, kind in KINDS.items() if not kind.routed)
 CACHED = frozenset(name for name, kind in KINDS.items() if kind.cached)
+
+
+def turn_of(thread: Entity, key: str) -> Entity:
+    """The entity of one request on a thread: under a digest, so that it names neither."""
+    name = sha256(f"{len(thread.id)} {thread.id} {key}".encode()).hexdigest()
+    return Entity(thread.namespace, TURN, name)
 
 
 def erasure_of(namespace: str, user: str) -> Entity:

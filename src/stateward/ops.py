@@ -86,6 +86,8 @@ class Unheld(Struct, frozen=True, tag=True):
     """Nobody holds the lease; otherwise the commit is refused with `Held`."""
 
 
+NOWHERE = LogAt(-1)  # no log is there: a commit that checks this asks whether its key is known
+
 Check = Unheld | LogAt | DocumentAt | Absent | StatusIn | Fence | CommitsAt | NotDroppedSince
 
 
@@ -96,11 +98,14 @@ class Append(Struct, frozen=True, tag=True):
     """Add entries to the log, adjacent and in this order.
 
     `key` is the caller's own name for this append: a second append with the same key is a
-    `Duplicate` if it has the same bodies and `KeyReused` if it has not.
+    `Duplicate` if it has the same bodies and `KeyReused` if it has not. `takes_first` says that the
+    caller is content with what was stored first under the key: for layers that keep an append for
+    later. To an engine it means nothing.
     """
 
     bodies: tuple[str, ...]
     key: str | None = None
+    takes_first: bool = False
 
 
 class Put(Struct, frozen=True, tag=True):

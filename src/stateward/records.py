@@ -133,12 +133,14 @@ class Appended(Struct, frozen=True):
     `stored`: it is in the store. `duplicate`: an append with the same key already was.
     `spilled`: the store failed; it is kept on this machine and goes to the store when that
     answers again. `dropped`: the store failed and there was no room to keep it: it is lost.
-    The version of these two is 0: nobody knows it yet.
+    The version of these two is 0: nobody knows it yet. With `repeat="first"` the `messages` are
+    those that are stored under the key, be they another delivery's.
     """
 
     status: Literal["stored", "duplicate", "spilled", "dropped"]
     version: int
     cursor: Cursor
+    messages: tuple[dict[str, Any], ...] = ()
 
 
 class Change(Struct, frozen=True):

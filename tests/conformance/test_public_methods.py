@@ -11,12 +11,14 @@ from stateward.state.documents import DocumentHandle
 from stateward.state.journals import Journal
 from stateward.state.run import Run
 from stateward.state.threads import Thread
+from stateward.state.turns import Turn
 from stateward.state.users import Documents, Shared, User
 from stateward.state.workflows import Workflow
 from stateward.store import Store
 
 CLASSES: dict[str, type] = {
     "Thread": Thread,
+    "Turn": Turn,
     "User": User,
     "Journal": Journal,
     "Workflow": Workflow,
@@ -73,6 +75,7 @@ NUMERIC = re.compile(r"\b(int|float|Position|Retention)\b")
 # a number that is looked at by others on the way: `User.update` and `patch` take those of `update`.
 OTHER = {
     "Thread.load count",
+    "Thread.turn count",
     "Store.context count",
     "Thread.changes after",  # generators refuse at the first step: see `feeds.py`
     "Journal.changes after",
@@ -83,7 +86,7 @@ OTHER = {
 
 def test_every_number_a_caller_may_give_is_tried_at_its_edges() -> None:
     there = set()
-    for cls in (Store, Thread, DocumentHandle, User, Journal):
+    for cls in (Store, Thread, Turn, DocumentHandle, User, Journal):
         for name in public(cls) - {"vars"}:
             for parameter in inspect.signature(getattr(cls, name)).parameters.values():
                 if NUMERIC.search(str(parameter.annotation)):

@@ -21,9 +21,10 @@ CHUNK = 80  # seeds a test
 CHUNKS = {
     "documents": 3,
     "threads": 3,
-    "locks": 4,
+    "turns": 2,
+    "locks": 3,
     "tasks": 3,
-    "workflows": 4,
+    "workflows": 3,
     "journals": 3,
     "erase": 3,
     "spill": 2,
@@ -35,6 +36,7 @@ SOAK_CHUNKS = {name: 2 * chunks for name, chunks in CHUNKS.items()}
 ALSO = {
     "documents": (TORN,),
     "threads": (FEED_BROKEN,),
+    "turns": AT_RENEWALS,
     "locks": AT_RENEWALS,
     "tasks": AT_RENEWALS,
     "workflows": AT_RENEWALS,

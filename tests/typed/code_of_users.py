@@ -62,6 +62,22 @@ async def messages(
     assert_type(window.as_type(Preferences), list[Preferences])
 
 
+async def turns(store: stateward.Store, chat: ChatCompletionMessageParam) -> None:
+    thread = store.thread("t", user="u")
+    async with thread.turn(key="request-1", last=20, alone=True, context=True) as turn:
+        assert_type(turn, stateward.Turn)
+        assert_type(turn.messages, list[dict[str, Any]])
+        assert_type(turn.window, stateward.Window | None)
+        assert_type(turn.known, bool)
+        if turn.answer is None:
+            said = await turn.store(chat, Struct(), expect=turn.window)
+            assert_type(said, stateward.Appended)
+    assert_type(turn.answer, dict[str, Any] | None)
+    await thread.append(chat, key="k", repeat="first")
+    await thread.append(chat, key="k", repeat="last")  # type: ignore[arg-type]  # wrong
+    thread.turn()  # type: ignore[call-arg]  # wrong
+
+
 async def documents(store: stateward.Store) -> None:
     user = store.user("u")
     assert_type((await user.get()).value, dict[str, Any])

@@ -21,7 +21,7 @@ import stateward
 from stateward import sync
 from stateward.codec import Limits
 from stateward.errors import InvalidInput
-from stateward.integrations.turns import TTL, AgentRun, Turn, Turns
+from stateward.integrations.turns import TTL, AgentRun, RunTurn, Turns
 from stateward.ops import (
     Commit,
     Entity,
@@ -108,7 +108,7 @@ class OnAnyStore(OnStore):
         turns.taken(handle.entity, run, lease, asked)
         return True
 
-    async def _give_turn_back(self, handle: Any, turn: Turn) -> None:
+    async def _give_turn_back(self, handle: Any, turn: RunTurn) -> None:
         """A run that has failed holds up nobody; if the turn was lost, others have it already."""
         Turns.of(handle.scope).end(turn)
         await self._call(handle.commit, (turn.release,))

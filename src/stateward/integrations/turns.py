@@ -47,7 +47,7 @@ def begin(run: AgentRun) -> None:
     _around.set((*others, weakref.ref(lives)))
 
 
-class Turn:
+class RunTurn:
     """The lease of one run, renewed as long as the run lasts."""
 
     keeps_due = False
@@ -97,7 +97,7 @@ class Turns:
         self._renewals = renewals
         self._world = world
         self._lock = threading.Lock()
-        self._turns: dict[Entity, Turn] = {}
+        self._turns: dict[Entity, RunTurn] = {}
         self._stopped: weakref.WeakSet[Any] = weakref.WeakSet()  # what lives of runs that are over
 
     @classmethod
@@ -109,7 +109,7 @@ class Turns:
                 turns = _turns[scope] = cls(scope.stack.renewals, scope.world)
             return turns
 
-    def get(self, entity: Entity, run: AgentRun) -> Turn | None:
+    def get(self, entity: Entity, run: AgentRun) -> RunTurn | None:
         """The turn, if this run has it."""
         turn = self._turns.get(entity)
         if turn is None or not turn.belongs_to(run):
@@ -144,7 +144,7 @@ class Turns:
 
     def taken(self, entity: Entity, run: AgentRun, lease: Lease, asked: float) -> None:
         """The run has the turn; it was asked for at this monotonic time."""
-        turn = Turn(entity, run, lease, self._world)
+        turn = RunTurn(entity, run, lease, self._world)
         with self._lock:
             before = self._turns.pop(entity, None)
             self._turns[entity] = turn
@@ -159,7 +159,7 @@ class Turns:
     def is_stopped(self, run: AgentRun) -> bool:
         return run.lives in self._stopped
 
-    def end(self, turn: Turn) -> Turn:
+    def end(self, turn: RunTurn) -> RunTurn:
         """It is given back, or lost: not renewed any more."""
         self._renewals.remove(turn)
         with self._lock:

@@ -1,4 +1,4 @@
-"""A redelivered append: whether its key was used before for the same messages.
+"""A redelivered append: whether its key was used before, and whether for the same messages.
 
 Engines compare text; whoever builds a message anew may write its names in another order.
 """
@@ -6,7 +6,29 @@ Engines compare text; whoever builds a message anew may write its names in anoth
 from __future__ import annotations
 
 from stateward.codec import canonical, decode
-from stateward.ops import Append, Applied, Duplicate, Fetched, KeyReused, Log
+from stateward.ops import (
+    NOWHERE,
+    Append,
+    Applied,
+    Commit,
+    Duplicate,
+    Entity,
+    Fetched,
+    KeyReused,
+    Log,
+    SetHead,
+)
+
+NO_MESSAGE = '""'  # a message is an object: no append is the same as this
+
+
+def search_for(key: str, entity: Entity, owner: str | None, op: str) -> Commit:
+    """What asks whether a key is known: `KeyReused` says yes, `Conflict` no. It writes nothing.
+
+    An engine looks at keys before it looks at anything else that a commit checks.
+    """
+    asked = (SetHead(), Append((NO_MESSAGE,), key))
+    return Commit(entity, op, asked, (NOWHERE,), owner)
 
 
 def log_of(refused: KeyReused, append: Append) -> Log:

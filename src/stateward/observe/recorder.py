@@ -24,6 +24,7 @@ from stateward.observe.metrics import (
     distribution,
 )
 from stateward.ops import (
+    NOWHERE,
     Acquire,
     Applied,
     Commit,
@@ -213,6 +214,9 @@ class Recorder:
         return series
 
     def _refused(self, op: Op, series: Series, outcome: Outcome, seconds: float) -> None:
+        if type(op) is Commit and NOWHERE in op.checks:  # asked, and answered
+            series.duration.add(seconds)
+            return
         name = OUTCOMES.get(type(outcome).__name__, "other")
         if name in SUPPRESSED:
             self._suppressed(series, name, outcome, seconds)
@@ -239,6 +243,8 @@ def operation_of(op: Op) -> str:
     """What people call it."""
     if type(op) is Commit:
         first = type(op.writes[0])
+        if NOWHERE in op.checks:
+            return "find"
         if len(op.writes) > 1:
             return "acquire" if first is Acquire else "commit"
         if first is Put and op.checks:

@@ -100,8 +100,13 @@ class Handle(Struct, frozen=True):
     def encoded(self, messages: Sequence[Any]) -> tuple[str, ...]:
         """Messages as they may be stored: redacted, and as JSON text."""
         if self.scope.redact is not None:
-            messages = tuple(map(self.scope.redact, map(as_message, messages)))
+            messages = self.redacted(messages)
         return encode_messages(messages, self.scope.limits)
+
+    def redacted(self, messages: Sequence[Any]) -> tuple[dict[str, Any], ...]:
+        """Messages as dicts, without what the store is told to leave out."""
+        plain = map(as_message, messages)
+        return tuple(plain if self.scope.redact is None else map(self.scope.redact, plain))
 
     async def append(
         self,
@@ -111,16 +116,19 @@ class Handle(Struct, frozen=True):
         writes: tuple[Write, ...] = (),
         *,
         keep: bool,
+        takes_first: bool = False,
     ) -> Outcome | Suppressed:
         """Add messages to the end: redacted, encoded, committed, and then told to the listener.
 
         With `keep`, messages that the store cannot take are kept on this machine if the policy
-        says so, whatever the checks were: then the answer is `Spilled`, or `Dropped`.
+        says so, whatever the checks were: then the answer is `Spilled`, or `Dropped`. A caller that
+        `takes_first` is content with what was stored first under the key, has redacted its messages
+        itself, and gets `KeyReused` as it is.
         """
         scope = self.scope
-        if scope.redact is not None:
-            messages = tuple(map(scope.redact, map(as_message, messages)))
-        added = Append(encode_messages(messages, scope.limits), key)
+        if scope.redact is not None and not takes_first:
+            messages = self.redacted(messages)
+        added = Append(encode_messages(messages, scope.limits), key, takes_first)
         commit = Commit(
             self.entity,
             scope.world.new_op(),
@@ -130,7 +138,7 @@ class Handle(Struct, frozen=True):
             self.retain,
         )
         outcome = (await (scope.append if keep else scope.execute)((commit,)))[0]
-        if key is not None and type(outcome) is KeyReused:
+        if key is not None and type(outcome) is KeyReused and not takes_first:
             outcome = await self.same_messages(outcome, added)
         if scope.listener is not None:
             if type(outcome) is Applied:

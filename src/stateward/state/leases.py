@@ -23,6 +23,7 @@ from stateward.ops import (
     Entity,
     Held,
     Lease,
+    Op,
     Outcome,
     Release,
     Write,
@@ -91,17 +92,28 @@ class Leases:
         handler of a signal. Otherwise nobody would know that it was granted, and everybody would
         wait for its ttl.
         """
+        return (await self.claim_among(commit, undo=undo))[0]
+
+    async def claim_among(
+        self,
+        commit: Commit,
+        *others: Op,
+        undo: tuple[Write, ...] = (),
+        deadline: float | None = None,
+    ) -> list[Outcome]:
+        """The same, with others asked in the same round trip."""
+        ops = (commit, *others)
         # async only: begin
-        asking = self._background.must_finish(self._execute((commit,)))
+        asking = self._background.must_finish(self._execute(ops, deadline))
         try:
-            return (await asyncio.shield(asking))[0]
+            return await asyncio.shield(asking)
         except BaseException:
             if not asking.done() or asking.cancelled() or asking.exception() is None:
                 self._background.must_finish(self._undo(commit.entity, asking, undo))
             raise
         # async only: end
         # sync only: try:
-        # sync only:     return self._execute((commit,))[0]
+        # sync only:     return self._execute(ops, deadline)
         # sync only: except StatewardError:
         # sync only:     raise
         # sync only: except BaseException:

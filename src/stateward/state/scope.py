@@ -5,25 +5,25 @@ from __future__ import annotations
 import asyncio
 
 # sync only: import threading
-from collections.abc import AsyncIterator  # async only
+from collections.abc import AsyncIterator, Callable, Coroutine  # async only
 
-# sync only: from collections.abc import Iterator, Sequence
+# sync only: from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from typing import Self
-
-# sync only: from typing import Any
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
 from stateward.codec import Limits, check_id
+from stateward.context.compaction import Compaction
+from stateward.context.window import Bounds
 
 # sync only: from stateward.layers.leases.held import check_held
 from stateward.layers.stack import Stack
 from stateward.ops import Entity, Fetch, Fetched, List, Listed
 
 # sync only: from stateward.ops import Op, Outcome
-from stateward.records import Redact, ThreadListener
+from stateward.records import Context, Redact, ThreadListener
 from stateward.state.background import Background
 from stateward.state.beginnings import PlainBeginnings
 from stateward.state.leases import Leases
@@ -31,6 +31,8 @@ from stateward.state.refusals import refuse
 from stateward.world import World
 
 # sync only: Outcomes = list[Outcome]
+
+ReadContext = Callable[[str, str, Bounds, Compaction | None], Coroutine[Any, Any, Context]]
 
 
 class Scope:
@@ -63,6 +65,7 @@ class Scope:
             self.execute, stack.execute_past_breaker, stack.renewals, self.background, world
         )
         self.beginnings = PlainBeginnings()
+        self.context: ReadContext | None = None  # reads the other sections of its store too
         self._queues: WeakValueDictionary[tuple[Entity, str], asyncio.Lock] = WeakValueDictionary()
 
     def within(self, namespace: str) -> Self:

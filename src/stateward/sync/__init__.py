@@ -74,6 +74,7 @@ from stateward.sync.state.journals import Journal
 from stateward.sync.state.locks import Lock
 from stateward.sync.state.run import Run
 from stateward.sync.state.threads import Thread
+from stateward.sync.state.turns import Turn
 from stateward.sync.state.users import Shared, User
 from stateward.sync.state.workflows import Workflow
 from stateward.sync.store import Store, open
@@ -133,6 +134,7 @@ __all__ = [
     "ThreadListener",
     "TooLarge",
     "Truncated",
+    "Turn",
     "User",
     "Window",
     "WindowTooSmall",

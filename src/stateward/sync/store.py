@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, TypeVarTuple, overload
 
@@ -207,6 +208,8 @@ class Store:
         self._layered = layered
         self._threads, self._users = layered["threads"], layered["users"]
         self._scope = layered["workflows"]  # everything else
+        parts = (self._threads, self._users, self._scope)
+        self._threads.context = partial(read_context, layered, parts)
 
     def within(self, namespace: str) -> Self:
         """The same store in another namespace, e.g. a tenant's, at the cost of a name.
@@ -462,8 +465,8 @@ class Store:
         if last is None and turns is None and max_tokens is None and summarize is None:
             last = 20
         bounds = Bounds.of(last, turns, max_tokens, count, oversized)
-        scopes = (self._threads, self._users, self._scope)
-        return read_context(self._layered, scopes, user, thread, bounds, summarize)
+        assert self._threads.context is not None
+        return self._threads.context(user, thread, bounds, summarize)
 
     # --- the store itself -----------------------------------------------------------
 

@@ -57,14 +57,14 @@ async def until(h: StoreHarness, happened: Callable[[], bool | Awaitable[bool]])
         await h.world.pause(0.002)
 
 
-def severable(h: StoreHarness) -> FaultyStore:
+def severable(h: StoreHarness, **policy: Any) -> FaultyStore:
     """A replica that `faults.unavailable()` cuts off: for the others it has vanished.
 
     Unlike a process that dies it is told so, and soon: what it still tries raises.
     """
     engine = FaultyEngine(h.make_engine(), h.world)
-    policy = Policy(read_timeout=0.2, write_timeout=0.2)
-    return FaultyStore(engine, namespace=h.namespace, world=h.world, policy=policy)
+    chosen: dict[str, Any] = {"read_timeout": 0.2, "write_timeout": 0.2} | policy
+    return FaultyStore(engine, namespace=h.namespace, world=h.world, policy=Policy(**chosen))
 
 
 def rounds(number: int) -> Callable[[], bool]:

@@ -101,6 +101,20 @@ async def lead(store: Store, user: str, content: Content) -> None:
         await thread.append(content, fence=lease)
 
 
+async def turn(store: Store, user: str, content: Content) -> None:
+    async with store.thread("t", user=user).turn(key="r", last=20) as turn:
+        await turn.store(content)
+
+
+async def turn_alone(store: Store, user: str, content: Content) -> None:
+    async with store.thread("t", user=user).turn(key="r", last=20, alone=True) as turn:
+        await turn.store(content)
+
+
+async def append_or_first(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).append(content, key="r", repeat="first")
+
+
 def words(previous: str | None, messages: list[Content]) -> str:
     return f"{previous} {messages}"
 
@@ -234,6 +248,9 @@ METHODS: dict[str, Method] = {
     "Thread.fork": Method(fork),
     "Thread.fork of anybody's": Method(fork_of_anybodys, owned=False),
     "Thread.lead": Method(lead, "message"),
+    "Thread.append or the first": Method(append_or_first, "message"),
+    "Thread.turn": Method(turn_alone, "message"),
+    "Turn.store": Method(turn, "message"),
     "Thread.load": Method(summarize),
     "Thread.compact": Method(compact),
     "Thread.vars": Method(put_variables, "else"),

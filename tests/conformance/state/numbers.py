@@ -35,6 +35,16 @@ async def lead(store: Store, **options: Any) -> None:
         pass
 
 
+async def turn(store: Store, **options: Any) -> None:
+    async with store.thread("t").turn(key=store._scope.world.new_id(), **options):
+        pass
+
+
+async def store_turn(store: Store, **options: Any) -> None:
+    async with store.thread("t").turn(key=store._scope.world.new_id()) as turn:
+        await turn.store({"n": 1}, **options)
+
+
 async def elect(store: Store, **options: Any) -> None:
     async with store.elect("e", **options):
         pass
@@ -70,6 +80,9 @@ COUNTS: Calls = {
     "Thread.load last": lambda store, n: store.thread("t").load(last=n),
     "Thread.load turns": lambda store, n: store.thread("t").load(turns=n),
     "Thread.load max_tokens": lambda store, n: store.thread("t").load(max_tokens=n),
+    "Thread.turn last": lambda store, n: turn(store, last=n),
+    "Thread.turn turns": lambda store, n: turn(store, turns=n),
+    "Thread.turn max_tokens": lambda store, n: turn(store, max_tokens=n),
     "Store.context last": lambda store, n: store.context(user="u", thread="c", last=n),
     "Store.context turns": lambda store, n: store.context(user="u", thread="c", turns=n),
     "Store.context max_tokens": lambda store, n: store.context(user="u", thread="c", max_tokens=n),
@@ -84,6 +97,9 @@ NUMBERS: Calls = {
     "Thread.edit changes": lambda store, n: store.thread("t").edit({n: None} if n != [] else {}),
     "Thread.lead ttl": lambda store, n: lead(store, ttl=n),
     "Thread.lead wait": lambda store, n: lead(store, wait=n),
+    "Thread.turn ttl": lambda store, n: turn(store, ttl=n),
+    "Thread.turn wait": lambda store, n: turn(store, wait=n),
+    "Turn.store expect": lambda store, n: store_turn(store, expect=n),
     "DocumentHandle.put expect": lambda store, n: store.thread("t").vars.put({}, expect=n),
     "DocumentHandle.delete expect": lambda store, n: store.thread("t").vars.delete(expect=n),
     "DocumentHandle.update retries": lambda store, n: store.user("u").update(same, retries=n),

@@ -12,6 +12,7 @@ from simulation.scenarios.locks import locks
 from simulation.scenarios.spill import spill
 from simulation.scenarios.tasks import tasks
 from simulation.scenarios.threads import threads
+from simulation.scenarios.turns import turns
 from simulation.scenarios.workflows import workflows
 from simulation.simulation import Simulation
 
@@ -20,6 +21,7 @@ Scenario = Callable[[Simulation], Coroutine[Any, Any, None]]
 SCENARIOS: dict[str, Scenario] = {
     "documents": documents,
     "threads": threads,
+    "turns": turns,
     "locks": locks,
     "tasks": tasks,
     "workflows": workflows,

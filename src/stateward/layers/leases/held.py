@@ -61,12 +61,16 @@ class HeldLease:
 
     async def enter(self) -> None:
         """From here on the current task is cancelled when the lease ends."""
-        self._loop = asyncio.get_running_loop()
         self._timeout = asyncio.timeout(None)
         await self._timeout.__aenter__()
         self._entered = True
-        self._tick()
+        self.keep()
         self._watch()
+
+    def keep(self) -> None:
+        """From here on it is renewed. By itself this ends nothing when the lease does."""
+        self._loop = asyncio.get_running_loop()
+        self._tick()
         self._renewals.add(self, self._asked)
 
     async def leave(
@@ -81,6 +85,8 @@ class HeldLease:
         if self._timer is not None:
             self._timer.cancel()
         self._left = True
+        if not self._entered:
+            return
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as timeout:

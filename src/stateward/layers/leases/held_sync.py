@@ -56,6 +56,10 @@ class HeldLease:
     def enter(self) -> None:
         """From here on every call of this thread to the store checks the lease."""
         self._before = _held.set((*_held.get(), self))
+        self.keep()
+
+    def keep(self) -> None:
+        """From here on it is renewed. By itself this ends nothing when the lease does."""
         self._renewals.add(self, self._asked)
 
     def leave(

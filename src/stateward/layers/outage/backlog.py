@@ -104,6 +104,12 @@ class Backlog:
             records = self.waiting.get(entity)
             return records[0] if records else None
 
+    def find(self, entity: Entity, key: str) -> SpillRecord | None:
+        """The oldest record of this entity with that key."""
+        with self._lock:
+            records = self.waiting.get(entity, ())
+            return next((record for record in records if record.key == key), None)
+
     def forget(self, record: SpillRecord) -> None:
         """It need not wait any more; `settle` says so in its file."""
         with self._lock:

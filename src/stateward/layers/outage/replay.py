@@ -174,7 +174,9 @@ class Replayer:
                 await self._done(record, "erased")
             case Conflict():
                 pass  # somebody else wrote meanwhile: look again
-            case KeyReused() if await self._is_redelivered(ask, record, outcome):
+            case KeyReused() if record.takes_first or await self._is_redelivered(
+                ask, record, outcome
+            ):
                 await self._stored(record, outcome.version, False)
             case _:
                 self._counters.refused += 1

@@ -117,6 +117,7 @@ class SpillRecord(Struct, frozen=True, array_like=True):
     key: str | None = None
     retain: float | None = None
     correlation: str | None = None
+    takes_first: bool = False
 
 
 _encoder = msgspec.json.Encoder()

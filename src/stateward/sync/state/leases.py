@@ -22,6 +22,7 @@ from stateward.ops import (
     Entity,
     Held,
     Lease,
+    Op,
     Outcome,
     Release,
     Write,
@@ -91,8 +92,19 @@ class Leases:
         handler of a signal. Otherwise nobody would know that it was granted, and everybody would
         wait for its ttl.
         """
+        return self.claim_among(commit, undo=undo)[0]
+
+    def claim_among(
+        self,
+        commit: Commit,
+        *others: Op,
+        undo: tuple[Write, ...] = (),
+        deadline: float | None = None,
+    ) -> list[Outcome]:
+        """The same, with others asked in the same round trip."""
+        ops = (commit, *others)
         try:
-            return self._execute((commit,))[0]
+            return self._execute(ops, deadline)
         except StatewardError:
             raise
         except BaseException:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Self
 from weakref import WeakValueDictionary
@@ -12,9 +12,11 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from stateward.codec import Limits, check_id
+from stateward.context.compaction import Compaction
+from stateward.context.window import Bounds
 from stateward.layers.leases.held_sync import check_held
 from stateward.ops import Entity, Fetch, Fetched, List, Listed, Op, Outcome
-from stateward.records import Redact, ThreadListener
+from stateward.records import Context, Redact, ThreadListener
 from stateward.state.beginnings import PlainBeginnings
 from stateward.state.refusals import refuse
 from stateward.sync.layers.stack import Stack
@@ -23,6 +25,8 @@ from stateward.sync.state.leases import Leases
 from stateward.world import World
 
 Outcomes = list[Outcome]
+
+ReadContext = Callable[[str, str, Bounds, Compaction | None], Context]
 
 
 class Scope:
@@ -52,6 +56,7 @@ class Scope:
             self.execute, stack.execute_past_breaker, stack.renewals, self.background, world
         )
         self.beginnings = PlainBeginnings()
+        self.context: ReadContext | None = None  # reads the other sections of its store too
         self._queues: WeakValueDictionary[tuple[Entity, str], threading.Lock] = (
             WeakValueDictionary()
         )

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from stateward.codec import MOST, AnyMessage, check_id, decode
+from stateward.codec import MOST, AnyMessage, check_id, check_key, decode
 from stateward.context.compaction import SUMMARY, Compaction, check_compaction, kept
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
@@ -55,9 +55,9 @@ from stateward.sync.state.handle import Handle
 from stateward.sync.state.locks import Lock
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.summaries import compact, stored_summary
+from stateward.sync.state.turns import Message, Turn, append_first
 from stateward.sync.state.windows import read_window
 
-Message = dict[str, Any]
 Position = int | str | Cursor | Window
 
 
@@ -99,11 +99,13 @@ class Thread:
         key: str | None = None,
         expect: Position | None = None,
         fence: HeldLease | Lease | None = None,
+        repeat: Literal["first"] | None = None,
     ) -> Appended:
         """Add messages to the end, adjacent and in this order, all or none.
 
         `key` makes a repeated delivery harmless: the second append with the same key and
-        messages is a `duplicate`, with other messages it raises `KeyReusedError`. `expect` is the
+        messages is a `duplicate`, with other messages it raises `KeyReusedError`, or, with
+        `repeat="first"`, is a `duplicate` that brings the first one's `messages`. `expect` is the
         version (or window) the messages were written for: if somebody else was faster, raises
         `StateConflictError`. `fence` is a lease on this thread: once it is lost, raises
         `LeaseLost`. If the store failed, an append with `expect` or `fence` raises
@@ -111,8 +113,11 @@ class Thread:
         the same; a plain one is kept locally until the store answers again (`spilled`), or
         lost if there is no room (`dropped`), unless the policy says to raise.
         """
-        if key is not None:
-            check_id(key, "a key")
+        if key is not None or repeat is not None:
+            check_key(key, repeat)
+            if key is not None and repeat is not None:
+                checks = self._checks(expect, fence)
+                return append_first(self.handle, messages, key, checks, keep=not checks)
         checks = () if expect is None and fence is None else self._checks(expect, fence)
         outcome = self.handle.append(messages, key, checks, keep=not checks)
         if type(outcome) is Applied:
@@ -123,6 +128,38 @@ class Thread:
         again = isinstance(outcome, Duplicate) and not outcome.own
         cursor = Cursor(applied.version, applied.stamp)
         return Appended("duplicate" if again else "stored", applied.version, cursor)
+
+    def turn(
+        self,
+        *,
+        key: str,
+        last: int | None = None,
+        turns: int | None = None,
+        max_tokens: int | None = None,
+        count: Count | None = None,
+        oversized: Oversized = "raise",
+        summarize: Compaction | None = None,
+        context: bool = False,
+        alone: bool = False,
+        wait: float | None = 60.0,
+        ttl: float = 10.0,
+    ) -> Turn:
+        """One request, answered once: `with thread.turn(key=request_id, last=20) as turn`.
+
+        `turn.answer` is what a delivery of the same request has stored; None: nobody has answered,
+        so ask the model with `turn.messages` (a window as of `load`) and `turn.store` what it says.
+        If another delivery is being answered, this waits for it up to `wait` seconds (None: as long
+        as it takes), then raises `LeaseHeld`; whoever died is succeeded after `ttl` seconds. While
+        the store is down nothing is raised, unless the policy says so: `turn.known` is False.
+
+        With `alone`, one request after the other has the conversation, as with `lead`. With
+        `context`, `turn.context` has what `store.context` gives.
+        """
+        bounds = Bounds.of(last, turns, max_tokens, count, oversized)
+        compaction = check_compaction(summarize, None, None)
+        handle = self.handle
+        wanted = WindowRequest(handle.entity, handle.owner, bounds, compaction=compaction)
+        return Turn(handle, key, wanted, context=context, alone=alone, ttl=ttl, wait=wait)
 
     def _checks(
         self, expect: Position | None, fence: HeldLease | Lease | None

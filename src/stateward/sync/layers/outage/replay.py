@@ -164,7 +164,7 @@ class Replayer:
                 self._done(record, "erased")
             case Conflict():
                 pass  # somebody else wrote meanwhile: look again
-            case KeyReused() if self._is_redelivered(ask, record, outcome):
+            case KeyReused() if record.takes_first or self._is_redelivered(ask, record, outcome):
                 self._stored(record, outcome.version, False)
             case _:
                 self._counters.refused += 1

@@ -130,6 +130,7 @@ class Suppression:
             append.key,
             commit.retain,
             correlation_id(),
+            append.takes_first,
         )
         kept = self._backlog.add(record)
         self._counters.suppressed += 1
