@@ -49,10 +49,11 @@ def test_an_embedded_store_passes_and_nothing_is_left_behind(
     report = audited(None)
     bad = {a.id: a.summary for a in report.answers if a.verdict in BAD}
     assert bad == {}
-    assert [answer.number for answer in report.answers] == list(range(1, 26))
+    asked = [*range(1, 26), 27, 28, 29, 30]  # 26 is for those who say how long they keep it
+    assert [answer.number for answer in report.answers] == asked
     proven = {a.id for a in report.answers if a.verdict in ("pass", "warn")}
     assert proven >= {"fidelity", "windows", "keys", "locks", "tasks", "kills", "isolation"}
-    assert proven >= {"lasting", "slowdown"}
+    assert proven >= {"lasting", "slowdown", "orphans", "effects", "context", "erasure"}
     assert proven >= {"sessions", "preferences", "workflows", "sharing", "backup", "races"}
     assert proven >= {"updates", "conflicts", "consistency", "outage", "monitoring", "settings"}
     assert list(tmp_path.iterdir()) == []
@@ -165,7 +166,8 @@ def test_a_redis_that_is_cut_off_loses_nothing_that_was_accepted(
     with running(tmp_path, "valkey") as server:
         record = recorded(small(server.url, "outage", faults=faults, outage=0.8))
     assert record.outages is not None
-    assert [(o.fault, o.fired) for o in record.outages] == [(LABELS[f], True) for f in faults]
+    alone = [o for o in record.outages if not o.fault.endswith("the replica is killed")]
+    assert [(o.fault, o.fired) for o in alone] == [(LABELS[f], True) for f in faults]
     assert all(set(o.accepted) <= set(o.found) for o in record.outages)
 
 

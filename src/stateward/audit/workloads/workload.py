@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -29,6 +29,8 @@ class Workload(Struct, frozen=True):
     words: str  # shown while it runs
     conduct: Callable[[Stage], Awaitable[None]]
     unwatched: bool = False  # the store is taken away, or a file measured
+    checks: str = ""  # the field of its checks, of which some may fail on a machine that is busy:
+    timed: tuple[str, ...] = ()  # these promises, which are then tried again
 
 
 class Disturbance(Protocol):
@@ -60,7 +62,15 @@ class Disturbances(Protocol):
 
     async def crash(self) -> Crash | None: ...
     async def all(self) -> Sequence[Disturbance]: ...
+    async def away(self) -> Disturbance | None: ...
     async def alarming(self) -> Disturbance | None: ...
+
+
+class ErasedPerson(NamedTuple):
+    """Who was erased, and is looked for in a backup that is made later."""
+
+    user: str
+    threads: list[str]
 
 
 class Stage:
@@ -74,18 +84,27 @@ class Stage:
         self.record = record
         self.disturbances = disturbances
         self.backup: Callable[[], BackupProcedure | None] = lambda: None
+        self.tenant: Callable[[], dict[str, Any] | None] = lambda: None  # what differs for another
         self.pool: int | None = None  # connections that a replica may open
         self.scrape: Looked | None = None  # the buyer's own metrics
         self.alerts: Looked | None = None  # and those alerts that fire
         self.keepsakes: float | None = None  # when they were put away
+        self.erased: list[ErasedPerson] = []
+        self.attempt = 0  # of the workload: what it is made of must be new each time
         self.say: Callable[[str], None] = lambda _: None
 
     def provides(self, part: str) -> bool:
         return part in self.record.provides
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether nobody else uses the namespace: then any id may be used there."""
+        return self.fleet.target.namespace.startswith(PREFIX)
+
     def names(self, what: str, count: int) -> list[str]:
         """Ids that no other workload uses, and nobody but an audit."""
-        return [f"{PREFIX}{what}-{self.record.seed}-{number}" for number in range(count)]
+        again = f"again-{self.attempt}-" if self.attempt else ""
+        return [f"{PREFIX}{what}-{self.record.seed}-{again}{number}" for number in range(count)]
 
     async def at_once(
         self, replicas: list[Replica], do: str, *, patience: float = PATIENCE, **args: Any
