@@ -107,5 +107,7 @@ TARGETS = (
            ("pydantic-ai-harness", "pydantic-ai-slim"), None,
            "A conversation that changed meanwhile is refused, and loaded again."),
     Target("Chainlit", "SQLAlchemyDataLayer on PostgreSQL", "chainlit", "chainlit_steps:Steps",
-           ("chainlit",), POSTGRES, MESSAGE, OF_MESSAGES),
+           ("chainlit",), POSTGRES,
+           f"{MESSAGE} A text that the database refuses, such as one with a NUL, is dropped in "
+           "silence: see above.", OF_MESSAGES),
 )  # fmt: skip
