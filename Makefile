@@ -28,7 +28,7 @@ unexport PYTHONPATH PYTHONHOME
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types sync drift completions packages test soak bench bench-scale bench-peers budgets bench-repeats demo audit audit-power clean
+.PHONY: help venv lint types sync drift completions packages test soak bench bench-scale bench-peers budgets bench-repeats demo audit audit-power findings clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 15
@@ -126,6 +126,9 @@ audit: $(AUDIT_STAMP) ## audit the embedded store; leaves audit/report.html (ARG
 audit-power: $(STAMP) ## how many broken memories the audit finds (PROFILE=full ONLY='append.*' JOBS=2)
 	@PYTHONPATH=tests:tools $(BIN)/python -m audit.mutations --jobs $(JOBS) $(if $(PROFILE),--profile $(PROFILE)) $(if $(ONLY),--only '$(ONLY)') $(ARGS)
 
+findings: $(STAMP) ## audit public systems and show their defects; writes docs/findings.md (an hour or two)
+	@PYTHONPATH=tools $(BIN)/python -m findings $(ARGS)
+
 clean: ## remove .venv and the like, caches and builds
-	@rm -rf $(VENV) $(LIGHT) $(PEERS) audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(LIGHT) $(PEERS) .venv-findings audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
