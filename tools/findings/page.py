@@ -43,7 +43,7 @@ The columns are questions of [the audit](reference/audit.md#questions), asked in
 """
 
 TAIL = """
-*by design*: the vendor says that the store is not meant to do this, and the remark says what.
+*by design*: by its documentation or API the store is not meant to do this; the remark says what.
 *see races*: what is lost when replicas meet is lost here, too: kills cannot be judged apart.
 *unknown* and *error* are no findings: too little was seen on this machine to say anything.
 

@@ -21,7 +21,7 @@ class Target(NamedTuple):
     """One store of a public system.
 
     `group`: whose requirements it needs; "" is the house's own. `by_design`: questions that the
-    vendor says the store is not meant for, which `note` explains.
+    store is not meant for, by its documentation or its API, which `note` explains.
     """
 
     system: str
