@@ -92,6 +92,9 @@ def open(
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
 
+    `async with` connects, or goes on without a store that is down and connects when it can; it
+    raises what waiting does not mend: `SchemaError`, `AccessRefused`, `InvalidInput`.
+
     `url` is e.g. `sqlite:///agents.db`; without one, the environment's `STATEWARD_URL`. `threads`,
     `users` and `workflows` name other stores for these sections: whatever is neither a thread nor
     a user's lives with the workflows. Stores of different namespaces do not see each other.
@@ -231,7 +234,7 @@ class Store:
         return f"<Store {self._scope.namespace!r}: {self._layered!r}>"
 
     async def __aenter__(self) -> Self:
-        await self._layered.ready()
+        await self._layered.start()
         return self
 
     async def __aexit__(
@@ -496,6 +499,15 @@ class Store:
         return await self._threads.context(user, thread, bounds, summarize)
 
     # --- the store itself -----------------------------------------------------------
+
+    async def ready(self, timeout: float | None = None) -> None:
+        """Wait until the store has been reached, up to `timeout` seconds (None: for ever).
+
+        From then on it returns at once; `health` says whether the store answers now. Raises
+        `StoreUnavailable` when the time is over, and at once what waiting does not mend: see
+        `async with`.
+        """
+        await self._layered.reach(None if timeout is None else check_span(timeout, "timeout"))
 
     async def health(self) -> Health:
         """Whether the store answers, and how it is set up. Never raises for a failing store."""

@@ -93,6 +93,9 @@ def open(
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
 
+    `with` connects, or goes on without a store that is down and connects when it can; it
+    raises what waiting does not mend: `SchemaError`, `AccessRefused`, `InvalidInput`.
+
     `url` is e.g. `sqlite:///agents.db`; without one, the environment's `STATEWARD_URL`. `threads`,
     `users` and `workflows` name other stores for these sections: whatever is neither a thread nor
     a user's lives with the workflows. Stores of different namespaces do not see each other.
@@ -232,7 +235,7 @@ class Store:
         return f"<Store {self._scope.namespace!r}: {self._layered!r}>"
 
     def __enter__(self) -> Self:
-        self._layered.ready()
+        self._layered.start()
         return self
 
     def __exit__(
@@ -469,6 +472,15 @@ class Store:
         return self._threads.context(user, thread, bounds, summarize)
 
     # --- the store itself -----------------------------------------------------------
+
+    def ready(self, timeout: float | None = None) -> None:
+        """Wait until the store has been reached, up to `timeout` seconds (None: for ever).
+
+        From then on it returns at once; `health` says whether the store answers now. Raises
+        `StoreUnavailable` when the time is over, and at once what waiting does not mend: see
+        `with`.
+        """
+        self._layered.reach(None if timeout is None else check_span(timeout, "timeout"))
 
     def health(self) -> Health:
         """Whether the store answers, and how it is set up. Never raises for a failing store."""
