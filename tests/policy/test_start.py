@@ -153,7 +153,7 @@ async def test_the_log_says_that_the_store_was_not_reached_and_that_it_was(
         server.stop()
     said = [record for record in caplog.records if record.message.startswith("store_")]
     assert [record.message for record in said] == ["store_not_reached", "store_reached"]
-    assert str(server.port) in said[0].why  # type: ignore[attr-defined]
+    assert str(server.port) in said[0].reason  # type: ignore[attr-defined]
 
 
 # --- what is wrong for good -------------------------------------------------------------
@@ -245,4 +245,4 @@ async def test_what_is_wrong_for_good_is_raised_at_the_first_contact(
         server.stop()
     (record,) = [r for r in caplog.records if r.message == "store_cannot_be_used"]
     assert record.levelno == logging.ERROR
-    assert "wrong" not in str(record.error).lower().replace("wrongpass", "")  # type: ignore[attr-defined]
+    assert "wrong" not in str(record.reason).lower().replace("wrongpass", "")  # type: ignore[attr-defined]

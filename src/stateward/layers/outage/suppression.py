@@ -27,6 +27,7 @@ from stateward.observe.alarm import AlarmEvent, Alarms, failed, tell
 from stateward.observe.correlation import correlation_id
 from stateward.observe.counters import Counters, count_dropped
 from stateward.observe.logs import Sparing
+from stateward.observe.stderr_log import DEFAULT_LOG
 from stateward.ops import WRITES, Append, Commit, Entity, Fetch, Op, Outcome
 from stateward.world import AFTER_ERROR, Ticker, World, went_wrong
 
@@ -164,7 +165,9 @@ class Suppression:
     def _say(self, record: SpillRecord, status: str, error: StoreUnavailable) -> None:
         """In the log, and to the alarm; and see to it that somebody brings it to the store."""
         unlogged = self._sparing.unlogged(self._world.monotonic())
-        if unlogged is not None:
+        if unlogged is None:
+            DEFAULT_LOG.count(f"memory_write_suppressed {status}", record.entity.id)
+        else:
             logger.warning(
                 "memory_write_suppressed",
                 extra={
@@ -175,6 +178,7 @@ class Suppression:
                     "applied": error.applied,
                     "messages": len(record.bodies),
                     "correlation_id": record.correlation,
+                    "reason": f"{type(error).__name__}: {error}",
                 }
                 | ({"unlogged": unlogged} if unlogged else {}),
             )
@@ -191,7 +195,7 @@ class Suppression:
         """The engine could not be opened: ask for this entity until it could."""
         self._sought = probe
         logger.warning(
-            "store_not_reached", extra={"error": type(error).__name__, "why": str(error)}
+            "store_not_reached", extra={"error": type(error).__name__, "reason": str(error)}
         )
         self._settle_here()
         self._arm(0.0)
@@ -239,10 +243,10 @@ class Suppression:
         except StatewardError as error:
             if isinstance(error, StoreUnavailable) and not isinstance(error, AccessRefused):
                 return
-            why = f"{type(error).__name__}: {error}"
+            name, why = type(error).__name__, f"{type(error).__name__}: {error}"
             if why != self._unusable:
                 self._unusable = why
-                logger.error("store_cannot_be_used", extra={"error": why})
+                logger.error("store_cannot_be_used", extra={"error": name, "reason": why})
 
     def _sum_up(self, now: float) -> None:
         if left_out := self._sparing.rest(now):
