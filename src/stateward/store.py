@@ -59,7 +59,7 @@ from stateward.state.task_record import TaskOptions
 from stateward.state.tasks import Task, list_tasks
 from stateward.state.threads import Thread, list_threads
 from stateward.state.users import Shared, User
-from stateward.state.worker import Worker
+from stateward.state.worker import Worker, work_side_by_side
 from stateward.state.workflows import Workflow, list_workflows
 from stateward.volumes.names import Replicas, check_replicas
 from stateward.world import World
@@ -448,17 +448,23 @@ class Store:
         poll: float = 1.0,
         ttl: float = 30.0,
         until: Callable[[], bool] | None = None,
+        concurrency: int = 1,
     ) -> None:
         """Drive workflows that are abandoned, signalled or due, until cancelled.
 
         `handlers` maps a kind to a function of the run; `tasks` maps a function's name to the
-        function, for tasks scheduled with `once(..., at=...)`. Survives a failing store: what
-        could not be finished stays active for whoever comes next.
+        function, for tasks scheduled with `once(..., at=...)`. Up to `concurrency` of them are
+        driven at once, never one by two. Survives a failing store: what could not be finished
+        stays active for whoever comes next.
         """
-        worker = Worker(
-            self._scope, handlers, tasks or {}, ttl=check_ttl(ttl), poll=check_span(poll, "poll")
+        ttl, poll = check_ttl(ttl), check_span(poll, "poll")
+        await work_side_by_side(
+            lambda taken: Worker(
+                self._scope, handlers, tasks or {}, ttl=ttl, poll=poll, taken=taken
+            ),
+            concurrency,
+            until or (lambda: False),
         )
-        await worker.run(until or (lambda: False))
 
     def journal(
         self, id: str, user: Whose = UNSAID, *, retain: Retention | Unsaid = UNSAID

@@ -91,7 +91,7 @@ async def test_an_outage_does_not_flood_the_log(open_store: Open, log: Log) -> N
     policy = Policy(read_timeout=0.02, write_timeout=0.02, breaker_failures=1)
     world = Ahead()
     store = open_store(policy=policy, world=world)
-    await ok(store.thread("s-1").load())
+    await ok(store.ready())
     with store.faults.unavailable():
         for _ in range(600):  # at once, when the breaker has opened
             with pytest.raises(StoreUnavailable):

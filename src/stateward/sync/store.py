@@ -60,7 +60,7 @@ from stateward.sync.state.scope import Scope
 from stateward.sync.state.tasks import Task, list_tasks
 from stateward.sync.state.threads import Thread, list_threads
 from stateward.sync.state.users import Shared, User
-from stateward.sync.state.worker import Worker
+from stateward.sync.state.worker import Worker, work_side_by_side
 from stateward.sync.state.workflows import Workflow, list_workflows
 from stateward.volumes.names import Replicas, check_replicas
 from stateward.world import World
@@ -421,17 +421,23 @@ class Store:
         poll: float = 1.0,
         ttl: float = 30.0,
         until: Callable[[], bool] | None = None,
+        concurrency: int = 1,
     ) -> None:
         """Drive workflows that are abandoned, signalled or due, until cancelled.
 
         `handlers` maps a kind to a function of the run; `tasks` maps a function's name to the
-        function, for tasks scheduled with `once(..., at=...)`. Survives a failing store: what
-        could not be finished stays active for whoever comes next.
+        function, for tasks scheduled with `once(..., at=...)`. Up to `concurrency` of them are
+        driven at once, never one by two. Survives a failing store: what could not be finished
+        stays active for whoever comes next.
         """
-        worker = Worker(
-            self._scope, handlers, tasks or {}, ttl=check_ttl(ttl), poll=check_span(poll, "poll")
+        ttl, poll = check_ttl(ttl), check_span(poll, "poll")
+        work_side_by_side(
+            lambda taken: Worker(
+                self._scope, handlers, tasks or {}, ttl=ttl, poll=poll, taken=taken
+            ),
+            concurrency,
+            until or (lambda: False),
         )
-        worker.run(until or (lambda: False))
 
     def journal(
         self, id: str, user: Whose = UNSAID, *, retain: Retention | Unsaid = UNSAID
