@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 from stateward.codec import Limits
 from stateward.context.compaction import Compaction
 from stateward.errors import (
+    AccessRefused,
     BackupDamaged,
     DiskProblem,
     EntityBusy,
@@ -80,6 +81,7 @@ from stateward.store import Store, open
 from stateward.volumes.route import route
 
 __all__ = [
+    "AccessRefused",
     "Alarm",
     "AlarmEvent",
     "Appended",

@@ -131,6 +131,13 @@ class StoreTooSlow(StoreUnavailable):
     """The store did not answer within the time a call may take."""
 
 
+class AccessRefused(StoreUnavailable):
+    """The store is there and lets nobody in: a wrong password, role, database or permission.
+
+    Waiting does not help, so a store that meets it when it starts raises it at once.
+    """
+
+
 class EntityBusy(StoreUnavailable):
     """Somebody outside has locked what this call writes to; the store answers all others.
 

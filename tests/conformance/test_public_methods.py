@@ -39,6 +39,7 @@ READ = {
     "Store.describe",
     "Store.health",
     "Store.metrics",
+    "Store.ready",
     "Store.tasks",
     "Store.threads",
     "Store.workflows",

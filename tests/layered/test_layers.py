@@ -184,10 +184,10 @@ async def test_health_names_the_one_that_fails(tmp_path: Path, server: PostgresS
 async def test_a_store_that_cannot_be_opened_leaves_none_of_its_engines_open(
     tmp_path: Path,
 ) -> None:
-    gone = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing?connect_timeout=1"
+    wrong = f"sqlite:///{tmp_path}/no/agents.db"  # one that is down is waited for
     before = set(threading.enumerate())  # tests that interrupt a store anywhere may leave some
-    with pytest.raises(stateward.StoreUnavailable):
-        async with stateward.open(gone, threads=f"sqlite:///{tmp_path}/t.db"):
+    with pytest.raises(stateward.InvalidInput):
+        async with stateward.open(wrong, threads=f"sqlite:///{tmp_path}/t.db"):
             pass
     names = [thread.name for thread in threading.enumerate() if thread not in before]
     assert not [name for name in names if name.startswith("stateward")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +20,9 @@ from observability.colours import Open, ok
 from observability.lines import Log
 from stateward import InvalidInput, Policy, StateConflictError, StoreUnavailable
 from stateward.engines.registry import create_engine, parse
+from stateward.observe.log_text import SENTENCES, TextFormatter, sentence
 from stateward.observe.logs import JsonFormatter
+from stateward.observe.stderr_log import StderrLog
 from stateward.world import World
 
 HELLO = {"role": "user", "content": "a secret wish"}
@@ -88,7 +91,7 @@ async def test_an_outage_does_not_flood_the_log(open_store: Open, log: Log) -> N
     policy = Policy(read_timeout=0.02, write_timeout=0.02, breaker_failures=1)
     world = Ahead()
     store = open_store(policy=policy, world=world)
-    await ok(store.thread("s-1").load())
+    await ok(store.ready())
     with store.faults.unavailable():
         for _ in range(600):  # at once, when the breaker has opened
             with pytest.raises(StoreUnavailable):
@@ -283,6 +286,87 @@ def explain(lines: list[dict[str, Any]], correlation: str) -> list[str]:
     return said
 
 
+# --- for people -------------------------------------------------------------------------
+
+
+def record(event: str, level: int = logging.WARNING, **fields: Any) -> logging.LogRecord:
+    named = {"name": "stateward.policy", "msg": event, "levelno": level, "levelname": "WARNING"}
+    return logging.makeLogRecord(named | fields)
+
+
+def suppressed(number: int) -> logging.LogRecord:
+    fields = {"thread_id": f"s-{number}", "status": "spilled", "reason": "it is down"}
+    return record("memory_write_suppressed", **fields)
+
+
+def test_every_warning_has_a_sentence() -> None:
+    source = Path(stateward.__file__).parent
+    said = re.compile(r"\.(?:warning|error|log)\(\s*(?:level, )?\"([a-z_]+)\"")
+    events = {event for path in source.rglob("*.py") for event in said.findall(path.read_text())}
+    assert len(events) > 25
+    assert events - SENTENCES.keys() == set()
+
+
+@pytest.mark.parametrize("event", SENTENCES)
+def test_a_sentence_is_one_line_whatever_is_missing_or_forged(event: str) -> None:
+    for fields in (
+        {"seconds": 1.0},
+        {"thread_id": "a\nb", "error": "c\nd", "seconds": 1.0, "status": "spilled"},
+        {"kind": "user", "id": "a\nb", "why": "c\r\nd", "seconds": 1.0, "outcome": "fenced"},
+    ):
+        (line,) = sentence(record(event, **fields)).splitlines()
+        assert line.endswith(f"[{event}]")
+
+
+def test_a_sentence_names_the_request_and_an_unknown_event_its_fields() -> None:
+    with stateward.correlate("request-7"):
+        assert sentence(record("store_reached")).endswith("[store_reached, request request-7]")
+    assert sentence(record("of_a_later_release", n=1)) == "of_a_later_release n=1"
+
+
+def test_the_formatter_for_people_leaves_the_records_of_others_and_json_alone() -> None:
+    formatter = TextFormatter("%(levelname)s %(message)s")
+    told = suppressed(1)
+    assert formatter.format(told).startswith("WARNING a turn of thread 's-1' was not stored and is")
+    assert told.getMessage() == "memory_write_suppressed"
+    theirs = logging.makeLogRecord({"name": "uvicorn", "msg": "hello", "levelname": "INFO"})
+    assert formatter.format(theirs) == "INFO hello"
+    line = json.loads(JsonFormatter().format(told))
+    assert (line["event"], "reason" in line) == ("memory_write_suppressed", False)
+
+
+def test_repeated_lines_are_counted_and_summed_up_every_ten_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("stateward.observe.stderr_log.is_configured", lambda _: False)
+    now = 100.0
+    log = StderrLog(logging.WARNING)
+    log.clock = lambda: now
+    for number in range(5):
+        log.handle(suppressed(number))
+    log.count("memory_write_suppressed spilled", "s-5")  # the log was spared the record
+    log.handle(record("memory_write_suppressed_again", unlogged=1))  # the same once more
+    log.handle(record("breaker_opened", of="writes", failures=5))
+    now += 10.0
+    log.handle(suppressed(6))
+    now += 3.0
+    log.handle(suppressed(6))
+    log.handle(record("breaker_closed", of="writes"))  # it is over: nothing is left untold
+    now += 60.0
+    log.handle(suppressed(7))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(" ")[2] for line in lines if "more" in line] == [
+        "6 more in 10 s, of 6: 's-1', 's-2', 's-3', …. [memory_write_suppressed spilled]",
+        "1 more in 3 s, of 1: 's-6'. [memory_write_suppressed spilled]",
+    ]
+    assert [line.partition("[")[2] for line in lines if "more" not in line] == [
+        "memory_write_suppressed]",
+        "breaker_opened]",
+        "breaker_closed]",
+        "memory_write_suppressed]",
+    ]
+
+
 # --- where the application has not configured logging -----------------------------------
 
 UNCONFIGURED = """
@@ -306,15 +390,17 @@ def what_a_process_says(*words: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
 
 
-def test_without_a_handler_a_warning_says_what_it_is_about() -> None:
-    lines = [line.partition(": ")[2] for line in what_a_process_says()]
-    assert [line.split()[0] for line in lines] == [
-        *("breaker_opened", "memory_write_suppressed"),  # the write
-        "breaker_opened",  # the read: what failed is raised
+def test_without_a_handler_a_warning_says_what_happened_to_whom_why_and_what_to_do() -> None:
+    lines = what_a_process_says()
+    assert [line.partition("[")[2] for line in lines] == [
+        *("breaker_opened]", "memory_write_suppressed]"),  # the write
+        "breaker_opened]",  # the read: what failed is raised
     ]
-    assert "thread_id=s-1" in lines[1]
-    assert "status=dropped error=StoreUnavailable applied=no messages=1" in lines[1]
-    assert "None" not in lines[1]
+    assert lines[1] == (
+        "stateward: a turn of thread 's-1' was not stored and is lost: StoreUnavailable: the store "
+        "cannot be reached (a fault of the test). There was no room for it: see spill=. Look at "
+        "the store. [memory_write_suppressed]"
+    )
 
 
 def test_the_handlers_of_an_application_are_the_only_ones() -> None:

@@ -123,6 +123,7 @@ async def test_credentials_that_fail_are_the_stores_failure_until_they_work_agai
         await store.user("u").put({"n": 1})
     assert caught.value.applied == "no"
     broken = False
+    await store.ready(timeout=60)
     await store.user("u").put({"n": 2})
     assert (await store.user("u").get()).value == {"n": 2}
     await store.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from heapq import nsmallest
 from typing import Any
 
@@ -24,7 +25,7 @@ def show_repeats(url: EngineURL, options: argparse.Namespace) -> int:
     """Look through stored threads for what agents asked or did again."""
     if options.last < 1:
         raise InvalidInput("--last must be at least 1")
-    with sync.open(url.text, namespace=options.namespace) as store:
+    with closing(sync.open(url.text, namespace=options.namespace)) as store:
         return _repeats(store, options, url.safe)
 
 

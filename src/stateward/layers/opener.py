@@ -65,11 +65,15 @@ class Opener:
         return self._execute_first(ops, deadline)
 
     async def _execute_first(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
+        late = await self.ready_by(deadline)
+        return await self._coalescer.execute(ops, None if deadline is None else deadline + late)
+
+    async def ready_by(self, deadline: float | None) -> float:
+        """Wait for the opening until then; returns how much later it began. It goes on anyway."""
         opening = self._opening_here()
-        if opening is not None:
-            late = await opening.wait(opening_seconds(deadline, self._clock()))
-            deadline = None if deadline is None else deadline + late
-        return await self._coalescer.execute(ops, deadline)
+        if opening is None:
+            return 0.0
+        return await opening.wait(opening_seconds(deadline, self._clock()))
 
     def is_open(self) -> bool:
         """Whether the engine is open here and now."""

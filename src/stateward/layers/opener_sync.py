@@ -48,7 +48,7 @@ class Opener:
 
     def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
         if self._process != opener._process or self._closed:
-            self._wait_for_opening(deadline)
+            self.ready_by(deadline)
         return self._coalescer.execute(ops, deadline)
 
     def is_open(self) -> bool:
@@ -59,7 +59,8 @@ class Opener:
         """Make sure the engine is open here."""
         self._opening_now().wait(None)
 
-    def _wait_for_opening(self, deadline: float | None) -> None:
+    def ready_by(self, deadline: float | None) -> None:
+        """Wait for the opening until then; it goes on in any case."""
         if not self._opening_now().wait(opener.opening_seconds(deadline, self._clock())):
             raise opener.not_opened()
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from stateward.engine import Capabilities, Description, Engine
+from stateward.errors import AccessRefused, StoreUnavailable
+from stateward.kinds import HEALTH
 from stateward.layers.cache import Caching
 from stateward.layers.cache_memory import Cache
 from stateward.layers.coalescer import Coalescer
@@ -33,6 +35,8 @@ from stateward.ops import Entity
 from stateward.volumes.names import Replicas
 from stateward.volumes.residence import Residence
 from stateward.world import World
+
+REACH_PAUSE = 0.1  # seconds between two attempts of somebody who waits for the store
 
 
 class Stack:
@@ -71,6 +75,7 @@ class Stack:
         self.alarms = alarms
         self.backlog = Backlog(spill, identity or "", namespace, world, counters)
         self._world = world
+        self._probe = Entity(namespace, HEALTH, "probe")
         self._sizes = Sizes(engine.sibling(), world)
         system = self.capabilities.system or "other"
         recorder = None if collector is None else collector.recorder(system)
@@ -134,6 +139,35 @@ class Stack:
     def capabilities(self) -> Capabilities:
         """What the engine can do, as data."""
         return self.engine.capabilities
+
+    async def start(self) -> None:
+        """Open the engine; one that cannot be reached now is asked again until it can.
+
+        Raises what waiting does not mend: a schema of a newer release, refused credentials.
+        """
+        try:
+            await self._opener.ready()
+        except AccessRefused:
+            raise
+        except StoreUnavailable as error:
+            self._suppression.seek(self._probe, error)
+
+    async def reach(self, deadline: float | None) -> None:
+        """Wait until the engine is open, trying again; raises what keeps it from opening then."""
+        world = self._world
+        while True:
+            try:
+                if deadline is None:
+                    await self._opener.ready()
+                else:
+                    await self._opener.ready_by(deadline)
+                return
+            except AccessRefused:
+                raise
+            except StoreUnavailable:
+                if deadline is not None and world.monotonic() + REACH_PAUSE >= deadline:
+                    raise
+            await world.pause(REACH_PAUSE)
 
     async def _opened(self) -> None:
         await self._suppression.begin()

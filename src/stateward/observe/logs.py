@@ -3,13 +3,12 @@
 Everything is logged with the standard `logging`, below `stateward`. The message is a constant name
 of what happened, the rest are fields of the record (`extra`), for a formatter that shows them, such
 as `JsonFormatter`. Fields are ids, versions, times and error types; never what a message or a
-document says, and never a URL.
+document says, and never a URL. `reason`, the words of an error, is for people: JSON leaves it out.
 """
 
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,6 +16,8 @@ from typing import Any
 
 from stateward.errors import StoreUnavailable
 from stateward.observe.correlation import correlation_id
+from stateward.observe.log_text import fields_of
+from stateward.observe.stderr_log import DEFAULT_LOG
 from stateward.ops import (
     Applied,
     Commit,
@@ -89,7 +90,7 @@ def log_failure(
         fields["applied"] = error.applied
     if unlogged:
         fields["unlogged"] = unlogged
-    fields["correlation_id"] = correlation_id()
+    fields |= {"correlation_id": correlation_id(), "reason": f"{name}: {error}"}
     logger.warning("write_failed" if write else "read_failed", extra=fields)
 
 
@@ -207,38 +208,7 @@ def _found(commit: Commit, outcome: Outcome) -> dict[str, Any]:
 
 # --- where nothing is configured ----------------------------------------------------------
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-
-
-class _Unconfigured(logging.Handler):
-    """Says on standard error what is worth a warning, as long as the application logs nowhere.
-
-    Python itself would print the bare name of an event. What failed is raised too, so that is left
-    to those who ask for it.
-    """
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno < logging.ERROR and record.name in (READS_LOG.name, WRITES_LOG.name):
-            return
-        if not _is_configured(logging.getLogger(record.name)):
-            fields = {name: value for name, value in _extra(record).items() if value is not None}
-            said = " ".join(f"{name}={value}" for name, value in fields.items())
-            print(f"{record.name}: {record.getMessage()} {said}".rstrip(), file=sys.stderr)
-
-
-def _is_configured(logger: logging.Logger | None) -> bool:
-    while logger is not None:
-        if any(not isinstance(handler, _Unconfigured) for handler in logger.handlers):
-            return True
-        logger = logger.parent if logger.propagate else None
-    return False
-
-
-def _extra(record: logging.LogRecord) -> dict[str, Any]:
-    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
-
-
-ROOT_LOG.addHandler(_Unconfigured(logging.WARNING))
+ROOT_LOG.addHandler(DEFAULT_LOG)
 
 
 # --- as JSON ----------------------------------------------------------------------------
@@ -266,7 +236,7 @@ class JsonFormatter(logging.Formatter):
             **self._fields,
             "correlation_id": correlation_id(),
         }
-        line |= _extra(record)
+        line |= {name: of for name, of in fields_of(record).items() if name != "reason"}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         from json import dumps  # for those who use this; msgspec would not escape what is not ASCII

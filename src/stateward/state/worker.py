@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio  # async only
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
-from stateward.codec import decode
-from stateward.errors import LeaseHeld, StatewardError, StoreMisused
-from stateward.ops import Found, List
+from stateward.codec import check_count, decode
+from stateward.errors import InvalidInput, LeaseHeld, StatewardError, StoreMisused
+from stateward.layers.gather import gather
+from stateward.ops import Entity, Found, List
 from stateward.state.calls import apart, cancellations, interrupted
 from stateward.state.run_record import ACTIVE
 from stateward.state.scope import Scope
@@ -21,19 +23,28 @@ from stateward.state.workflows import Workflow
 logger = logging.getLogger("stateward.workflows")
 
 Handlers = Mapping[str, Callable[..., Any]]
+MOST_AT_ONCE = 1000
 
 
 class Worker:
     """Looks for work again and again. Any number may run, in any number of replicas."""
 
     def __init__(
-        self, scope: Scope, handlers: Handlers, tasks: Handlers, *, ttl: float, poll: float
+        self,
+        scope: Scope,
+        handlers: Handlers,
+        tasks: Handlers,
+        *,
+        ttl: float,
+        poll: float,
+        taken: set[Entity] | None = None,  # what the workers beside this one are at
     ) -> None:
         self._scope = scope
         self._handlers = handlers
         self._tasks = tasks
         self._ttl = ttl
         self._poll = poll
+        self._taken: set[Entity] = set() if taken is None else taken
         self._cancellations = 0
 
     async def run(self, until: Callable[[], bool]) -> None:
@@ -44,10 +55,11 @@ class Worker:
             try:
                 for kind, handler in self._handlers.items():
                     async for found in self._due("workflow", kind):
-                        worked |= await self._drive(found, handler)
+                        worked |= await self._alone(found, partial(self._drive, found, handler))
                 for name, function in self._tasks.items():
                     async for found in self._due("task", name, CALL):
-                        worked |= await self._carry_out(found, function)
+                        carry_out = partial(self._carry_out, found, function)
+                        worked |= await self._alone(found, carry_out)
             except StoreMisused:
                 raise  # closed: no waiting mends that
             except StatewardError as error:
@@ -63,6 +75,16 @@ class Worker:
         async for page in scope.pages(wanted):
             for found in page.entities:
                 yield found
+
+    async def _alone(self, found: Found, work: Callable[[], Coroutine[Any, Any, bool]]) -> bool:
+        """Its lease keeps all others away; those of this process need not even ask for it."""
+        if found.entity in self._taken:
+            return False
+        self._taken.add(found.entity)
+        try:
+            return await work()
+        finally:
+            self._taken.discard(found.entity)
 
     async def _drive(self, found: Found, handler: Callable[..., Any]) -> bool:
         """Go on with one workflow; False if another replica drives it."""
@@ -120,3 +142,25 @@ class Worker:
         if cancellations() > self._cancellations:
             raise asyncio.CancelledError from error  # its lease was lost at the same moment
         # async only: end
+
+
+async def work_side_by_side(
+    make: Callable[[set[Entity]], Worker], concurrency: int, until: Callable[[], bool]
+) -> None:
+    """So many workers, each busy with something else; when one ends, so do the others."""
+    if check_count(concurrency, "concurrency") > MOST_AT_ONCE:
+        raise InvalidInput(f"concurrency is at most {MOST_AT_ONCE:,}: start more replicas instead")
+    taken: set[Entity] = set()
+    ended = False
+
+    def over() -> bool:
+        return ended or until()
+
+    async def one() -> None:
+        nonlocal ended
+        try:
+            await make(taken).run(over)
+        finally:
+            ended = True
+
+    await gather([one] * concurrency)

@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 from stateward.codec import Limits
 from stateward.context.compaction import Compaction
 from stateward.errors import (
+    AccessRefused,
     BackupDamaged,
     DiskProblem,
     EntityBusy,
@@ -81,6 +82,7 @@ from stateward.sync.store import Store, open
 from stateward.volumes.route import route
 
 __all__ = [
+    "AccessRefused",
     "Alarm",
     "AlarmEvent",
     "Appended",

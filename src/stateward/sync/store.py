@@ -60,7 +60,7 @@ from stateward.sync.state.scope import Scope
 from stateward.sync.state.tasks import Task, list_tasks
 from stateward.sync.state.threads import Thread, list_threads
 from stateward.sync.state.users import Shared, User
-from stateward.sync.state.worker import Worker
+from stateward.sync.state.worker import Worker, work_side_by_side
 from stateward.sync.state.workflows import Workflow, list_workflows
 from stateward.volumes.names import Replicas, check_replicas
 from stateward.world import World
@@ -92,6 +92,9 @@ def open(
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
+
+    `with` connects, or goes on without a store that is down and connects when it can; it
+    raises what waiting does not mend: `SchemaError`, `AccessRefused`, `InvalidInput`.
 
     `url` is e.g. `sqlite:///agents.db`; without one, the environment's `STATEWARD_URL`. `threads`,
     `users` and `workflows` name other stores for these sections: whatever is neither a thread nor
@@ -232,7 +235,7 @@ class Store:
         return f"<Store {self._scope.namespace!r}: {self._layered!r}>"
 
     def __enter__(self) -> Self:
-        self._layered.ready()
+        self._layered.start()
         return self
 
     def __exit__(
@@ -418,17 +421,23 @@ class Store:
         poll: float = 1.0,
         ttl: float = 30.0,
         until: Callable[[], bool] | None = None,
+        concurrency: int = 1,
     ) -> None:
         """Drive workflows that are abandoned, signalled or due, until cancelled.
 
         `handlers` maps a kind to a function of the run; `tasks` maps a function's name to the
-        function, for tasks scheduled with `once(..., at=...)`. Survives a failing store: what
-        could not be finished stays active for whoever comes next.
+        function, for tasks scheduled with `once(..., at=...)`. Up to `concurrency` of them are
+        driven at once, never one by two. Survives a failing store: what could not be finished
+        stays active for whoever comes next.
         """
-        worker = Worker(
-            self._scope, handlers, tasks or {}, ttl=check_ttl(ttl), poll=check_span(poll, "poll")
+        ttl, poll = check_ttl(ttl), check_span(poll, "poll")
+        work_side_by_side(
+            lambda taken: Worker(
+                self._scope, handlers, tasks or {}, ttl=ttl, poll=poll, taken=taken
+            ),
+            concurrency,
+            until or (lambda: False),
         )
-        worker.run(until or (lambda: False))
 
     def journal(
         self, id: str, user: Whose = UNSAID, *, retain: Retention | Unsaid = UNSAID
@@ -469,6 +478,15 @@ class Store:
         return self._threads.context(user, thread, bounds, summarize)
 
     # --- the store itself -----------------------------------------------------------
+
+    def ready(self, timeout: float | None = None) -> None:
+        """Wait until the store has been reached, up to `timeout` seconds (None: for ever).
+
+        From then on it returns at once; `health` says whether the store answers now. Raises
+        `StoreUnavailable` when the time is over, and at once what waiting does not mend: see
+        `with`.
+        """
+        self._layered.reach(None if timeout is None else check_span(timeout, "timeout"))
 
     def health(self) -> Health:
         """Whether the store answers, and how it is set up. Never raises for a failing store."""

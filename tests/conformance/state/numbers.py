@@ -122,6 +122,8 @@ NUMBERS: Calls = {
     "Store.workflow wait": lambda store, n: drive(store, wait=n),
     "Store.work ttl": lambda store, n: work(store, ttl=n),
     "Store.work poll": lambda store, n: work(store, poll=n),
+    "Store.work concurrency": lambda store, n: work(store, concurrency=n),
+    "Store.ready timeout": lambda store, n: store.ready(n),
 }
 MADE: dict[str, Callable[[Any], Any]] = {
     "Compaction after": lambda n: Compaction(fold, after=n, keep=1),

@@ -11,7 +11,7 @@ from conformance.state.harness import StoreHarness
 from conformance.state.meanwhile import Beside, rounds, severable, until
 from conformance.state.steps import ALL, Steps, refund, status
 from conformance.state.tasks import TTL, Calls, listed, statuses
-from stateward.errors import InvalidInput, StoreUnavailable, TaskFailed
+from stateward.errors import InvalidInput, StoreClosed, StoreUnavailable, TaskFailed
 from stateward.state.task_record import FIRST_RETRY
 from stateward.store import Store
 from stateward.testing.conformance.harness import raises
@@ -77,6 +77,51 @@ async def work_records_a_failing_handler_and_goes_on(h: StoreHarness) -> None:
         await store.work({"refund": handle}, poll=0.001, until=rounds(2))
         ends = {id: await status(store, id) for id in ("a", "b", "c")}
         assert ends == {"a": "completed", "b": "failed", "c": "completed"}
+
+
+@case
+async def work_drives_workflows_side_by_side_and_each_of_them_once(h: StoreHarness) -> None:
+    async with h.store() as store:
+        for number in range(6):
+            with raises(StoreUnavailable):
+                async with store.workflow(f"w{number}", kind="refund"):
+                    raise StoreUnavailable("left")
+        begun: list[str] = []
+        inside: list[int] = []
+        ended: list[str] = []
+
+        async def handle(run: Any) -> None:
+            begun.append(run.id)
+            inside.append(len(begun) - len(ended))
+            await until(h, lambda: len(begun) >= 3)  # so many are under way at once
+            ended.append(run.id)
+
+        await store.work(
+            {"refund": handle}, poll=0.001, concurrency=3, until=lambda: len(ended) >= 6
+        )
+        assert sorted(begun) == sorted(ended) == [f"w{number}" for number in range(6)]
+        assert max(inside) <= 3
+        assert await status(store, "w5") == "completed"
+        with raises(InvalidInput):
+            await store.work({}, concurrency=0)
+
+
+@case
+async def workers_side_by_side_all_end_when_their_store_is_closed(h: StoreHarness) -> None:
+    async with h.store() as store:
+        looked = 0
+
+        def never() -> bool:
+            nonlocal looked
+            looked += 1
+            return False
+
+        handlers: dict[str, Any] = {"refund": print}
+        working = Beside(lambda: store.work(handlers, poll=0.001, concurrency=3, until=never))
+        await until(h, lambda: looked > 6)
+        await store.close()
+        with raises(StoreClosed):
+            await working.result()
 
 
 @case

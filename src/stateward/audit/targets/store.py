@@ -77,7 +77,7 @@ class StoreMemory:
             self.alarmed.append((event.name, time.monotonic()))
 
     async def open(self) -> None:
-        await self.store.__aenter__()
+        await self.store.sections.ready()
 
     async def close(self) -> None:
         await self.store.close()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Literal
 
 import psycopg
 from psycopg import errors
 
 from stateward.errors import (
+    AccessRefused,
     DiskProblem,
     EntityBusy,
     SchemaError,
@@ -20,6 +22,12 @@ logger = logging.getLogger("stateward.postgres")
 
 # Nothing was applied, and the same batch may well succeed at once.
 RETRIED = (errors.DeadlockDetected, errors.SerializationFailure)
+
+# A refused connection has no code, only words: those of the server, of libpq and of poolers.
+REFUSED = re.compile(
+    "authentication failed|no password supplied|pg_hba.conf|no such (?:user|database)"
+    '|(?:role|database) ".*" does not exist'
+)
 
 
 class Unanswered(psycopg.OperationalError):
@@ -82,6 +90,12 @@ def explain(
         return EntityBusy(
             f"{safe}: somebody else has held a lock on what this call writes to; look for a long "
             "transaction",
+            applied=applied,
+        )
+    if isinstance(error, errors.InvalidAuthorizationSpecification) or REFUSED.search(what):
+        return AccessRefused(
+            f"{safe}: {what}. Check user, password and database in the URL, and who may connect "
+            "(pg_hba.conf)",
             applied=applied,
         )
     if isinstance(error, Unanswered):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from stateward.errors import StoreFull, StoreUnavailable
+from stateward.errors import AccessRefused, StoreFull, StoreUnavailable
 
 MaybeApplied = Literal["no", "unknown"]
 
@@ -35,6 +35,8 @@ RESTLESS = {
     "MOVED": "the cluster has sent this from node to node again and again: its slots are moving",
     "ASK": "the cluster has sent this from node to node again and again: its slots are moving",
 }
+
+REFUSED = ("NOAUTH", "WRONGPASS", "NOPERM")
 
 # What a server answers that is no primary any more.
 DEMOTED = ("READONLY", "MASTERDOWN", "UNBLOCKED")
@@ -68,8 +70,15 @@ def refused(error: Exception, server: str, *, cluster: bool = False) -> StoreUna
         reason = NOT_RUN[code]
     else:
         return StoreUnavailable(f"{server}: the server failed: {error}", applied="unknown")
-    kind = Demoted if code in DEMOTED else StoreFull if code == "OOM" else StoreUnavailable
-    return kind(f"{server}: {reason} ({error})", applied="no")
+    return _kind(code)(f"{server}: {reason} ({error})", applied="no")
+
+
+def _kind(code: str) -> type[StoreUnavailable]:
+    if code in REFUSED:
+        return AccessRefused
+    if code in DEMOTED:
+        return Demoted
+    return StoreFull if code == "OOM" else StoreUnavailable
 
 
 def unreachable(error: BaseException, server: str) -> StoreUnavailable:

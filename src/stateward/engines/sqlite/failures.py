@@ -8,7 +8,7 @@ from typing import Literal
 import apsw
 
 from stateward.engines.sqlite.schema import damaged
-from stateward.errors import DiskProblem, StatewardError, StoreUnavailable
+from stateward.errors import AccessRefused, DiskProblem, StatewardError, StoreUnavailable
 
 MaybeApplied = Literal["no", "unknown"]
 
@@ -48,7 +48,7 @@ def explain(
     if isinstance(error, apsw.NotADBError | apsw.CorruptError | UnicodeDecodeError):
         return damaged(path, error)
     if isinstance(error, apsw.CantOpenError):
-        return StoreUnavailable(
+        return AccessRefused(
             f"{path} cannot be opened ({error}); check that the folder exists and that "
             "this user may write there",
             applied=applied,

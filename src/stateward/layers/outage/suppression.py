@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from stateward.errors import StatewardError, StoreUnavailable
+from stateward.errors import AccessRefused, StatewardError, StoreUnavailable
 from stateward.layers.deadlines import Deadlines
 from stateward.layers.outage.answers import Dropped, Spilled, Suppressed
 from stateward.layers.outage.backlog import Backlog
@@ -27,7 +27,8 @@ from stateward.observe.alarm import AlarmEvent, Alarms, failed, tell
 from stateward.observe.correlation import correlation_id
 from stateward.observe.counters import Counters, count_dropped
 from stateward.observe.logs import Sparing
-from stateward.ops import WRITES, Append, Commit, Entity, Op, Outcome
+from stateward.observe.stderr_log import DEFAULT_LOG
+from stateward.ops import WRITES, Append, Commit, Entity, Fetch, Op, Outcome
 from stateward.world import AFTER_ERROR, Ticker, World, went_wrong
 
 logger = logging.getLogger("stateward.policy")
@@ -64,6 +65,8 @@ class Suppression:
         self._next_look = self._next_replay = 0.0
         self._news: deque[AlarmEvent] = deque()
         self._stuck: dict[Entity, str] = {}  # what was not replayed last, and why if it was told
+        self._sought: Entity | None = None  # asked for until the engine could be opened
+        self._unusable = ""  # why it cannot be used, as was told last
         self._process = 0
         self._closed = False
         self._alarms = alarms
@@ -162,7 +165,9 @@ class Suppression:
     def _say(self, record: SpillRecord, status: str, error: StoreUnavailable) -> None:
         """In the log, and to the alarm; and see to it that somebody brings it to the store."""
         unlogged = self._sparing.unlogged(self._world.monotonic())
-        if unlogged is not None:
+        if unlogged is None:
+            DEFAULT_LOG.count(f"memory_write_suppressed {status}", record.entity.id)
+        else:
             logger.warning(
                 "memory_write_suppressed",
                 extra={
@@ -173,6 +178,7 @@ class Suppression:
                     "applied": error.applied,
                     "messages": len(record.bodies),
                     "correlation_id": record.correlation,
+                    "reason": f"{type(error).__name__}: {error}",
                 }
                 | ({"unlogged": unlogged} if unlogged else {}),
             )
@@ -185,8 +191,20 @@ class Suppression:
 
     # --- beside everything else -----------------------------------------------------
 
+    def seek(self, probe: Entity, error: StoreUnavailable) -> None:
+        """The engine could not be opened: ask for this entity until it could."""
+        self._sought = probe
+        logger.warning(
+            "store_not_reached", extra={"error": type(error).__name__, "reason": str(error)}
+        )
+        self._settle_here()
+        self._arm(0.0)
+
     async def begin(self) -> None:
         """The engine has been opened here: look for what an earlier process left."""
+        if self._sought is not None:
+            self._sought = None
+            logger.warning("store_reached")
         self._settle_here()
         if self._backlog.has_files:
             await self._world.offload(self._backlog.adopt)
@@ -206,6 +224,8 @@ class Suppression:
         now = self._world.monotonic()
         self._sum_up(now)
         await self._tell_news()
+        if self._sought is not None:
+            await self._seek(self._sought)
         if now >= self._next_look and self._backlog.has_files:
             self._next_look = now + ADOPT_SECONDS
             await self._world.offload(self._backlog.adopt)
@@ -213,7 +233,20 @@ class Suppression:
             await self._replay_all()
             self._next_replay = self._world.monotonic() + RETRY_SECONDS
         await self._tell_news()  # what is lost has shown by now
-        return min(self._tick, RETRY_SECONDS) if self._waiting else self._tick
+        busy = self._waiting or self._sought is not None
+        return min(self._tick, RETRY_SECONDS) if busy else self._tick
+
+    async def _seek(self, probe: Entity) -> None:
+        """One attempt; whoever opens the engine ends the search: see `begin`."""
+        try:
+            await self._below.execute((Fetch(probe),))
+        except StatewardError as error:
+            if isinstance(error, StoreUnavailable) and not isinstance(error, AccessRefused):
+                return
+            name, why = type(error).__name__, f"{type(error).__name__}: {error}"
+            if why != self._unusable:
+                self._unusable = why
+                logger.error("store_cannot_be_used", extra={"error": name, "reason": why})
 
     def _sum_up(self, now: float) -> None:
         if left_out := self._sparing.rest(now):

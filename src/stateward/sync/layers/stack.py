@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from stateward.engine import Capabilities, Description, SyncEngine
+from stateward.errors import AccessRefused, StoreUnavailable
+from stateward.kinds import HEALTH
 from stateward.layers.cache_memory import Cache
 from stateward.layers.coalescer_sync import Coalescer
 from stateward.layers.leases.renewal import Renewals
@@ -34,6 +36,8 @@ from stateward.sync.layers.parts import coalescer_of, deadlines_of
 from stateward.sync.volumes.residence import Residence
 from stateward.volumes.names import Replicas
 from stateward.world import World
+
+REACH_PAUSE = 0.1  # seconds between two attempts of somebody who waits for the store
 
 
 class Stack:
@@ -72,6 +76,7 @@ class Stack:
         self.alarms = alarms
         self.backlog = Backlog(spill, identity or "", namespace, world, counters)
         self._world = world
+        self._probe = Entity(namespace, HEALTH, "probe")
         self._sizes = Sizes(engine.sibling(), world)
         system = self.capabilities.system or "other"
         recorder = None if collector is None else collector.recorder(system)
@@ -135,6 +140,35 @@ class Stack:
     def capabilities(self) -> Capabilities:
         """What the engine can do, as data."""
         return self.engine.capabilities
+
+    def start(self) -> None:
+        """Open the engine; one that cannot be reached now is asked again until it can.
+
+        Raises what waiting does not mend: a schema of a newer release, refused credentials.
+        """
+        try:
+            self._opener.ready()
+        except AccessRefused:
+            raise
+        except StoreUnavailable as error:
+            self._suppression.seek(self._probe, error)
+
+    def reach(self, deadline: float | None) -> None:
+        """Wait until the engine is open, trying again; raises what keeps it from opening then."""
+        world = self._world
+        while True:
+            try:
+                if deadline is None:
+                    self._opener.ready()
+                else:
+                    self._opener.ready_by(deadline)
+                return
+            except AccessRefused:
+                raise
+            except StoreUnavailable:
+                if deadline is not None and world.monotonic() + REACH_PAUSE >= deadline:
+                    raise
+            world.block(REACH_PAUSE)
 
     def _opened(self) -> None:
         self._suppression.begin()

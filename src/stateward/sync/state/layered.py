@@ -75,8 +75,19 @@ class Layered:
 
     def ready(self) -> None:
         """Open every engine; if one cannot be opened, none is left open."""
+        self._all_or_none([stack.ready for stack in self.stacks])
+
+    def start(self) -> None:
+        """The same, but one that cannot be reached now is opened when it can be."""
+        self._all_or_none([stack.start for stack in self.stacks])
+
+    def reach(self, timeout: float | None) -> None:
+        """Wait until every engine is open."""
+        gather([_reaching(scope, timeout) for scope in self._names])
+
+    def _all_or_none(self, ways: Sequence[Callable[[], None]]) -> None:
         try:
-            gather([stack.ready for stack in self.stacks])
+            gather(ways)
         except BaseException:
             if len(self._names) > 1:
                 self.close()
@@ -137,6 +148,11 @@ class Layered:
 
 def _asking(scope: Scope, ops: Sequence[Op]) -> Callable[[], list[Outcome]]:
     return lambda: scope.execute(ops)
+
+
+def _reaching(scope: Scope, timeout: float | None) -> Callable[[], None]:
+    deadline = None if timeout is None else scope.world.monotonic() + timeout
+    return lambda: scope.stack.reach(deadline)
 
 
 def _health_of(scope: Scope) -> Callable[[], Health]:

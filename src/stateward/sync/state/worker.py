@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from stateward.codec import decode
-from stateward.errors import LeaseHeld, StatewardError, StoreMisused
-from stateward.ops import Found, List
+from stateward.codec import check_count, decode
+from stateward.errors import InvalidInput, LeaseHeld, StatewardError, StoreMisused
+from stateward.layers.gather_sync import gather
+from stateward.ops import Entity, Found, List
 from stateward.state.run_record import ACTIVE
 from stateward.state.task_record import ATTEMPTS, CALL, COMPLETED, TaskOptions
 from stateward.state.work import OF_THE_STORE, holds
@@ -21,19 +23,28 @@ from stateward.sync.state.workflows import Workflow
 logger = logging.getLogger("stateward.workflows")
 
 Handlers = Mapping[str, Callable[..., Any]]
+MOST_AT_ONCE = 1000
 
 
 class Worker:
     """Looks for work again and again. Any number may run, in any number of replicas."""
 
     def __init__(
-        self, scope: Scope, handlers: Handlers, tasks: Handlers, *, ttl: float, poll: float
+        self,
+        scope: Scope,
+        handlers: Handlers,
+        tasks: Handlers,
+        *,
+        ttl: float,
+        poll: float,
+        taken: set[Entity] | None = None,  # what the workers beside this one are at
     ) -> None:
         self._scope = scope
         self._handlers = handlers
         self._tasks = tasks
         self._ttl = ttl
         self._poll = poll
+        self._taken: set[Entity] = set() if taken is None else taken
         self._cancellations = 0
 
     def run(self, until: Callable[[], bool]) -> None:
@@ -44,10 +55,11 @@ class Worker:
             try:
                 for kind, handler in self._handlers.items():
                     for found in self._due("workflow", kind):
-                        worked |= self._drive(found, handler)
+                        worked |= self._alone(found, partial(self._drive, found, handler))
                 for name, function in self._tasks.items():
                     for found in self._due("task", name, CALL):
-                        worked |= self._carry_out(found, function)
+                        carry_out = partial(self._carry_out, found, function)
+                        worked |= self._alone(found, carry_out)
             except StoreMisused:
                 raise  # closed: no waiting mends that
             except StatewardError as error:
@@ -63,6 +75,16 @@ class Worker:
         for page in scope.pages(wanted):
             for found in page.entities:
                 yield found
+
+    def _alone(self, found: Found, work: Callable[[], bool]) -> bool:
+        """Its lease keeps all others away; those of this process need not even ask for it."""
+        if found.entity in self._taken:
+            return False
+        self._taken.add(found.entity)
+        try:
+            return work()
+        finally:
+            self._taken.discard(found.entity)
 
     def _drive(self, found: Found, handler: Callable[..., Any]) -> bool:
         """Go on with one workflow; False if another replica drives it."""
@@ -116,3 +138,25 @@ class Worker:
         """What ends the worker: not what a handler let out, be it the end of a task of its own."""
         if interrupted(error, self._cancellations):
             raise error
+
+
+def work_side_by_side(
+    make: Callable[[set[Entity]], Worker], concurrency: int, until: Callable[[], bool]
+) -> None:
+    """So many workers, each busy with something else; when one ends, so do the others."""
+    if check_count(concurrency, "concurrency") > MOST_AT_ONCE:
+        raise InvalidInput(f"concurrency is at most {MOST_AT_ONCE:,}: start more replicas instead")
+    taken: set[Entity] = set()
+    ended = False
+
+    def over() -> bool:
+        return ended or until()
+
+    def one() -> None:
+        nonlocal ended
+        try:
+            make(taken).run(over)
+        finally:
+            ended = True
+
+    gather([one] * concurrency)

@@ -13,7 +13,7 @@ import os
 from collections import deque
 from collections.abc import Sequence
 
-from stateward.errors import StatewardError, StoreUnavailable
+from stateward.errors import AccessRefused, StatewardError, StoreUnavailable
 from stateward.layers.outage.answers import Dropped, Spilled, Suppressed
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.spill import SpillRecord
@@ -23,7 +23,8 @@ from stateward.observe.alarm import AlarmEvent, Alarms, tell
 from stateward.observe.correlation import correlation_id
 from stateward.observe.counters import Counters, count_dropped
 from stateward.observe.logs import Sparing
-from stateward.ops import WRITES, Append, Commit, Entity, Op, Outcome
+from stateward.observe.stderr_log import DEFAULT_LOG
+from stateward.ops import WRITES, Append, Commit, Entity, Fetch, Op, Outcome
 from stateward.sync.layers.deadlines import Deadlines
 from stateward.sync.layers.outage.replay import Replayer
 from stateward.world import Ticker, World
@@ -62,6 +63,8 @@ class Suppression:
         self._next_look = self._next_replay = 0.0
         self._news: deque[AlarmEvent] = deque()
         self._stuck: dict[Entity, str] = {}  # what was not replayed last, and why if it was told
+        self._sought: Entity | None = None  # asked for until the engine could be opened
+        self._unusable = ""  # why it cannot be used, as was told last
         self._process = 0
         self._closed = False
         self._alarms = alarms
@@ -151,7 +154,9 @@ class Suppression:
     def _say(self, record: SpillRecord, status: str, error: StoreUnavailable) -> None:
         """In the log, and to the alarm; and see to it that somebody brings it to the store."""
         unlogged = self._sparing.unlogged(self._world.monotonic())
-        if unlogged is not None:
+        if unlogged is None:
+            DEFAULT_LOG.count(f"memory_write_suppressed {status}", record.entity.id)
+        else:
             logger.warning(
                 "memory_write_suppressed",
                 extra={
@@ -162,6 +167,7 @@ class Suppression:
                     "applied": error.applied,
                     "messages": len(record.bodies),
                     "correlation_id": record.correlation,
+                    "reason": f"{type(error).__name__}: {error}",
                 }
                 | ({"unlogged": unlogged} if unlogged else {}),
             )
@@ -174,8 +180,20 @@ class Suppression:
 
     # --- beside everything else -----------------------------------------------------
 
+    def seek(self, probe: Entity, error: StoreUnavailable) -> None:
+        """The engine could not be opened: ask for this entity until it could."""
+        self._sought = probe
+        logger.warning(
+            "store_not_reached", extra={"error": type(error).__name__, "reason": str(error)}
+        )
+        self._settle_here()
+        self._arm(0.0)
+
     def begin(self) -> None:
         """The engine has been opened here: look for what an earlier process left."""
+        if self._sought is not None:
+            self._sought = None
+            logger.warning("store_reached")
         self._settle_here()
         if self._backlog.has_files:
             self._world.call(self._backlog.adopt)
@@ -190,6 +208,8 @@ class Suppression:
         now = self._world.monotonic()
         self._sum_up(now)
         self._tell_news()
+        if self._sought is not None:
+            self._seek(self._sought)
         if now >= self._next_look and self._backlog.has_files:
             self._next_look = now + ADOPT_SECONDS
             self._world.call(self._backlog.adopt)
@@ -197,7 +217,20 @@ class Suppression:
             self._replay_all()
             self._next_replay = self._world.monotonic() + RETRY_SECONDS
         self._tell_news()  # what is lost has shown by now
-        return min(self._tick, RETRY_SECONDS) if self._waiting else self._tick
+        busy = self._waiting or self._sought is not None
+        return min(self._tick, RETRY_SECONDS) if busy else self._tick
+
+    def _seek(self, probe: Entity) -> None:
+        """One attempt; whoever opens the engine ends the search: see `begin`."""
+        try:
+            self._below.execute((Fetch(probe),))
+        except StatewardError as error:
+            if isinstance(error, StoreUnavailable) and not isinstance(error, AccessRefused):
+                return
+            name, why = type(error).__name__, f"{type(error).__name__}: {error}"
+            if why != self._unusable:
+                self._unusable = why
+                logger.error("store_cannot_be_used", extra={"error": name, "reason": why})
 
     def _sum_up(self, now: float) -> None:
         if left_out := self._sparing.rest(now):
