@@ -597,11 +597,11 @@ async def test_closing_gives_every_lease_back_at_once(url: str) -> None:
 
 @on_every_loop
 async def test_closing_works_though_the_store_cannot_be_told(url: str) -> None:
-    store = faulty(url)
+    store = open_faulty(url)
     entered = asyncio.Event()
 
     async def hold() -> None:
-        async with store.lock("it", ttl=SHORT):
+        async with store.lock("it", ttl=2.0):
             entered.set()
             await for_ever()
 
