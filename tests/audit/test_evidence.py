@@ -196,6 +196,14 @@ EVIDENCE: dict[str, dict[str, str]] = {
         "retention.*.promise": "unknown",
         "retention.*.tried": "unknown",
     },
+    **{
+        field: {
+            field: "unknown",
+            f"{field}.*.promise": "unknown",
+            f"{field}.*.tried": "unknown",
+        }
+        for field in ("effects", "orphans", "erasure", "context")
+    },
     "slowdown": {
         "costs_by_size": "unknown",
         "costs_by_size.*.sizes": "unknown",
@@ -257,6 +265,13 @@ OTHERWISE: dict[str, str] = {
     "monitoring.counted": "not every target tells it",
     "monitoring.median": "not every record has it",
     "monitoring.early": "empty is good",
+    "monitoring.slow": "not every record has it",
+    "monitoring.idle": "not every record has it",
+    "monitoring.idle_median": "not every record has it",
+    "outages.*.in_turn": "empty where nothing is kept for later",
+    "growing.updates": "nought where the target has no users",
+    "growing.document": "held against what an update takes",
+    "growing.bytes_updated": "not every record has it",
     "long_race.acknowledged": "the first race has told whether there were enough",
     "long_race.parts": "the same as in the first race",
     "long_race.unreadable": "empty is good",
@@ -266,7 +281,8 @@ OTHERWISE: dict[str, str] = {
 }
 CHECKED = (
     "fidelity", "windows", "keys", "isolation", "lock_checks", "task_checks", "workflow_checks",
-    "version_checks", "update_checks", "kill_checks", "lasting", "retention",
+    "version_checks", "update_checks", "kill_checks", "lasting", "retention", "effects", "orphans",
+    "erasure", "context",
 )  # fmt: skip
 OTHERWISE |= {
     f"{field}.*.{piece}": "empty is good"

@@ -28,6 +28,10 @@ JUDGED: dict[str, Any] = {
     "kill_checks": questions.kills,
     "lasting": questions.keepsakes,
     "retention": questions.retention,
+    "effects": questions.effects,
+    "orphans": questions.orphans,
+    "erasure": questions.erasure,
+    "context": questions.context,
 }
 CASES = [
     (field, promise)
@@ -40,6 +44,9 @@ CHANCE = {  # whether these come about is chance, or depends on the memory
     ("kill_checks", "tasks that were acknowledged"),
     ("workflow_checks", "results"),
     ("task_checks", "a failure can be tried again"),
+    ("effects", "the key is the same at every try"),
+    ("effects", "an act that is repeated is told apart"),
+    ("erasure", "a backup made afterwards"),
     *(("fidelity", promise.name) for promise in questions.fidelity.EXTREMES),
 }
 

@@ -121,6 +121,10 @@ def good() -> Record:
         kill_checks=checks(questions.kills),
         lasting=checks(questions.keepsakes),
         retention=checks(questions.retention),
+        effects=checks(questions.effects),
+        orphans=checks(questions.orphans),
+        erasure=checks(questions.erasure),
+        context=checks(questions.context),
         costs_by_size=[
             by_size("append", "the conversation", 1.0, 1.1, 1.0, 1.1),
             by_size("load", "the store", 1.0, 0.9, 1.0, 1.0),
@@ -285,6 +289,21 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("monitoring", "fail", "'a' came before anything was wrong", changes(
         monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, True, 15, "a", 0.5,
                               early="a"))),
+    ("monitoring", "fail", "a p95 of 1.0 ms where one lookup in twelve takes more than 60 ms",
+     changes(monitoring=Monitoring("m", 60, {"p50": 0.001, "p95": 0.001, "p99": 0.001}, True, 15,
+                                   "a", 0.5, 60, 60, 0.001, "", 0.06, 0.001, 0.001))),
+    ("monitoring", "pass", "came when the store was down",  # this machine is as slow as that
+     changes(monitoring=Monitoring("m", 60, {"p50": 0.001, "p95": 0.001, "p99": 0.001}, True, 15,
+                                   "a", 0.5, 60, 60, 0.001, "", 0.06, 0.03, 0.001))),
+    ("outage", "fail", "turns kept for later came in another order (the link is cut)", changes(
+        outages=[outage(in_turn=["b", "a"])])),
+    ("growth", "fail", "every update of a user's state takes 950 bytes more", changes(
+        growing=Growing(100, 1000, 101_000, 10**12, 30, 1000, 20, 121_000, 100, 1000, 216_000))),
+    ("workflows", "fail", "0 finished steps ran again, 3 skipped", changes(
+        workflows=[WorkflowRun("w", ["a", "b", "c"], ["a"], "b", ["b", "c"], True),
+                   WorkflowRun("x", ["a", "b", "c"], [], "", [], True)])),
+    ("erasure", "pass", "nobody can tell", changes(
+        provides=[part for part in PARTS if part != "traces"])),
     ("outage", "fail", "1 accepted change of users' state lost (the link is cut)", changes(
         outages=[outage(changed=["put/1", "put/2"], kept_changes=["put/1"])])),
     ("slowdown", "fail", "get_user takes 200 ms, one call at a time", changes(
@@ -410,7 +429,8 @@ def test_a_part_that_a_target_lacks_fails_no_question_but_its_own(part: str) -> 
         if of in lost:
             setattr(record, field, None)
     found = {each.id: each.verdict for each in judged(record).answers}
-    own = {question.id for question in QUESTIONS if lost & set(question.needs)}
+    asked = [question for question in QUESTIONS if not question.optional]
+    own = {question.id for question in asked if lost & set(question.needs)}
     assert {id for id, verdict in found.items() if verdict == "absent"} == own
     others = {id: verdict for id, verdict in found.items() if id not in own}
     weak = {"locks": "warn"} if part == "fences" else {}  # it says that there is no fence

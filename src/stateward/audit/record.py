@@ -133,6 +133,7 @@ class Outage(Struct, frozen=True):
     elsewhere: int = 0  # turns that another replica stored meanwhile
     changed: list[str] = []  # changes of users' state that were acknowledged
     kept_changes: list[str] = []  # those of them that a new process found
+    in_turn: list[str] = []  # turns kept for later, each begun when the one before was accepted
 
 
 class Monitoring(Struct, frozen=True):
@@ -149,6 +150,9 @@ class Monitoring(Struct, frozen=True):
     counted: int | None = None  # of these by the target; None: not known
     median: float | None = None  # of these as the caller saw it, seconds
     early: str = ""  # an alarm that had come before anything was wrong
+    slow: float | None = None  # the slowest twelfth of these, as the caller saw it, seconds
+    idle: float | None = None  # and as much of calls that do nothing
+    idle_median: float | None = None
 
 
 class TurnRace(Struct, frozen=True):
@@ -223,6 +227,9 @@ class Growing(Struct, frozen=True):
     long: int = 0  # messages of one that was long already
     long_turns: int = 0  # turns added to that
     bytes_long: int | None = None  # and the store's size after those
+    updates: int = 0  # then of one user's state, which stays as large as it is
+    document: int = 0  # bytes that it has
+    bytes_updated: int | None = None  # and the store's size after those
 
 
 class Costs(Struct, frozen=True):
@@ -321,6 +328,10 @@ class Record(Struct):
     lasting: list[Check] | None = None
     costs_by_size: list[CostBySize] | None = None
     retention: list[Check] | None = None
+    effects: list[Check] | None = None
+    orphans: list[Check] | None = None
+    erasure: list[Check] | None = None
+    context: list[Check] | None = None
     declared: dict[str, Any] = {}
     problems: dict[str, str] = {}  # workload → why it could not be carried out
     notes: dict[str, str] = {}  # workload → why it could not be tried at this target

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from audit.mutations import (
     appends,
+    attacks,
     backups,
     ids,
     keys,
@@ -18,7 +19,20 @@ from audit.mutations import (
 from audit.mutations.mutant import Mutant
 from stateward.audit.questions import QUESTIONS
 
-PARTS = (appends, keys, windows, staleness, ids, slowness, values, users, work, trouble, backups)
+PARTS = (
+    appends,
+    keys,
+    windows,
+    staleness,
+    ids,
+    slowness,
+    values,
+    users,
+    work,
+    trouble,
+    backups,
+    attacks,
+)
 MUTANTS: dict[str, Mutant] = {mutant.id: mutant for part in PARTS for mutant in part.MUTANTS}
 # Not broken at all: what mutants are made of must itself be sound.
 CONTROLS: dict[str, Mutant] = {mutant.id: mutant for mutant in (*work.CONTROLS, *windows.CONTROLS)}
@@ -60,6 +74,11 @@ TOPICS: dict[str, tuple[str, ...]] = {
     "alarm": ("monitoring",),
     "settings": ("settings",),
     "backup": ("backup",),
+    "tool calls": ("orphans",),
+    "acts": ("effects",),
+    "context": ("context",),
+    "erasure": ("erasure:erasure",),
+    "erasure and backup": ("erasure",),
 }
 
 

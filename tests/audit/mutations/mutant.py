@@ -43,6 +43,10 @@ METHODS = (
     "metrics",
     "alarms",
     "describe",
+    "effect_key",
+    "context",
+    "erase",
+    "traces",
     "backup",
     "restore",
 )

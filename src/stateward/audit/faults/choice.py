@@ -81,6 +81,15 @@ class FaultChoice:
             )  # each its own, so that all can be at once
         return found
 
+    async def away(self) -> Any:
+        """One that keeps the store away, for a replica that is killed meanwhile; None if none."""
+        files = self.target.files
+        if files is not None:
+            lockable = (files.own or self._may_lock) and "locked" in self._only
+            return Locked(files.path) if files.path is not None and lockable else None
+        led = await self._way() if "refuse" in self._only else None
+        return None if led is None else LinkFault(led[0], "refuse", led[1])
+
     async def alarming(self) -> Any:
         """The one that should raise an alarm; None if there is none."""
         files = self.target.files

@@ -20,6 +20,7 @@ LABELS: dict[Kind, str] = {
 }
 SLOW = 0.3
 FROZEN = 9.0  # seconds: a call that has no limit of its own shows only after some time
+REFUSED = 3.6  # and a read that waits for the store to come back
 RATE = 4000.0  # bytes a second, of all connections together
 CUTS = 0.2  # seconds between two cuts
 UNANSWERED = 8  # of so many answers on a connection one is lost: enough for it to be made
@@ -200,7 +201,8 @@ class LinkFault:
     def __init__(self, proxy: Proxy, kind: Kind, changed: dict[str, Any]) -> None:
         self.label = LABELS[kind]
         self.changed = changed
-        self.least = FROZEN if kind == "freeze" else 0.0  # seconds that it lasts, at least
+        lasts = {"freeze": FROZEN, "refuse": REFUSED}
+        self.least = lasts.get(kind, 0.0)  # seconds that it lasts, at least
         self.every = 0.02 if kind == "unanswered" else 0.1  # it meets but one call of several
         self._proxy = proxy
         self._kind = kind

@@ -8,7 +8,10 @@ from stateward.audit.questions import (
     concurrency,
     conflicts,
     consistency,
+    context,
     costs,
+    effects,
+    erasure,
     fidelity,
     growth,
     isolation,
@@ -17,6 +20,7 @@ from stateward.audit.questions import (
     kills,
     latency,
     locks,
+    orphans,
     outage,
     preferences,
     races,
@@ -61,5 +65,9 @@ QUESTIONS: tuple[Question, ...] = tuple(
         keepsakes,
         slowdown,
         retention,
+        orphans,
+        effects,
+        context,
+        erasure,
     )
 )

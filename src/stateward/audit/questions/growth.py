@@ -6,6 +6,8 @@ from stateward.audit.questions.question import Finding, Question, Thresholds, pl
 from stateward.audit.record import Record
 from stateward.audit.report import Evidence, Growth
 
+KEPT = 0.8  # of what an update writes; more is left for good
+
 
 def projection(record: Record, limits: Thresholds) -> Growth | None:
     """None if the store does not tell its size."""
@@ -28,10 +30,29 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         unseen = "how much room a turn takes in a long conversation was not measured"
         return Finding("unknown", unseen, lasting.evidence)
     order = ("fail", "warn", "pass")
-    worst = min((lasting, lengthening), key=lambda each: order.index(each.verdict))
-    said = [each.summary for each in (lengthening, lasting) if each.summary]
-    facts = (*lasting.evidence, *lengthening.evidence)
-    return Finding(worst.verdict, "; ".join(said), facts, "", lengthening.remedy)
+    found = (updates(record, limits), lengthening, lasting)
+    worst = min(found, key=lambda each: order.index(each.verdict))
+    said = [each.summary for each in found if each.summary]
+    facts = tuple(fact for each in reversed(found) for fact in each.evidence)
+    return Finding(worst.verdict, "; ".join(said), facts, "", worst.remedy)
+
+
+def updates(record: Record, limits: Thresholds) -> Finding:
+    """Whether a user's state takes more room with every update, though it stays as large."""
+    seen = record.growing
+    if seen is None or seen.bytes_long is None or seen.bytes_updated is None or not seen.updates:
+        return Finding("pass", "")
+    grown = seen.bytes_updated - seen.bytes_long
+    each = grown / seen.updates
+    facts = (Evidence(f"bytes an update of {seen.document:,} bytes", round(each)),)
+    if each < KEPT * seen.document or grown < limits["history_floor_bytes"]:
+        return Finding("pass", "", facts)
+    said = (
+        f"every update of a user's state takes {each:,.0f} bytes more, though that has "
+        f"{seen.document:,} bytes before and after"
+    )
+    remedy = "Write a user's state over the former one, or remove what is no longer asked for."
+    return Finding("fail", said, facts, remedy=remedy)
 
 
 def history(record: Record, limits: Thresholds) -> Finding | None:

@@ -25,6 +25,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     untyped = [t for t in (*reads, *writes) if t.outcome == "error" and not t.typed]
     refused = [t for t in writes if t.what == "append" and t.outcome == "error"]
     doubled = sum(len(o.found) - len(set(o.found)) for o in outages)
+    disordered = [o for o in readable if _out_of_order(o)]
     slowest = max((t.seconds for t in reads), default=0.0)
     slowest_write = max((t.seconds for t in writes), default=0.0)
     recovery = [o.recovery for o in outages if o.recovery is not None]
@@ -50,6 +51,8 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     if forgotten:
         changes = plural(len(forgotten), "accepted change")
         problems.append(f"{changes} of users' state lost ({forgotten[0][0].fault})")
+    if disordered:
+        problems.append(f"turns kept for later came in another order ({disordered[0].fault})")
     if doubled:
         problems.append(f"{plural(doubled, 'turn')} doubled")
     if empty:
@@ -74,7 +77,8 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     if max(recovery, default=0.0) > limits["recovery_fail_s"]:
         problems.append(f"recovery took {max(recovery):.0f} s")
     if problems:
-        return Finding("fail", "; ".join(problems), facts, _example(lost, stale, never))
+        example = _example(lost, stale, never, disordered)
+        return Finding("fail", "; ".join(problems), facts, example)
     if unproven := _unproven(record.outages):
         return Finding("unknown", unproven, facts)
     weak = []
@@ -94,6 +98,11 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     said = f"{plural(accepted, 'turn')} accepted through {plural(len(outages), 'disturbance')}"
     said += ", none lost"
     return Finding("pass", f"{said}; back within {max(recovery):.1f} s", facts)
+
+
+def _out_of_order(outage: Outage) -> bool:
+    places = [outage.found.index(turn) for turn in outage.in_turn if turn in outage.found]
+    return places != sorted(places)
 
 
 def _recoveries(outages: list[Outage], limits: Thresholds) -> list[Evidence]:
@@ -139,7 +148,10 @@ def _no_way_back(outage: Outage) -> str:
 
 
 def _example(
-    lost: list[tuple[Outage, str]], stale: list[tuple[Outage, Tried]], never: list[Outage]
+    lost: list[tuple[Outage, str]],
+    stale: list[tuple[Outage, Tried]],
+    never: list[Outage],
+    disordered: list[Outage],
 ) -> str:
     if lost:
         outage, turn = lost[0]
@@ -151,6 +163,10 @@ def _example(
             f"{outage.fault}: a read that began after {tried.at:.1f} s succeeded without "
             f"{plural(tried.missing, 'turn')} that another replica had stored before"
         )
+    if disordered:
+        outage = disordered[0]
+        there = [turn for turn in outage.found if turn in outage.in_turn]
+        return f"{outage.fault}: accepted were {outage.in_turn[:8]}, and stored {there[:8]}"
     if never:
         return f"{never[0].fault}: no call of the same process succeeded any more"
     return ""

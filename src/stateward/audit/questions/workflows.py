@@ -30,8 +30,8 @@ def judge(record: Record, limits: Thresholds) -> Finding:
 def interrupted(record: Record) -> Finding:
     """What came of those whose driver was killed in the middle of a step."""
     assert record.workflows is not None
-    runs = [run for run in record.workflows if run.steps and run.finished and run.under_way]
-    if not runs:
+    runs = [run for run in record.workflows if run.steps]
+    if not any(run.finished and run.under_way for run in runs):
         return Finding("unknown", "no replica was killed between two steps")
     again = [(run, step) for run in runs for step in run.finished if step in run.afterwards]
     skipped = [(run, step) for run in runs for step in run.steps if _never_ran(run, step)]

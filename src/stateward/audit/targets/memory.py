@@ -12,6 +12,12 @@ async or plain. What it lacks is `absent` in the report.
     run_workflow(id, steps)               (name, async function) each; finished ones never again
     lock(thread, ttl)                     an async context manager that gives a token;
                                           then append(…, fence=token) is refused to a former holder
+    effect_key()                          within such a function: the key under which another system
+                                          knows this act, the same at every try in every replica
+    context(thread, last)                 what the model is given: at most so many messages, besides
+                                          the system messages that the conversation begins with
+    erase(user, threads)                  remove this user and these conversations for good
+    traces(text)                          names of the files, tables or keys that still have it
     backup(folder)                        write a copy of the namespace into this folder
     restore(folder)                       put that copy into a new namespace, which is this one's
     open(), close(), clean()              begin, end, remove all that was written
@@ -46,6 +52,10 @@ PARTS = {
     "locks": ("lock",),
     "fences": (),  # with locks, if append takes fence=
     "retention": (),  # if `retain` says for how long
+    "effects": (),  # with tasks, if there is effect_key
+    "context": (),  # with threads, if there is such a method; and so the following two
+    "erasure": (),
+    "traces": (),
     "metrics": ("metrics",),
     "alarm": ("alarms",),
     "sizes": ("describe",),
@@ -98,6 +108,10 @@ class Memory:
             "keys": "threads" in found and getattr(self.inner, "keys", True) is not False,
             "fences": "locks" in found and "threads" in found and self._takes_fences(),
             "retention": isinstance(getattr(self.inner, "retain", None), int | float),
+            "effects": "tasks" in found and hasattr(self.inner, "effect_key"),
+            "context": "threads" in found and hasattr(self.inner, "context"),
+            "erasure": "threads" in found and hasattr(self.inner, "erase"),
+            "traces": "threads" in found and hasattr(self.inner, "traces"),
         }
         return [part for part in PARTS if implied.get(part, part in found)]
 

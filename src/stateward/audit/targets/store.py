@@ -6,12 +6,22 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from stateward import Alarm, AlarmEvent, LeaseLost, StateConflictError, Store, StoreUnavailable
+from stateward import (
+    Alarm,
+    AlarmEvent,
+    LeaseLost,
+    StateConflictError,
+    Store,
+    StoreUnavailable,
+    idempotency_key,
+)
 from stateward.audit.faults.route import Route, store_route
 from stateward.audit.profiles import AuditSizes
 from stateward.audit.safety import headroom, isolation
@@ -49,6 +59,9 @@ class StoreMemory:
         spill = os.path.join(target.folder, f"spill-{target.replica}")
         os.makedirs(spill, exist_ok=True)
         world, url = World(), parse(target.name)
+        file = isolation.file_of(url)
+        if file is not None:  # of a server only the server itself can be asked, not its files
+            self.traces = partial(_traces, [os.path.dirname(file), spill], os.path.basename(file))
         self.store = Store(
             ExpiringEngine(create_engine(url, world)),
             namespace=target.namespace,
@@ -119,6 +132,17 @@ class StoreMemory:
         finally:
             await leases.release(leases.hold(handle.entity, lease, ttl, asked))
 
+    async def effect_key(self) -> str:
+        return idempotency_key()
+
+    async def context(self, thread: str, last: int) -> list[Json]:
+        return list((await self.store.thread(thread).load(last=last)).messages)
+
+    async def erase(self, user: str, threads: list[str]) -> None:
+        for thread in threads:
+            await self.store.thread(thread).claim(user=user)
+        await self.store.user(user).erase()
+
     async def metrics(self) -> Json:
         metrics = self.store.metrics()
         took = metrics.distribution(LOOKUP_LATENCY.name)
@@ -146,6 +170,14 @@ class StoreMemory:
             "capacity": said.capacity,
             "settings": dict(said.settings),
         }
+
+
+def _traces(folders: list[str], name: str, text: str) -> list[str]:
+    """The files that have it: those of the store, and turns that are kept for later."""
+    store, kept = folders
+    files = [os.path.join(store, each) for each in os.listdir(store) if each.startswith(name)]
+    files += [os.path.join(where, each) for where, _, names in os.walk(kept) for each in names]
+    return [os.path.basename(file) for file in files if text.encode() in Path(file).read_bytes()]
 
 
 def file_url(path: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import Any, Self
 
-from stateward import StoreUnavailable
+from stateward import StoreUnavailable, idempotency_key
 from stateward.audit.targets.memory import Json
 from stateward.audit.targets.store import StoreMemory, StoreTarget, file_url
 from stateward.audit.targets.target import AuditTarget, BackupProcedure, FileStorage
@@ -39,6 +39,7 @@ class VolumesMemory:
     update_user = routed("update_user")
     run_once = routed("run_once")
     run_workflow = routed("run_workflow")
+    context = routed("context")
 
     def __init__(self, target: VolumesTarget) -> None:
         self._parts = {
@@ -50,6 +51,9 @@ class VolumesMemory:
 
     def of(self, id: str) -> StoreMemory:
         return self._parts[route(id, self._parts)]
+
+    async def effect_key(self) -> str:
+        return idempotency_key()
 
     def lock(self, thread: str, ttl: float) -> Any:
         return self.of(thread).lock(thread, ttl)

@@ -57,7 +57,18 @@ def told(tried: list[dict[str, Any]], accepted: list[str], hung: int) -> dict[st
     """What a replica says of its calls; `kept` are the turns that may come later."""
     kept = [each["turn"] for each in tried if each["outcome"] == "kept"]
     plain = [{name: each[name] for name in each if name != "turn"} for each in tried]
-    return {"tried": plain, "accepted": accepted, "kept": kept, "hung": hung}
+    said = {"tried": plain, "accepted": accepted, "kept": kept, "hung": hung}
+    return {**said, "in_turn": in_turn(tried)}
+
+
+def in_turn(tried: list[dict[str, Any]]) -> list[str]:
+    """Turns that were kept for later, of which each was begun when the one before was accepted."""
+    found, free = [], float("-inf")
+    for each in sorted(tried, key=lambda each: each["at"]):
+        if each["outcome"] == "kept" and each["at"] >= free:
+            found.append(str(each["turn"]))
+            free = each["at"] + each["seconds"]
+    return found
 
 
 async def contents_of(memory: Memory, tell: Any, thread: str) -> list[str]:

@@ -60,6 +60,7 @@ async def conduct(stage: Stage, crash: Crash) -> Outage:
         said["hung"],
         len(spans),
         why,
+        in_turn=said["in_turn"],
     )
 
 

@@ -9,23 +9,27 @@ from typing import Any
 from stateward.audit.record import Drill
 from stateward.audit.replicas.fleet import Replica
 from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads.erasure import look_in_backup
 from stateward.audit.workloads.samples import message
 from stateward.audit.workloads.workload import Stage, Workload
 
 THREADS = 5
 BEFORE = 60  # turns that must be there when the backup begins
+RESTING = 3  # conversations that nobody writes to meanwhile: all of them must be there
+TURNS = 4  # in each of these
 
 
 async def conduct(stage: Stage) -> None:
     procedure = stage.backup()
     if procedure is None:
         return
-    threads = stage.names("drill", THREADS)
+    threads, resting = stage.names("drill", THREADS), stage.names("drill-rest", RESTING)
     users = stage.names("drill-user", 5) if stage.provides("users") else []
     (writer,) = await stage.fleet.start(fresh=True)
     for number, user in enumerate(users):
         await writer.call("put_user", user, {"number": number})
-    writing = writer.send("drill:write", threads=threads)
+    await writer.ask("drill:write_all", threads=resting, count=RESTING * TURNS)
+    writing = writer.send("drill:write", threads=threads, first=RESTING * TURNS)
     await writer.until(lambda events: len(events) >= BEFORE)
     before = len(writer.events)
     started = time.monotonic()
@@ -33,6 +37,7 @@ async def conduct(stage: Stage) -> None:
     took = time.monotonic() - started
     await writer.ask("drill:stop")
     await asyncio.wait_for(writing, 30.0)
+    threads += resting
     written: dict[str, list[int]] = {thread: [] for thread in threads}
     for event in writer.events:
         written[event["thread"]].append(event["number"])
@@ -47,6 +52,7 @@ async def conduct(stage: Stage) -> None:
     }
     restoring = time.monotonic() - started
     there = await _values(reader, users)
+    await look_in_backup(stage, reader)
     await stage.fleet.end(reader)
     same = there == kept
     stage.record.drill = Drill(
@@ -70,12 +76,20 @@ async def stop(memory: Memory, tell: Any) -> None:
     _stopped.set()
 
 
-async def write(memory: Memory, tell: Any, threads: list[str]) -> None:
+async def write(memory: Memory, tell: Any, threads: list[str], first: int) -> None:
     """One turn after the other: at any moment a whole beginning of them is there."""
-    number = 0
+    number = first
     while not _stopped.is_set():
-        thread = threads[number % len(threads)]
-        await memory.append(thread, [message("user", str(number), number=number)], f"n/{number}")
-        tell(thread=thread, number=number)
+        await _one(memory, tell, threads[number % len(threads)], number)
         number += 1
         await asyncio.sleep(0.001)
+
+
+async def write_all(memory: Memory, tell: Any, threads: list[str], count: int) -> None:
+    for number in range(count):
+        await _one(memory, tell, threads[number % len(threads)], number)
+
+
+async def _one(memory: Memory, tell: Any, thread: str, number: int) -> None:
+    await memory.append(thread, [message("user", str(number), number=number)], f"n/{number}")
+    tell(thread=thread, number=number)

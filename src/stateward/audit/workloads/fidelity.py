@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from stateward.audit.safety.isolation import PREFIX
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads import odd_values
 from stateward.audit.workloads.odd_values import Odd
@@ -31,7 +30,7 @@ async def conduct(stage: Stage) -> None:
     (base,), seed = stage.names("fidelity", 1), stage.record.seed
     asked = {"base": base, "seed": seed, "users": stage.provides("users")}
     # Where others' state may be, only ids that nobody else uses.
-    asked["bare"] = stage.fleet.target.namespace.startswith(PREFIX)
+    asked["bare"] = stage.is_apart
     writers = await stage.fleet.start(WRITERS, fresh=True)
     written, said = [], []
     for who, writer in enumerate(writers):

@@ -16,6 +16,8 @@ THREADS = 10
 FEWEST = 20  # turns that show what one takes
 LEAST = 100  # bytes that a turn has, at the least
 AT_ONCE = 100  # messages a call, when a history is made
+UPDATES = 200  # of one user's state
+DOCUMENT = 1000  # bytes that it has, whatever is changed in it
 
 
 async def conduct(stage: Stage) -> None:
@@ -35,6 +37,10 @@ async def conduct(stage: Stage) -> None:
     more = max(FEWEST, count // 3)
     await replica.ask("growth:write", threads=[one], count=more, patience=300.0)
     replica, at_last = await _measured(stage, replica)
+    updated: dict[str, Any] = {}
+    if stage.provides("users"):
+        await replica.ask("growth:update", user=one, count=UPDATES, patience=300.0)
+        replica, updated = await _measured(stage, replica)
     await stage.fleet.end(replica)
     most = after.get("settings", {}).get("max_connections")
     stage.record.growing = Growing(
@@ -46,6 +52,9 @@ async def conduct(stage: Stage) -> None:
         long=long,
         long_turns=more,
         bytes_long=at_last.get("bytes"),
+        updates=UPDATES,
+        document=DOCUMENT,
+        bytes_updated=updated.get("bytes"),
     )
     stage.record.costs = Costs(
         stage.sizes.replicas,
@@ -96,6 +105,13 @@ async def lengthen(memory: Memory, tell: Any, thread: str, messages: int) -> Non
         count = min(AT_ONCE, messages - first)
         given = [m for n in range(first, first + count, 2) for m in varied_turn(f"{n}")]
         await memory.append(thread, given, f"long/{first}")
+
+
+async def update(memory: Memory, tell: Any, user: str, count: int) -> None:
+    """Nothing gets larger by it."""
+    for number in range(count):
+        value = {"number": number % 10, "text": f"{number:04}" * (DOCUMENT // 4)}
+        await memory.call("update_user", user, lambda _, value=value: value)
 
 
 async def written(memory: Memory, tell: Any) -> int | None:

@@ -19,6 +19,7 @@ from stateward.audit.workloads.calls import (
     append,
     change_user,
     found,
+    in_turn,
     read,
     read_user,
     settled,
@@ -31,6 +32,8 @@ from stateward.audit.workloads.workload import Disturbance, Stage, Workload
 KNOWN = 5  # turns that are there before
 AFTER = 3  # turns of the same replica afterwards
 USERS = 3  # of so many tries one is of users' state, too
+PROMISES = 5  # turns that a replica has accepted when it is killed while the store is away
+PROMISING = 4.0  # seconds for that, at most
 BETWEEN = 1.0  # seconds between two, as they are shown
 
 
@@ -47,17 +50,23 @@ async def conduct(stage: Stage) -> None:
     threads = [stage.names(f"outage-{number}", 1)[0] for number in range(len(faults))]
     linked = [(f, thread) for f, thread in zip(faults, threads, strict=True) if f.changed]
     linked.sort(key=lambda each: -each[0].least)
-    said = dict(
-        zip(
-            [thread for _, thread in linked],
-            await asyncio.gather(*(_one(stage, *each, room) for each in linked)),
-            strict=True,
-        )
+    away = await disturbances.away()
+    (promised,) = stage.names("promised", 1)
+    beside = bool(away is not None and away.changed)
+    broken, met_at_once = await asyncio.gather(
+        _promised(stage, away if beside else None, promised, room),
+        asyncio.gather(*(_one(stage, *each, room) for each in linked)),
     )
+    said = dict(zip([thread for _, thread in linked], met_at_once, strict=True))
     for fault, thread in zip(faults, threads, strict=True):
         if thread not in said:
             said[thread] = await _one(stage, fault, thread, room)
-    if faults:
+    if not beside:
+        broken = await _promised(stage, away, promised, room)
+    if broken is not None:
+        said[promised] = broken
+        threads.append(promised)
+    if said:
         changed = [said[thread].changed for thread in threads]
         seen = await found(stage, threads, changed)
         for thread, (there, kept, why) in zip(threads, seen, strict=True):
@@ -133,7 +142,7 @@ async def _disturbed(stage: Stage, fault: Disturbance, thread: str) -> Outage:
     try:
         said = await asyncio.wait_for(disturbed, HUNG + 10.0)
     except (Failed, TimeoutError):
-        said = {"tried": [], "accepted": [], "kept": [], "hung": 1, "changed": []}
+        said = {"tried": [], "accepted": [], "kept": [], "hung": 1, "changed": [], "in_turn": []}
     tried = [_compared(each, stored, origin) for each in said["tried"]] + late
     await settled(stage, replica, thread, said["kept"])
     return Outage(
@@ -148,7 +157,71 @@ async def _disturbed(stage: Stage, fault: Disturbance, thread: str) -> Outage:
         said["hung"],
         elsewhere=len(stored),
         changed=said["changed"],
+        in_turn=said["in_turn"],
     )
+
+
+async def _promised(
+    stage: Stage, fault: Disturbance | None, thread: str, room: asyncio.Semaphore
+) -> Outage | None:
+    """A replica that is killed while the store is away: what it accepted must come all the same.
+
+    None if it accepted nothing, or there is no such fault: then there is nothing to keep.
+    """
+    if fault is None:
+        return None
+    async with room:
+        (replica,) = await stage.fleet.start(fresh=True, **fault.changed)
+        before = [f"before/{number}" for number in range(KNOWN)]
+        for name in before:
+            await replica.call("append", thread, [message("user", name)], name)
+        stage.say(f"{fault.label}, and the replica is killed")
+        origin = time.monotonic()
+        await fault.begin(replica)
+        try:
+            users = stage.provides("users")
+            replica.send("outage:promise", thread=thread, origin=origin, users=users)
+            try:
+                await replica.until(
+                    lambda events: sum(_accepted(each) for each in events) >= PROMISES, PROMISING
+                )
+            except (TimeoutError, Failed) as error:
+                stage.say(f"few turns were accepted: {error}")
+            await replica.kill()
+        finally:
+            await fault.end(replica)
+        end = time.monotonic()
+        tried = [each["tried"] for each in replica.events if "tried" in each]
+        changed = [each["changed"] for each in replica.events if "changed" in each]
+        accepted = [each["turn"] for each in tried if each["outcome"] != "error"]
+        if not accepted and not changed:
+            return None
+        # The same replica, started again: what it kept is where it had put it.
+        (again,) = await stage.fleet.start(fresh=True, replica=replica.number, **fault.changed)
+        recovery: float | None = None
+        try:
+            await again.ask("calls:recover", thread=thread, patience=stage.sizes.recovery)
+            recovery = time.monotonic() - end
+        except Failed as error:
+            stage.say(f"not recovered: {error}")
+        await settled(stage, again, thread, accepted)
+        plain = [Tried(**{n: v for n, v in each.items() if n != "turn"}) for each in tried]
+        return Outage(
+            f"{fault.label}, and the replica is killed",
+            fault.fired(plain),
+            0.0,
+            round(end - origin, 2),
+            plain,
+            before + accepted,
+            [],
+            recovery,
+            changed=changed,
+            in_turn=in_turn(tried),
+        )
+
+
+def _accepted(event: dict[str, Any]) -> bool:
+    return bool(event.get("tried", {"outcome": "error"})["outcome"] != "error")
 
 
 async def _write_elsewhere(stage: Stage, thread: str, stored: list[float]) -> None:
@@ -231,6 +304,30 @@ async def disturb(
         call.cancel()
     said = told([call.result() for call in done], accepted, len(hanging))
     return {**said, "changed": changed}
+
+
+async def promise(memory: Memory, tell: Any, thread: str, origin: float, users: bool) -> None:
+    """One turn after the other, and changes of a user's state, until killed."""
+
+    async def turns() -> None:
+        number = 0
+        while True:
+            tell(tried=await append(memory, thread, f"promised/{number}", [], origin))
+            number += 1
+            await asyncio.sleep(0.05)
+
+    async def changes() -> None:
+        number = 0
+        while users:
+            accepted: list[str] = []
+            name = f"{('put', 'update')[number % 2]}/{number}"
+            await change_user(memory, thread, name, accepted, origin)
+            for each in accepted:
+                tell(changed=each)
+            number += 1
+            await asyncio.sleep(0.05)
+
+    await asyncio.gather(turns(), changes())
 
 
 async def afterwards(memory: Memory, tell: Any, thread: str, keys: bool) -> list[str]:

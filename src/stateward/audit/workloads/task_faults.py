@@ -39,9 +39,9 @@ async def conduct(stage: Stage) -> None:
         *(noted(trials, "the worker is killed", what, each) for what, each in waiting.items())
     )
     said = [await replicas[0].ask("task_faults:twins", base=next(names))]
-    base = next(names)
+    how: dict[str, Any] = {"base": next(names), "bare": stage.is_apart}
     said += [
-        await replica.ask("task_faults:look_alike", base=base, again=again)
+        await replica.ask("task_faults:look_alike", again=again, **how)
         for replica, again in ((replicas[0], False), (replicas[1], True))
     ]
     for number in range(3):  # some seconds and tasks later
@@ -197,10 +197,12 @@ async def run(
         return {"result": None, "error": words(error)}
 
 
-async def look_alike(memory: Memory, tell: Any, base: str, again: bool) -> list[dict[str, Any]]:
+async def look_alike(
+    memory: Memory, tell: Any, base: str, bare: bool, again: bool
+) -> list[dict[str, Any]]:
     """Tasks of which each is another, first all of them, and then by another replica."""
     trials = Trials()
-    for odd in odd_values.ids(base):
+    for odd in odd_values.ids(base, bare):
         if odd.extreme:
             continue
         ran: list[str] = []

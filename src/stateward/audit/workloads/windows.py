@@ -20,6 +20,7 @@ from stateward.audit.workloads.workload import Stage, Workload
 
 SHORT = 12  # messages
 LONG = 1203
+ROLES = "uaaauaauaaaauua"  # who speaks: windows of whole turns differ from those of messages
 IN_TURN = 14  # turns of two replicas
 AT_ONCE = 40  # messages an append of the long conversation
 BUDGET = 15.0  # seconds for making it
@@ -27,11 +28,12 @@ BUDGET = 15.0  # seconds for making it
 
 async def conduct(stage: Stage) -> None:
     one, other = await stage.fleet.start(2)
-    short, pairs, long, unknown = stage.names("window", 4)
+    short, pairs, long, unknown, roles = stage.names("window", 5)
     said = [
         await one.ask("windows:short_ones", thread=short, pairs=pairs, unknown=unknown),
         await other.ask("windows:looks", thread=short, turns=SHORT, parts=1),
         await other.ask("windows:looks", thread=pairs, turns=SHORT, parts=2),
+        await one.ask("windows:several_roles", thread=roles),
     ]
     there = await one.ask("windows:lengthen", thread=long, count=LONG, patience=120.0)
     asked = {"thread": long, "turns": there, "parts": 1, "patience": 120.0}
@@ -150,6 +152,34 @@ async def looks(
             _compare(trials, promise, done, whole[total - len(found) :], found)
         else:
             _compare(trials, promise, done, whole[-last:], found)
+    return trials.plain()
+
+
+def _permitted(whole: list[dict[str, Any]], last: int) -> list[list[dict[str, Any]]]:
+    """The last so many; or as many turns as fit, of one that does not fit its question first."""
+    asked = [at for at, each in enumerate(whole) if each["role"] == "user"]
+    turns = [whole[at:] for at in asked if len(whole) - at <= last]
+    begun = [whole[asked[-1]], *whole[len(whole) - last + 1 :]] if last > 1 else []
+    return [whole[-last:], *(turns[:1] or [begun])]
+
+
+async def several_roles(memory: Memory, tell: Any, thread: str) -> list[dict[str, Any]]:
+    """One message an append, by two who do not take turns: what a window may begin with."""
+    trials, promise = Trials(), "the last ones"
+    names = {"u": "user", "a": "assistant"}
+    whole = [message(names[who], f"{names[who]} {n}") for n, who in enumerate(ROLES)]
+    for number, each in enumerate(whole):
+        await within(memory.append(thread, [each], f"role/{number}"))
+    for last in range(1, len(whole) + 2):
+        found = await _loaded(memory, trials, promise, thread, last)
+        if found is None:
+            continue
+        permitted = _permitted(whole, last)
+        if all(message_difference(each, found) is not None for each in permitted):
+            done = f"load(last={last}) of {[each['content'] for each in whole]}"
+            _compare(trials, promise, done, permitted[0], found)
+        else:
+            trials.hold(promise, True, "", "", "")
     return trials.plain()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -60,7 +60,15 @@ class Disturbances(Protocol):
 
     async def crash(self) -> Crash | None: ...
     async def all(self) -> Sequence[Disturbance]: ...
+    async def away(self) -> Disturbance | None: ...
     async def alarming(self) -> Disturbance | None: ...
+
+
+class ErasedPerson(NamedTuple):
+    """Who was erased, and is looked for in a backup that is made later."""
+
+    user: str
+    threads: list[str]
 
 
 class Stage:
@@ -78,10 +86,16 @@ class Stage:
         self.scrape: Looked | None = None  # the buyer's own metrics
         self.alerts: Looked | None = None  # and those alerts that fire
         self.keepsakes: float | None = None  # when they were put away
+        self.erased: list[ErasedPerson] = []
         self.say: Callable[[str], None] = lambda _: None
 
     def provides(self, part: str) -> bool:
         return part in self.record.provides
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether nobody else uses the namespace: then any id may be used there."""
+        return self.fleet.target.namespace.startswith(PREFIX)
 
     def names(self, what: str, count: int) -> list[str]:
         """Ids that no other workload uses, and nobody but an audit."""

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,40 @@ async def kept_alive(renew: Callable[[], Awaitable[None]]) -> AsyncIterator[None
         beating.cancel()
         with suppress(asyncio.CancelledError):
             await beating
+
+
+_act: ContextVar[str] = ContextVar("act")
+
+
+async def acted(names: tuple[str, ...], function: Callable[[], Awaitable[Any]]) -> Any:
+    """What the function of a task or a step returns; meanwhile its key is known."""
+    token = _act.set(dumped(names))
+    try:
+        return await function()
+    finally:
+        _act.reset(token)
+
+
+def act_key() -> str:
+    """Of what is being done: the same at every try, in every process."""
+    return _act.get()
+
+
+def fitted(whole: list[Json], last: int) -> list[Json]:
+    """For a model: system messages, whole turns that fit; of one that does not, what can be."""
+    first = next((n for n, each in enumerate(whole) if each["role"] != "system"), len(whole))
+    pinned, said = whole[:first], whole[first:]
+    begins = [n for n, each in enumerate(said) if each["role"] == "user"]
+    fits = [n for n in begins if len(said) - n <= last]
+    if fits or not begins:
+        return [*pinned, *said[fits[0] if fits else len(said) :]]
+    question, steps = said[begins[-1]], said[begins[-1] + 1 :]
+    # From where a step begins: a call, or whatever is no result.
+    starts = [n for n, each in enumerate(steps) if "tool_call_id" not in each]
+    room = [n for n in starts if len(steps) - n <= last - 1]
+    if room:
+        return [*pinned, question, *steps[room[0] :]]
+    return [*pinned, *steps[-last:]] if steps else [*pinned, question]
 
 
 def now() -> float:

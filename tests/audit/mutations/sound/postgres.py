@@ -20,7 +20,10 @@ from audit.mutations.sound.common import (
     WAIT,
     Json,
     LookupTimes,
+    act_key,
+    acted,
     dumped,
+    fitted,
     kept_alive,
     read_file,
     write_file,
@@ -247,7 +250,7 @@ class PostgresMemory:
             await asyncio.sleep(LOOK)
         try:
             async with kept_alive(lambda: self._renew("tasks", task, me)):
-                result = await function()
+                result = await acted(("task", task), function)
         except BaseException:  # whoever is next may try again
             await self._let_go("tasks", task, me)
             raise
@@ -290,7 +293,7 @@ class PostgresMemory:
                 done = dict(await self._rows("select name, result from steps where id = %s", id))
                 for name, function in steps:
                     if name not in done:
-                        done[name] = dumped(await function())
+                        done[name] = dumped(await acted(("step", id, name), function))
                         await self._finish_step(id, me, name, done[name])
                     results[name] = json.loads(done[name])
         finally:
@@ -326,6 +329,34 @@ class PostgresMemory:
             await self._rows(
                 "update locks set held = false where thread = %s and token = %s", thread, token
             )
+
+    # --- for agents, and against them ----------------------------------------------
+
+    def effect_key(self) -> str:
+        return act_key()
+
+    async def context(self, thread: str, last: int) -> list[Json]:
+        return fitted(await self.load(thread, None), last)
+
+    async def erase(self, user: str, threads: list[str]) -> None:
+        async def transaction(db: Any) -> None:
+            await db.execute('delete from users where "user" = %s', (user,))
+            for table in ("messages", "keys", "threads"):
+                await db.execute(f"delete from {table} where thread = any(%s)", (threads,))
+
+        await self._do(transaction)
+
+    async def traces(self, text: str) -> list[str]:
+        async def transaction(db: Any) -> list[str]:
+            found = []
+            for table in TABLES:
+                query = f"select 1 from {table} as t where t::text like %s limit 1"
+                if await (await db.execute(query, (f"%{text}%",))).fetchone():
+                    found.append(table)
+            return found
+
+        found: list[str] = await self._do(transaction)
+        return found
 
     # --- figures --------------------------------------------------------------------
 

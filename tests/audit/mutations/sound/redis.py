@@ -23,7 +23,10 @@ from audit.mutations.sound.common import (
     WAIT,
     Json,
     LookupTimes,
+    act_key,
+    acted,
     dumped,
+    fitted,
     kept_alive,
     read_file,
     write_file,
@@ -133,14 +136,17 @@ class RedisMemory:
 
     async def backup(self, folder: str) -> None:
         """Each key as of one moment."""
-        lines = []
+        lines = [json.dumps(each) async for each in self._all()]
+        write_file(folder, COPY, "\n".join(lines).encode())
+
+    async def _all(self) -> AsyncIterator[tuple[str, str, Any]]:
+        """Each key without the namespace, its kind, and its value."""
         async for key in self.client.scan_iter(match=f"{self.namespace}:*", count=500):
             kind = await self.client.type(key)
             if kind in READ:  # it may have expired meanwhile
                 value = await self.client.execute_command(*READ[kind](key))
                 value = sorted(value) if isinstance(value, set) else value
-                lines.append(json.dumps([key.removeprefix(self.namespace), kind, value]))
-        write_file(folder, COPY, "\n".join(lines).encode())
+                yield key.removeprefix(self.namespace), kind, value
 
     async def restore(self, folder: str) -> None:
         for line in read_file(folder, COPY).splitlines():
@@ -220,7 +226,7 @@ class RedisMemory:
             await asyncio.sleep(LOOK)
         try:
             async with kept_alive(lambda: self._renew(keys[1], me)):
-                result = await function()
+                result = await acted(("task", task), function)
         except BaseException:  # whoever is next may try again
             await self._run(LET_GO, keys[1:], me)
             raise
@@ -243,7 +249,7 @@ class RedisMemory:
                 done = await self.client.hgetall(keys[0])
                 for name, function in steps:
                     if name not in done:
-                        done[name] = dumped(await function())
+                        done[name] = dumped(await acted(("step", id, name), function))
                         if not await self._run(FINISH_STEP, keys, me, name, done[name]):
                             raise Refused(f"workflow {id!r} is driven by another replica")
                     results[name] = json.loads(done[name])
@@ -267,6 +273,21 @@ class RedisMemory:
             yield int(token)
         finally:
             await self._run(LET_GO, keys[:1], token)
+
+    # --- for agents, and against them ----------------------------------------------
+
+    def effect_key(self) -> str:
+        return act_key()
+
+    async def context(self, thread: str, last: int) -> list[Json]:
+        return fitted(await self.load(thread, None), last)
+
+    async def erase(self, user: str, threads: list[str]) -> None:
+        keys = [self._key(kind, thread) for thread in threads for kind in ("messages", "keys")]
+        await self.client.delete(self._key("user", user), *keys)
+
+    async def traces(self, text: str) -> list[str]:
+        return [key async for key, _, value in self._all() if text in json.dumps(value)]
 
     # --- figures --------------------------------------------------------------------
 

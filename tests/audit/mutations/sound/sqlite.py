@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,7 +21,10 @@ from audit.mutations.sound.common import (
     WAIT,
     Json,
     LookupTimes,
+    act_key,
+    acted,
     dumped,
+    fitted,
     kept_alive,
     now,
 )
@@ -92,6 +96,7 @@ class SqliteMemory:
             )
             connection.execute("pragma journal_mode = wal")
             connection.execute(f"pragma synchronous = {self.synchronous}")
+            connection.execute("pragma secure_delete = on")
             connection.executescript(SCHEMA)
             self._own.connection = connection
             self._made.append(connection)
@@ -179,7 +184,7 @@ class SqliteMemory:
             async with kept_alive(
                 lambda: asyncio.to_thread(self._renew, "tasks", "task", task, me)
             ):
-                result = await function()
+                result = await acted(("task", task), function)
         except BaseException:  # whoever is next may try again
             await asyncio.to_thread(self._let_go, "tasks", "task", task, me)
             raise
@@ -235,7 +240,7 @@ class SqliteMemory:
                 done = await asyncio.to_thread(self._steps, id)
                 for name, function in steps:
                     if name not in done:
-                        done[name] = dumped(await function())
+                        done[name] = dumped(await acted(("step", id, name), function))
                         await asyncio.to_thread(self._finish_step, id, me, name, done[name])
                     results[name] = json.loads(done[name])
         finally:
@@ -284,6 +289,26 @@ class SqliteMemory:
         self._connection().execute(
             "update locks set held = 0 where thread = ? and token = ?", (thread, token)
         )
+
+    # --- for agents, and against them ----------------------------------------------
+
+    def effect_key(self) -> str:
+        return act_key()
+
+    def context(self, thread: str, last: int) -> list[Json]:
+        return fitted(self.load(thread, None), last)
+
+    def erase(self, user: str, threads: list[str]) -> None:
+        with self._transaction() as db:
+            db.execute("delete from users where user = ?", (user,))
+            for thread in threads:
+                db.execute("delete from messages where thread = ?", (thread,))
+                db.execute("delete from keys where thread = ?", (thread,))
+        self._connection().execute("pragma wal_checkpoint(truncate)")
+
+    def traces(self, text: str) -> list[str]:
+        files = [Path(self.path), Path(f"{self.path}-wal")]
+        return [file.name for file in files if file.exists() and text.encode() in file.read_bytes()]
 
     # --- figures --------------------------------------------------------------------
 

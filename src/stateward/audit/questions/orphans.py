@@ -1,0 +1,47 @@
+"""27: tool calls and their results stay together."""
+
+from __future__ import annotations
+
+from stateward.audit.questions.promise import Promise, finding
+from stateward.audit.questions.question import Finding, Question, Thresholds
+from stateward.audit.record import Record
+
+REPAIR = (
+    "Begin a window where the user speaks, and leave out calls that were never answered, "
+    "before it is given to a model."
+)
+PROMISES = (
+    Promise("a turn with a tool call", "after a kill a tool call is there without its result",
+            "Write a turn in one transaction, or in one file operation: all of it, or none."),
+    Promise("the call is known", "a tool call that was acknowledged is gone after a kill",
+            "Acknowledge an append when it is stored, whatever its messages are."),
+    Promise("a result that comes later", "a result that another replica adds is not with its call",
+            "Keep what is appended, in its order; a call whose worker died may still be answered."),
+    Promise("a window of its own making",
+            "a window leaves messages out, and what is left no model takes", REPAIR),
+    Promise("a window that a model takes",
+            "a window has a tool's result without its call, or a call without its result", REPAIR,
+            weak=True),
+)  # fmt: skip
+
+
+def judge(record: Record, limits: Thresholds) -> Finding:
+    holds = "calls and results stayed together, after kills and in every window"
+    return finding(record, record.orphans, PROMISES, holds)
+
+
+QUESTION = Question(
+    "orphans",
+    27,
+    "Do tool calls and their results stay together?",
+    "Models refuse a conversation in which a tool call has no result, or a result no call. One "
+    "process that dies at the wrong moment, and that conversation never gets an answer again.",
+    ("threads",),
+    ("orphans",),
+    REPAIR,
+    judge,
+    ("orphans",),
+    severity="high",
+    means="After a crash every further question in that conversation ends in an error.",
+    since=2,
+)

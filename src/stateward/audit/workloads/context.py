@@ -1,0 +1,139 @@
+"""What is given to the model: the instruction, the question, and what was said for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads import tool_turns
+from stateward.audit.workloads.samples import message
+from stateward.audit.workloads.trials import Trials, merged, message_difference, within, words
+from stateward.audit.workloads.workload import Stage, Workload
+
+TURNS = 6
+STEPS = 9  # tool calls of the last turn: more than most windows hold
+LASTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 30, 40)
+SYSTEM = message("system", "Answer in French. Never mention prices.")
+
+INSTRUCTION = "the instruction"
+NEWEST = "the newest message"
+QUESTION = "the question that is worked on"
+PAIRS = "calls with their results"
+BOUND = "no more than asked for"
+AS_STORED = "as it was stored"
+ALL = "all that there is room for"
+
+
+async def conduct(stage: Stage) -> None:
+    one, other = await stage.fleet.start(2)
+    thread, plain = stage.names("context", 2)
+    said = [
+        await one.ask("context:talk", thread=thread),
+        await other.ask("context:looks", thread=thread, long=False),
+        await one.ask("context:work", thread=thread),
+        await other.ask("context:looks", thread=thread, long=True),
+        await other.ask("context:without_instruction", thread=plain),
+    ]
+    await stage.fleet.end(one, other)
+    stage.record.context = merged(*said)
+
+
+WORKLOAD = Workload("context", "context", "asking for what the model is given", conduct)
+
+
+# --- in a replica -----------------------------------------------------------------------
+
+
+def _turns() -> list[list[dict[str, Any]]]:
+    return [tool_turns.turn(f"turn {number}", 1 + number % 2) for number in range(TURNS)]
+
+
+def _steps() -> list[list[dict[str, Any]]]:
+    """The question of a turn that takes long, and its steps so far."""
+    steps = [[tool_turns.call(f"step {n}"), *_results(f"step {n}")] for n in range(STEPS)]
+    return [[message("user", "the long question")], *steps]
+
+
+def _results(name: str) -> list[dict[str, Any]]:
+    return [tool_turns.result(id) for id in tool_turns.ids(name)]
+
+
+def _stored(long: bool) -> list[dict[str, Any]]:
+    parts = [[SYSTEM], *_turns(), *(_steps() if long else [])]
+    return [each for part in parts for each in part]
+
+
+async def talk(memory: Memory, tell: Any, thread: str) -> list[dict[str, Any]]:
+    """One turn after the other, each of which must be in the context at once."""
+    trials = Trials()
+    await within(memory.append(thread, [SYSTEM], "system"))
+    for number, turn in enumerate(_turns()):
+        await within(memory.append(thread, turn, f"turn {number}"))
+        await _looked(memory, trials, thread, _stored(False)[: 1 + _length(number + 1)], 8)
+    return trials.plain()
+
+
+def _length(turns: int) -> int:
+    return sum(len(turn) for turn in _turns()[:turns])
+
+
+async def work(memory: Memory, tell: Any, thread: str) -> list[dict[str, Any]]:
+    trials, stored = Trials(), _stored(False)
+    for number, step in enumerate(_steps()):
+        await within(memory.append(thread, step, f"step {number}"))
+        stored = [*stored, *step]
+        await _looked(memory, trials, thread, stored, 8)
+    return trials.plain()
+
+
+async def looks(memory: Memory, tell: Any, thread: str, long: bool) -> list[dict[str, Any]]:
+    trials, stored = Trials(), _stored(long)
+    for last in (*LASTS, len(stored) - 1, len(stored), 10 * len(stored)):
+        await _looked(memory, trials, thread, stored, last)
+    return trials.plain()
+
+
+async def without_instruction(memory: Memory, tell: Any, thread: str) -> list[dict[str, Any]]:
+    trials, turns = Trials(), _turns()
+    for number, turn in enumerate(turns):
+        await within(memory.append(thread, turn, f"turn {number}"))
+    stored = [each for turn in turns for each in turn]
+    for last in LASTS:
+        await _looked(memory, trials, thread, stored, last)
+    return trials.plain()
+
+
+async def _looked(
+    memory: Memory, trials: Trials, thread: str, stored: list[dict[str, Any]], last: int
+) -> None:
+    done = f"{len(stored)} messages with tool calls, context(last={last})"
+    try:
+        found = list(await within(memory.call("context", thread, last)))
+    except Exception as error:
+        trials.differ(NEWEST, done, "messages", words(error))
+        return
+    names = [each.get("content") for each in found]
+    if stored[0] == SYSTEM:
+        first = message_difference([SYSTEM], found[:1])
+        trials.hold(INSTRUCTION, first is None, done, repr(SYSTEM["content"]), f"{names[:2]}")
+    spoken = [each for each in found if each.get("role") != "system"]
+    said = [each for each in stored if each != SYSTEM]
+    newest = message_difference(said[-1:], spoken[-1:])
+    trials.hold(NEWEST, newest is None, done, repr(said[-1]["content"]), f"{names[-2:]}")
+    refused = tool_turns.refusal(found)
+    trials.hold(PAIRS, not refused, done, "what the APIs of models take", refused)
+    trials.hold(BOUND, len(spoken) <= last, done, f"{last} messages at most", f"{len(spoken)}")
+    question = [each for each in said if each["role"] == "user"][-1]
+    if last >= 4:  # room for it, and a step
+        trials.hold(QUESTION, question["content"] in names, done, repr(question["content"]),
+                    f"{names}")  # fmt: skip
+    trials.hold(AS_STORED, _within(spoken, said), done, "messages as they are stored, in order",
+                f"{names}")  # fmt: skip
+    if len(said) <= last:
+        trials.compare(ALL, done, len(said), len(spoken))
+
+
+def _within(found: list[dict[str, Any]], stored: list[dict[str, Any]]) -> bool:
+    """Whether each of them is stored, in this order."""
+    rest = iter(stored)
+    return all(any(message_difference([one], [each]) is None for one in rest) for each in found)

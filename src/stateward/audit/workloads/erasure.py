@@ -1,0 +1,156 @@
+"""A person is erased: gone from every replica and from what is stored, and nobody else is."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads.samples import message
+from stateward.audit.workloads.trials import Trials, merged, within, words
+from stateward.audit.workloads.workload import ErasedPerson, Stage, Workload
+
+LONG = 130  # messages of each person's first conversation
+TAILS = ("", "1", "A", "a", "ab", "%", "_", "*", "?", "/x", ":x", " ", "é")  # ids look alike
+ERASED = ("a", "%", "*")  # of these people
+WRITTEN = 40  # messages an append
+
+GONE = "gone at once"
+FRESH = "gone for a new process"
+OTHERS = "others stay"
+TRACES = "nothing of it is stored"
+ANEW = "a new beginning"
+BACKUP = "a backup made afterwards"
+
+
+async def conduct(stage: Stage) -> None:
+    one, other = await stage.fleet.start(2)
+    (base,) = stage.names("person-to-erase", 1)
+    users, traces = stage.provides("users"), stage.provides("traces")
+    how: dict[str, Any] = {"base": base, "seed": stage.record.seed, "users": users}
+    await one.ask("erasure:write", patience=120.0, **how)
+    said = [await other.ask("erasure:look", erased=[], by="before", **how)]  # and remember it
+    gone: list[str] = []
+    for number, tail in enumerate(ERASED):
+        by, beside = (one, other) if number % 2 else (other, one)
+        await by.ask("erasure:erase", tail=tail, base=base)
+        gone.append(tail)
+        said += [
+            await replica.ask("erasure:look", erased=gone, by="a replica", **how)
+            for replica in (by, beside)
+        ]
+    (fresh,) = await stage.fleet.start(fresh=True)
+    said.append(await fresh.ask("erasure:look", erased=gone, by="a new process", **how))
+    if traces:
+        said.append(await one.ask("erasure:search", erased=gone, patience=120.0, **how))
+    said.append(await other.ask("erasure:begin_anew", base=base, tail=gone[0]))
+    await stage.fleet.end(one, other, fresh)
+    stage.erased = [ErasedPerson(f"{base}{tail}", threads(base, tail)) for tail in gone[1:]]
+    stage.record.erasure = merged(*said)
+
+
+async def look_in_backup(stage: Stage, restored: Any) -> None:
+    """What was erased is not in a copy that was made afterwards."""
+    trials = Trials()
+    for person in stage.erased:
+        there = [len(await restored.call("load", thread)) for thread in person.threads]
+        if stage.provides("users"):
+            there.append(len((await restored.call("get_user", person.user))[0]))
+        done = "erase a person, back up, restore elsewhere, look for them"
+        trials.compare(BACKUP, done, [0] * len(there), there)
+    if stage.erased and stage.record.erasure is not None:
+        stage.record.erasure = [*stage.record.erasure, *merged(trials)]
+
+
+WORKLOAD = Workload("erasure", "erasure", "erasing people", conduct)
+
+
+# --- in a replica -----------------------------------------------------------------------
+
+
+def threads(base: str, tail: str) -> list[str]:
+    return [f"{base}-long{tail}", f"{base}-short{tail}"]
+
+
+def secret(seed: int, tail: str) -> str:
+    """What nobody else has ever said."""
+    return f"{random.Random(f'{seed}/secret/{tail}').getrandbits(96):024x}"
+
+
+def _said(seed: int, tail: str, count: int) -> list[dict[str, Any]]:
+    return [message("user", f"{secret(seed, tail)} {number}") for number in range(count)]
+
+
+async def write(memory: Memory, tell: Any, base: str, seed: int, users: bool) -> None:
+    for tail in TAILS:
+        long, short = threads(base, tail)
+        said = _said(seed, tail, LONG)
+        for first in range(0, LONG, WRITTEN):
+            await within(memory.append(long, said[first : first + WRITTEN], f"{first}"))
+        await within(memory.append(short, said[:1], "0"))
+        if users:
+            await within(memory.put_user(f"{base}{tail}", {"secret": secret(seed, tail)}))
+
+
+async def erase(memory: Memory, tell: Any, base: str, tail: str) -> None:
+    await within(memory.call("erase", f"{base}{tail}", threads(base, tail)), 30.0)
+
+
+async def _there(memory: Memory, base: str, tail: str, users: bool) -> list[int]:
+    """How many messages each conversation has, and whether the user's state is known."""
+    found = [len(await within(memory.load(thread))) for thread in threads(base, tail)]
+    if users:
+        found.append(len((await within(memory.get_user(f"{base}{tail}")))[0]))
+    return found
+
+
+async def look(
+    memory: Memory, tell: Any, base: str, seed: int, users: bool, erased: list[str], by: str
+) -> list[dict[str, Any]]:
+    trials = Trials()
+    for tail in TAILS:
+        gone = tail in erased
+        promise = (FRESH if by == "a new process" else GONE) if gone else OTHERS
+        whole = [LONG, 1, 1] if users else [LONG, 1]
+        expected = [0] * len(whole) if gone else whole
+        done = f"erase …{' and …'.join(erased) or 'nobody'}; what {by} finds of …{tail}"
+        try:
+            found = await _there(memory, base, tail, users)
+        except Exception as error:
+            trials.differ(promise, done, f"{expected}", words(error))
+            continue
+        trials.hold(promise, found == expected, done, _words(expected), _words(found))
+    return trials.plain()
+
+
+def _words(found: list[int]) -> str:
+    state = f", user's state {'known' if found[2] else 'unknown'}" if len(found) > 2 else ""
+    return f"{found[0]} and {found[1]} messages{state}"
+
+
+async def search(
+    memory: Memory, tell: Any, base: str, seed: int, users: bool, erased: list[str]
+) -> list[dict[str, Any]]:
+    """In all that is stored. That the others are found shows that it was really searched."""
+    trials = Trials()
+    known = [tail for tail in TAILS if tail not in erased]
+    if not await within(memory.call("traces", secret(seed, known[-1])), 60.0):
+        return []
+    for tail in erased:
+        found = await within(memory.call("traces", secret(seed, tail)), 60.0)
+        trials.hold(TRACES, not found, "erase a person, search for what they said",
+                    "found nowhere", ", ".join(map(str, found))[:300])  # fmt: skip
+    return trials.plain()
+
+
+async def begin_anew(memory: Memory, tell: Any, base: str, tail: str) -> list[dict[str, Any]]:
+    trials = Trials()
+    thread = threads(base, tail)[0]
+    done = "erase a person, append to the same conversation, load it"
+    try:
+        await within(memory.append(thread, [message("user", "anew")], "anew"))
+        found = [str(each.get("content")) for each in await within(memory.load(thread))]
+        trials.compare(ANEW, done, ["anew"], found[:20])
+    except Exception as error:
+        trials.differ(ANEW, done, "what was said since", words(error))
+    return trials.plain()
