@@ -22,6 +22,7 @@ from stateward.audit.faults.choice import FaultChoice
 from stateward.audit.options import AuditOptions
 from stateward.audit.record import Record
 from stateward.audit.replicas.fleet import Fleet
+from stateward.audit.replicas.waits import ProcessorWaits
 from stateward.audit.safety import headroom, isolation
 from stateward.audit.safety.probe import Probe
 from stateward.audit.servers.choice import own_server
@@ -172,9 +173,29 @@ class Audit:
             await self._probe.refuse_harm()
         began = time.monotonic()
         away = self._probe.away() if self._probe and workload.unwatched else nullcontext()
+        async with away:
+            await self._repeated(stage, workload)
+        self.record.took[workload.name] = time.monotonic() - began
+
+    async def _repeated(self, stage: Stage, workload: Workload) -> None:
+        """Again, if it failed in a way in which a busy machine fails, too."""
+        left = stage.sizes.repeats
+        while True:
+            waits = ProcessorWaits(stage.fleet)
+            await self._conducted(stage, workload)
+            if not self._is_doubtful(workload) or not waits.is_busy:
+                break
+            if not left:
+                self._set_aside(workload, f"this machine was too busy to tell: {waits}")
+                break
+            stage.say(f"again, since this machine was too busy: {waits}")
+            left, stage.attempt = left - 1, stage.attempt + 1
+        stage.attempt = 0
+
+    async def _conducted(self, stage: Stage, workload: Workload) -> None:
+        self.record.problems.pop(workload.name, None)
         try:
-            async with away:
-                await workload.conduct(stage)
+            await workload.conduct(stage)
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -182,7 +203,21 @@ class Audit:
             said = f"{type(error).__name__}: {error}"
             self.record.problems[workload.name] = self._without_urls(said)
             await stage.fleet.abandon()
-        self.record.took[workload.name] = time.monotonic() - began
+
+    def _is_doubtful(self, workload: Workload) -> bool:
+        """Whether something failed that also fails on a machine that is too busy."""
+        checks = getattr(self.record, workload.checks, None) or () if workload.checks else ()
+        failed = any(each.differing and each.promise in workload.timed for each in checks)
+        return bool(workload.timed) and (failed or workload.name in self.record.problems)
+
+    def _set_aside(self, workload: Workload, why: str) -> None:
+        """What failed, and may have failed because of this machine: then nothing is known."""
+        self.record.problems.pop(workload.name, None)
+        self.record.notes[workload.name] = why
+        checks = getattr(self.record, workload.checks)
+        if checks is not None:
+            doubtful = [c for c in checks if c.differing and c.promise in workload.timed]
+            setattr(self.record, workload.checks, [c for c in checks if c not in doubtful])
 
     def _without_urls(self, text: str) -> str:
         """A target's own error may show how it was reached."""

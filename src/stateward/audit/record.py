@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-FORMAT = 2  # 1: without the checks of promises, which began with 2
+FORMAT = 3  # 1: without the checks of promises; 2: without questions 27 to 30
 
 
 class Sessions(Struct, frozen=True):

@@ -41,6 +41,6 @@ QUESTION = Question(
     ("context",),
     severity="high",
     means="The agent forgets its instructions or the question in the middle of the work.",
-    since=2,
+    since=3,
     optional=True,
 )

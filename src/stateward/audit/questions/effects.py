@@ -45,6 +45,6 @@ QUESTION = Question(
     ("effects",),
     severity="critical",
     means="A card is charged twice, or an order is never sent, and nobody knows.",
-    since=2,
+    since=3,
     optional=True,
 )

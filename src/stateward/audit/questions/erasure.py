@@ -46,6 +46,6 @@ QUESTION = Question(
     ("erasure", "backup"),
     severity="high",
     means="What a person had removed is shown again, or another's conversations vanish.",
-    since=2,
+    since=3,
     optional=True,
 )

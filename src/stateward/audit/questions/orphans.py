@@ -43,5 +43,5 @@ QUESTION = Question(
     ("orphans",),
     severity="high",
     means="After a crash every further question in that conversation ends in an error.",
-    since=2,
+    since=3,
 )

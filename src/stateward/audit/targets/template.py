@@ -42,7 +42,8 @@ class MyMemory:
         self._users[user] = change(self._users.get(user, {}))
 
     # Also, if your memory has them (`stateward.audit.targets.memory` says how): run_once,
-    # run_workflow, lock, metrics, alarms, describe, backup and restore.
+    # run_workflow, effect_key, lock, context, erase, traces, metrics, alarms, describe, backup
+    # and restore.
 
     def clean(self) -> None:
         """Remove all that was written under the namespace."""

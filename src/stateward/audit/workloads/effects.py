@@ -147,7 +147,14 @@ async def _raising(looked: _Looked, one: Replica, other: Replica, work: str) -> 
         looked.repeated(done, _acts(work, one, other))
 
 
-WORKLOAD = Workload("effects", "tasks", "killing processes around what tools do", conduct)
+WORKLOAD = Workload(
+    "effects",
+    "tasks",
+    "killing processes around what tools do",
+    conduct,
+    checks="effects",
+    timed=(ACTS,),
+)
 
 
 # --- in a replica -----------------------------------------------------------------------

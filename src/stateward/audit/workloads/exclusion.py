@@ -181,7 +181,14 @@ async def _fenced(stage: Stage, old: Replica, new: Replica, reader: Replica) -> 
     return await reader.ask("exclusion:in_order", threads=threads, seen=seen)
 
 
-WORKLOAD = Workload("exclusion", "locks", "taking locks, killing and pausing holders", conduct)
+WORKLOAD = Workload(
+    "exclusion",
+    "locks",
+    "taking locks, killing and pausing holders",
+    conduct,
+    checks="lock_checks",
+    timed=("as long as asked", "let go", "another conversation", "the holder is killed"),
+)
 
 
 # --- in a replica -----------------------------------------------------------------------

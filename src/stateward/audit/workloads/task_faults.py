@@ -169,7 +169,19 @@ async def _results(one: Replica, other: Replica, base: str, trials: Trials) -> N
                 trials.hold("results", True, "", "", "")  # fmt: skip
 
 
-WORKLOAD = Workload("task-faults", "tasks", "killing workers in the middle of tasks", conduct)
+WORKLOAD = Workload(
+    "task-faults",
+    "tasks",
+    "killing workers in the middle of tasks",
+    conduct,
+    checks="task_checks",
+    timed=(
+        "the worker is killed",
+        "another task",
+        "a task that takes long",
+        "others are given the result",
+    ),
+)
 
 
 # --- in a replica -----------------------------------------------------------------------

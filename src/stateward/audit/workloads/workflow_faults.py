@@ -211,7 +211,9 @@ async def _killed(
     after: _After,
 ) -> None:
     for replica, (what, step) in zip(dying, moments, strict=True):
-        how = {"stop": step} if what == "began" else {}
+        # A driver that goes on until the kill arrives would be further than is said.
+        stop = step if what == "began" else STEPS[STEPS.index(step) + 1]
+        how = {"stop": stop}
         replica.send("workflow_faults:drive", id=id, **how)
         await replica.until(_met(id, what, step), after.patience + 10.0)
         await replica.kill()
@@ -251,7 +253,12 @@ async def _finished(
 
 
 WORKLOAD = Workload(
-    "workflow-faults", "workflows", "driving workflows by two at once, and again", conduct
+    "workflow-faults",
+    "workflows",
+    "driving workflows by two at once, and again",
+    conduct,
+    checks="workflow_checks",
+    timed=("two drivers", "a step that takes long", "another goes on"),
 )
 
 

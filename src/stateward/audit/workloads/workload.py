@@ -29,6 +29,8 @@ class Workload(Struct, frozen=True):
     words: str  # shown while it runs
     conduct: Callable[[Stage], Awaitable[None]]
     unwatched: bool = False  # the store is taken away, or a file measured
+    checks: str = ""  # the field of its checks, of which some may fail on a machine that is busy:
+    timed: tuple[str, ...] = ()  # these promises, which are then tried again
 
 
 class Disturbance(Protocol):
@@ -87,6 +89,7 @@ class Stage:
         self.alerts: Looked | None = None  # and those alerts that fire
         self.keepsakes: float | None = None  # when they were put away
         self.erased: list[ErasedPerson] = []
+        self.attempt = 0  # of the workload: what it is made of must be new each time
         self.say: Callable[[str], None] = lambda _: None
 
     def provides(self, part: str) -> bool:
@@ -99,7 +102,8 @@ class Stage:
 
     def names(self, what: str, count: int) -> list[str]:
         """Ids that no other workload uses, and nobody but an audit."""
-        return [f"{PREFIX}{what}-{self.record.seed}-{number}" for number in range(count)]
+        again = f"again-{self.attempt}-" if self.attempt else ""
+        return [f"{PREFIX}{what}-{self.record.seed}-{again}{number}" for number in range(count)]
 
     async def at_once(
         self, replicas: list[Replica], do: str, *, patience: float = PATIENCE, **args: Any

@@ -18,7 +18,7 @@ from stateward.errors import InvalidInput
 
 USAGE = "stateward audit [TARGET] [options]"
 EXAMPLES = """\
-Asks 25 questions of a memory architecture and answers them by doing: it writes, races, kills,
+Asks 30 questions of a memory architecture and answers them by doing: it writes, races, kills,
 takes the store away, backs up and restores, in a part of its own, which it removes again.
 
 examples:
