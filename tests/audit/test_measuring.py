@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 import time
 from typing import Any
 
 import pytest
 
-from audit.auditing import judged
+from audit.auditing import judged, small
+from stateward.audit.conductor import Audit
+from stateward.audit.faults.choice import FaultChoice
 from stateward.audit.histogram import LogHistogram
-from stateward.audit.record import Record
+from stateward.audit.record import Check, Record
+from stateward.audit.replicas.fleet import Fleet
+from stateward.audit.replicas.waits import ProcessorWaits
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads import load
+from stateward.audit.workloads.workload import Stage, Workload
 
 
 class StandsStill:
@@ -91,3 +97,59 @@ def test_histograms_of_several_processes_add_up_and_are_exact_to_two_percent() -
     for q in (0.5, 0.95, 0.99):
         assert whole.quantile(q) == pytest.approx(values[int(q * len(values))], rel=0.03)
     assert LogHistogram().quantile(0.5) == 0.0
+
+
+# --- what fails on a machine that is too busy ---------------------------------------------
+
+
+class Attempts:
+    """A workload whose first so many attempts break a promise."""
+
+    def __init__(self, broken: int, promise: str) -> None:
+        self.names: list[str] = []
+        self.left = broken
+        self.workload = Workload(
+            "x", "tasks", "trying", self._conduct, checks="task_checks", timed=("in time",)
+        )
+        self.promise = promise
+
+    async def _conduct(self, stage: Stage) -> None:
+        self.names += stage.names("x", 1)
+        self.left -= 1
+        checks = [Check(self.promise, 5, int(self.left >= 0)), Check("else", 5)]
+        stage.record.task_checks = checks
+
+
+@pytest.mark.parametrize(
+    ("broken", "promise", "busy", "attempts", "kept"),
+    [
+        (1, "in time", True, 2, [("in time", 0), ("else", 0)]),  # it was the machine
+        (9, "in time", True, 3, [("else", 0)]),  # nobody knows what it was
+        (9, "in time", False, 1, [("in time", 1), ("else", 0)]),
+        (9, "at any time", True, 1, [("at any time", 1), ("else", 0)]),
+    ],
+)
+def test_what_a_busy_machine_makes_fail_is_tried_again_and_else_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+    broken: int,
+    promise: str,
+    busy: bool,
+    attempts: int,
+    kept: list[tuple[str, int]],
+) -> None:
+    monkeypatch.setattr(ProcessorWaits, "is_busy", busy)
+    tried = Attempts(broken, promise)
+
+    async def main() -> Record:
+        audit = Audit(small(None, repeats=2), lambda _: None)
+        fleet = Fleet(audit.target)
+        stage = Stage(fleet, audit.options.sizes, audit.record, FaultChoice(audit.target))
+        await audit._repeated(stage, tried.workload)
+        await fleet.kill_all()
+        shutil.rmtree(audit.folder)
+        return audit.record
+
+    record = asyncio.run(main())
+    assert [(each.promise, each.differing) for each in record.task_checks or ()] == kept
+    assert len(tried.names) == len(set(tried.names)) == attempts
+    assert ("x" in record.notes) == (len(kept) == 1)
