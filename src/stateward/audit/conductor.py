@@ -137,7 +137,7 @@ class Audit:
         fleet.target = self._faults.target = self.target
         self.record.environment["replicas"] = sizes.replicas
         stage = Stage(fleet, sizes, self.record, self._faults)
-        stage.pool, stage.backup = pool, self._backup
+        stage.pool, stage.backup, stage.tenant = pool, self._backup, self._tenant
         if options.metrics_url is not None:
             stage.scrape = partial(asyncio.to_thread, scraped, options.metrics_url)
         if options.alerts_url is not None:
@@ -225,6 +225,14 @@ class Audit:
             if url is not None and "://" in url:
                 text = text.replace(url, parse(url).safe)
         return text[:500]
+
+    def _tenant(self) -> dict[str, Any] | None:
+        """What differs in the target of another tenant, whose part is cleared in the end, too."""
+        tenant = self.target.tenant() if self.options.namespace is None else None
+        if tenant is None:
+            return None
+        self._apart.append(tenant)
+        return {"namespace": tenant.namespace}
 
     def _backup(self) -> BackupProcedure | None:
         """How the target is backed up and restored; None: nobody has said."""

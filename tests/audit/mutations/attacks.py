@@ -293,6 +293,37 @@ def back_up_all(memory: Any) -> None:
     memory.erase, memory.backup, memory.restore = erase_and_keep, backup, put_back
 
 
+# --- tenants (in Redis) -----------------------------------------------------------------
+
+TENANT = "-tenant"
+
+
+def shared(*kinds: str) -> Callable[[Any], None]:
+    """What is stored of these kinds is not apart."""
+
+    def inside(memory: Any) -> None:
+        plain = memory.namespace.removesuffix(TENANT)
+        own = memory.namespace
+
+        def key(kind: str, id: str) -> str:
+            return f"{plain if kind in kinds else own}:{kind}:{id}"
+
+        memory._key = key
+
+    return inside
+
+
+def cleans_all(memory: Any) -> None:
+    """What begins with a tenant's name goes with it."""
+
+    async def clean() -> None:
+        plain = memory.namespace.removesuffix(TENANT)
+        async for name in memory.client.scan_iter(match=f"{plain}*", count=500):
+            await memory.client.unlink(name)
+
+    memory.clean = clean
+
+
 # --- the table --------------------------------------------------------------------------
 
 TOOLS, ACTS, CONTEXT, ERASURE = ("tool calls",), ("acts",), ("context",), ("erasure",)
@@ -397,6 +428,41 @@ MUTANTS = mutants(
      None),
 )  # fmt: skip
 MUTANTS += [
+    Mutant(
+        "tenant.users",
+        "What is known of a user is shown to another tenant's user.",
+        ("tenants",),
+        inside=shared("user"),
+        base="redis",
+    ),
+    Mutant(
+        "tenant.messages",
+        "Another tenant's conversation is continued.",
+        ("tenants",),
+        inside=shared("messages"),
+        base="redis",
+    ),
+    Mutant(
+        "tenant.keys",
+        "A turn is missing whose key another tenant has used.",
+        ("tenants",),
+        inside=shared("keys"),
+        base="redis",
+    ),
+    Mutant(
+        "tenant.tasks",
+        "A task is not run that another tenant has run.",
+        ("tenants",),
+        inside=shared("result", "task"),
+        base="redis",
+    ),
+    Mutant(
+        "tenant.cleaned",
+        "When one tenant is removed, others are, too.",
+        ("tenants",),
+        inside=cleans_all,
+        base="redis",
+    ),
     Mutant(
         "erase.not_overwritten",
         "What was erased is still in the file, for whoever gets hold of it.",

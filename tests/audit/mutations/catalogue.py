@@ -74,6 +74,7 @@ TOPICS: dict[str, tuple[str, ...]] = {
     "alarm": ("monitoring",),
     "settings": ("settings",),
     "backup": ("backup",),
+    "tenants": ("isolation",),
     "tool calls": ("orphans",),
     "acts": ("effects",),
     "context": ("context",),

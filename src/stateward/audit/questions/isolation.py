@@ -6,6 +6,7 @@ from stateward.audit.questions.promise import Promise, finding
 from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 
+TENANT = "one's own tenant"
 PROMISES = (
     Promise("one's own state", "a user is given another user's state",
             "Keep nothing of a call in an attribute that all calls share."),
@@ -17,12 +18,19 @@ PROMISES = (
             "Serialise before anything is written, write in one transaction, and roll back."),
     Promise("one id for several kinds", "a user, a task or a lock with the id of a conversation "
             "is mixed up with it", "Put the kind before the id, or into a table of its own."),
+    Promise(TENANT, "one tenant is given what is another's, or removes it",
+            "Put the tenant, whole and with an end of its own, before every id that is stored, "
+            "looked up, locked, counted and removed."),
 )  # fmt: skip
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
+    tried = {check.promise for check in record.isolation or ()}
     promises = [
-        each for each in PROMISES if each.name != "one's own state" or "users" in record.provides
+        each
+        for each in PROMISES
+        if (each.name != "one's own state" or "users" in record.provides)
+        and (each.name != TENANT or each.name in tried)  # not every target has tenants
     ]
     holds = "everybody got their own, many at once and after errors"
     return finding(record, record.isolation, promises, holds)

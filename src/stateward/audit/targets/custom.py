@@ -53,6 +53,9 @@ class CustomTarget(AuditTarget, frozen=True):
 
         return BackupProcedure(save, put_back, "its own backup and restore")
 
+    def tenant(self) -> Self:
+        return replace(self, namespace=f"{self.namespace}-tenant")
+
     @property
     def _is_drilled(self) -> bool:
         memory = self.connect()

@@ -24,6 +24,8 @@ from contextlib import asynccontextmanager
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
+from msgspec.structs import replace
+
 from stateward.audit.faults.route import Route, plain_route
 from stateward.audit.targets.memory import Json, NamedSteps, Refused, VersionConflict
 from stateward.audit.targets.target import AuditTarget, cleaned
@@ -284,6 +286,9 @@ class HttpTarget(AuditTarget, frozen=True):
 
     def restored_at(self, url: str) -> Json:
         return {"name": url}
+
+    def tenant(self) -> Self:
+        return replace(self, namespace=f"{self.namespace}-tenant")
 
     async def clear(self) -> str:
         return await cleaned(self)

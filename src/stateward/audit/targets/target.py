@@ -97,6 +97,10 @@ class AuditTarget(Struct, frozen=True, tag=True):
         """The same, or one for this workload alone."""
         return self
 
+    def tenant(self) -> Self | None:
+        """The same for somebody else; None if whoever that is would be somebody's."""
+        return None
+
     async def prepare(self) -> None:
         """Make room for it; raises, and has made nothing, if somebody's data is there."""
 

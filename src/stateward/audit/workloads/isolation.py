@@ -6,6 +6,7 @@ import asyncio
 from itertools import pairwise
 from typing import Any
 
+from stateward.audit.replicas.fleet import Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.samples import contents, message
 from stateward.audit.workloads.trials import Trials, merged, within, words
@@ -27,8 +28,31 @@ async def conduct(stage: Stage) -> None:
     unknown, failing = stage.names("nobody", 6), stage.names("erring", 3)
     said.append(await replicas[1].ask("isolation:defaults", ids=unknown, users="users" in parts))
     said.append(await replicas[1].ask("isolation:errors", ids=failing, users="users" in parts))
+    changed = stage.tenant()
+    if changed is not None:
+        said.append(await _two_tenants(stage, replicas[0], changed, parts))
     await stage.fleet.end(*replicas)
     stage.record.isolation = merged(*said)
+
+
+async def _two_tenants(
+    stage: Stage, one: Replica, changed: dict[str, Any], parts: list[str]
+) -> list[dict[str, Any]]:
+    """The same ids for two of them, of whom one is removed in the end."""
+    (other,) = await stage.fleet.start(fresh=True, **changed)
+    (id,) = stage.names("of-a-tenant", 1)
+    both = {"one": one, "other": other}
+    for name, replica in both.items():
+        await replica.ask("isolation:settle", id=id, name=name, parts=parts)
+    said = []
+    for name, replica in both.items():
+        asked: dict[str, Any] = {"id": id, "name": name, "parts": parts}
+        said += await replica.ask("isolation:at_home", done="two tenants use one id", **asked)
+    await other.call("clean")
+    asked = {"id": id, "name": "one", "parts": parts}
+    said += await one.ask("isolation:at_home", done="remove another tenant", **asked)
+    await stage.fleet.end(other)
+    return said
 
 
 WORKLOAD = Workload("isolation", "threads", "many people at once", conduct)
@@ -98,6 +122,41 @@ async def defaults(memory: Memory, tell: Any, ids: list[str], users: bool) -> li
             there = contents(await within(memory.load(id)))
             done = "load a conversation that is not there, change what was given, load one again"
             trials.compare(promise, done, [], there)
+    return trials.plain()
+
+
+async def settle(memory: Memory, tell: Any, id: str, name: str, parts: list[str]) -> None:
+    for number in range(2):
+        text = message("user", f"{name} {number}")
+        await within(memory.append(id, [text], f"{number}"))
+    if "users" in parts:
+        await within(memory.put_user(id, {"tenant": name}))
+    await _worked(memory, id, name, parts)
+
+
+async def _worked(memory: Memory, id: str, name: str, parts: list[str]) -> list[Any]:
+    """What a task gives, which the first of a tenant to ask decides."""
+
+    async def function() -> str:
+        return name
+
+    return [await within(memory.call("run_once", id, function))] if "tasks" in parts else []
+
+
+async def at_home(
+    memory: Memory, tell: Any, id: str, name: str, parts: list[str], done: str
+) -> list[dict[str, Any]]:
+    trials, promise = Trials(), "one's own tenant"
+    try:
+        there = contents(await within(memory.load(id)))
+        trials.compare(promise, f"{done}: messages", [f"{name} 0", f"{name} 1"], there)
+        if "users" in parts:
+            value, _ = await within(memory.get_user(id))
+            trials.compare(promise, f"{done}: a user's state", {"tenant": name}, value)
+        result = await _worked(memory, id, f"{name}, again", parts)
+        trials.compare(promise, f"{done}: the result of a task", [name] * len(result), result)
+    except Exception as error:
+        trials.differ(promise, done, "what is one's own", words(error))
     return trials.plain()
 
 

@@ -84,6 +84,7 @@ class Stage:
         self.record = record
         self.disturbances = disturbances
         self.backup: Callable[[], BackupProcedure | None] = lambda: None
+        self.tenant: Callable[[], dict[str, Any] | None] = lambda: None  # what differs for another
         self.pool: int | None = None  # connections that a replica may open
         self.scrape: Looked | None = None  # the buyer's own metrics
         self.alerts: Looked | None = None  # and those alerts that fire
