@@ -43,7 +43,9 @@ def refused(record: Record) -> None:
     """Calls met the fault, and nothing was lost by it."""
     assert record.problems == {}
     assert record.outages is not None
-    (met,) = record.outages
+    met, *killed = record.outages  # none if the replica had accepted nothing when it was killed
+    assert [each.fault for each in killed] in ([], [f"{met.fault}, and the replica is killed"])
+    assert all(set(each.accepted) <= set(each.found) for each in killed)
     assert (met.fault, met.fired) == (LABELS["refuse"], True)
     assert ("append", "kept") in {(each.what, each.outcome) for each in met.tried}
     assert ("read", "error") in {(each.what, each.outcome) for each in met.tried}
