@@ -21,6 +21,7 @@ import random
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
@@ -37,6 +38,8 @@ TIMEOUT = 5.0  # seconds that a call may take
 CLAIM = 2.0  # seconds that a claim lasts unless it is renewed
 AGAIN = 0.05  # seconds before a claim that another holds is asked for again
 TRIES = 1000  # of an update that others are faster than
+
+_claimed: ContextVar[str] = ContextVar("claimed")
 
 
 class Answered(Exception):
@@ -155,15 +158,21 @@ class HttpMemory:
             return json.loads(said["result"])
         token = said["token"]
         renewing = asyncio.create_task(self._renew(id, token))
+        working = _claimed.set(f"{self._base}/{id}")
         try:
             result = await function()
         except BaseException:
             await self._claim(id, token=token, release=True)
             raise
         finally:
+            _claimed.reset(working)
             renewing.cancel()
         await self._claim(id, token=token, result=json.dumps(result))
         return result
+
+    def effect_key(self) -> str:
+        """A claim has one name, whoever takes it."""
+        return _claimed.get()
 
     async def _taken(self, id: str, ttl: float) -> Json:
         """Its token, or the result that it was settled with."""
