@@ -24,6 +24,9 @@ SAMPLE = {
     "workflow.nothing_kept": "workflows:workflows",
     "fence.ignored": "races:turns+locks",
     "settings.synchronous_off": "settings",
+    "tools.late_dropped": "orphans",
+    "context.no_system": "context",
+    "erase.hidden": "erasure:erasure",
 }
 QUICK = ("sessions", "preferences", "sharing", "updates", "conflicts", "workflows", "settings")
 
