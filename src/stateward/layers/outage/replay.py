@@ -65,6 +65,14 @@ Admit = Callable[[Entity, float], Coroutine[Any, Any, float]]
 Ask = Callable[[Sequence[Op]], Coroutine[Any, Any, list[Outcome]]]
 
 
+class Searched(NamedTuple):
+    """Entries of a thread in one of its lives, among which a turn is not."""
+
+    life: int
+    low: int
+    high: int
+
+
 class LogEnd(NamedTuple):
     """The end of a log as it was last seen, and whether what comes next comes late."""
 
@@ -93,6 +101,7 @@ class Replayer:
         self._least = self._most = 0.0  # seconds by which the engine's clock is ahead of ours
         self._measured: float | None = None
         self._ends: dict[Entity, LogEnd] = {}  # where our own replays ended
+        self._searched: dict[str, Searched] = {}  # by op, of turns that wait
         self.admit: Admit | None = None  # on a volume: what lives elsewhere is kept, not sent
         self._locks: WeakValueDictionary[Entity, asyncio.Lock] = WeakValueDictionary()
 
@@ -219,14 +228,24 @@ class Replayer:
         """Whether it had arrived after all, though the store may have forgotten the op by now.
 
         On a busy thread that may be soon: a store remembers so many ops, however young they are.
+        Where it was looked for in vain is remembered: a search that takes longer than one try may
+        take goes on in the next.
         """
+        life, top = fetched.head.life, fetched.head.version
         while True:
             if any(entry.stamp == record.op for entry in fetched.entries):
                 return True
             if not fetched.entries or fetched.entries[0].at < written:
                 return False
+            low = fetched.entries[0].seq
+            known = self._searched.get(record.op)
+            if known is None or known.life != life:
+                self._searched[record.op] = Searched(life, low, top)
+            elif low <= known.high + 1:  # from here on down it was looked for before
+                low = min(low, known.low)
+                self._searched[record.op] = Searched(life, low, top)
             page = self._capabilities.page
-            older = Log(upto=fetched.entries[0].seq - 1, last=page, details=True)
+            older = Log(upto=low - 1, last=page, details=True)
             outcome = (await ask((Fetch(record.entity, None, older),)))[0]
             assert isinstance(outcome, Fetched)
             fetched = outcome
@@ -314,6 +333,7 @@ class Replayer:
                     "correlation_id": record.correlation,
                 },
             )
+        self._searched.pop(record.op, None)
         self._backlog.forget(record)
         if self._backlog.has_files:
             await self._world.offload(self._backlog.settle, (record.op,))
