@@ -99,6 +99,14 @@ class Window(Struct, frozen=True):
     tokens: int | None = None  # what the window costs, summary included, where tokens are counted
     pending: tuple[str, ...] = ()  # calls at the very end whose results are still to come
     shortened: int = 0  # messages whose texts were cut, where that was allowed
+    _entries: tuple[Change, ...] | None = None
+
+    @property
+    def entries(self) -> tuple[Change, ...]:
+        """The messages with their numbers, times and keys: of `load(…, entries=True)`."""
+        if self._entries is None:
+            raise InvalidInput("this window has only messages: load it with entries=True")
+        return self._entries
 
     def as_type(self, shape: type[T]) -> list[T]:
         """The messages as objects of a type of your own; what does not fit raises `InvalidInput`.

@@ -105,7 +105,9 @@ def cut_at(messages: Sequence[Message], most: int, allowed: int) -> int | None:
     return within[-1] if within else starts[0] if starts else None
 
 
-def check_compaction(compaction: Any, after: Any, upto: Any) -> Compaction | None:
+def check_compaction(
+    compaction: Any, after: Any, upto: Any, exact: bool = False
+) -> Compaction | None:
     """What `summarize=` was given, if it can be used together with the rest."""
     if compaction is None:
         return None
@@ -113,4 +115,6 @@ def check_compaction(compaction: Any, after: Any, upto: Any) -> Compaction | Non
         raise InvalidInput("summarize= is a Compaction, e.g. Compaction(summarize, after=40)")
     if after is not None or upto is not None:
         raise InvalidInput("a summary is for the end of a thread: give summarize= without after=")
+    if exact:
+        raise InvalidInput("exact=True is for messages as they are: give it without summarize=")
     return compaction

@@ -44,6 +44,7 @@ class Bounds(Struct, frozen=True):
     max_tokens: int | None = None
     count: Count = estimate
     oversized: Oversized = "raise"
+    exact: bool = False  # the last messages themselves, whatever belongs to them
 
     @classmethod
     def of(
@@ -53,10 +54,13 @@ class Bounds(Struct, frozen=True):
         max_tokens: int | None,
         count: Count | None,
         oversized: Oversized,
+        exact: bool = False,
     ) -> Bounds:
         """Bounds as they were asked for, or `InvalidInput`."""
         if last is not None and turns is not None:
             raise InvalidInput("give last= (messages) or turns=, not both")
+        if exact and (turns is not None or max_tokens is not None):
+            raise InvalidInput("exact=True counts messages: give last= with it, and nothing else")
         if count is not None and not callable(count):
             raise InvalidInput("count= is a function of a message that returns its tokens")
         if oversized not in ("raise", "shorten"):
@@ -67,11 +71,13 @@ class Bounds(Struct, frozen=True):
             None if max_tokens is None else check_count(max_tokens, "max_tokens"),
             count or estimate,
             oversized,
+            exact,
         )
 
     @property
-    def unbounded(self) -> bool:
-        return self.last is None and self.turns is None and self.max_tokens is None
+    def verbatim(self) -> bool:
+        """Whether messages come as they are stored: none is pinned, paired or left out."""
+        return self.exact or (self.last is None and self.turns is None and self.max_tokens is None)
 
     def first_page(self, page: int) -> int:
         """How many messages to ask for at first."""
@@ -98,6 +104,7 @@ class Picked(Struct, frozen=True):
     tokens: int
     pending: tuple[str, ...] = ()
     shortened: int = 0
+    stored: list[Message] | None = None  # the same as they are stored, where some were cut
 
 
 class Room:
@@ -195,11 +202,11 @@ class Conversation:
             return None
         window = [message for unit in chosen for message in self.messages[unit.start : unit.end]]
         cost = sum(self._cost(unit) for unit in chosen)
-        changed = 0
+        changed, stored = 0, [*pinned, *window]
         if room.overdrawn:  # what cannot be left out does not fit
             window, cost, changed = self._shorten(window, heads)
         pending = layout.pending if chosen else ()
-        return Picked([*pinned, *window], heads + cost, pending, changed)
+        return Picked([*pinned, *window], heads + cost, pending, changed, stored)
 
     def _check_turns(self, turns: list[list[Unit]]) -> None:
         """Refuse to count turns where nobody can tell who the user is."""

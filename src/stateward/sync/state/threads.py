@@ -49,7 +49,7 @@ from stateward.state.refusals import stored
 from stateward.state.window_request import WindowRequest, thread_info
 from stateward.sync.layers.outage.replay import LATE
 from stateward.sync.state.documents import DocumentHandle
-from stateward.sync.state.feeds import entries_after
+from stateward.sync.state.feeds import change_of, entries_after
 from stateward.sync.state.forks import VARS, fork
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.locks import Lock
@@ -284,6 +284,8 @@ class Thread:
         summarize: Compaction | None = None,
         after: Position | None = None,
         upto: Position | None = None,
+        exact: bool = False,
+        entries: bool = False,
     ) -> Window:
         """The conversation, or the part of it that a prompt needs.
 
@@ -292,19 +294,22 @@ class Thread:
         messages that the thread begins with, then come whole turns: a tool call is never without
         its results. If the newest turn alone is too long, its question and newest steps come; if
         not even those fit, raises `WindowTooSmall`, or cuts their texts with
-        `oversized="shorten"`. `summarize` puts a summary in the place of older turns.
+        `oversized="shorten"`. `summarize` puts a summary in the place of older turns. `exact=True`
+        gives the last messages themselves, whatever they begin with or belong to.
 
         `after` and `upto` are versions or cursors; a cursor of another history raises `Reset`. With
-        nothing, all of it. A thread that does not exist is an empty window with `exists=False`; a
-        store that does not answer raises `StoreUnavailable`, never an empty window.
+        nothing, all of it. `entries=True` brings the number, time and key of each message along. A
+        thread that does not exist is an empty window with `exists=False`; a store that does not
+        answer raises `StoreUnavailable`, never an empty window.
         """
         wanted = WindowRequest(
             self.handle.entity,
             self.handle.owner,
-            Bounds.of(last, turns, max_tokens, count, oversized),
+            Bounds.of(last, turns, max_tokens, count, oversized, exact),
             Cursor(0) if after is None else _cursor(after),
             None if upto is None else _cursor(upto),
-            check_compaction(summarize, after, upto),
+            check_compaction(summarize, after, upto, exact),
+            entries,
         )
         return read_window(self.handle.scope, wanted)
 
@@ -329,8 +334,7 @@ class Thread:
         and `Reset` if the history is no longer the one the cursor belongs to.
         """
         for entry in entries_after(self.handle, _cursor(after), follow=follow):
-            cursor = Cursor(entry.seq, entry.stamp)
-            yield Change(decode(entry.body), entry.seq, cursor, moment(entry.at), entry.key)
+            yield change_of(entry)
 
 
 def _document_at(name: str, value: Value | None) -> DocumentAt:
