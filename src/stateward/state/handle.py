@@ -142,9 +142,9 @@ class Handle(Struct, frozen=True):
             outcome = await self.same_messages(outcome, added)
         if scope.listener is not None:
             if type(outcome) is Applied:
-                self._tell(messages, outcome.version)
+                self.tell(messages, outcome.version)
             elif type(outcome) is Duplicate and outcome.own:
-                self._tell(messages, outcome.first.version)
+                self.tell(messages, outcome.first.version)
         return outcome
 
     async def same_messages(self, refused: KeyReused, append: Append) -> Outcome:
@@ -152,10 +152,11 @@ class Handle(Struct, frozen=True):
         fetched = await self.fetch(log_of(refused, append))
         return duplicate_of(refused, append, fetched) or refused
 
-    def _tell(self, messages: Sequence[Any], version: int) -> None:
+    def tell(self, messages: Sequence[Any], version: int) -> None:
         """Tell the listener. The repeats that it returns, if any, are counted as context breaks."""
         listener, (namespace, _, thread) = self.scope.listener, self.entity
-        assert listener is not None
+        if listener is None:
+            return
         try:
             user = self.owner or None
             told = tuple(map(as_message, messages))

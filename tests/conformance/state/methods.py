@@ -83,6 +83,14 @@ async def edit(store: Store, user: str, content: Content) -> None:
     await store.thread("t", user=user).edit({1: content, 2: None})
 
 
+async def truncate(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).truncate(after=0)
+
+
+async def replace(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).replace([content])
+
+
 async def delete(store: Store, user: str, content: Content) -> None:
     await store.thread("t", user=user).delete()
 
@@ -244,6 +252,8 @@ METHODS: dict[str, Method] = {
     "Thread.append with a key": Method(append_with_key, "message"),
     "Thread.append expecting": Method(append_expecting, "message"),
     "Thread.edit": Method(edit, "message"),
+    "Thread.truncate": Method(truncate),
+    "Thread.replace": Method(replace, "message"),
     "Thread.delete": Method(delete),
     "Thread.fork": Method(fork),
     "Thread.fork of anybody's": Method(fork_of_anybodys, owned=False),

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from stateward.codec import MOST, AnyMessage, check_id, check_key, decode
-from stateward.context.compaction import SUMMARY, Compaction, check_compaction, kept
+from stateward.codec import AnyMessage, check_id, check_key, decode
+from stateward.context.compaction import Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
 from stateward.errors import InvalidInput
@@ -21,8 +21,6 @@ from stateward.ops import (
     Check,
     CommitsAt,
     Conflict,
-    Delete,
-    DocumentAt,
     Drop,
     Duplicate,
     Fence,
@@ -30,10 +28,7 @@ from stateward.ops import (
     List,
     LogAt,
     NotYours,
-    Replace,
     SetHead,
-    Value,
-    Write,
 )
 from stateward.records import (
     Appended,
@@ -53,9 +48,10 @@ from stateward.sync.state.feeds import change_of, entries_after
 from stateward.sync.state.forks import VARS, fork
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.locks import Lock
+from stateward.sync.state.revisions import edit_messages, remove_after, replace_all
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.summaries import compact, stored_summary
-from stateward.sync.state.turns import Message, Turn, append_first
+from stateward.sync.state.turns import Turn, append_first
 from stateward.sync.state.windows import read_window
 
 Position = int | str | Cursor | Window
@@ -182,36 +178,36 @@ class Thread:
             )
         return Fence(token, nonce)
 
-    def edit(self, changes: Mapping[int, Message | None]) -> None:
+    def edit(
+        self, changes: Mapping[int, AnyMessage | None], *, expect: Position | None = None
+    ) -> list[Change]:
         """Rewrite single messages by their number in the thread, or remove them (None).
 
-        Numbers are those of `changes()`; one that is not there is passed over. Versions stay. A
-        summary that covers an edited message goes in the same commit: it may say what was removed.
+        Returns those that this call has changed, as they were before: of two who remove a message
+        at once, one gets it. Numbers are those of `changes()`; one that is not there is passed
+        over. Versions stay. A summary that covers an edited message goes in the same commit: it
+        may say what was removed. With `expect`, raises `StateConflictError` if messages were
+        appended since; nothing is changed then.
         """
-        if not changes or any(type(n) is not int or not 1 <= n <= MOST for n in changes):
-            raise InvalidInput("edit needs {number: message or None}, with numbers from 1")
-        handle = self.handle
-        bodies: dict[int, str | None] = {
-            number: None if new is None else handle.encoded((new,))[0]
-            for number, new in changes.items()
-        }
-        while True:
-            fetched = handle.fetch(documents=(SUMMARY,))
-            if not fetched.head.exists:
-                return
-            value = fetched.documents.get(SUMMARY)
-            summary = kept(value, fetched.head)
-            writes: tuple[Write, ...] = (Replace(bodies),)
-            checks: list[Check] = [LogAt(fetched.head.version, fetched.head.stamp)]
-            covered = max(summary.upto, summary.making)
-            if value is None or (min(bodies) > covered and None not in bodies.values()):
-                checks.append(_document_at(SUMMARY, value))
-            else:
-                writes = (*writes, Delete(SUMMARY))
-            outcome = handle.commit(writes, tuple(checks))
-            if not isinstance(outcome, Conflict):
-                stored(outcome, handle.entity)
-                return
+        return edit_messages(self.handle, changes, _maybe(expect))
+
+    def truncate(self, *, after: Position, expect: Position | None = None) -> list[Change]:
+        """Remove every message after a place, in one commit, and return them.
+
+        Versions stay: the next message gets the number that it would have had. A cursor of
+        another history raises `Reset`. `expect` is as for `edit`.
+        """
+        return remove_after(self.handle, _cursor(after), _maybe(expect))
+
+    def replace(
+        self, messages: Iterable[AnyMessage], *, expect: Position | None = None
+    ) -> Appended:
+        """Put these messages in the place of all that there are, in one commit.
+
+        Variables, owner and retention stay, and versions go on. With `expect`, raises
+        `StateConflictError` if messages were appended since; without, whatever was there goes.
+        """
+        return replace_all(self.handle, tuple(messages), _maybe(expect))
 
     def delete(self) -> None:
         """Remove the conversation with its variables; nothing happens if there is none."""
@@ -248,7 +244,7 @@ class Thread:
         `StateConflictError` if `to` exists or the user is erased meanwhile, and `Reset` if `at` is
         a cursor of another history.
         """
-        owner = fork(self.handle, to, None if at is None else _cursor(at))
+        owner = fork(self.handle, to, _maybe(at))
         return Thread(self.handle.scope, to, owner or self.handle.owner, self.handle.retain)
 
     def lead(self, *, ttl: float = 30.0, wait: float | None = None) -> Lock:
@@ -307,7 +303,7 @@ class Thread:
             self.handle.owner,
             Bounds.of(last, turns, max_tokens, count, oversized, exact),
             Cursor(0) if after is None else _cursor(after),
-            None if upto is None else _cursor(upto),
+            _maybe(upto),
             check_compaction(summarize, after, upto, exact),
             entries,
         )
@@ -337,12 +333,12 @@ class Thread:
             yield change_of(entry)
 
 
-def _document_at(name: str, value: Value | None) -> DocumentAt:
-    return DocumentAt(name, 0) if value is None else DocumentAt(name, value.version, value.stamp)
-
-
 def _cursor(at: Position) -> Cursor:
     return at.cursor if isinstance(at, Window) else Cursor.of(at)
+
+
+def _maybe(at: Position | None) -> Cursor | None:
+    return None if at is None else _cursor(at)
 
 
 def list_threads(
