@@ -79,6 +79,14 @@ async def append_expecting(store: Store, user: str, content: Content) -> None:
     await thread.append(content, expect=await thread.load(last=1))
 
 
+async def append_with_variables(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).append(content, vars={"n": 1})
+
+
+async def patch_variables(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).append(says("harmless"), vars=content)
+
+
 async def edit(store: Store, user: str, content: Content) -> None:
     await store.thread("t", user=user).edit({1: content, 2: None})
 
@@ -251,6 +259,8 @@ METHODS: dict[str, Method] = {
     "Thread.append": Method(append, "message"),
     "Thread.append with a key": Method(append_with_key, "message"),
     "Thread.append expecting": Method(append_expecting, "message"),
+    "Thread.append with variables": Method(append_with_variables, "message"),
+    "Thread.append of variables": Method(patch_variables, "else"),
     "Thread.edit": Method(edit, "message"),
     "Thread.truncate": Method(truncate),
     "Thread.replace": Method(replace, "message"),

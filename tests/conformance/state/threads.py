@@ -7,6 +7,7 @@ from typing import Any
 
 from conformance.state.cases import case
 from conformance.state.harness import StoreHarness
+from conformance.state.meanwhile import Beside
 from stateward.errors import (
     InvalidInput,
     KeyReusedError,
@@ -238,6 +239,47 @@ async def a_threads_variables_live_and_end_with_it(h: StoreHarness) -> None:
         assert (await thread.load()).version == 1, "variables are no messages"
         await thread.delete()
         assert not (await thread.vars.get()).exists
+
+
+@case
+async def messages_and_variables_are_stored_in_one_commit(h: StoreHarness) -> None:
+    async with h.store() as store, h.store() as other:
+        thread = store.thread("t", user="u")
+        first = await thread.append({"n": 1}, key="k", vars={"topic": "steak", "open": {"a": 1}})
+        assert (first.status, first.version) == ("stored", 1)
+        await other.thread("t", user="u").append({"n": 2}, vars={"open": {"a": None, "b": 2}})
+        now = {"topic": "steak", "open": {"b": 2}}
+        assert (await thread.vars.get()).value == now
+        again = await thread.append({"n": 1}, key="k", vars={"topic": "again"})
+        assert (again.status, again.version) == ("duplicate", 1)
+        with raises(StateConflictError):
+            await thread.append({"n": 9}, vars={"topic": "never"}, expect=1)
+        with raises(KeyReusedError):
+            await thread.append({"n": 9}, vars={"topic": "never"}, key="k")
+        wrongs: tuple[Any, ...] = ([], "text", {"v": float("nan")}, {1: 2})
+        for wrong in wrongs:
+            with raises(InvalidInput):
+                await thread.append({"n": 9}, vars=wrong)
+        with raises(NotYoursError):
+            await store.thread("t", user="v").append({"n": 9}, vars={"topic": "never"})
+        assert (await thread.vars.get()).value == now
+        assert (await thread.load()).messages == numbered(1, 2)
+        await thread.append({"n": 3}, vars={}, expect=2)
+        assert (await thread.load()).version == 3
+
+
+@case
+async def no_message_and_no_variable_of_several_writers_is_lost(h: StoreHarness) -> None:
+    async def write(store: Any, name: str) -> None:
+        for n in range(10):
+            await store.thread("t").append({"n": name}, vars={name: n})
+
+    async with h.store() as store, h.store() as other:
+        writers = [Beside(write, store, "a"), Beside(write, other, "b"), Beside(write, store, "c")]
+        for writer in writers:
+            await writer.result()
+        assert (await store.thread("t").vars.get()).value == {"a": 9, "b": 9, "c": 9}
+        assert (await store.thread("t").load()).version == 30
 
 
 @case

@@ -43,7 +43,7 @@ from stateward.records import (
 from stateward.state.refusals import stored
 from stateward.state.window_request import WindowRequest, thread_info
 from stateward.sync.layers.outage.replay import LATE
-from stateward.sync.state.documents import DocumentHandle
+from stateward.sync.state.documents import DocumentHandle, append_patching
 from stateward.sync.state.feeds import change_of, entries_after
 from stateward.sync.state.forks import VARS, fork
 from stateward.sync.state.handle import Handle
@@ -95,6 +95,7 @@ class Thread:
         key: str | None = None,
         expect: Position | None = None,
         fence: HeldLease | Lease | None = None,
+        vars: Mapping[str, Any] | None = None,
         repeat: Literal["first"] | None = None,
     ) -> Appended:
         """Add messages to the end, adjacent and in this order, all or none.
@@ -104,18 +105,26 @@ class Thread:
         `repeat="first"`, is a `duplicate` that brings the first one's `messages`. `expect` is the
         version (or window) the messages were written for: if somebody else was faster, raises
         `StateConflictError`. `fence` is a lease on this thread: once it is lost, raises
-        `LeaseLost`. If the store failed, an append with `expect` or `fence` raises
-        `StoreUnavailable`, whose `applied` says whether the messages may have been stored all
-        the same; a plain one is kept locally until the store answers again (`spilled`), or
-        lost if there is no room (`dropped`), unless the policy says to raise.
+        `LeaseLost`. `vars` is a JSON merge patch for the thread's variables, applied in the same
+        commit: both are stored, or neither.
+
+        If the store failed, an append with `expect`, `fence` or `vars` raises `StoreUnavailable`,
+        whose `applied` says whether the messages may have been stored all the same; a plain one
+        is kept locally until the store answers again (`spilled`), or lost if there is no room
+        (`dropped`), unless the policy says to raise.
         """
         if key is not None or repeat is not None:
             check_key(key, repeat)
             if key is not None and repeat is not None:
+                if vars is not None:
+                    raise InvalidInput('give repeat="first" or vars=, not both')
                 checks = self._checks(expect, fence)
                 return append_first(self.handle, messages, key, checks, keep=not checks)
         checks = () if expect is None and fence is None else self._checks(expect, fence)
-        outcome = self.handle.append(messages, key, checks, keep=not checks)
+        if vars is None:
+            outcome = self.handle.append(messages, key, checks, keep=not checks)
+        else:
+            outcome = append_patching(self.handle, messages, key, checks, (VARS, vars))
         if type(outcome) is Applied:
             return Appended("stored", outcome.version, Cursor(outcome.version, outcome.stamp))
         if isinstance(outcome, Suppressed):
