@@ -51,6 +51,7 @@ from stateward.observe.counters import Counters
 from stateward.observe.metrics import Metrics
 from stateward.records import (
     Appended,
+    Branch,
     Change,
     Context,
     Cursor,
@@ -59,6 +60,7 @@ from stateward.records import (
     Folded,
     Health,
     Late,
+    Origin,
     Receipt,
     Summary,
     TaskInfo,
@@ -84,6 +86,7 @@ __all__ = [
     "AlarmEvent",
     "Appended",
     "BackupDamaged",
+    "Branch",
     "Cache",
     "Change",
     "Compaction",
@@ -108,6 +111,7 @@ __all__ = [
     "Metrics",
     "NotLaidOut",
     "NotYoursError",
+    "Origin",
     "Permanent",
     "Policy",
     "Receipt",

@@ -161,6 +161,24 @@ class Change(Struct, frozen=True):
     key: str | None = None
 
 
+class Origin(Struct, frozen=True):
+    """Where a thread was forked from: which thread, and which version of it."""
+
+    thread: str
+    version: int
+
+
+class Branch(Struct, frozen=True):
+    """A thread that was forked from another one, which had that `version` there."""
+
+    id: str
+    user: str | None
+    version: int
+    messages: int
+    created_at: datetime
+    updated_at: datetime
+
+
 class Late(Struct, frozen=True):
     """A turn that reached the store after newer ones: the messages `first` to `last`.
 

@@ -284,9 +284,12 @@ class Store:
         """A user's permanent state."""
         return User(self._users, id, self._layered.scopes)
 
-    def shared(self, id: str) -> Shared:
-        """Permanent state that belongs to no user."""
-        return Shared(self._scope, id)
+    def shared(self, id: str, user: Whose = UNSAID) -> Shared:
+        """Permanent documents that agents share.
+
+        With `user` they are created as that user's: exported and erased with all that is theirs.
+        """
+        return Shared(self._scope, id, owner_of(user))
 
     # --- coordination ---------------------------------------------------------------
 

@@ -26,8 +26,10 @@ CLASSES: dict[str, type] = {
     "Store": Store,
 }
 READ = {
+    "Thread.branches",
     "Thread.changes",
     "Thread.late",
+    "Thread.origin",
     "Thread.summary",
     "User.get",
     "User.list",

@@ -32,9 +32,11 @@ from stateward.ops import (
 )
 from stateward.records import (
     Appended,
+    Branch,
     Change,
     Cursor,
     Late,
+    Origin,
     Summary,
     ThreadInfo,
     Window,
@@ -42,7 +44,7 @@ from stateward.records import (
 )
 from stateward.state.documents import DocumentHandle, append_patching
 from stateward.state.feeds import change_of, entries_after
-from stateward.state.forks import VARS, fork
+from stateward.state.forks import VARS, fork, list_branches, origin_of
 from stateward.state.handle import Handle
 from stateward.state.locks import Lock
 from stateward.state.refusals import stored
@@ -316,6 +318,15 @@ class Thread:
             entries,
         )
         return await read_window(self.handle.scope, wanted)
+
+    async def origin(self) -> Origin | None:
+        """The thread that this one was forked from, and where; None: from none."""
+        return await origin_of(self.handle)
+
+    async def branches(self) -> AsyncIterator[Branch]:
+        """The threads that were forked from this one and exist, ordered by id."""
+        async for branch in list_branches(self.handle):
+            yield branch
 
     async def summary(self) -> Summary | None:
         """The summary of older turns, if one was made."""

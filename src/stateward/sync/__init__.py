@@ -52,6 +52,7 @@ from stateward.observe.counters import Counters
 from stateward.observe.metrics import Metrics
 from stateward.records import (
     Appended,
+    Branch,
     Change,
     Context,
     Cursor,
@@ -60,6 +61,7 @@ from stateward.records import (
     Folded,
     Health,
     Late,
+    Origin,
     Receipt,
     Summary,
     TaskInfo,
@@ -85,6 +87,7 @@ __all__ = [
     "AlarmEvent",
     "Appended",
     "BackupDamaged",
+    "Branch",
     "Cache",
     "Change",
     "Compaction",
@@ -109,6 +112,7 @@ __all__ = [
     "Metrics",
     "NotLaidOut",
     "NotYoursError",
+    "Origin",
     "Permanent",
     "Policy",
     "Receipt",

@@ -55,6 +55,7 @@ async def prepare_owned(store: Store, user: str | None, said: str) -> None:
     for n in range(3):
         await thread.append(says(f"{said} {n}"), {"role": "assistant", "content": f"{said}, yes"})
     await thread.vars.put({"said": said})
+    await store.shared("theirs", user=user).put({"said": said})
     await store.journal("j", user=user).append({"said": said}, {"said": said})
     await store.once("k", lambda: said, user=user)
     machine = {"asked": ("granted",), "granted": ()}
@@ -255,6 +256,10 @@ async def put_shared(store: Store, user: str, content: Content) -> None:
     await store.shared("s").put(content)
 
 
+async def update_shared(store: Store, user: str, content: Content) -> None:
+    await store.shared("theirs", user=user).update(lambda value: value | content)
+
+
 METHODS: dict[str, Method] = {
     "Thread.append": Method(append, "message"),
     "Thread.append with a key": Method(append_with_key, "message"),
@@ -285,6 +290,7 @@ METHODS: dict[str, Method] = {
     "Journal.trim": Method(trim),
     "Journal.delete": Method(delete_journal),
     "Shared.put": Method(put_shared, "else", owned=False),
+    "Shared.update": Method(update_shared, "else"),
     "Store.once": Method(once, "else", owned=False),
     "Store.once later": Method(schedule, "else", owned=False),
     "Workflow.begun": Method(begin_workflow, "else", owned=False),

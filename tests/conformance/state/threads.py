@@ -8,6 +8,7 @@ from typing import Any
 from conformance.state.cases import case
 from conformance.state.harness import StoreHarness
 from conformance.state.meanwhile import Beside
+from stateward.codec import ID_BYTES
 from stateward.errors import (
     InvalidInput,
     KeyReusedError,
@@ -18,6 +19,7 @@ from stateward.errors import (
     StoreMisused,
 )
 from stateward.ops import Acquire, Append, Commit, Lease, Release
+from stateward.records import Origin
 from stateward.testing.conformance.harness import bodies, raises
 
 
@@ -303,6 +305,45 @@ async def a_fork_begins_with_what_its_origin_held(h: StoreHarness) -> None:
         await thread.append({"n": "origin"})
         assert (await store.thread("5").load(last=1)).messages == [{"n": "fork"}]
         assert (await thread.load(last=1)).messages == [{"n": "origin"}]
+
+
+@case
+async def branches_know_their_origin_and_the_origin_its_branches(h: StoreHarness) -> None:
+    async with h.store() as store, h.store() as other:
+        thread = store.thread("t", user="u")
+        await thread.append(*numbered(1, 2, 3))
+        assert await thread.origin() is None
+        assert [branch async for branch in thread.branches()] == []
+        early = await thread.fork(to="early", at=2)
+        longest = "x" * ID_BYTES
+        for to in ("now", "gone", longest):
+            await thread.fork(to=to)
+        await early.append({"n": 4})
+        await early.fork(to="twig")
+        await store.thread("gone").delete()
+        await store.thread("taken", user="u").append({"n": 1})
+        with raises(StateConflictError):
+            await thread.fork(to="taken")
+        assert await other.thread("early", user="u").origin() == Origin("t", 2)
+        assert await other.thread("twig").origin() == Origin("early", 3)
+        for reader in (other.thread("t"), other.thread("t", user="u")):
+            branches = [branch async for branch in reader.branches()]
+            assert [(b.id, b.user, b.version, b.messages) for b in branches] == [
+                ("early", "u", 2, 3),
+                ("now", "u", 3, 3),
+                (longest, "u", 3, 3),
+            ]
+            assert branches[0].created_at <= branches[0].updated_at
+        assert [branch.id async for branch in early.branches()] == ["twig"]
+        for stranger in ("v", None):
+            with raises(NotYoursError):
+                await store.thread("early", user=stranger).origin()
+            with raises(NotYoursError):
+                [branch async for branch in store.thread("t", user=stranger).branches()]
+        await thread.delete()
+        assert [branch async for branch in thread.branches()] == []
+        assert await early.origin() == Origin("t", 2)
+        assert await store.thread("none").origin() is None
 
 
 @case

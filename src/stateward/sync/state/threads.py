@@ -32,9 +32,11 @@ from stateward.ops import (
 )
 from stateward.records import (
     Appended,
+    Branch,
     Change,
     Cursor,
     Late,
+    Origin,
     Summary,
     ThreadInfo,
     Window,
@@ -45,7 +47,7 @@ from stateward.state.window_request import WindowRequest, thread_info
 from stateward.sync.layers.outage.replay import LATE
 from stateward.sync.state.documents import DocumentHandle, append_patching
 from stateward.sync.state.feeds import change_of, entries_after
-from stateward.sync.state.forks import VARS, fork
+from stateward.sync.state.forks import VARS, fork, list_branches, origin_of
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.locks import Lock
 from stateward.sync.state.revisions import edit_messages, remove_after, replace_all
@@ -317,6 +319,15 @@ class Thread:
             entries,
         )
         return read_window(self.handle.scope, wanted)
+
+    def origin(self) -> Origin | None:
+        """The thread that this one was forked from, and where; None: from none."""
+        return origin_of(self.handle)
+
+    def branches(self) -> Iterator[Branch]:
+        """The threads that were forked from this one and exist, ordered by id."""
+        for branch in list_branches(self.handle):
+            yield branch
 
     def summary(self) -> Summary | None:
         """The summary of older turns, if one was made."""
