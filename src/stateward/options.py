@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stateward.codec import Limits, check_id, shown
+from stateward.codec import Limits, Retention, check_id, seconds, shown
 from stateward.engines.registry import parse
 from stateward.engines.url import Credentials, EngineURL
 from stateward.errors import InvalidInput
@@ -25,8 +25,6 @@ from stateward.volumes.names import Replicas
 
 SECTIONS = ("threads", "users", "workflows")
 THIRTY_DAYS = timedelta(days=30)
-
-Retention = timedelta | float | None
 
 
 class Unsaid(Enum):
@@ -86,18 +84,6 @@ class Options(Struct, frozen=True, kw_only=True):
                 raise InvalidInput(
                     f"listener= has a method {name} that is async, and nobody would await it"
                 )
-
-
-def seconds(retain: Retention) -> float | None:
-    """A retention in seconds; None: for ever."""
-    if retain is None:
-        return None
-    value = retain.total_seconds() if isinstance(retain, timedelta) else retain
-    if type(value) not in (int, float) or not 0 < value < 1e11:
-        raise InvalidInput(
-            f"retain is a timedelta or seconds above 0, or None for ever, not {retain!r}"
-        )
-    return float(value)
 
 
 def section_urls(

@@ -10,7 +10,15 @@ from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, TypeVarTuple, overload
 
-from stateward.codec import Limits, check_count, check_id, check_span, check_ttl
+from stateward.codec import (
+    Limits,
+    Retention,
+    check_count,
+    check_id,
+    check_span,
+    check_ttl,
+    seconds,
+)
 from stateward.context.compaction import Compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
@@ -32,11 +40,9 @@ from stateward.options import (
     THIRTY_DAYS,
     UNSAID,
     Options,
-    Retention,
     Unsaid,
     Whose,
     owner_of,
-    seconds,
     section_urls,
 )
 from stateward.records import (
@@ -256,6 +262,11 @@ class Store:
         """Where threads, users and workflows live, for adapters that build operations."""
         return self._layered
 
+    @property
+    def retention(self) -> float | None:
+        """How long a conversation is kept unless another span is said: seconds; None: for ever."""
+        return self._retain
+
     # --- state ----------------------------------------------------------------------
 
     def thread(
@@ -267,7 +278,7 @@ class Store:
         whoever's it is: nothing is checked, for code that serves no user. So it is everywhere.
 
         `retain` is how long it is kept after its last message (None: for ever), from the next
-        append on also if it exists. Unsaid, it is created as the store was told.
+        append on also if it exists and is not pinned. Unsaid, it is created as the store was told.
         """
         if retain is UNSAID:
             return Thread(self._threads, id, owner_of(user), self._retain)

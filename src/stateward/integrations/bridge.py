@@ -201,6 +201,7 @@ class Bridge:
         self._blocking = scope if isinstance(scope, BlockingScope) else None
         self.namespace: str = scope.namespace
         self.limits: Limits = scope.limits
+        self.retention: float | None = store.retention
         self.world: World = scope.world
         self.turns = Turns.of(scope)
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Self
 
-from stateward.codec import check_span, decode, decode_lines
+from stateward.codec import Retention, check_span, decode, decode_lines
 from stateward.context.compaction import SUMMARY, Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds
@@ -37,7 +37,7 @@ from stateward.ops import (
     Replace,
     Write,
 )
-from stateward.options import UNSAID, Retention, Unsaid, Whose
+from stateward.options import UNSAID, Unsaid, Whose
 from stateward.records import Cursor
 from stateward.state.refusals import stored
 

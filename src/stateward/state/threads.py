@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from stateward.codec import AnyMessage, check_id, check_key, decode
+from stateward.codec import AnyMessage, Retention, check_id, check_key, decode, seconds
 from stateward.context.compaction import Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
@@ -48,6 +48,7 @@ from stateward.state.forks import VARS, fork, list_branches, origin_of
 from stateward.state.handle import Handle
 from stateward.state.locks import Lock
 from stateward.state.refusals import stored
+from stateward.state.retention import pin, set_retention, unpin
 from stateward.state.revisions import edit_messages, remove_after, replace_all
 from stateward.state.scope import Scope
 from stateward.state.summaries import compact, stored_summary
@@ -218,6 +219,21 @@ class Thread:
         `StateConflictError` if messages were appended since; without, whatever was there goes.
         """
         return await replace_all(self.handle, tuple(messages), _maybe(expect))
+
+    async def retain(self, span: Retention) -> None:
+        """Keep it for so long after its last message, from now on; None: for ever.
+
+        A thread that does not exist raises `InvalidInput`: nothing is begun by that.
+        """
+        await set_retention(self.handle, seconds(span))
+
+    async def pin(self) -> None:
+        """Keep it until `unpin`, whatever is said about its retention meanwhile."""
+        await pin(self.handle)
+
+    async def unpin(self) -> None:
+        """Keep it as long as was said before it was pinned, or since, counted from now."""
+        await unpin(self.handle)
 
     async def delete(self) -> None:
         """Remove the conversation with its variables; nothing happens if there is none."""

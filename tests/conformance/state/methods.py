@@ -100,6 +100,22 @@ async def replace(store: Store, user: str, content: Content) -> None:
     await store.thread("t", user=user).replace([content])
 
 
+async def retain(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).retain(1000.0)
+
+
+async def pin(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).pin()
+
+
+async def unpin(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).unpin()
+
+
+async def append_retaining(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user, retain=1000.0).append(content)
+
+
 async def delete(store: Store, user: str, content: Content) -> None:
     await store.thread("t", user=user).delete()
 
@@ -269,6 +285,10 @@ METHODS: dict[str, Method] = {
     "Thread.edit": Method(edit, "message"),
     "Thread.truncate": Method(truncate),
     "Thread.replace": Method(replace, "message"),
+    "Thread.append retaining": Method(append_retaining, "message"),
+    "Thread.retain": Method(retain),
+    "Thread.pin": Method(pin),
+    "Thread.unpin": Method(unpin),
     "Thread.delete": Method(delete),
     "Thread.fork": Method(fork),
     "Thread.fork of anybody's": Method(fork_of_anybodys, owned=False),

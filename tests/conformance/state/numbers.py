@@ -99,6 +99,7 @@ NUMBERS: Calls = {
     "Thread.truncate after": lambda store, n: store.thread("t").truncate(after=n),
     "Thread.truncate expect": lambda store, n: store.thread("t").truncate(after=0, expect=n),
     "Thread.replace expect": lambda store, n: store.thread("t").replace([], expect=n),
+    "Thread.retain span": lambda store, n: store.thread("t").retain(n),
     "Thread.lead ttl": lambda store, n: lead(store, ttl=n),
     "Thread.lead wait": lambda store, n: lead(store, wait=n),
     "Thread.turn ttl": lambda store, n: turn(store, ttl=n),

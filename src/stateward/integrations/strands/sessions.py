@@ -9,7 +9,7 @@ from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage
 
 from stateward import sync
-from stateward.codec import check_commit, decode
+from stateward.codec import Retention, check_commit, decode
 from stateward.errors import StateConflictError, StatewardError, StoreUnavailable
 from stateward.integrations.bridge import OnBlockingStore
 from stateward.integrations.strands.messages import (
@@ -37,7 +37,7 @@ from stateward.ops import (
     Value,
     Write,
 )
-from stateward.options import UNSAID, Retention, Unsaid, Whose
+from stateward.options import UNSAID, Unsaid, Whose
 from stateward.records import Cursor
 from stateward.state.refusals import refuse, stored
 from stateward.sync.state.handle import Handle

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from stateward.codec import AnyMessage, check_id, check_key, decode
+from stateward.codec import AnyMessage, Retention, check_id, check_key, decode, seconds
 from stateward.context.compaction import Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
@@ -50,6 +50,7 @@ from stateward.sync.state.feeds import change_of, entries_after
 from stateward.sync.state.forks import VARS, fork, list_branches, origin_of
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.locks import Lock
+from stateward.sync.state.retention import pin, set_retention, unpin
 from stateward.sync.state.revisions import edit_messages, remove_after, replace_all
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.summaries import compact, stored_summary
@@ -219,6 +220,21 @@ class Thread:
         `StateConflictError` if messages were appended since; without, whatever was there goes.
         """
         return replace_all(self.handle, tuple(messages), _maybe(expect))
+
+    def retain(self, span: Retention) -> None:
+        """Keep it for so long after its last message, from now on; None: for ever.
+
+        A thread that does not exist raises `InvalidInput`: nothing is begun by that.
+        """
+        set_retention(self.handle, seconds(span))
+
+    def pin(self) -> None:
+        """Keep it until `unpin`, whatever is said about its retention meanwhile."""
+        pin(self.handle)
+
+    def unpin(self) -> None:
+        """Keep it as long as was said before it was pinned, or since, counted from now."""
+        unpin(self.handle)
 
     def delete(self) -> None:
         """Remove the conversation with its variables; nothing happens if there is none."""
