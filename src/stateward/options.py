@@ -20,7 +20,7 @@ from stateward.layers.cache_memory import Cache
 from stateward.layers.outage.spill import Spill
 from stateward.layers.policy import Policy
 from stateward.observe.alarm import Alarm, AlarmEvent
-from stateward.records import Redact, ThreadListener
+from stateward.records import Redact, Shaper, ThreadListener
 from stateward.volumes.names import Replicas
 
 SECTIONS = ("threads", "users", "workflows")
@@ -65,11 +65,14 @@ class Options(Struct, frozen=True, kw_only=True):
     spill: Spill | str | os.PathLike[str] | bool | None = True
     redact: Redact | None = None
     listener: ThreadListener | None = None
+    shape: Shaper | None = None
     metrics: bool = True
 
     def __post_init__(self) -> None:
         if self.redact is not None and not callable(self.redact):
             raise InvalidInput(f"redact is a function of a message, not {self.redact!r}")
+        if self.shape is not None and not callable(self.shape):
+            raise InvalidInput(f"shape is a function of a message, not {self.shape!r}")
         check_id(self.namespace, "a namespace")
         seconds(self.retain)
         listener: object = self.listener

@@ -53,6 +53,22 @@ class ThreadListener:
         """All that belonged to the user was erased: keep nothing of it."""
 
 
+class MessageShape(Struct, frozen=True):
+    """What a message of a form of your own is to a window: `open(…, shape=…)`.
+
+    `calls` are the ids of the tool calls that it makes, `results` those of the calls that it
+    answers, `text` are its words, as they stand in it: what may be cut if it is too long.
+    """
+
+    role: Literal["user", "assistant", "system", "tool"]
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    text: str = ""
+
+
+Shaper = Callable[[dict[str, Any]], MessageShape | None]
+
+
 class Cursor(Struct, frozen=True):
     """A place in one particular history: a version and the stamp of the write that made it.
 

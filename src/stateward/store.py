@@ -49,6 +49,7 @@ from stateward.records import (
     Context,
     Health,
     Redact,
+    Shaper,
     TaskInfo,
     ThreadInfo,
     ThreadListener,
@@ -93,6 +94,7 @@ def open(
     spill: Spill | str | os.PathLike[str] | bool | None = True,
     redact: Redact | None = None,
     listener: ThreadListener | None = None,
+    shape: Shaper | None = None,
     metrics: bool = True,
     world: World | None = None,
 ) -> Store:
@@ -110,7 +112,9 @@ def open(
     store fails, `spill` where messages are kept meanwhile (a directory, a `Spill`, False:
     nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function that
     every message passes through before it is stored, kept or logged; `listener` is told what
-    becomes of conversations, e.g. a `RepeatDetector`. `metrics=False` counts nothing. Raises
+    becomes of conversations, e.g. a `RepeatDetector`. `shape` is a function that says of messages
+    of a form of your own who speaks and which tool calls they make and answer (`MessageShape`), so
+    that windows keep together what belongs together. `metrics=False` counts nothing. Raises
     `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
@@ -140,6 +144,7 @@ def open(
         spill=spill,
         redact=redact,
         listener=listener,
+        shape=shape,
         metrics=metrics,
     )
 
@@ -193,6 +198,7 @@ class Store:
                 limits=given.limits or Limits(),
                 redact=given.redact,
                 listener=given.listener,
+                shaper=given.shape,
             )
 
         sections = {

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from stateward.codec import decode, decode_lines
 from stateward.context.compaction import SUMMARY, Kept, kept
-from stateward.context.tool_pairs import Message
+from stateward.context.tool_pairs import Message, is_known, seen_as
 from stateward.context.window import (
     LOOK_BACK,
     Bounds,
@@ -19,7 +20,7 @@ from stateward.context.window import (
     untied_window,
 )
 from stateward.ops import Entry, Fetch, Fetched, Head, Log, Outcome
-from stateward.records import Change, Window
+from stateward.records import Change, Shaper, Window
 from stateward.state.refusals import refuse
 from stateward.state.window_request import (
     FIRST_ENTRIES,
@@ -32,6 +33,10 @@ from stateward.sync.state.feeds import change_of, reset
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.summaries import current_summary
+
+logger = logging.getLogger("stateward.threads")
+
+LOOKED_AT = 20  # messages whose form is looked at, of those that a window is made of
 
 
 class Changed(Exception):
@@ -83,7 +88,7 @@ def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome]) -> 
     if pins(wanted):
         system = _system_entries(scope, wanted, newest.head, outcomes[1:])
     summary, bounds = Kept(), wanted.bounds
-    if not system and wanted.compaction is None and not pages.beheaded:
+    if not system and wanted.compaction is None and not pages.beheaded and scope.shaper is None:
         texts = untied_window(pages.newest, bounds, complete=pages.complete)
         if texts is not None:
             entries = pages.entries_of(texts) if wanted.entries else None
@@ -98,6 +103,7 @@ def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome]) -> 
         pages.begin_after(summary.upto)
     pages.begin_after(system[-1].seq if system else 0)
     pinned = [pages.decoded(entry) for entry in system]
+    _look_at_shapes(scope, wanted, pages.newest[-LOOKED_AT:])
     picked = _pick(pages, bounds, pinned, summary, continued=wanted.since.version > 0)
     entries = pages.entries_of(picked)
     return window_of(newest.head, picked, summary, len(pinned), bounds.max_tokens, entries)
@@ -118,10 +124,19 @@ def _same_history(
     return outcomes
 
 
+def _look_at_shapes(scope: Scope, wanted: WindowRequest, messages: list[Message]) -> None:
+    """Say once for a store that a window cannot tell turns and tool calls of such messages."""
+    if scope.met_unknown_shape or all(map(is_known, seen_as(messages, scope.shaper))):
+        return
+    scope.met_unknown_shape = True
+    logger.warning("message_shape_unknown", extra={"thread_id": wanted.entity.id})
+
+
 def _pick(
     pages: Pages, bounds: Bounds, pinned: list[Message], summary: Kept, *, continued: bool
 ) -> Picked:
-    conversation = Conversation(bounds, continued=continued, beheaded=pages.beheaded)
+    beheaded, shaper = pages.beheaded, pages.shaper
+    conversation = Conversation(bounds, continued=continued, beheaded=beheaded, shaper=shaper)
     spent = 0
     if summary.text is not None:
         spent = sum(bounds.tokens([{"role": "system", "content": summary.text}]))
@@ -150,6 +165,10 @@ class Pages:
         self._floor = wanted.since.version
         self._changes: dict[int, Change] = {}  # by the identity of their messages
         self.newest = self._messages() if wanted.entries else decode_lines(newest.lines)
+
+    @property
+    def shaper(self) -> Shaper | None:
+        return self._scope.shaper
 
     @property
     def complete(self) -> bool:
@@ -245,7 +264,9 @@ def _system_entries(
         if page.head.life != head.life or not page.head.exists:
             raise Changed
         entries = page.entries
-        system = system_messages([decode(entry.body) for entry in entries])
+        messages = [decode(entry.body) for entry in entries]
+        _look_at_shapes(scope, wanted, messages)
+        system = system_messages(seen_as(messages, scope.shaper))
         found.extend(entries[: len(system)])
         if len(system) < FIRST_ENTRIES:
             break
