@@ -329,7 +329,7 @@ class Thread:
             self.handle.owner,
             Bounds.of(last, turns, max_tokens, count, oversized, exact),
             Cursor(0) if after is None else _cursor(after),
-            _maybe(upto),
+            None if upto is None else _cursor(upto),
             check_compaction(summarize, after, upto, exact),
             entries,
         )

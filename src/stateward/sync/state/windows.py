@@ -52,7 +52,8 @@ def questions(scope: Scope, wanted: WindowRequest, *, at_once: bool = False) -> 
     size = bounds.first_page(max(page, bounds.last or 0) if at_once else page)
     if wanted.compaction is not None:
         size = min(page, max(size if not bounds.verbatim else 0, 2 * wanted.compaction.after))
-    log = Log(since.version, wanted.limit, None, size, since.stamp, wanted.entries)
+    end = None if upto is None else upto.version
+    log = Log(since.version, end, None, size, since.stamp, wanted.entries)
     documents = () if wanted.compaction is None else (SUMMARY,)
     asked = [Fetch(wanted.entity, wanted.owner, log, documents)]
     if pins(wanted) and wanted.entity not in scope.beginnings.seen:
