@@ -214,8 +214,9 @@ class Conversation:
             return None
         window = [message for unit in chosen for message in self._stored[unit.start : unit.end]]
         cost = sum(self._cost(unit) for unit in chosen)
-        changed, stored = 0, [*pinned, *window]
+        changed, stored = 0, None
         if room.overdrawn:  # what cannot be left out does not fit
+            stored = [*pinned, *window]
             window, cost, changed = self._shorten(window, heads)
         pending = layout.pending if chosen else ()
         return Picked([*pinned, *window], heads + cost, pending, changed, stored)
