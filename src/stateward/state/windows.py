@@ -126,9 +126,10 @@ def _same_history(
 
 def _look_at_shapes(scope: Scope, wanted: WindowRequest, messages: list[Message]) -> None:
     """Say once for a store that a window cannot tell turns and tool calls of such messages."""
-    if scope.met_unknown_shape or all(map(is_known, seen_as(messages, scope.shaper))):
+    begun = scope.beginnings
+    if begun.met_unknown_shape or all(map(is_known, seen_as(messages, scope.shaper))):
         return
-    scope.met_unknown_shape = True
+    begun.met_unknown_shape = True
     logger.warning("message_shape_unknown", extra={"thread_id": wanted.entity.id})
 
 

@@ -52,7 +52,6 @@ class Scope:
         self.redact = redact
         self.listener = listener
         self.shaper = shaper
-        self.met_unknown_shape = False
         self.counters = stack.counters
         self.background = Background()
         self.leases = Leases(
