@@ -134,7 +134,9 @@ class Handle(Struct, frozen=True):
         if self.sets_retain:
             sets, checked = (*writes, self.retention), (*checks, UNPINNED)
             plain = replace(self, sets_retain=False)
-            outcome = await plain.append(messages, key, checked, sets, keep=keep)
+            outcome = await plain.append(
+                messages, key, checked, sets, keep=keep, takes_first=takes_first
+            )
             if type(outcome) is not Conflict or outcome.failed != UNPINNED:
                 return outcome
         scope = self.scope

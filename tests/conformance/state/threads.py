@@ -262,6 +262,8 @@ async def messages_and_variables_are_stored_in_one_commit(h: StoreHarness) -> No
         for wrong in wrongs:
             with raises(InvalidInput):
                 await thread.append({"n": 9}, vars=wrong)
+        with raises(InvalidInput):
+            await thread.append({"n": 9}, vars={"topic": "never"}, key="new", repeat="first")
         with raises(NotYoursError):
             await store.thread("t", user="v").append({"n": 9}, vars={"topic": "never"})
         assert (await thread.vars.get()).value == now

@@ -135,7 +135,7 @@ class Handle(Struct, frozen=True):
         if self.sets_retain:
             sets, checked = (*writes, self.retention), (*checks, UNPINNED)
             plain = replace(self, sets_retain=False)
-            outcome = plain.append(messages, key, checked, sets, keep=keep)
+            outcome = plain.append(messages, key, checked, sets, keep=keep, takes_first=takes_first)
             if type(outcome) is not Conflict or outcome.failed != UNPINNED:
                 return outcome
         scope = self.scope
