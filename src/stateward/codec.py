@@ -8,6 +8,7 @@ only what JSON can hold and return unchanged gets through (a tuple comes back as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from math import isfinite
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -37,6 +38,8 @@ MOST = 1 << 53  # more than anything can be counted to; fits every engine's inte
 LONGEST = 1000 * 366 * 86_400.0  # seconds
 SHORTEST_TTL, LONGEST_TTL = 0.05, 86_400
 LAST_MOMENT = 253_402_300_800.0  # the year 10000
+
+Retention = timedelta | float | None
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -264,6 +267,18 @@ def check_span(value: Any, name: str) -> float:
     """A duration of nothing or more."""
     if check_seconds(value, name) < 0:
         raise InvalidInput(f"{name} is a number of seconds of at least 0, not {value!r}")
+    return float(value)
+
+
+def seconds(retain: Retention) -> float | None:
+    """A retention in seconds; None: for ever."""
+    if retain is None:
+        return None
+    value = retain.total_seconds() if isinstance(retain, timedelta) else retain
+    if type(value) not in (int, float) or not 0 < value < 1e11:
+        raise InvalidInput(
+            f"retain is a timedelta or seconds above 0, or None for ever, not {retain!r}"
+        )
     return float(value)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stateward.codec import Limits, check_id, shown
+from stateward.codec import Limits, Retention, check_id, seconds, shown
 from stateward.engines.registry import parse
 from stateward.engines.url import Credentials, EngineURL
 from stateward.errors import InvalidInput
@@ -20,13 +20,11 @@ from stateward.layers.cache_memory import Cache
 from stateward.layers.outage.spill import Spill
 from stateward.layers.policy import Policy
 from stateward.observe.alarm import Alarm, AlarmEvent
-from stateward.records import Redact, ThreadListener
+from stateward.records import Redact, Shaper, ThreadListener
 from stateward.volumes.names import Replicas
 
 SECTIONS = ("threads", "users", "workflows")
 THIRTY_DAYS = timedelta(days=30)
-
-Retention = timedelta | float | None
 
 
 class Unsaid(Enum):
@@ -67,11 +65,14 @@ class Options(Struct, frozen=True, kw_only=True):
     spill: Spill | str | os.PathLike[str] | bool | None = True
     redact: Redact | None = None
     listener: ThreadListener | None = None
+    shape: Shaper | None = None
     metrics: bool = True
 
     def __post_init__(self) -> None:
         if self.redact is not None and not callable(self.redact):
             raise InvalidInput(f"redact is a function of a message, not {self.redact!r}")
+        if self.shape is not None and not callable(self.shape):
+            raise InvalidInput(f"shape is a function of a message, not {self.shape!r}")
         check_id(self.namespace, "a namespace")
         seconds(self.retain)
         listener: object = self.listener
@@ -86,18 +87,6 @@ class Options(Struct, frozen=True, kw_only=True):
                 raise InvalidInput(
                     f"listener= has a method {name} that is async, and nobody would await it"
                 )
-
-
-def seconds(retain: Retention) -> float | None:
-    """A retention in seconds; None: for ever."""
-    if retain is None:
-        return None
-    value = retain.total_seconds() if isinstance(retain, timedelta) else retain
-    if type(value) not in (int, float) or not 0 < value < 1e11:
-        raise InvalidInput(
-            f"retain is a timedelta or seconds above 0, or None for ever, not {retain!r}"
-        )
-    return float(value)
 
 
 def section_urls(

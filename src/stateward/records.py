@@ -53,6 +53,22 @@ class ThreadListener:
         """All that belonged to the user was erased: keep nothing of it."""
 
 
+class MessageShape(Struct, frozen=True):
+    """What a message of a form of your own is to a window: `open(…, shape=…)`.
+
+    `calls` are the ids of the tool calls that it makes, `results` those of the calls that it
+    answers, `text` are its words, as they stand in it: what may be cut if it is too long.
+    """
+
+    role: Literal["user", "assistant", "system", "tool"]
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    text: str = ""
+
+
+Shaper = Callable[[dict[str, Any]], MessageShape | None]
+
+
 class Cursor(Struct, frozen=True):
     """A place in one particular history: a version and the stamp of the write that made it.
 
@@ -99,6 +115,14 @@ class Window(Struct, frozen=True):
     tokens: int | None = None  # what the window costs, summary included, where tokens are counted
     pending: tuple[str, ...] = ()  # calls at the very end whose results are still to come
     shortened: int = 0  # messages whose texts were cut, where that was allowed
+    _entries: tuple[Change, ...] | None = None
+
+    @property
+    def entries(self) -> tuple[Change, ...]:
+        """The messages with their numbers, times and keys: of `load(…, entries=True)`."""
+        if self._entries is None:
+            raise InvalidInput("this window has only messages: load it with entries=True")
+        return self._entries
 
     def as_type(self, shape: type[T]) -> list[T]:
         """The messages as objects of a type of your own; what does not fit raises `InvalidInput`.
@@ -151,6 +175,24 @@ class Change(Struct, frozen=True):
     cursor: Cursor
     at: datetime
     key: str | None = None
+
+
+class Origin(Struct, frozen=True):
+    """Where a thread was forked from: which thread, and which version of it."""
+
+    thread: str
+    version: int
+
+
+class Branch(Struct, frozen=True):
+    """A thread that was forked from another one, which had that `version` there."""
+
+    id: str
+    user: str | None
+    version: int
+    messages: int
+    created_at: datetime
+    updated_at: datetime
 
 
 class Late(Struct, frozen=True):

@@ -10,7 +10,15 @@ from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, TypeVarTuple, overload
 
-from stateward.codec import Limits, check_count, check_id, check_span, check_ttl
+from stateward.codec import (
+    Limits,
+    Retention,
+    check_count,
+    check_id,
+    check_span,
+    check_ttl,
+    seconds,
+)
 from stateward.context.compaction import Compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
@@ -32,17 +40,16 @@ from stateward.options import (
     THIRTY_DAYS,
     UNSAID,
     Options,
-    Retention,
     Unsaid,
     Whose,
     owner_of,
-    seconds,
     section_urls,
 )
 from stateward.records import (
     Context,
     Health,
     Redact,
+    Shaper,
     TaskInfo,
     ThreadInfo,
     ThreadListener,
@@ -87,6 +94,7 @@ def open(
     spill: Spill | str | os.PathLike[str] | bool | None = True,
     redact: Redact | None = None,
     listener: ThreadListener | None = None,
+    shape: Shaper | None = None,
     metrics: bool = True,
     world: World | None = None,
 ) -> Store:
@@ -107,7 +115,9 @@ def open(
     store fails, `spill` where messages are kept meanwhile (a directory, a `Spill`, False:
     nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function that
     every message passes through before it is stored, kept or logged; `listener` is told what
-    becomes of conversations, e.g. a `RepeatDetector`. `metrics=False` counts nothing. Raises
+    becomes of conversations, e.g. a `RepeatDetector`. `shape` is a function that says of messages
+    of a form of your own who speaks and which tool calls they make and answer (`MessageShape`), so
+    that windows keep together what belongs together. `metrics=False` counts nothing. Raises
     `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
@@ -137,6 +147,7 @@ def open(
         spill=spill,
         redact=redact,
         listener=listener,
+        shape=shape,
         metrics=metrics,
     )
 
@@ -190,6 +201,7 @@ class Store:
                 limits=given.limits or Limits(),
                 redact=given.redact,
                 listener=given.listener,
+                shaper=given.shape,
             )
 
         sections = {
@@ -259,6 +271,11 @@ class Store:
         """Where threads, users and workflows live, for adapters that build operations."""
         return self._layered
 
+    @property
+    def retention(self) -> float | None:
+        """How long a conversation is kept unless another span is said: seconds; None: for ever."""
+        return self._retain
+
     # --- state ----------------------------------------------------------------------
 
     def thread(
@@ -270,7 +287,7 @@ class Store:
         whoever's it is: nothing is checked, for code that serves no user. So it is everywhere.
 
         `retain` is how long it is kept after its last message (None: for ever), from the next
-        append on also if it exists. Unsaid, it is created as the store was told.
+        append on also if it exists and is not pinned. Unsaid, it is created as the store was told.
         """
         if retain is UNSAID:
             return Thread(self._threads, id, owner_of(user), self._retain)
@@ -287,9 +304,12 @@ class Store:
         """A user's permanent state."""
         return User(self._users, id, self._layered.scopes)
 
-    def shared(self, id: str) -> Shared:
-        """Permanent state that belongs to no user."""
-        return Shared(self._scope, id)
+    def shared(self, id: str, user: Whose = UNSAID) -> Shared:
+        """Permanent documents that agents share.
+
+        With `user` they are created as that user's: exported and erased with all that is theirs.
+        """
+        return Shared(self._scope, id, owner_of(user))
 
     # --- coordination ---------------------------------------------------------------
 

@@ -26,8 +26,10 @@ CLASSES: dict[str, type] = {
     "Store": Store,
 }
 READ = {
+    "Thread.branches",
     "Thread.changes",
     "Thread.late",
+    "Thread.origin",
     "Thread.summary",
     "User.get",
     "User.list",
@@ -52,7 +54,7 @@ LEADS_ON = {
         *("thread", "user", "shared", "journal", "workflow", "work"),
         *("lock", "elect", "close", "sweep", "within"),
     )
-} | {"User.document", "Run.leave"}  # what the block itself calls at its end
+} | {"User.document", "Run.leave"}  # the latter is what the block itself calls at its end
 # How an owner comes to be or goes: cases of their own, in `threads.py` and `belongings.py`.
 OWNERSHIP = {"Thread.claim", "User.erase"}
 

@@ -655,11 +655,18 @@ async def test_a_thread_belongs_to_its_user_and_is_erased_with_them(store: state
 
 
 async def test_a_thread_is_kept_as_long_as_it_was_told(memory: stateward.Store) -> None:
-    saver = StatewardSaver(memory, retain=60)
-    await echo(saver).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
     entity = memory._scope.entity("langgraph-thread", "t")
-    (fetched,) = await memory._scope.execute((Fetch(entity),))
-    assert fetched.head.retain == 60  # type: ignore[union-attr]
+    told: tuple[tuple[dict[str, Any], float | None], ...] = (
+        ({}, memory.retention),
+        ({"retain": 60}, 60),
+        ({"retain": None}, None),
+    )
+    assert memory.retention == 30 * 86_400
+    for options, span in told:
+        saver = StatewardSaver(memory, **options)
+        await echo(saver).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
+        (fetched,) = await memory._scope.execute((Fetch(entity),))
+        assert fetched.head.retain == span  # type: ignore[union-attr]
 
 
 async def test_an_empty_checkpoint_id_means_the_newest(memory: stateward.Store) -> None:

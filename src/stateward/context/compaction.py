@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from stateward.codec import check_count, check_ttl
-from stateward.context.tool_pairs import Message, lay_out, may_start
+from stateward.context.tool_pairs import Message, lay_out, may_start, seen_as
 from stateward.errors import InvalidInput
 from stateward.ops import Head, Value
-from stateward.records import Summary, moment
+from stateward.records import Shaper, Summary, moment
 
 SUMMARY = "summary"  # the document beside the thread
 
@@ -91,11 +91,14 @@ def as_summary(stored: Kept, value: Value | None) -> Summary | None:
     return Summary(stored.text, stored.upto, stored.messages, moment(value.updated))
 
 
-def cut_at(messages: Sequence[Message], most: int, allowed: int) -> int | None:
+def cut_at(
+    messages: Sequence[Message], most: int, allowed: int, shaper: Shaper | None = None
+) -> int | None:
     """How many of these messages to summarise: up to where a turn begins.
 
     At most `most` if a turn begins among those, and never more than `allowed`. None: no turn does.
     """
+    messages = seen_as(messages, shaper)
     starts = [
         unit.start
         for unit in lay_out(messages, complete=True).units
@@ -105,7 +108,9 @@ def cut_at(messages: Sequence[Message], most: int, allowed: int) -> int | None:
     return within[-1] if within else starts[0] if starts else None
 
 
-def check_compaction(compaction: Any, after: Any, upto: Any) -> Compaction | None:
+def check_compaction(
+    compaction: Any, after: Any, upto: Any, exact: bool = False
+) -> Compaction | None:
     """What `summarize=` was given, if it can be used together with the rest."""
     if compaction is None:
         return None
@@ -113,4 +118,6 @@ def check_compaction(compaction: Any, after: Any, upto: Any) -> Compaction | Non
         raise InvalidInput("summarize= is a Compaction, e.g. Compaction(summarize, after=40)")
     if after is not None or upto is not None:
         raise InvalidInput("a summary is for the end of a thread: give summarize= without after=")
+    if exact:
+        raise InvalidInput("exact=True is for messages as they are: give it without summarize=")
     return compaction

@@ -6,13 +6,18 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
+from stateward.records import Shaper
+
 Message = dict[str, Any]
 
 SHORTEST = 80  # characters a text is never cut below
 
 
 def shortened(
-    messages: Sequence[Message], most: int, count: Callable[[Message], int]
+    messages: Sequence[Message],
+    most: int,
+    count: Callable[[Message], int],
+    shaper: Shaper | None = None,
 ) -> tuple[list[Message], int, int] | None:
     """Copies whose longest texts lost their middle, their tokens, and how many messages changed.
 
@@ -27,7 +32,7 @@ def shortened(
             (
                 (len(holder[key]), at, holder, key)
                 for at, message in enumerate(copies)
-                for holder, key in _texts(message)
+                for holder, key in _texts(message, shaper)
             ),
             key=lambda found: found[0],
             default=None,
@@ -42,12 +47,25 @@ def shortened(
     return copies, sum(costs), len(changed)
 
 
-def _texts(message: Message) -> list[tuple[Any, Any]]:
+def _texts(message: Message, shaper: Shaper | None) -> list[tuple[Any, Any]]:
     """Where the texts are that may be cut: the words of a message, or what a tool returned."""
     found: list[tuple[Any, Any]] = []
+    shape = None if shaper is None else shaper(message)
+    if shape is not None:
+        _find(message, shape.text, found)
+        return found
     for key in ("content", "output"):
         _collect(message, key, found)
     return found
+
+
+def _find(holder: Any, text: str, found: list[tuple[Any, Any]]) -> None:
+    """Where this very text stands."""
+    for key, value in holder.items() if type(holder) is dict else enumerate(holder):
+        if type(value) is str and value == text:
+            found.append((holder, key))
+        elif type(value) in (dict, list):
+            _find(value, text, found)
 
 
 def _collect(holder: Any, key: Any, found: list[tuple[Any, Any]]) -> None:

@@ -10,13 +10,17 @@ Six shapes are known, and may be told apart by the messages alone:
 - Gemini: `functionCall` parts, answered by `functionResponse` parts, tied by id or by name;
 - LangChain: dumps of its messages, whose `type` (`human`, `ai`, `tool`) is their role.
 
-Messages of any other form are left alone: each stands for itself. Reading only.
+A form of one's own is described by a `Shaper`, and looked at through a stand-in. Messages of any
+other form are left alone: each stands for itself. Reading only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from stateward.errors import InvalidInput
+from stateward.records import MessageShape, Shaper
 
 Message = dict[str, Any]
 
@@ -74,6 +78,44 @@ def _unwrapped(message: Message) -> Message:
 def _langchain(message: Message) -> str | None:
     kind = message.get("type")
     return LANGCHAIN.get(kind) if type(kind) is str and "role" not in message else None
+
+
+def seen_as(messages: Sequence[Message], shaper: Shaper | None) -> Sequence[Message]:
+    """The messages, with stand-ins of a known form for those that have a form of their own."""
+    return messages if shaper is None else [_stand_in(message, shaper) for message in messages]
+
+
+def _stand_in(message: Message, shaper: Shaper) -> Message:
+    shape = shaper(message)
+    if shape is None:
+        return message
+    if not isinstance(shape, MessageShape):
+        raise InvalidInput(
+            f"shape= returned {type(shape).__name__}; it takes a message and returns its "
+            "MessageShape, or None for one of a known form"
+        )
+    blocks: list[Message] = [{"type": "tool_use", "id": id} for id in shape.calls]
+    blocks += ({"type": "tool_result", "tool_use_id": id} for id in shape.results)
+    return {"role": shape.role, "content": blocks or shape.text}
+
+
+def is_known(message: Message) -> bool:
+    """Whether it can be told who speaks, and which tool calls a message makes or answers."""
+    role = role_of(message)
+    if role is None:
+        return is_item(message)
+    if role not in ROLES:
+        return False
+    calls, results = ties(message)
+    if calls or results:
+        return True
+    blocks = [each for name in ("content", "parts") for each in _list(message.get(name))]
+    kinds = [str(each.get("type", "")) for each in blocks if type(each) is dict]
+    return role not in ("tool", "function") and not any("tool" in kind for kind in kinds)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if type(value) is list else []
 
 
 def role_of(message: Message) -> Any:

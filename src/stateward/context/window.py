@@ -26,9 +26,11 @@ from stateward.context.tool_pairs import (
     lay_out,
     may_start,
     role_of,
+    seen_as,
     shape_of,
 )
 from stateward.errors import InvalidInput, WindowTooSmall
+from stateward.records import Shaper
 
 LOOK_BACK = 1000  # messages read beyond the bounds, at most, to find the call of a result
 TOKENS_A_MESSAGE = 50  # a first guess at how many messages a budget holds
@@ -44,6 +46,7 @@ class Bounds(Struct, frozen=True):
     max_tokens: int | None = None
     count: Count = estimate
     oversized: Oversized = "raise"
+    exact: bool = False  # the last messages themselves, whatever belongs to them
 
     @classmethod
     def of(
@@ -53,10 +56,13 @@ class Bounds(Struct, frozen=True):
         max_tokens: int | None,
         count: Count | None,
         oversized: Oversized,
+        exact: bool = False,
     ) -> Bounds:
         """Bounds as they were asked for, or `InvalidInput`."""
         if last is not None and turns is not None:
             raise InvalidInput("give last= (messages) or turns=, not both")
+        if exact and (turns is not None or max_tokens is not None):
+            raise InvalidInput("exact=True counts messages: give last= with it, and nothing else")
         if count is not None and not callable(count):
             raise InvalidInput("count= is a function of a message that returns its tokens")
         if oversized not in ("raise", "shorten"):
@@ -67,11 +73,13 @@ class Bounds(Struct, frozen=True):
             None if max_tokens is None else check_count(max_tokens, "max_tokens"),
             count or estimate,
             oversized,
+            exact,
         )
 
     @property
-    def unbounded(self) -> bool:
-        return self.last is None and self.turns is None and self.max_tokens is None
+    def verbatim(self) -> bool:
+        """Whether messages come as they are stored: none is pinned, paired or left out."""
+        return self.exact or (self.last is None and self.turns is None and self.max_tokens is None)
 
     def first_page(self, page: int) -> int:
         """How many messages to ask for at first."""
@@ -98,6 +106,7 @@ class Picked(Struct, frozen=True):
     tokens: int
     pending: tuple[str, ...] = ()
     shortened: int = 0
+    stored: list[Message] | None = None  # the same as they are stored, where some were cut
 
 
 class Room:
@@ -129,9 +138,18 @@ class Room:
 class Conversation:
     """The newest part of a conversation, as far as it was read."""
 
-    def __init__(self, bounds: Bounds, *, continued: bool = False, beheaded: bool = False) -> None:
+    def __init__(
+        self,
+        bounds: Bounds,
+        *,
+        continued: bool = False,
+        beheaded: bool = False,
+        shaper: Shaper | None = None,
+    ) -> None:
         self.size = 0  # messages read so far
-        self.messages: list[Message] = []  # those that were looked at
+        self._stored: list[Message] = []  # those that were looked at
+        self.messages: Sequence[Message] = ()  # the same in forms that are known
+        self._shaper = shaper
         self._bounds = bounds
         self._continued = continued  # the caller has what came before
         self._beheaded = beheaded  # the beginning was removed from the store
@@ -149,7 +167,7 @@ class Conversation:
         self.size += len(messages)
         self._spent += sum(tokens)
         if bounds.turns is not None:
-            self._turns += sum(map(may_start, messages))
+            self._turns += sum(map(may_start, seen_as(messages, self._shaper)))
 
     def surely_more(self) -> bool:
         """Whether older messages are wanted, told without looking at the ones that are here.
@@ -175,7 +193,8 @@ class Conversation:
         even the newest step fits.
         """
         self._looked_at = self.size
-        self.messages = [message for page, _ in reversed(self._pages) for message in page]
+        self._stored = [message for page, _ in reversed(self._pages) for message in page]
+        self.messages = seen_as(self._stored, self._shaper)
         self._tokens = [tokens for _, page in reversed(self._pages) for tokens in page]
         layout = lay_out(self.messages, complete=complete or far, continued=self._continued)
         shape = shape_of(self.messages)
@@ -193,13 +212,14 @@ class Conversation:
             chosen = self._newest_steps(turns, room, layout.known, shape, complete)
         if chosen is None:
             return None
-        window = [message for unit in chosen for message in self.messages[unit.start : unit.end]]
+        window = [message for unit in chosen for message in self._stored[unit.start : unit.end]]
         cost = sum(self._cost(unit) for unit in chosen)
-        changed = 0
+        changed, stored = 0, None
         if room.overdrawn:  # what cannot be left out does not fit
+            stored = [*pinned, *window]
             window, cost, changed = self._shorten(window, heads)
         pending = layout.pending if chosen else ()
-        return Picked([*pinned, *window], heads + cost, pending, changed)
+        return Picked([*pinned, *window], heads + cost, pending, changed, stored)
 
     def _check_turns(self, turns: list[list[Unit]]) -> None:
         """Refuse to count turns where nobody can tell who the user is."""
@@ -282,7 +302,8 @@ class Conversation:
         assert bounds.max_tokens is not None
         room = bounds.max_tokens - heads
         if bounds.oversized == "shorten":
-            shorter = shortened(window, room, lambda message: checked(bounds.count, message))
+            count = bounds.count
+            shorter = shortened(window, room, lambda each: checked(count, each), self._shaper)
             if shorter is not None:
                 return shorter
         needed = heads + sum(bounds.tokens(window))

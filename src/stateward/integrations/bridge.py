@@ -43,7 +43,7 @@ P = ParamSpec("P")
 Plan = Generator[Sequence[Op], list[Outcome], T]
 AnyStore = stateward.Store | sync.Store
 
-MESSAGES_ONLY = ("redact", "listener", "retain")  # options of a store that concern no plan
+MESSAGES_ONLY = ("redact", "listener", "retain", "shape")  # options of a store that concern no plan
 IN_FLIGHT = 64  # plans under way at once: more of them would only wait for each other
 CLOCK = 1e-6  # seconds: no engine's clock goes by less
 
@@ -201,6 +201,7 @@ class Bridge:
         self._blocking = scope if isinstance(scope, BlockingScope) else None
         self.namespace: str = scope.namespace
         self.limits: Limits = scope.limits
+        self.retention: float | None = store.retention
         self.world: World = scope.world
         self.turns = Turns.of(scope)
 

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
-from stateward.codec import check_span, decode, encode, encode_document
+from stateward.codec import Retention, check_span, decode, encode, encode_document
 from stateward.engines.registry import ENGINES
 from stateward.errors import InvalidInput
 from stateward.integrations.bridge import AnyStore, OnAnyStore
@@ -47,7 +47,7 @@ from stateward.ops import (
     Value,
     Write,
 )
-from stateward.options import UNSAID, Retention, Unsaid
+from stateward.options import UNSAID, Unsaid
 from stateward.records import Cursor
 from stateward.state.refusals import refuse, stored
 from stateward.state.users import DEFAULT

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Self
 
-from stateward.codec import check_span, decode, decode_lines
+from stateward.codec import Retention, check_span, decode
 from stateward.context.compaction import SUMMARY, Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds
@@ -37,7 +37,7 @@ from stateward.ops import (
     Replace,
     Write,
 )
-from stateward.options import UNSAID, Retention, Unsaid, Whose
+from stateward.options import UNSAID, Unsaid, Whose
 from stateward.records import Cursor
 from stateward.state.refusals import stored
 
@@ -192,12 +192,12 @@ class StatewardSession(OnAnyStore):
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> Item | None:
         """Remove the newest item and return it; None if there is none."""
         while True:
-            fetched = await self._call(self._handle.fetch, Log(last=1, details=True), (SUMMARY,))
-            if not fetched.entries:
+            window = await self._call(self._thread.load, last=1, exact=True, entries=True)
+            if not window.entries:
                 return None
-            (entry,) = fetched.entries
-            if await self._exchange(fetched, {entry.seq: None}, []) is not None:
-                item: Item = decode(entry.body)
+            removed = await self._call(self._thread.edit, {window.entries[0].version: None})
+            if removed:  # else another one has popped it
+                item: Item = removed[0].message
                 return item
 
     async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
@@ -283,9 +283,9 @@ class StatewardSession(OnAnyStore):
         """Exactly so many items: the SDK compares them with what it has added."""
         if limit < 0:
             raise InvalidInput(f"limit is a number of items, not {limit}; None gives all of them")
-        fetched = await self._call(self._handle.fetch, Log(last=limit) if limit else None)
-        self._read = Cursor(fetched.head.version, fetched.head.stamp or None)
-        return decode_lines(fetched.lines) if fetched.count else []
+        window = await self._call(self._thread.load, last=limit or 1, exact=True)
+        self._read = window.cursor
+        return window.messages if limit else []
 
 
 def goes_on(item: Item) -> bool:

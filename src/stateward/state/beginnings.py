@@ -16,6 +16,7 @@ class PlainBeginnings:
 
     def __init__(self) -> None:
         self.seen: dict[Entity, tuple[int, str]] = {}
+        self.met_unknown_shape = False  # and it was said, for all namespaces of the store
 
     def remember(self, entity: Entity, head: Head) -> None:
         """This thread, as it is, does not begin with system messages."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Generic, Literal, cast
 
@@ -20,6 +20,7 @@ from stateward.codec import (
     to_type,
 )
 from stateward.errors import InvalidInput, LeaseHeld, StateConflictError
+from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
     Check,
     Conflict,
@@ -235,8 +236,7 @@ class DocumentHandle(Generic[T]):
 
         Takes the options of `update` and is as safe.
         """
-        if type(patch) is not dict:
-            raise InvalidInput(f"a patch is a JSON object (a dict), not {type(patch).__name__}")
+        check_patch(patch)
 
         def patched(value: Json) -> Json:
             new: Json = merge_patch(value, patch)
@@ -308,6 +308,42 @@ class DocumentHandle(Generic[T]):
     async def _changed(self, change: Callable[[Json], Any], value: Json) -> Json:
         result = await awaited(change(value))
         return value if result is None else result
+
+
+async def append_patching(
+    handle: Handle,
+    messages: Sequence[Any],
+    key: str | None,
+    checks: tuple[Check, ...],
+    patch: tuple[str, Mapping[str, Any]],
+) -> Outcome | Suppressed:
+    """Append messages and merge a patch into a document, in one commit.
+
+    If somebody else changes the document meanwhile, both are tried again on what is there by then.
+    """
+    name, changes = patch
+    check_patch(changes)
+    world, longest = handle.scope.world, FIRST_PAUSE
+    while True:
+        before = (await handle.fetch(documents=(name,))).documents.get(name)
+        value = merge_patch(document(before).value, changes)
+        put = Put(name, encode_document(value, handle.scope.limits))
+        at = document_at(name, before)
+        outcome = await handle.append(messages, key, (*checks, at), (put,), keep=False)
+        if not isinstance(outcome, Conflict) or outcome.failed != at:
+            return outcome
+        await world.pause(longest * world.random())
+        longest = min(longest * 2, LONGEST_PAUSE)
+
+
+def document_at(name: str, value: Value | None) -> DocumentAt:
+    """The check that a document is still what was read."""
+    return DocumentAt(name, 0) if value is None else DocumentAt(name, value.version, value.stamp)
+
+
+def check_patch(patch: Any) -> None:
+    if type(patch) is not dict:
+        raise InvalidInput(f"a patch is a JSON object (a dict), not {type(patch).__name__}")
 
 
 def document(value: Value | None) -> Document:

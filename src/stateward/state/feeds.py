@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from stateward.codec import decode
 from stateward.errors import Reset, Truncated
 from stateward.ops import Entity, Entry, Head, Log
-from stateward.records import Cursor
+from stateward.records import Change, Cursor, moment
 from stateward.state.handle import Handle
 
 WAIT = 5.0  # seconds a feed waits for a wake-up before it looks for itself
@@ -39,6 +40,12 @@ async def entries_after(handle: Handle, at: Cursor, *, follow: bool) -> AsyncIte
         if not fetched.entries:
             at = _passed(at, fetched.head)
             await scope.wait({entity: at.version}, WAIT)
+
+
+def change_of(entry: Entry) -> Change:
+    """An entry as callers see it."""
+    cursor = Cursor(entry.seq, entry.stamp)
+    return Change(decode(entry.body), entry.seq, cursor, moment(entry.at), entry.key)
 
 
 def _passed(at: Cursor, head: Head) -> Cursor:

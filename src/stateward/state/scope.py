@@ -23,7 +23,7 @@ from stateward.layers.stack import Stack
 from stateward.ops import Entity, Fetch, Fetched, List, Listed
 
 # sync only: from stateward.ops import Op, Outcome
-from stateward.records import Context, Redact, ThreadListener
+from stateward.records import Context, Redact, Shaper, ThreadListener
 from stateward.state.background import Background
 from stateward.state.beginnings import PlainBeginnings
 from stateward.state.leases import Leases
@@ -47,6 +47,7 @@ class Scope:
         limits: Limits,
         redact: Redact | None = None,
         listener: ThreadListener | None = None,
+        shaper: Shaper | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
         self.stack = stack
@@ -59,6 +60,7 @@ class Scope:
         self.limits = limits
         self.redact = redact
         self.listener = listener
+        self.shaper = shaper
         self.counters = stack.counters
         self.background = Background()
         self.leases = Leases(

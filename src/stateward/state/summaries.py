@@ -16,7 +16,7 @@ from stateward.context.compaction import (
     gaps,
     kept,
 )
-from stateward.context.tool_pairs import Message
+from stateward.context.tool_pairs import Message, seen_as
 from stateward.context.window import LOOK_BACK, system_messages
 from stateward.errors import InvalidInput, LeaseHeld, StatewardError
 from stateward.kinds import SUMMARY as SUMMARY_LEASE
@@ -166,9 +166,11 @@ class SummaryMaker:
                 numbers.append(entry.seq)
                 messages.append(decode(entry.body))
             left = page.head.version - numbers[-1] if numbers else 0
-            passed = len(system_messages(messages)) if summary.upto == 0 else 0
+            shaper = self._scope.shaper
+            begun = seen_as(messages, shaper) if summary.upto == 0 else ()
+            passed = len(system_messages(begun))
             allowed = len(messages) - passed - max(0, keep - left)
-            cut = cut_at(messages[passed:], most, allowed)
+            cut = cut_at(messages[passed:], most, allowed, shaper)
             if cut is not None and (len(messages) > most or not left):
                 upto = numbers[passed + cut - 1]
                 system = summary.system + passed

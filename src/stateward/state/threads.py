@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from stateward.codec import MOST, AnyMessage, check_id, check_key, decode
-from stateward.context.compaction import SUMMARY, Compaction, check_compaction, kept
+from stateward.codec import AnyMessage, Retention, check_id, check_key, decode, seconds
+from stateward.context.compaction import Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
 from stateward.errors import InvalidInput
@@ -21,8 +21,6 @@ from stateward.ops import (
     Check,
     CommitsAt,
     Conflict,
-    Delete,
-    DocumentAt,
     Drop,
     Duplicate,
     Fence,
@@ -30,30 +28,31 @@ from stateward.ops import (
     List,
     LogAt,
     NotYours,
-    Replace,
     SetHead,
-    Value,
-    Write,
 )
 from stateward.records import (
     Appended,
+    Branch,
     Change,
     Cursor,
     Late,
+    Origin,
     Summary,
     ThreadInfo,
     Window,
     moment,
 )
-from stateward.state.documents import DocumentHandle
-from stateward.state.feeds import entries_after
-from stateward.state.forks import VARS, fork
+from stateward.state.documents import DocumentHandle, append_patching
+from stateward.state.feeds import change_of, entries_after
+from stateward.state.forks import VARS, fork, list_branches, origin_of
 from stateward.state.handle import Handle
 from stateward.state.locks import Lock
 from stateward.state.refusals import stored
+from stateward.state.retention import pin, set_retention, unpin
+from stateward.state.revisions import edit_messages, remove_after, replace_all
 from stateward.state.scope import Scope
 from stateward.state.summaries import compact, stored_summary
-from stateward.state.turns import Message, Turn, append_first
+from stateward.state.turns import Turn, append_first
 from stateward.state.window_request import WindowRequest, thread_info
 from stateward.state.windows import read_window
 
@@ -98,6 +97,7 @@ class Thread:
         key: str | None = None,
         expect: Position | None = None,
         fence: HeldLease | Lease | None = None,
+        vars: Mapping[str, Any] | None = None,
         repeat: Literal["first"] | None = None,
     ) -> Appended:
         """Add messages to the end, adjacent and in this order, all or none.
@@ -107,18 +107,26 @@ class Thread:
         `repeat="first"`, is a `duplicate` that brings the first one's `messages`. `expect` is the
         version (or window) the messages were written for: if somebody else was faster, raises
         `StateConflictError`. `fence` is a lease on this thread: once it is lost, raises
-        `LeaseLost`. If the store failed, an append with `expect` or `fence` raises
-        `StoreUnavailable`, whose `applied` says whether the messages may have been stored all
-        the same; a plain one is kept locally until the store answers again (`spilled`), or
-        lost if there is no room (`dropped`), unless the policy says to raise.
+        `LeaseLost`. `vars` is a JSON merge patch for the thread's variables, applied in the same
+        commit: both are stored, or neither.
+
+        If the store failed, an append with `expect`, `fence` or `vars` raises `StoreUnavailable`,
+        whose `applied` says whether the messages may have been stored all the same; a plain one
+        is kept locally until the store answers again (`spilled`), or lost if there is no room
+        (`dropped`), unless the policy says to raise.
         """
         if key is not None or repeat is not None:
             check_key(key, repeat)
             if key is not None and repeat is not None:
+                if vars is not None:
+                    raise InvalidInput('give repeat="first" or vars=, not both')
                 checks = self._checks(expect, fence)
                 return await append_first(self.handle, messages, key, checks, keep=not checks)
         checks = () if expect is None and fence is None else self._checks(expect, fence)
-        outcome = await self.handle.append(messages, key, checks, keep=not checks)
+        if vars is None:
+            outcome = await self.handle.append(messages, key, checks, keep=not checks)
+        else:
+            outcome = await append_patching(self.handle, messages, key, checks, (VARS, vars))
         if type(outcome) is Applied:
             return Appended("stored", outcome.version, Cursor(outcome.version, outcome.stamp))
         if isinstance(outcome, Suppressed):
@@ -181,36 +189,51 @@ class Thread:
             )
         return Fence(token, nonce)
 
-    async def edit(self, changes: Mapping[int, Message | None]) -> None:
+    async def edit(
+        self, changes: Mapping[int, AnyMessage | None], *, expect: Position | None = None
+    ) -> list[Change]:
         """Rewrite single messages by their number in the thread, or remove them (None).
 
-        Numbers are those of `changes()`; one that is not there is passed over. Versions stay. A
-        summary that covers an edited message goes in the same commit: it may say what was removed.
+        Returns those that this call has changed, as they were before: of two who remove a message
+        at once, one gets it. Numbers are those of `changes()`; one that is not there is passed
+        over. Versions stay. A summary that covers an edited message goes in the same commit: it
+        may say what was removed. With `expect`, raises `StateConflictError` if messages were
+        appended since; nothing is changed then.
         """
-        if not changes or any(type(n) is not int or not 1 <= n <= MOST for n in changes):
-            raise InvalidInput("edit needs {number: message or None}, with numbers from 1")
-        handle = self.handle
-        bodies: dict[int, str | None] = {
-            number: None if new is None else handle.encoded((new,))[0]
-            for number, new in changes.items()
-        }
-        while True:
-            fetched = await handle.fetch(documents=(SUMMARY,))
-            if not fetched.head.exists:
-                return
-            value = fetched.documents.get(SUMMARY)
-            summary = kept(value, fetched.head)
-            writes: tuple[Write, ...] = (Replace(bodies),)
-            checks: list[Check] = [LogAt(fetched.head.version, fetched.head.stamp)]
-            covered = max(summary.upto, summary.making)
-            if value is None or (min(bodies) > covered and None not in bodies.values()):
-                checks.append(_document_at(SUMMARY, value))
-            else:
-                writes = (*writes, Delete(SUMMARY))
-            outcome = await handle.commit(writes, tuple(checks))
-            if not isinstance(outcome, Conflict):
-                stored(outcome, handle.entity)
-                return
+        return await edit_messages(self.handle, changes, _maybe(expect))
+
+    async def truncate(self, *, after: Position, expect: Position | None = None) -> list[Change]:
+        """Remove every message after a place, in one commit, and return them.
+
+        Versions stay: the next message gets the number that it would have had. A cursor of
+        another history raises `Reset`. `expect` is as for `edit`.
+        """
+        return await remove_after(self.handle, _cursor(after), _maybe(expect))
+
+    async def replace(
+        self, messages: Iterable[AnyMessage], *, expect: Position | None = None
+    ) -> Appended:
+        """Put these messages in the place of all that there are, in one commit.
+
+        Variables, owner and retention stay, and versions go on. With `expect`, raises
+        `StateConflictError` if messages were appended since; without, whatever was there goes.
+        """
+        return await replace_all(self.handle, tuple(messages), _maybe(expect))
+
+    async def retain(self, span: Retention) -> None:
+        """Keep it for so long after its last message, from now on; None: for ever.
+
+        A thread that does not exist raises `InvalidInput`: nothing is begun by that.
+        """
+        await set_retention(self.handle, seconds(span))
+
+    async def pin(self) -> None:
+        """Keep it until `unpin`, whatever is said about its retention meanwhile."""
+        await pin(self.handle)
+
+    async def unpin(self) -> None:
+        """Keep it as long as was said before it was pinned, or since, counted from now."""
+        await unpin(self.handle)
 
     async def delete(self) -> None:
         """Remove the conversation with its variables; nothing happens if there is none."""
@@ -247,7 +270,7 @@ class Thread:
         `StateConflictError` if `to` exists or the user is erased meanwhile, and `Reset` if `at` is
         a cursor of another history.
         """
-        owner = await fork(self.handle, to, None if at is None else _cursor(at))
+        owner = await fork(self.handle, to, _maybe(at))
         return Thread(self.handle.scope, to, owner or self.handle.owner, self.handle.retain)
 
     def lead(self, *, ttl: float = 30.0, wait: float | None = None) -> Lock:
@@ -283,6 +306,8 @@ class Thread:
         summarize: Compaction | None = None,
         after: Position | None = None,
         upto: Position | None = None,
+        exact: bool = False,
+        entries: bool = False,
     ) -> Window:
         """The conversation, or the part of it that a prompt needs.
 
@@ -291,21 +316,33 @@ class Thread:
         messages that the thread begins with, then come whole turns: a tool call is never without
         its results. If the newest turn alone is too long, its question and newest steps come; if
         not even those fit, raises `WindowTooSmall`, or cuts their texts with
-        `oversized="shorten"`. `summarize` puts a summary in the place of older turns.
+        `oversized="shorten"`. `summarize` puts a summary in the place of older turns. `exact=True`
+        gives the last messages themselves, whatever they begin with or belong to.
 
         `after` and `upto` are versions or cursors; a cursor of another history raises `Reset`. With
-        nothing, all of it. A thread that does not exist is an empty window with `exists=False`; a
-        store that does not answer raises `StoreUnavailable`, never an empty window.
+        nothing, all of it. `entries=True` brings the number, time and key of each message along. A
+        thread that does not exist is an empty window with `exists=False`; a store that does not
+        answer raises `StoreUnavailable`, never an empty window.
         """
         wanted = WindowRequest(
             self.handle.entity,
             self.handle.owner,
-            Bounds.of(last, turns, max_tokens, count, oversized),
+            Bounds.of(last, turns, max_tokens, count, oversized, exact),
             Cursor(0) if after is None else _cursor(after),
             None if upto is None else _cursor(upto),
-            check_compaction(summarize, after, upto),
+            check_compaction(summarize, after, upto, exact),
+            entries,
         )
         return await read_window(self.handle.scope, wanted)
+
+    async def origin(self) -> Origin | None:
+        """The thread that this one was forked from, and where; None: from none."""
+        return await origin_of(self.handle)
+
+    async def branches(self) -> AsyncIterator[Branch]:
+        """The threads that were forked from this one and exist, ordered by id."""
+        async for branch in list_branches(self.handle):
+            yield branch
 
     async def summary(self) -> Summary | None:
         """The summary of older turns, if one was made."""
@@ -330,16 +367,15 @@ class Thread:
         and `Reset` if the history is no longer the one the cursor belongs to.
         """
         async for entry in entries_after(self.handle, _cursor(after), follow=follow):
-            cursor = Cursor(entry.seq, entry.stamp)
-            yield Change(decode(entry.body), entry.seq, cursor, moment(entry.at), entry.key)
-
-
-def _document_at(name: str, value: Value | None) -> DocumentAt:
-    return DocumentAt(name, 0) if value is None else DocumentAt(name, value.version, value.stamp)
+            yield change_of(entry)
 
 
 def _cursor(at: Position) -> Cursor:
     return at.cursor if isinstance(at, Window) else Cursor.of(at)
+
+
+def _maybe(at: Position | None) -> Cursor | None:
+    return None if at is None else _cursor(at)
 
 
 async def list_threads(

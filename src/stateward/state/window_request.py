@@ -7,7 +7,7 @@ from msgspec import Struct
 from stateward.context.compaction import Compaction, Kept
 from stateward.context.window import Bounds, Picked
 from stateward.ops import Entity, Fetch, Found, Head, Log
-from stateward.records import Cursor, ThreadInfo, Window, moment
+from stateward.records import Change, Cursor, ThreadInfo, Window, moment
 
 FIRST_ENTRIES = 4  # enough to see whether a thread begins with system messages
 
@@ -21,6 +21,7 @@ class WindowRequest(Struct, frozen=True):
     since: Cursor = Cursor(0)
     upto: Cursor | None = None
     compaction: Compaction | None = None
+    entries: bool = False  # with the number, time and key of each message
 
     @property
     def limit(self) -> int | None:
@@ -30,8 +31,8 @@ class WindowRequest(Struct, frozen=True):
 
 def pins(wanted: WindowRequest) -> bool:
     """Whether the system messages at the thread's beginning are to come first."""
-    whole = wanted.bounds.unbounded and wanted.compaction is None
-    return not whole and wanted.since.version == 0
+    verbatim = wanted.bounds.verbatim and wanted.compaction is None
+    return not verbatim and wanted.since.version == 0
 
 
 def beginning(wanted: WindowRequest, after: int) -> Fetch:
@@ -40,7 +41,12 @@ def beginning(wanted: WindowRequest, after: int) -> Fetch:
 
 
 def window_of(
-    head: Head, picked: Picked, summary: Kept, pinned: int, max_tokens: int | None
+    head: Head,
+    picked: Picked,
+    summary: Kept,
+    pinned: int,
+    max_tokens: int | None,
+    entries: tuple[Change, ...] | None = None,
 ) -> Window:
     return Window(
         picked.messages,
@@ -56,6 +62,7 @@ def window_of(
         None if max_tokens is None else picked.tokens,
         picked.pending,
         picked.shortened,
+        entries,
     )
 
 

@@ -106,6 +106,35 @@ async def an_erasure_removes_all_of_one_user_and_nothing_else(h: StoreHarness) -
 
 
 @case
+async def shared_documents_of_a_user_are_exported_and_erased_with_them(h: StoreHarness) -> None:
+    path = h.path("u.jsonl")
+    async with h.store() as store, h.store() as other:
+        await store.shared("team", user="u").put({"plan": "steak"}, "menu")
+        await other.shared("team").patch({"side": "salad"}, "menu")
+        assert (await other.shared("team", user="u").get("menu")).value == {
+            "plan": "steak",
+            "side": "salad",
+        }
+        for stranger in ("v", None):
+            theirs = other.shared("team", user=stranger)
+            with raises(NotYoursError):
+                await theirs.get("menu")
+            with raises(NotYoursError):
+                await theirs.put({}, "menu")
+            assert [name async for name, _ in theirs.list()] == []
+        await store.shared("nobody's", user=None).put({"n": 1})
+        await store.shared("unsaid").put({"n": 1})
+        assert (await store.user("u").export(path)).documents == 1
+        assert [line["name"] for line in exported(path) if line.get("is") == "document"] == ["menu"]
+        assert (await other.user("u").erase()).removed == {"shared": 1}
+        assert not (await store.shared("team").get("menu")).exists
+        assert (await store.shared("nobody's", user=None).get()).exists
+        assert (await store.shared("unsaid", user=None).get()).exists
+        await store.shared("team", user="v").put({"plan": "fish"}, "menu")
+        assert (await other.user("u").erase()).removed == {}
+
+
+@case
 async def an_erasure_reaches_what_has_expired_but_is_still_stored(h: StoreHarness) -> None:
     a = await h.replica()
     async with h.store(retain=h.span) as store:

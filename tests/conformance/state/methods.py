@@ -55,6 +55,7 @@ async def prepare_owned(store: Store, user: str | None, said: str) -> None:
     for n in range(3):
         await thread.append(says(f"{said} {n}"), {"role": "assistant", "content": f"{said}, yes"})
     await thread.vars.put({"said": said})
+    await store.shared("theirs", user=user).put({"said": said})
     await store.journal("j", user=user).append({"said": said}, {"said": said})
     await store.once("k", lambda: said, user=user)
     machine = {"asked": ("granted",), "granted": ()}
@@ -79,8 +80,40 @@ async def append_expecting(store: Store, user: str, content: Content) -> None:
     await thread.append(content, expect=await thread.load(last=1))
 
 
+async def append_with_variables(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).append(content, vars={"n": 1})
+
+
+async def patch_variables(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).append(says("harmless"), vars=content)
+
+
 async def edit(store: Store, user: str, content: Content) -> None:
     await store.thread("t", user=user).edit({1: content, 2: None})
+
+
+async def truncate(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).truncate(after=0)
+
+
+async def replace(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).replace([content])
+
+
+async def retain(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).retain(1000.0)
+
+
+async def pin(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).pin()
+
+
+async def unpin(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).unpin()
+
+
+async def append_retaining(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user, retain=1000.0).append(content)
 
 
 async def delete(store: Store, user: str, content: Content) -> None:
@@ -239,11 +272,23 @@ async def put_shared(store: Store, user: str, content: Content) -> None:
     await store.shared("s").put(content)
 
 
+async def update_shared(store: Store, user: str, content: Content) -> None:
+    await store.shared("theirs", user=user).update(lambda value: value | content)
+
+
 METHODS: dict[str, Method] = {
     "Thread.append": Method(append, "message"),
     "Thread.append with a key": Method(append_with_key, "message"),
     "Thread.append expecting": Method(append_expecting, "message"),
+    "Thread.append with variables": Method(append_with_variables, "message"),
+    "Thread.append of variables": Method(patch_variables, "else"),
     "Thread.edit": Method(edit, "message"),
+    "Thread.truncate": Method(truncate),
+    "Thread.replace": Method(replace, "message"),
+    "Thread.append retaining": Method(append_retaining, "message"),
+    "Thread.retain": Method(retain),
+    "Thread.pin": Method(pin),
+    "Thread.unpin": Method(unpin),
     "Thread.delete": Method(delete),
     "Thread.fork": Method(fork),
     "Thread.fork of anybody's": Method(fork_of_anybodys, owned=False),
@@ -265,6 +310,7 @@ METHODS: dict[str, Method] = {
     "Journal.trim": Method(trim),
     "Journal.delete": Method(delete_journal),
     "Shared.put": Method(put_shared, "else", owned=False),
+    "Shared.update": Method(update_shared, "else"),
     "Store.once": Method(once, "else", owned=False),
     "Store.once later": Method(schedule, "else", owned=False),
     "Workflow.begun": Method(begin_workflow, "else", owned=False),

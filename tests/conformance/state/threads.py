@@ -7,6 +7,8 @@ from typing import Any
 
 from conformance.state.cases import case
 from conformance.state.harness import StoreHarness
+from conformance.state.meanwhile import Beside
+from stateward.codec import ID_BYTES
 from stateward.errors import (
     InvalidInput,
     KeyReusedError,
@@ -17,6 +19,7 @@ from stateward.errors import (
     StoreMisused,
 )
 from stateward.ops import Acquire, Append, Commit, Lease, Release
+from stateward.records import Origin
 from stateward.testing.conformance.harness import bodies, raises
 
 
@@ -241,6 +244,49 @@ async def a_threads_variables_live_and_end_with_it(h: StoreHarness) -> None:
 
 
 @case
+async def messages_and_variables_are_stored_in_one_commit(h: StoreHarness) -> None:
+    async with h.store() as store, h.store() as other:
+        thread = store.thread("t", user="u")
+        first = await thread.append({"n": 1}, key="k", vars={"topic": "steak", "open": {"a": 1}})
+        assert (first.status, first.version) == ("stored", 1)
+        await other.thread("t", user="u").append({"n": 2}, vars={"open": {"a": None, "b": 2}})
+        now = {"topic": "steak", "open": {"b": 2}}
+        assert (await thread.vars.get()).value == now
+        again = await thread.append({"n": 1}, key="k", vars={"topic": "again"})
+        assert (again.status, again.version) == ("duplicate", 1)
+        with raises(StateConflictError):
+            await thread.append({"n": 9}, vars={"topic": "never"}, expect=1)
+        with raises(KeyReusedError):
+            await thread.append({"n": 9}, vars={"topic": "never"}, key="k")
+        wrongs: tuple[Any, ...] = ([], "text", {"v": float("nan")}, {1: 2})
+        for wrong in wrongs:
+            with raises(InvalidInput):
+                await thread.append({"n": 9}, vars=wrong)
+        with raises(InvalidInput):
+            await thread.append({"n": 9}, vars={"topic": "never"}, key="new", repeat="first")
+        with raises(NotYoursError):
+            await store.thread("t", user="v").append({"n": 9}, vars={"topic": "never"})
+        assert (await thread.vars.get()).value == now
+        assert (await thread.load()).messages == numbered(1, 2)
+        await thread.append({"n": 3}, vars={}, expect=2)
+        assert (await thread.load()).version == 3
+
+
+@case
+async def no_message_and_no_variable_of_several_writers_is_lost(h: StoreHarness) -> None:
+    async def write(store: Any, name: str) -> None:
+        for n in range(10):
+            await store.thread("t").append({"n": name}, vars={name: n})
+
+    async with h.store() as store, h.store() as other:
+        writers = [Beside(write, store, "a"), Beside(write, other, "b"), Beside(write, store, "c")]
+        for writer in writers:
+            await writer.result()
+        assert (await store.thread("t").vars.get()).value == {"a": 9, "b": 9, "c": 9}
+        assert (await store.thread("t").load()).version == 30
+
+
+@case
 async def a_fork_begins_with_what_its_origin_held(h: StoreHarness) -> None:
     async with h.store() as store, h.store() as other:
         thread = store.thread("t", user="u")
@@ -261,6 +307,45 @@ async def a_fork_begins_with_what_its_origin_held(h: StoreHarness) -> None:
         await thread.append({"n": "origin"})
         assert (await store.thread("5").load(last=1)).messages == [{"n": "fork"}]
         assert (await thread.load(last=1)).messages == [{"n": "origin"}]
+
+
+@case
+async def branches_know_their_origin_and_the_origin_its_branches(h: StoreHarness) -> None:
+    async with h.store() as store, h.store() as other:
+        thread = store.thread("t", user="u")
+        await thread.append(*numbered(1, 2, 3))
+        assert await thread.origin() is None
+        assert [branch async for branch in thread.branches()] == []
+        early = await thread.fork(to="early", at=2)
+        longest = "x" * ID_BYTES
+        for to in ("now", "gone", longest):
+            await thread.fork(to=to)
+        await early.append({"n": 4})
+        await early.fork(to="twig")
+        await store.thread("gone").delete()
+        await store.thread("taken", user="u").append({"n": 1})
+        with raises(StateConflictError):
+            await thread.fork(to="taken")
+        assert await other.thread("early", user="u").origin() == Origin("t", 2)
+        assert await other.thread("twig").origin() == Origin("early", 3)
+        for reader in (other.thread("t"), other.thread("t", user="u")):
+            branches = [branch async for branch in reader.branches()]
+            assert [(b.id, b.user, b.version, b.messages) for b in branches] == [
+                ("early", "u", 2, 3),
+                ("now", "u", 3, 3),
+                (longest, "u", 3, 3),
+            ]
+            assert branches[0].created_at <= branches[0].updated_at
+        assert [branch.id async for branch in early.branches()] == ["twig"]
+        for stranger in ("v", None):
+            with raises(NotYoursError):
+                await store.thread("early", user=stranger).origin()
+            with raises(NotYoursError):
+                [branch async for branch in store.thread("t", user=stranger).branches()]
+        await thread.delete()
+        assert [branch async for branch in thread.branches()] == []
+        assert await early.origin() == Origin("t", 2)
+        assert await store.thread("none").origin() is None
 
 
 @case

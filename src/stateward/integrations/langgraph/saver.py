@@ -20,7 +20,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from stateward.codec import check_id, check_span
+from stateward.codec import Retention, check_id, check_span, seconds
 from stateward.errors import InvalidInput
 from stateward.integrations.bridge import (
     AnyStore,
@@ -43,7 +43,7 @@ from stateward.integrations.langgraph.records import (
 from stateward.integrations.langgraph.serializer import Allowed, StrictSerializer
 from stateward.integrations.turns import WAIT, AgentRun, begin
 from stateward.ops import Commit, Drop, Entity, List, NotYours
-from stateward.options import UNSAID, Retention, owner_of, seconds
+from stateward.options import UNSAID, Unsaid, owner_of
 from stateward.state.refusals import stored
 
 REPLAYS = "__pregel_replay_state"  # in the config of whatever runs in a time travel
@@ -65,7 +65,8 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
     those of the modules below; others are refused when they are written. `serde` is a serializer of
     your own (e.g. an encrypting one), through which every value then goes. `user_key` is the name
     of the user in `configurable`: the thread belongs to them, and is exported and erased with them.
-    `retain` is how long a thread is kept after its last checkpoint (None: for ever).
+    `retain` is how long a thread is kept after its last checkpoint (None: for ever); by default as
+    the store was told.
     """
 
     serde: SerializerProtocol
@@ -79,7 +80,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         allow: Allowed = None,
         serde: SerializerProtocol | None = None,
         user_key: str | None = "user_id",
-        retain: Retention = None,
+        retain: Retention | Unsaid = UNSAID,
     ) -> None:
         if on_conflict not in ("raise", "fork"):
             raise InvalidInput(f"on_conflict is 'raise' or 'fork', not {on_conflict!r}")
@@ -98,7 +99,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
             self._bridge.limits,
             self._bridge.world,
             on_conflict,
-            seconds(retain),
+            self._bridge.retention if isinstance(retain, Unsaid) else seconds(retain),
             self._bridge.turns,
         )
         self._wait = None if wait is None else check_span(wait, "wait")

@@ -253,8 +253,7 @@ def _commit(
         puts[names.run(run)] = encode({"run_id": run}, "the run")
     check_commit(sum(map(len, puts.values())), writer.limits)
     writes: list[Write] = [Put(key, text) for key, text in puts.items()]
-    if writer.retain is not None:
-        writes.append(SetHead(retain=writer.retain))
+    writes.append(SetHead(retain=writer.retain or 0.0))  # a document alone does not restart it
     commit = Commit(
         thread.entity,
         writer.world.new_op(),

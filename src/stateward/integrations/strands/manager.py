@@ -10,12 +10,12 @@ from strands.hooks.registry import HookRegistry
 from strands.session import RepositorySessionManager
 
 from stateward import sync
-from stateward.codec import check_span
+from stateward.codec import Retention, check_span
 from stateward.integrations.bridge import OnBlockingStore
 from stateward.integrations.strands.sessions import StatewardSessionRepository
 from stateward.integrations.turns import TTL, WAIT, AgentRun, Turns, begin
 from stateward.ops import Commit
-from stateward.options import UNSAID, Retention, Unsaid, Whose
+from stateward.options import UNSAID, Unsaid, Whose
 
 
 class StatewardSessionManager(OnBlockingStore, RepositorySessionManager):

@@ -9,7 +9,7 @@ from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage
 
 from stateward import sync
-from stateward.codec import check_commit, decode
+from stateward.codec import Retention, check_commit, decode
 from stateward.errors import StateConflictError, StatewardError, StoreUnavailable
 from stateward.integrations.bridge import OnBlockingStore
 from stateward.integrations.strands.messages import (
@@ -26,7 +26,6 @@ from stateward.ops import (
     DocumentAt,
     Drop,
     Entity,
-    Head,
     KeyReused,
     Log,
     LogAt,
@@ -37,7 +36,7 @@ from stateward.ops import (
     Value,
     Write,
 )
-from stateward.options import UNSAID, Retention, Unsaid, Whose
+from stateward.options import UNSAID, Unsaid, Whose
 from stateward.records import Cursor
 from stateward.state.refusals import refuse, stored
 from stateward.sync.state.handle import Handle
@@ -45,6 +44,7 @@ from stateward.sync.state.threads import Thread
 
 SESSION = "session"
 OPEN = StatusIn(("strands",))
+PAGE = 200  # messages that are looked at together
 
 
 class SeenDocument(NamedTuple):
@@ -218,10 +218,10 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
 
     def _end(self, handle: Handle, agent_id: str, index: int) -> Cursor:
         """Where the log ends, if it has no message of that index."""
-        head, found = self._messages(handle, agent_id)
+        end, found = self._messages(handle.entity.id, agent_id)
         if any(message.message_id == index for message in found):
             raise taken(handle.entity.id, agent_id, index)
-        return Cursor(head.version, head.stamp or None)
+        return end
 
     def _passed_by(
         self, handle: Handle, agent_id: str, index: int, read: Cursor, outcome: Outcome
@@ -263,8 +263,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         """The messages of an agent by index, without the first `offset`, at most `limit`."""
         if self._document(session_id, f"agent {agent_id}") is None:
             raise SessionException(f"There is no agent {agent_id} in session {session_id}")
-        head, messages = self._messages(self._handle(session_id), agent_id)
-        self._read[session_id, agent_id] = Cursor(head.version, head.stamp or None)
+        self._read[session_id, agent_id], messages = self._messages(session_id, agent_id)
         messages.sort(key=lambda message: message.message_id)
         return messages[offset:] if limit is None else messages[offset : offset + limit]
 
@@ -278,12 +277,11 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         version = 0 if read is None else read.version
         return fetched.head.version != version or seen is None or seen.version != value.version
 
-    def _messages(self, handle: Handle, agent_id: str) -> tuple[Head, list[SessionMessage]]:
-        """All messages of an agent as they stand in the log, and the head they belong to."""
-        pages = list(handle.pages())
-        messages = [decode(entry.body) for page in pages for entry in page.entries]
-        own = [as_session_message(each) for each in messages if agent_of(each) == agent_id]
-        return pages[0].head, own
+    def _messages(self, session_id: str, agent_id: str) -> tuple[Cursor, list[SessionMessage]]:
+        """All messages of an agent as they stand in the thread, and where that ends."""
+        window = self._thread(session_id).load()
+        own = [each for each in window.messages if agent_of(each) == agent_id]
+        return window.cursor, [as_session_message(each) for each in own]
 
     def _find(
         self, session_id: str, agent_id: str, message_id: int
@@ -291,20 +289,15 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         """A message and its number in the log; the newest are looked at first."""
         if type(message_id) is not int:
             raise ValueError(f"message_id is an integer, not {message_id!r}")
-        handle = self._handle(session_id)
-        page = handle.scope.capabilities.page
         upto: int | None = None
-        while True:
-            fetched = handle.fetch(Log(upto=upto, last=page, details=True))
-            for entry in reversed(fetched.entries):
-                message = decode(entry.body)
+        while upto != 0:
+            window = self._thread(session_id).load(last=PAGE, upto=upto, exact=True, entries=True)
+            for entry in reversed(window.entries):
+                message = entry.message
                 if agent_of(message) == agent_id and message["strands"]["message_id"] == message_id:
-                    return entry.seq, as_session_message(message)
-            if not fetched.entries:
-                return None
-            upto = fetched.entries[0].seq - 1
-            if not upto:
-                return None
+                    return entry.version, as_session_message(message)
+            upto = window.entries[0].version - 1 if window.entries else 0
+        return None
 
 
 def taken(session_id: str, agent_id: str, index: int) -> SessionException:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stateward.codec import decode
 from stateward.errors import Reset, Truncated
 from stateward.ops import Entity, Entry, Head, Log
-from stateward.records import Cursor
+from stateward.records import Change, Cursor, moment
 from stateward.sync.state.handle import Handle
 
 WAIT = 5.0  # seconds a feed waits for a wake-up before it looks for itself
@@ -40,6 +41,12 @@ def entries_after(handle: Handle, at: Cursor, *, follow: bool) -> Iterator[Entry
         if not fetched.entries:
             at = _passed(at, fetched.head)
             scope.wait({entity: at.version}, WAIT)
+
+
+def change_of(entry: Entry) -> Change:
+    """An entry as callers see it."""
+    cursor = Cursor(entry.seq, entry.stamp)
+    return Change(decode(entry.body), entry.seq, cursor, moment(entry.at), entry.key)
 
 
 def _passed(at: Cursor, head: Head) -> Cursor:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stateward.codec import as_message, encode_messages
 from stateward.kinds import THREAD, erasure_of
@@ -19,6 +20,8 @@ from stateward.ops import (
     Applied,
     Check,
     Commit,
+    Conflict,
+    DocumentAt,
     Drop,
     Duplicate,
     Entity,
@@ -34,6 +37,9 @@ from stateward.ops import (
 from stateward.state.refusals import refuse
 from stateward.sync.state.scope import Scope
 
+PINNED = "pinned"  # the document beside a thread that is kept whatever is said
+UNPINNED = DocumentAt(PINNED, 0)
+
 logger = logging.getLogger("stateward.threads")
 
 
@@ -44,7 +50,7 @@ class Handle(Struct, frozen=True):
     entity: Entity
     owner: str | None = None
     retain: float | None = None
-    sets_retain: bool = False  # `retain` was said for this one: appends set it where it exists
+    sets_retain: bool = False  # said for this one: appends set it where it exists and is not pinned
 
     def commit(
         self,
@@ -126,6 +132,12 @@ class Handle(Struct, frozen=True):
         `takes_first` is content with what was stored first under the key, has redacted its messages
         itself, and gets `KeyReused` as it is.
         """
+        if self.sets_retain:
+            sets, checked = (*writes, self.retention), (*checks, UNPINNED)
+            plain = replace(self, sets_retain=False)
+            outcome = plain.append(messages, key, checked, sets, keep=keep, takes_first=takes_first)
+            if type(outcome) is not Conflict or outcome.failed != UNPINNED:
+                return outcome
         scope = self.scope
         if scope.redact is not None and not takes_first:
             messages = self.redacted(messages)
@@ -133,7 +145,7 @@ class Handle(Struct, frozen=True):
         commit = Commit(
             self.entity,
             scope.world.new_op(),
-            (added, *writes) if not self.sets_retain else (added, *writes, self.retention),
+            (added, *writes),
             checks,
             self.owner,
             self.retain,
@@ -143,9 +155,9 @@ class Handle(Struct, frozen=True):
             outcome = self.same_messages(outcome, added)
         if scope.listener is not None:
             if type(outcome) is Applied:
-                self._tell(messages, outcome.version)
+                self.tell(messages, outcome.version)
             elif type(outcome) is Duplicate and outcome.own:
-                self._tell(messages, outcome.first.version)
+                self.tell(messages, outcome.first.version)
         return outcome
 
     def same_messages(self, refused: KeyReused, append: Append) -> Outcome:
@@ -153,10 +165,11 @@ class Handle(Struct, frozen=True):
         fetched = self.fetch(log_of(refused, append))
         return duplicate_of(refused, append, fetched) or refused
 
-    def _tell(self, messages: Sequence[Any], version: int) -> None:
+    def tell(self, messages: Sequence[Any], version: int) -> None:
         """Tell the listener. The repeats that it returns, if any, are counted as context breaks."""
         listener, (namespace, _, thread) = self.scope.listener, self.entity
-        assert listener is not None
+        if listener is None:
+            return
         try:
             user = self.owner or None
             told = tuple(map(as_message, messages))

@@ -16,7 +16,7 @@ from stateward.context.compaction import Compaction
 from stateward.context.window import Bounds
 from stateward.layers.leases.held_sync import check_held
 from stateward.ops import Entity, Fetch, Fetched, List, Listed, Op, Outcome
-from stateward.records import Context, Redact, ThreadListener
+from stateward.records import Context, Redact, Shaper, ThreadListener
 from stateward.state.beginnings import PlainBeginnings
 from stateward.state.refusals import refuse
 from stateward.sync.layers.stack import Stack
@@ -41,6 +41,7 @@ class Scope:
         limits: Limits,
         redact: Redact | None = None,
         listener: ThreadListener | None = None,
+        shaper: Shaper | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
         self.stack = stack
@@ -50,6 +51,7 @@ class Scope:
         self.limits = limits
         self.redact = redact
         self.listener = listener
+        self.shaper = shaper
         self.counters = stack.counters
         self.background = Background()
         self.leases = Leases(

@@ -98,7 +98,7 @@ class User(Documents):
 
 
 class Shared(Documents):
-    """Documents that belong to nobody: what agents know in common."""
+    """What agents know in common. It may belong to a user, to be exported and erased with them."""
 
-    def __init__(self, scope: Scope, id: str) -> None:
-        super().__init__(scope, scope.entity(SHARED, id), "")
+    def __init__(self, scope: Scope, id: str, owner: str | None) -> None:
+        super().__init__(scope, scope.entity(SHARED, id), owner)

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from stateward.codec import decode, decode_lines
 from stateward.context.compaction import SUMMARY, Kept, kept
-from stateward.context.tool_pairs import Message
+from stateward.context.tool_pairs import Message, is_known, seen_as
 from stateward.context.window import (
     LOOK_BACK,
     Bounds,
@@ -17,7 +20,7 @@ from stateward.context.window import (
     untied_window,
 )
 from stateward.ops import Entry, Fetch, Fetched, Head, Log, Outcome
-from stateward.records import Window
+from stateward.records import Change, Shaper, Window
 from stateward.state.refusals import refuse
 from stateward.state.window_request import (
     FIRST_ENTRIES,
@@ -26,10 +29,14 @@ from stateward.state.window_request import (
     pins,
     window_of,
 )
-from stateward.sync.state.feeds import reset
+from stateward.sync.state.feeds import change_of, reset
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.summaries import current_summary
+
+logger = logging.getLogger("stateward.threads")
+
+LOOKED_AT = 20  # messages whose form is looked at, of those that a window is made of
 
 
 class Changed(Exception):
@@ -44,8 +51,9 @@ def questions(scope: Scope, wanted: WindowRequest, *, at_once: bool = False) -> 
     bounds, since, upto, page = wanted.bounds, wanted.since, wanted.upto, scope.capabilities.page
     size = bounds.first_page(max(page, bounds.last or 0) if at_once else page)
     if wanted.compaction is not None:
-        size = min(page, max(size if not bounds.unbounded else 0, 2 * wanted.compaction.after))
-    log = Log(since.version, None if upto is None else upto.version, last=size, stamp=since.stamp)
+        size = min(page, max(size if not bounds.verbatim else 0, 2 * wanted.compaction.after))
+    end = None if upto is None else upto.version
+    log = Log(since.version, end, None, size, since.stamp, wanted.entries)
     documents = () if wanted.compaction is None else (SUMMARY,)
     asked = [Fetch(wanted.entity, wanted.owner, log, documents)]
     if pins(wanted) and wanted.entity not in scope.beginnings.seen:
@@ -74,28 +82,32 @@ def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome]) -> 
     if newest.reset or (wanted.upto is not None and wanted.upto.stamp is not None):
         outcomes = _same_history(newest, wanted, outcomes)
     pages = Pages(scope, wanted, newest)
-    if wanted.bounds.unbounded and wanted.compaction is None:
-        return window_of(newest.head, Picked(pages.all(), 0), Kept(), 0, None)
+    if wanted.bounds.verbatim and wanted.compaction is None:
+        stored = Picked(pages.verbatim(wanted.bounds.last), 0)
+        return window_of(newest.head, stored, Kept(), 0, None, pages.entries_of(stored))
     system: list[Entry] = []
     if pins(wanted):
         system = _system_entries(scope, wanted, newest.head, outcomes[1:])
     summary, bounds = Kept(), wanted.bounds
-    if not system and wanted.compaction is None and not pages.beheaded:
+    if not system and wanted.compaction is None and not pages.beheaded and scope.shaper is None:
         texts = untied_window(pages.newest, bounds, complete=pages.complete)
         if texts is not None:
-            return window_of(newest.head, texts, summary, 0, None)
+            entries = pages.entries_of(texts) if wanted.entries else None
+            return window_of(newest.head, texts, summary, 0, None, entries)
     if wanted.compaction is not None:
         found = newest.documents.get(SUMMARY)
         summary = kept(found, newest.head)
         handle = Handle(scope, wanted.entity, wanted.owner)
         summary = current_summary(handle, wanted.compaction, newest.head, summary)
-        if bounds.unbounded:  # whatever becomes of the summary, a prompt does not overflow
+        if bounds.verbatim:  # whatever becomes of the summary, a prompt does not overflow
             bounds = Bounds(last=max(2 * wanted.compaction.after, 1))
         pages.begin_after(summary.upto)
     pages.begin_after(system[-1].seq if system else 0)
-    pinned = [decode(entry.body) for entry in system]
+    pinned = [pages.decoded(entry) for entry in system]
+    _look_at_shapes(scope, wanted, pages.newest[-LOOKED_AT:])
     picked = _pick(pages, bounds, pinned, summary, continued=wanted.since.version > 0)
-    return window_of(newest.head, picked, summary, len(pinned), bounds.max_tokens)
+    entries = pages.entries_of(picked)
+    return window_of(newest.head, picked, summary, len(pinned), bounds.max_tokens, entries)
 
 
 def _same_history(
@@ -113,10 +125,20 @@ def _same_history(
     return outcomes
 
 
+def _look_at_shapes(scope: Scope, wanted: WindowRequest, messages: list[Message]) -> None:
+    """Say once for a store that a window cannot tell turns and tool calls of such messages."""
+    begun = scope.beginnings
+    if begun.met_unknown_shape or all(map(is_known, seen_as(messages, scope.shaper))):
+        return
+    begun.met_unknown_shape = True
+    logger.warning("message_shape_unknown", extra={"thread_id": wanted.entity.id})
+
+
 def _pick(
     pages: Pages, bounds: Bounds, pinned: list[Message], summary: Kept, *, continued: bool
 ) -> Picked:
-    conversation = Conversation(bounds, continued=continued, beheaded=pages.beheaded)
+    beheaded, shaper = pages.beheaded, pages.shaper
+    conversation = Conversation(bounds, continued=continued, beheaded=beheaded, shaper=shaper)
     spent = 0
     if summary.text is not None:
         spent = sum(bounds.tokens([{"role": "system", "content": summary.text}]))
@@ -143,7 +165,12 @@ class Pages:
         self._page = newest
         self._life = newest.head.life
         self._floor = wanted.since.version
-        self.newest: list[Message] = decode_lines(newest.lines) if newest.count else []
+        self._changes: dict[int, Change] = {}  # by the identity of their messages
+        self.newest = self._messages() if wanted.entries else decode_lines(newest.lines)
+
+    @property
+    def shaper(self) -> Shaper | None:
+        return self._scope.shaper
 
     @property
     def complete(self) -> bool:
@@ -170,24 +197,52 @@ class Pages:
             self.newest = self.newest[floor - page.first + 1 :]
         else:
             self._read(None, self._scope.capabilities.page)
-            self.newest = decode_lines(self._page.lines) if self._page.count else []
+            self.newest = self._messages()
 
     def older(self, last: int | None) -> list[Message]:
         """The page before."""
         self._scope.world.block(0)
         size = self._scope.capabilities.page
         self._read(self._page.first - 1, size if last is None else min(size, max(last, 20)))
-        return decode_lines(self._page.lines) if self._page.count else []
+        return self._messages()
 
-    def all(self) -> list[Message]:
-        pages = [self.newest]
-        while not self.complete:
-            pages.append(self.older(None))
-        return [message for page in reversed(pages) for message in page]
+    def verbatim(self, last: int | None) -> list[Message]:
+        """Every message, or exactly the newest so many."""
+        pages, read = [self.newest], len(self.newest)
+        while not self.complete and (last is None or read < last):
+            pages.append(self.older(None if last is None else last - read))
+            read += len(pages[-1])
+        messages = [message for page in reversed(pages) for message in page]
+        return messages if last is None or read <= last else messages[-last:]
+
+    def _messages(self) -> list[Message]:
+        """Those of the page that was read last."""
+        page = self._page
+        if not self._wanted.entries:
+            return decode_lines(page.lines) if page.count else []
+        return [self.decoded(entry) for entry in page.entries]
+
+    def decoded(self, entry: Entry) -> Message:
+        """A message whose details are known from here on."""
+        change = change_of(entry)
+        self._changes[id(change.message)] = change
+        return change.message
+
+    def entries_of(self, picked: Picked) -> tuple[Change, ...] | None:
+        """The details of these messages, where they were asked for."""
+        if not self._wanted.entries:
+            return None
+        stored = picked.messages if picked.stored is None else picked.stored
+        found = (self._changes[id(message)] for message in stored)
+        if not picked.shortened:
+            return tuple(found)
+        shown = zip(found, picked.messages, strict=True)
+        return tuple(replace(change, message=message) for change, message in shown)
 
     def _read(self, upto: int | None, size: int) -> None:
         wanted = self._wanted
-        log = Log(self._floor, wanted.limit if upto is None else upto, last=size)
+        upto = wanted.limit if upto is None else upto
+        log = Log(self._floor, upto, last=size, details=wanted.entries)
         self._page = self._scope.fetch(Fetch(wanted.entity, wanted.owner, log))
         if self._page.head.life != self._life or not self._page.head.exists:
             raise Changed
@@ -211,7 +266,9 @@ def _system_entries(
         if page.head.life != head.life or not page.head.exists:
             raise Changed
         entries = page.entries
-        system = system_messages([decode(entry.body) for entry in entries])
+        messages = [decode(entry.body) for entry in entries]
+        _look_at_shapes(scope, wanted, messages)
+        system = system_messages(seen_as(messages, scope.shaper))
         found.extend(entries[: len(system)])
         if len(system) < FIRST_ENTRIES:
             break

@@ -1,0 +1,154 @@
+"""A conversation that is rewritten: single messages of it, its end, or all of it.
+
+Each is one commit, refused and tried again if anything at all was committed since the messages were
+read. So each call knows what it has changed, and of two that remove a message only one gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from stateward.codec import MOST, encode_messages
+from stateward.context.compaction import SUMMARY, kept
+from stateward.errors import InvalidInput
+from stateward.ops import (
+    Append,
+    CommitsAt,
+    Conflict,
+    Delete,
+    Entry,
+    Fetch,
+    Fetched,
+    Head,
+    Log,
+    LogAt,
+    Outcome,
+    Replace,
+    Value,
+    Write,
+)
+from stateward.records import Appended, Change, Cursor
+from stateward.state.feeds import change_of, entries_after
+from stateward.state.handle import Handle
+from stateward.state.refusals import refuse, stored
+
+
+async def edit_messages(
+    handle: Handle, changes: Mapping[int, Any], expect: Cursor | None
+) -> list[Change]:
+    """Rewrite messages by their number, or remove them (None); those that it changed, as before."""
+    if not changes or any(type(n) is not int or not 1 <= n <= MOST for n in changes):
+        raise InvalidInput("edit needs {number: message or None}, with numbers from 1")
+    bodies: dict[int, str | None] = {
+        number: None if new is None else handle.encoded((new,))[0]
+        for number, new in changes.items()
+    }
+    while True:
+        head, summary, entries = await _numbered(handle, bodies)
+        _check_expected(handle, expect, head)
+        if not entries:
+            return []
+        there = {entry.seq: bodies[entry.seq] for entry in entries}
+        writes: tuple[Write, ...] = (Replace(there),)
+        if _is_concerned(summary, head, there):
+            writes = (*writes, Delete(SUMMARY))
+        if await _committed(handle, writes, head) is not None:
+            return [change_of(entry) for entry in entries]
+
+
+def _is_concerned(summary: Value | None, head: Head, edited: Mapping[int, str | None]) -> bool:
+    """Whether a summary may say what is edited here."""
+    found = kept(summary, head)
+    covered = max(found.upto, found.making)
+    return summary is not None and (min(edited) <= covered or None in edited.values())
+
+
+async def remove_after(handle: Handle, at: Cursor, expect: Cursor | None) -> list[Change]:
+    """Remove every message after a place; those that it removed."""
+    while True:
+        head = (await handle.fetch()).head
+        _check_expected(handle, expect, head)
+        entries = [entry async for entry in entries_after(handle, at, follow=False)]
+        if not entries:
+            return []
+        gone = Replace({entry.seq: None for entry in entries})
+        if await _committed(handle, (gone, Delete(SUMMARY)), head) is not None:
+            return [change_of(entry) for entry in entries]
+
+
+async def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | None) -> Appended:
+    """Put these messages in the place of all that there are."""
+    messages = handle.redacted(messages)
+    bodies = encode_messages(messages, handle.scope.limits) if messages else ()
+    while True:
+        head = (await handle.fetch()).head
+        _check_expected(handle, expect, head)
+        writes: tuple[Write, ...] = ()
+        if head.live:
+            writes = (Replace(dict.fromkeys(await _numbers(handle, head))), Delete(SUMMARY))
+        if bodies:
+            writes = (*writes, Append(bodies))
+        if not writes:
+            return Appended("stored", head.version, Cursor(head.version, head.stamp or None))
+        outcome = await _committed(handle, writes, head)
+        if outcome is not None:
+            applied = stored(outcome, handle.entity)
+            if bodies:
+                handle.tell(messages, applied.version)
+            return Appended("stored", applied.version, Cursor(applied.version, applied.stamp))
+
+
+async def _numbers(handle: Handle, head: Head) -> Iterable[int]:
+    """Those of all messages."""
+    if head.version - head.base == head.live:  # none was ever removed in between
+        return range(head.base + 1, head.version + 1)
+    start = Cursor(head.base)
+    return [entry.seq async for entry in entries_after(handle, start, follow=False)]
+
+
+async def _numbered(
+    handle: Handle, numbers: Iterable[int]
+) -> tuple[Head, Value | None, list[Entry]]:
+    """What there is of these numbers, with the head and the summary as they were before."""
+    scope, (first, *rest) = handle.scope, list(_spans(sorted(numbers), handle))
+    fetched = await handle.fetch(first, (SUMMARY,))
+    entries = list(fetched.entries)
+    for start in range(0, len(rest), scope.capabilities.batch):
+        part = rest[start : start + scope.capabilities.batch]
+        ops = [Fetch(handle.entity, handle.owner, log) for log in part]
+        for outcome in await scope.execute(ops):
+            if not isinstance(outcome, Fetched):
+                refuse(outcome, handle.entity)
+            entries += outcome.entries
+    return fetched.head, fetched.documents.get(SUMMARY), entries
+
+
+def _spans(numbers: Sequence[int], handle: Handle) -> Iterator[Log]:
+    """Numbers that follow each other are asked for together, a page at a time."""
+    page = handle.scope.capabilities.page
+    first = last = numbers[0]
+    for number in numbers[1:]:
+        if number != last + 1 or number - first >= page:
+            yield Log(first - 1, last, details=True)
+            first = number
+        last = number
+    yield Log(first - 1, last, details=True)
+
+
+def _check_expected(handle: Handle, expect: Cursor | None, head: Head) -> None:
+    if expect is None:
+        return
+    stamps = (None, head.stamp or None)
+    if expect.version != head.version or expect.stamp not in stamps:
+        refuse(Conflict(LogAt(expect.version, expect.stamp), head), handle.entity)
+
+
+async def _committed(handle: Handle, writes: tuple[Write, ...], head: Head) -> Outcome | None:
+    """None: something was committed since the head was read, or the thread has expired."""
+    unchanged = (CommitsAt(head.commits), LogAt(head.version, head.stamp or None))
+    outcome = await handle.commit(writes, unchanged)
+    if isinstance(outcome, Conflict):
+        return None
+    stored(outcome, handle.entity)
+    return outcome
