@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
+from math import inf, nextafter
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -29,7 +30,9 @@ from stateward.ops import (
     Lease,
     List,
     LogAt,
+    NotDroppedSince,
     NotYours,
+    Put,
     Replace,
     SetHead,
     Value,
@@ -45,6 +48,7 @@ from stateward.records import (
     Window,
     moment,
 )
+from stateward.state.about import ABOUT, Labels, checked, described, labelled
 from stateward.state.refusals import stored
 from stateward.state.window_request import WindowRequest, thread_info
 from stateward.sync.layers.outage.replay import LATE
@@ -53,6 +57,7 @@ from stateward.sync.state.feeds import entries_after
 from stateward.sync.state.forks import VARS, fork
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.locks import Lock
+from stateward.sync.state.recent import Order, listed
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.summaries import compact, stored_summary
 from stateward.sync.state.turns import Message, Turn, append_first
@@ -88,7 +93,7 @@ class Thread:
 
     @property
     def vars(self) -> DocumentHandle:
-        """The conversation's own variables (topic, title, …): one document that expires with it."""
+        """The conversation's own variables (topic, …): one document that expires with it."""
         return DocumentHandle(self.handle, VARS)
 
     # --- writing --------------------------------------------------------------------
@@ -209,6 +214,34 @@ class Thread:
             else:
                 writes = (*writes, Delete(SUMMARY))
             outcome = handle.commit(writes, tuple(checks))
+            if not isinstance(outcome, Conflict):
+                stored(outcome, handle.entity)
+                return
+
+    def describe(
+        self, *, title: str | None = None, labels: Mapping[str, str | None] | None = None
+    ) -> None:
+        """Give it a title and labels, which listings of conversations show.
+
+        What is not named stays as it is: another title ("": none), labels that are new or have
+        another value (None: remove it). Both together may take 4 KB. A conversation that does not
+        exist raises `InvalidInput`: a title that comes late brings nothing back that was deleted.
+        """
+        checked(title, labels)
+        handle = self.handle
+        while True:
+            fetched = handle.fetch(documents=(ABOUT,))
+            if not fetched.head.exists:
+                raise InvalidInput(
+                    f"there is no thread {self.id!r} to describe: it was deleted, has expired, or "
+                    "nothing was appended to it yet"
+                )
+            value = fetched.documents.get(ABOUT)
+            about = {} if value is None else decode(value.json)
+            new = described(about, title, labels, handle.scope.limits)
+            same_life = NotDroppedSince(nextafter(fetched.head.dropped, inf))
+            checks = (same_life, _document_at(ABOUT, value))
+            outcome = handle.commit((Put(ABOUT, new),), checks)
             if not isinstance(outcome, Conflict):
                 stored(outcome, handle.entity)
                 return
@@ -342,10 +375,24 @@ def _cursor(at: Position) -> Cursor:
 
 
 def list_threads(
-    scope: Scope, owner: str | None, prefix: str, reverse: bool
+    scope: Scope,
+    owner: str | None,
+    prefix: str,
+    reverse: bool,
+    labels: Labels | None,
+    order: Order,
+    before: str | None,
+    limit: int | None,
 ) -> Iterator[ThreadInfo]:
-    """Conversations by id."""
-    wanted = List(scope.namespace, kind=THREAD, owner=owner, prefix=prefix, reverse=reverse)
-    for page in scope.pages(wanted):
-        for found in page.entities:
-            yield thread_info(found)
+    """Conversations by id, or the newest first."""
+    op = List(
+        scope.namespace,
+        kind=THREAD,
+        owner=owner,
+        prefix=prefix,
+        reverse=reverse,
+        documents=(ABOUT,),
+    )
+    wanted = labelled(labels)
+    for found, cursor in listed(scope, op, order, before, limit, wanted):
+        yield thread_info(found, cursor)
