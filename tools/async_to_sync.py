@@ -59,8 +59,10 @@ FILES = dict.fromkeys(
 
 # Files that a glob above matches, but that both colours import as they are (no I/O in them).
 SHARED = {
+    "state/about.py",
     "state/beginnings.py",
     "state/merge_patch.py",
+    "state/place.py",
     "state/refusals.py",
     "state/run_record.py",
     "state/task_record.py",

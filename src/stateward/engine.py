@@ -59,6 +59,7 @@ GRACE = 86_400.0  # seconds a gone entity's head outlives it, so that late calle
 OPS_KEPT = 64
 OPS_SECONDS = 600.0
 OPS_MOST = 1024
+MINUTE = 60.0  # what a listing of recent ones is ordered by: so rarely does its index change
 CALL_SECONDS = 120.0  # longer than a call lives
 KEY_SECONDS = 7 * 86_400.0
 KEYS_KEPT = 100_000

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -295,10 +295,16 @@ class List(Struct, frozen=True, tag=True):
 
     Ordered by the bytes of the id (entities of one kind), by kind and id (`kind=None`: all
     that an owner has or, without an owner, all there is), or by name (`within`). `due=True` gives
-    what is due by the engine's own clock, soonest first. `expired=True` also gives what has expired
-    but is still stored.
+    what is due by the engine's own clock, soonest first. `recent=True`, for one kind, gives what
+    was touched last first: by the minute of `Head.updated`, which is what engines index, then by
+    id, both from the greatest down; each page in itself is in the exact order of `Head.updated`.
+    `reverse` turns any order round. `expired=True` also gives what has expired but is still stored.
     `documents` names documents to bring along with each entity; `values=False` leaves the values
     of a `within` listing out.
+
+    `tally` counts instead, and gives no entities: "kind" how many there are of each kind, "owner"
+    how many each owner has, by the bytes of the owner and page by page; nobody's are not told. It
+    heeds `kind` and `owner` alone, and counts what has expired until it is swept.
     """
 
     namespace: str
@@ -308,6 +314,7 @@ class List(Struct, frozen=True, tag=True):
     status: str | None = None
     label: str | None = None
     due: bool = False
+    recent: bool = False
     expired: bool = False
     within: Entity | None = None
     values: bool = True
@@ -315,6 +322,7 @@ class List(Struct, frozen=True, tag=True):
     reverse: bool = False
     limit: int = 100
     after: str | None = None
+    tally: Literal["kind", "owner"] | None = None
 
 
 class Sweep(Struct, frozen=True, tag=True):
@@ -500,6 +508,7 @@ class Listed(Struct, frozen=True, tag=True):
     entities: tuple[Found, ...] = ()
     documents: tuple[tuple[str, Value], ...] = ()
     next: str | None = None
+    tally: Mapping[str, int] = {}
 
 
 class Swept(Struct, frozen=True, tag=True):

@@ -216,6 +216,9 @@ class ThreadInfo(Struct, frozen=True):
     created_at: datetime
     updated_at: datetime
     expires_at: datetime | None
+    title: str | None = None
+    labels: dict[str, str] = {}
+    cursor: str = ""  # for `before=`, to go on after it: where the listing is by time
 
 
 class Document(Struct, Generic[T], frozen=True):
@@ -252,6 +255,7 @@ class WorkflowInfo(Struct, frozen=True):
     state: dict[str, Any]
     updated_at: datetime
     error: str | None = None  # why it failed
+    cursor: str = ""  # for `before=`, to go on after it: where the listing is by time
 
 
 class TaskInfo(Struct, frozen=True):
@@ -265,6 +269,7 @@ class TaskInfo(Struct, frozen=True):
     error: str | None
     updated_at: datetime
     due_at: datetime | None
+    cursor: str = ""  # for `before=`, to go on after it: where the listing is by time
 
 
 class Context(Struct, frozen=True):

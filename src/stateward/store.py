@@ -55,13 +55,16 @@ from stateward.records import (
     ThreadListener,
     WorkflowInfo,
 )
+from stateward.state.about import Labels
 from stateward.state.context import read_context
 from stateward.state.handle import Handle
 from stateward.state.journals import Journal
 from stateward.state.layered import Layered
 from stateward.state.locks import RETAIN, Lock
+from stateward.state.recent import Order
 from stateward.state.run_record import Machine
 from stateward.state.scope import Scope
+from stateward.state.tallies import count_kinds, list_owners
 from stateward.state.task_record import TaskOptions
 from stateward.state.tasks import Task, list_tasks
 from stateward.state.threads import Thread, list_threads
@@ -294,15 +297,44 @@ class Store:
         return Thread(self._threads, id, owner_of(user), seconds(retain), sets_retain=True)
 
     async def threads(
-        self, user: Whose = UNSAID, *, prefix: str = "", reverse: bool = False
+        self,
+        user: Whose = UNSAID,
+        *,
+        prefix: str = "",
+        reverse: bool = False,
+        labels: Labels | None = None,
+        order: Order = "id",
+        before: str | None = None,
+        limit: int | None = None,
     ) -> AsyncIterator[ThreadInfo]:
-        """The conversations of a user, of nobody (None) or of all (unsaid), ordered by id."""
-        async for info in list_threads(self._threads, owner_of(user), prefix, reverse):
+        """The conversations of a user, of nobody (None) or of all (unsaid).
+
+        By id, or with `order="recent"` those first that were touched last: to the moment on each
+        page of `limit`, and to the minute from one page to the next. A page is one round trip,
+        however many there are. `before` is the `cursor` of the last one shown, and gives the next
+        page. `labels` gives only those that have all of these labels; what has not is read and
+        passed over.
+        """
+        async for info in list_threads(
+            self._threads, owner_of(user), prefix, reverse, labels, order, before, limit
+        ):
             yield info
 
     def user(self, id: str) -> User:
         """A user's permanent state."""
         return User(self._users, id, self._layered.scopes)
+
+    async def users(self) -> AsyncIterator[str]:
+        """Everybody who has anything here, by id: documents, conversations, tasks …"""
+        async for user in list_owners(self._layered.scopes):
+            yield user
+
+    async def counts(self, user: Whose = UNSAID) -> dict[str, int]:
+        """How many threads, workflows, tasks … a user, nobody (None) or all (unsaid) have, by kind.
+
+        What has expired counts until it is swept.
+        """
+        return await count_kinds(self._layered.scopes, owner_of(user))
 
     def shared(self, id: str, user: Whose = UNSAID) -> Shared:
         """Permanent documents that agents share.
@@ -418,10 +450,20 @@ class Store:
         return await Task(self._scope, id, function, args, kwargs, options).run()
 
     async def tasks(
-        self, status: str | None = None, *, user: Whose = UNSAID
+        self,
+        status: str | None = None,
+        *,
+        user: Whose = UNSAID,
+        order: Order = "id",
+        before: str | None = None,
+        limit: int | None = None,
     ) -> AsyncIterator[TaskInfo]:
-        """Tasks by id: all, or those pending, running, completed or failed."""
-        async for info in list_tasks(self._scope, status, owner_of(user)):
+        """Tasks: all, or those pending, running, completed or failed.
+
+        By id, or the newest first; `order`, `before` and `limit` are those of `threads`.
+        """
+        owner = owner_of(user)
+        async for info in list_tasks(self._scope, status, owner, order, before, limit):
             yield info
 
     def workflow(
@@ -453,11 +495,28 @@ class Store:
         )
 
     async def workflows(
-        self, *, kind: str | None = None, user: Whose = UNSAID, status: str | None = None
+        self,
+        *,
+        kind: str | None = None,
+        user: Whose = UNSAID,
+        status: str | None = None,
+        order: Order = "id",
+        before: str | None = None,
+        limit: int | None = None,
     ) -> AsyncIterator[WorkflowInfo]:
-        """Workflows by id: all, or those active, completed or failed."""
-        owner = owner_of(user)
-        async for info in list_workflows(self._scope, kind=kind, owner=owner, status=status):
+        """Workflows: all, or those active, completed or failed.
+
+        By id, or the newest first; `order`, `before` and `limit` are those of `threads`.
+        """
+        async for info in list_workflows(
+            self._scope,
+            kind=kind,
+            owner=owner_of(user),
+            status=status,
+            order=order,
+            before=before,
+            limit=limit,
+        ):
             yield info
 
     async def work(

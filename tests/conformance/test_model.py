@@ -246,6 +246,20 @@ class Histories(RuleBasedStateMachine):
     def list_entities(self, selection: dict[str, Any], reverse: bool, limit: int) -> None:
         self.same_pages(List("n", reverse=reverse, limit=limit, **selection))
 
+    @rule(selection=SELECTIONS, reverse=st.booleans(), limit=st.integers(1, 3))
+    def list_recent(self, selection: dict[str, Any], reverse: bool, limit: int) -> None:
+        selection = {name: value for name, value in selection.items() if name != "due"}
+        wanted = {**selection, "kind": "thread", "recent": True}
+        self.same_pages(List("n", reverse=reverse, limit=limit, **wanted))
+
+    @rule(
+        tally=st.sampled_from(("kind", "owner")),
+        owner=st.sampled_from(OWNERS),
+        kind=st.sampled_from((None, "thread", "user")),
+    )
+    def count(self, tally: Any, owner: str | None, kind: str | None) -> None:
+        self.same_pages(List("n", tally=tally, owner=owner, kind=kind, limit=1))
+
     @rule(entity=PLACES, owner=st.sampled_from(OWNERS), prefix=st.sampled_from(("", "a", "v")))
     def list_documents(self, entity: Entity, owner: str | None, prefix: str) -> None:
         for reverse in (False, True):
@@ -461,7 +475,7 @@ def shown(outcome: Outcome) -> object:
     """What the contract promises of an outcome."""
     if isinstance(outcome, Listed):
         found = [replace(item, head=replace(item.head, life=0)) for item in outcome.entities]
-        return found, outcome.documents, outcome.next is None
+        return found, outcome.documents, outcome.next is None, outcome.tally
     if isinstance(outcome, Applied | NotYours | Swept):
         return outcome
     return replace(outcome, head=replace(outcome.head, life=0))

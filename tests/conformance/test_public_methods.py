@@ -38,12 +38,14 @@ READ = {
     "Journal.fold",
     "Workflow.info",
     "Store.context",
+    "Store.counts",
     "Store.describe",
     "Store.health",
     "Store.metrics",
     "Store.ready",
     "Store.tasks",
     "Store.threads",
+    "Store.users",
     "Store.workflows",
 }
 # What leads to the others; `work` does what `once` and `Run` do, `lock` holds a lease and nothing

@@ -142,6 +142,9 @@ async def test_an_entity_lives_in_the_keys_that_are_documented(tmp_path: Path) -
                     "stateward:kind:{my%20app:thread}:due",
                     "stateward:owner:{my%20app:u}",
                     "stateward:owner:{my%20app:u}:status",
+                    "stateward:kind:{my%20app:thread}:touched",
+                    "stateward:owner:{my%20app:u}:touched:thread",
+                    "stateward:owners:{my%20app}",
                     keys_of(entity).sweep,
                 ]
             )

@@ -142,7 +142,7 @@ def check_machine(machine: Machine | None) -> dict[str, tuple[str, ...]]:
     return states
 
 
-def workflow_info(found: Found) -> WorkflowInfo:
+def workflow_info(found: Found, cursor: str = "") -> WorkflowInfo:
     """A workflow as listed."""
     documents = found.documents
     step = decode(documents[STEP].json)["at"] if STEP in documents else None
@@ -156,4 +156,5 @@ def workflow_info(found: Found) -> WorkflowInfo:
         decode(documents[STATE].json) if STATE in documents else {},
         moment(found.head.updated),
         f"{error['type']}: {error['message']}" if error else None,
+        cursor,
     )

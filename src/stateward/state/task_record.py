@@ -133,7 +133,7 @@ def call_of(
     return TaskCall(name, fingerprint, kept, len(args) + len(kwargs))
 
 
-def task_info(found: Found) -> TaskInfo:
+def task_info(found: Found, cursor: str = "") -> TaskInfo:
     """A task as listed."""
     head, documents = found.head, found.documents
     error = decode(documents[ERROR].json) if ERROR in documents else None
@@ -146,4 +146,5 @@ def task_info(found: Found) -> TaskInfo:
         f"{error['type']}: {error['message']}" if error else None,
         moment(head.updated),
         None if head.due is None else moment(head.due),
+        cursor,
     )

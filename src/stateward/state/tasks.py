@@ -40,6 +40,7 @@ from stateward.records import TaskInfo
 from stateward.state.calls import awaited, cancellations, interrupted
 from stateward.state.handle import Handle
 from stateward.state.leases import LeaseWait
+from stateward.state.recent import Order, listed
 from stateward.state.refusals import refuse, stored
 from stateward.state.scope import Scope
 from stateward.state.task_record import (
@@ -267,10 +268,14 @@ class Task:
 
 
 async def list_tasks(
-    scope: Scope, status: str | None, owner: str | None
+    scope: Scope,
+    status: str | None,
+    owner: str | None,
+    order: Order,
+    before: str | None,
+    limit: int | None,
 ) -> AsyncIterator[TaskInfo]:
-    """Tasks by id."""
-    wanted = List(scope.namespace, kind=TASK, owner=owner, status=status, documents=(ERROR, CALL))
-    async for page in scope.pages(wanted):
-        for found in page.entities:
-            yield task_info(found)
+    """Tasks by id, or the newest first."""
+    op = List(scope.namespace, kind=TASK, owner=owner, status=status, documents=(ERROR, CALL))
+    async for found, cursor in listed(scope, op, order, before, limit):
+        yield task_info(found, cursor)

@@ -8,6 +8,7 @@ from stateward.context.compaction import Compaction, Kept
 from stateward.context.window import Bounds, Picked
 from stateward.ops import Entity, Fetch, Found, Head, Log
 from stateward.records import Change, Cursor, ThreadInfo, Window, moment
+from stateward.state.about import title_and_labels
 
 FIRST_ENTRIES = 4  # enough to see whether a thread begins with system messages
 
@@ -66,8 +67,9 @@ def window_of(
     )
 
 
-def thread_info(found: Found) -> ThreadInfo:
+def thread_info(found: Found, cursor: str = "") -> ThreadInfo:
     """A thread as listed."""
+    title, labels = title_and_labels(found)
     head = found.head
     return ThreadInfo(
         found.entity.id,
@@ -77,4 +79,7 @@ def thread_info(found: Found) -> ThreadInfo:
         moment(head.created),
         moment(head.updated),
         None if head.expires is None else moment(head.expires),
+        title,
+        labels,
+        cursor,
     )

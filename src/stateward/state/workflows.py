@@ -45,6 +45,7 @@ from stateward.state.feeds import entries_after
 from stateward.state.handle import Handle
 from stateward.state.leases import LeaseWait
 from stateward.state.machine import missing, move, not_active
+from stateward.state.recent import Order, listed
 from stateward.state.refusals import stored
 from stateward.state.run import Run
 from stateward.state.run_record import (
@@ -322,15 +323,21 @@ class Workflow:
 
 
 async def list_workflows(
-    scope: Scope, *, kind: str | None, owner: str | None, status: str | None
+    scope: Scope,
+    *,
+    kind: str | None,
+    owner: str | None,
+    status: str | None,
+    order: Order,
+    before: str | None,
+    limit: int | None,
 ) -> AsyncIterator[WorkflowInfo]:
-    """Workflows by id."""
-    wanted = List(
+    """Workflows by id, or the newest first."""
+    op = List(
         scope.namespace, kind=WORKFLOW, label=kind, owner=owner, status=status, documents=READING
     )
-    async for page in scope.pages(wanted):
-        for found in page.entities:
-            yield workflow_info(found)
+    async for found, cursor in listed(scope, op, order, before, limit):
+        yield workflow_info(found, cursor)
 
 
 def _values(outcome: Outcome) -> Values:

@@ -55,6 +55,7 @@ from stateward.records import (
     ThreadListener,
     WorkflowInfo,
 )
+from stateward.state.about import Labels
 from stateward.state.run_record import Machine
 from stateward.state.task_record import TaskOptions
 from stateward.sync.layers.stack import Stack
@@ -63,7 +64,9 @@ from stateward.sync.state.handle import Handle
 from stateward.sync.state.journals import Journal
 from stateward.sync.state.layered import Layered
 from stateward.sync.state.locks import RETAIN, Lock
+from stateward.sync.state.recent import Order
 from stateward.sync.state.scope import Scope
+from stateward.sync.state.tallies import count_kinds, list_owners
 from stateward.sync.state.tasks import Task, list_tasks
 from stateward.sync.state.threads import Thread, list_threads
 from stateward.sync.state.users import Shared, User
@@ -295,15 +298,44 @@ class Store:
         return Thread(self._threads, id, owner_of(user), seconds(retain), sets_retain=True)
 
     def threads(
-        self, user: Whose = UNSAID, *, prefix: str = "", reverse: bool = False
+        self,
+        user: Whose = UNSAID,
+        *,
+        prefix: str = "",
+        reverse: bool = False,
+        labels: Labels | None = None,
+        order: Order = "id",
+        before: str | None = None,
+        limit: int | None = None,
     ) -> Iterator[ThreadInfo]:
-        """The conversations of a user, of nobody (None) or of all (unsaid), ordered by id."""
-        for info in list_threads(self._threads, owner_of(user), prefix, reverse):
+        """The conversations of a user, of nobody (None) or of all (unsaid).
+
+        By id, or with `order="recent"` those first that were touched last: to the moment on each
+        page of `limit`, and to the minute from one page to the next. A page is one round trip,
+        however many there are. `before` is the `cursor` of the last one shown, and gives the next
+        page. `labels` gives only those that have all of these labels; what has not is read and
+        passed over.
+        """
+        for info in list_threads(
+            self._threads, owner_of(user), prefix, reverse, labels, order, before, limit
+        ):
             yield info
 
     def user(self, id: str) -> User:
         """A user's permanent state."""
         return User(self._users, id, self._layered.scopes)
+
+    def users(self) -> Iterator[str]:
+        """Everybody who has anything here, by id: documents, conversations, tasks …"""
+        for user in list_owners(self._layered.scopes):
+            yield user
+
+    def counts(self, user: Whose = UNSAID) -> dict[str, int]:
+        """How many threads, workflows, tasks … a user, nobody (None) or all (unsaid) have, by kind.
+
+        What has expired counts until it is swept.
+        """
+        return count_kinds(self._layered.scopes, owner_of(user))
 
     def shared(self, id: str, user: Whose = UNSAID) -> Shared:
         """Permanent documents that agents share.
@@ -392,9 +424,21 @@ class Store:
         options = TaskOptions(owner, ttl, wait, attempts, at, fingerprint, seconds(retain))
         return Task(self._scope, id, function, args, kwargs, options).run()
 
-    def tasks(self, status: str | None = None, *, user: Whose = UNSAID) -> Iterator[TaskInfo]:
-        """Tasks by id: all, or those pending, running, completed or failed."""
-        for info in list_tasks(self._scope, status, owner_of(user)):
+    def tasks(
+        self,
+        status: str | None = None,
+        *,
+        user: Whose = UNSAID,
+        order: Order = "id",
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[TaskInfo]:
+        """Tasks: all, or those pending, running, completed or failed.
+
+        By id, or the newest first; `order`, `before` and `limit` are those of `threads`.
+        """
+        owner = owner_of(user)
+        for info in list_tasks(self._scope, status, owner, order, before, limit):
             yield info
 
     def workflow(
@@ -426,11 +470,28 @@ class Store:
         )
 
     def workflows(
-        self, *, kind: str | None = None, user: Whose = UNSAID, status: str | None = None
+        self,
+        *,
+        kind: str | None = None,
+        user: Whose = UNSAID,
+        status: str | None = None,
+        order: Order = "id",
+        before: str | None = None,
+        limit: int | None = None,
     ) -> Iterator[WorkflowInfo]:
-        """Workflows by id: all, or those active, completed or failed."""
-        owner = owner_of(user)
-        for info in list_workflows(self._scope, kind=kind, owner=owner, status=status):
+        """Workflows: all, or those active, completed or failed.
+
+        By id, or the newest first; `order`, `before` and `limit` are those of `threads`.
+        """
+        for info in list_workflows(
+            self._scope,
+            kind=kind,
+            owner=owner_of(user),
+            status=status,
+            order=order,
+            before=before,
+            limit=limit,
+        ):
             yield info
 
     def work(

@@ -16,6 +16,8 @@ from functools import lru_cache
 from math import inf
 from typing import Any
 
+from msgspec.structs import replace
+
 from stateward.codec import decode
 from stateward.errors import NotLaidOut, StoreUnavailable, WrongReplica
 from stateward.kinds import LAYOUT, REPLICA, UNROUTED
@@ -139,7 +141,7 @@ class Residence:
     def _own(self, listed: Listed, names: tuple[str, ...]) -> Listed:
         """A page without what is still here but has to move, or has just been copied here."""
         own = tuple(f for f in listed.entities if _owner(f.entity.id, names) == self.replica)
-        return Listed(own, listed.documents, listed.next)
+        return replace(listed, entities=own)
 
     # --- moving in and out ----------------------------------------------------------
 

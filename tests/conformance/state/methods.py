@@ -161,6 +161,10 @@ async def compact(store: Store, user: str, content: Content) -> None:
     await store.thread("t", user=user).compact(Compaction(words, after=2, keep=1))
 
 
+async def describe(store: Store, user: str | None, content: Content) -> None:
+    await store.thread("t", user=user).describe(title=str(content["content"]))
+
+
 async def put_variables(store: Store, user: str, content: Content) -> None:
     await store.thread("t", user=user).vars.put(content)
 
@@ -299,6 +303,7 @@ METHODS: dict[str, Method] = {
     "Thread.load": Method(summarize),
     "Thread.compact": Method(compact),
     "Thread.vars": Method(put_variables, "else"),
+    "Thread.describe": Method(describe, "else"),
     "User.put": Method(put, "else", owned=False),
     "User.update": Method(update, "else", owned=False),
     "User.update and merge": Method(update_and_merge, "else", owned=False),

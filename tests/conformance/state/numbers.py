@@ -25,6 +25,11 @@ MILLISECONDS = 1_700_000_000_000.0  # a time of day that was meant in seconds
 Calls = dict[str, Callable[[Store, Any], Awaitable[Any]]]
 
 
+async def every(listing: Any) -> None:
+    async for _ in listing:
+        pass
+
+
 async def lock(store: Store, **options: Any) -> None:
     async with store.lock("l", **options):
         pass
@@ -87,6 +92,9 @@ COUNTS: Calls = {
     "Store.context turns": lambda store, n: store.context(user="u", thread="c", turns=n),
     "Store.context max_tokens": lambda store, n: store.context(user="u", thread="c", max_tokens=n),
     "Store.sweep limit": lambda store, n: store.sweep(n),
+    "Store.threads limit": lambda store, n: every(store.threads(limit=n)),
+    "Store.tasks limit": lambda store, n: every(store.tasks(limit=n, order="recent")),
+    "Store.workflows limit": lambda store, n: every(store.workflows(limit=n)),
     "Store.once attempts": lambda store, n: once(store, attempts=n),
 }
 NUMBERS: Calls = {

@@ -6,13 +6,14 @@ This is the reference that other engines are compared with, so clarity beats spe
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from copy import copy, deepcopy
 
 import msgspec
 
 from stateward.codec import decode, encode
-from stateward.engine import GRACE
+from stateward.engine import GRACE, MINUTE
 from stateward.engines.memory.cell import Cell, is_remembered
 from stateward.engines.memory.log import with_log
 from stateward.engines.memory.writes import (
@@ -242,6 +243,9 @@ class Model:
     def _list(self, op: List, now: float) -> Listed:
         if op.within is not None:
             return self._list_documents(op, op.within, now)
+        if op.tally is not None:
+            return self._tally(op)
+        assert op.kind is not None or not op.recent, "what is recent is asked for by kind"
         rows: list[tuple[tuple[float, str, str], Entity, Cell]] = []
         for entity, cell in self._cells.items():
             wanted = (
@@ -255,14 +259,21 @@ class Model:
                 and (not op.due or (cell.due is not None and cell.due <= now))
             )
             if wanted:
-                due = cell.due if op.due and cell.due is not None else 0.0
-                rows.append(((due, entity.kind, entity.id), entity, cell))
-        rows.sort(key=lambda row: row[0], reverse=op.reverse)
+                rank = cell.due if op.due and cell.due is not None else 0.0
+                if op.recent:
+                    rank = cell.updated // MINUTE
+                rows.append(((rank, entity.kind, entity.id), entity, cell))
+        downwards = op.reverse != op.recent
+        rows.sort(key=lambda row: row[0], reverse=downwards)
         if op.after is not None:
-            due, kind, id_ = decode(op.after)
-            mark = (float(due), kind, id_)
-            rows = [row for row in rows if (row[0] < mark if op.reverse else row[0] > mark)]
+            rank, kind, id_ = decode(op.after)
+            mark = (float(rank), kind, id_)
+            rows = [row for row in rows if (row[0] < mark if downwards else row[0] > mark)]
         page = rows[: op.limit]
+        more = len(rows) > len(page)
+        next = encode(page[-1][0], "a cursor") if more else None
+        if op.recent:
+            page.sort(key=lambda row: (row[2].updated, row[1].id), reverse=downwards)
         found = tuple(
             Found(
                 entity=entity,
@@ -271,8 +282,27 @@ class Model:
             )
             for _, entity, cell in page
         )
-        more = len(rows) > len(page)
-        return Listed(entities=found, next=encode(page[-1][0], "a cursor") if more else None)
+        return Listed(entities=found, next=next)
+
+    def _tally(self, op: List) -> Listed:
+        by_owner = op.tally == "owner"
+        count: Counter[str] = Counter()
+        for entity, cell in self._cells.items():
+            if (
+                entity.namespace == op.namespace
+                and cell.expires != 0.0
+                and op.kind in (None, entity.kind)
+                and op.owner in (None, cell.owner)
+                and (cell.owner or not by_owner)
+            ):
+                count[cell.owner if by_owner else entity.kind] += 1
+        names = sorted(count)
+        if not by_owner:
+            return Listed(tally={name: count[name] for name in names})
+        names = [name for name in names if op.after is None or name > op.after]
+        page = names[: op.limit]
+        next = page[-1] if len(names) > len(page) else None
+        return Listed(next=next, tally={name: count[name] for name in page})
 
     def _list_documents(self, op: List, entity: Entity, now: float) -> Listed:
         cell = self._cells.get(entity)

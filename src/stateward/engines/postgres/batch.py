@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stateward.engines.postgres.commit import commit_alone, commit_batch, restore, sweep
-from stateward.engines.postgres.fetch import documents, reads, whole
+from stateward.engines.postgres.fetch import documents, reads, tally, whole
 from stateward.engines.postgres.schema import Queries
 from stateward.engines.postgres.statement import Rows, Statement
 from stateward.ops import Commit, Fetch, List, Op, Outcome, Restore, Sweep, check_shape
@@ -37,6 +37,8 @@ class Batch:
                 self.statements.append(whole(index, op, queries))
             elif type(op) is Fetch:
                 fetches.append((index, op))
+            elif type(op) is List and op.tally is not None:
+                self.statements.append(tally(index, op, queries))
             elif type(op) is List and op.within is None:
                 listings.append((index, op))
             elif type(op) is List:

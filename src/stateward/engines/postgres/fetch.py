@@ -14,6 +14,8 @@ from stateward.engines.postgres.listing import (
     entities_query,
     read_documents,
     read_entities,
+    read_tally,
+    tally_query,
 )
 from stateward.engines.postgres.outcomes import (
     read_fetch,
@@ -249,6 +251,15 @@ def documents(index: int, op: List, queries: Queries) -> Statement:
 
     def read(rows: Rows, found: list[Any]) -> None:
         found[index] = read_documents(op, rows)
+
+    return Statement(queries.adapted(query), args, read)
+
+
+def tally(index: int, op: List, queries: Queries) -> Statement:
+    query, args = tally_query(op)
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        found[index] = read_tally(op, rows)
 
     return Statement(queries.adapted(query), args, read)
 

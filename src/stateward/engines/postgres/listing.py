@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from stateward.codec import decode, encode
+from stateward.engine import MINUTE
 from stateward.engines.postgres.escape import escape, unescape
 from stateward.engines.postgres.outcomes import (
     HEAD_COLUMNS,
@@ -59,14 +60,23 @@ def entities_query(op: List, index: int) -> tuple[str, list[Any]]:
     if op.due:
         where.append("e.due IS NOT NULL AND e.due <= (SELECT stateward.clock())")
         order = ["e.due", "e.kind", "e.name"]
+    downwards = op.reverse != op.recent
+    if op.recent:
+        where.append("e.touched IS NOT NULL")
+        order = ["e.touched", "e.name"]
     if op.after is not None:
-        due, kind, name = decode(op.after)
-        mark = [due, escape(kind), escape(name)][-len(order) :]
-        casts = ["%s::float8", "%s", "%s"][-len(order) :]
-        sign = "<" if op.reverse else ">"
+        rank, kind, name = decode(op.after)
+        marks = {
+            "e.due": ("%s::float8", rank),
+            "e.touched": ("%s::bigint", rank),
+            "e.kind": ("%s", escape(kind)),
+            "e.name": ("%s", escape(name)),
+        }
+        casts = [marks[column][0] for column in order]
+        sign = "<" if downwards else ">"
         where.append(f"({', '.join(order)}) {sign} ({', '.join(casts)})")
-        args += mark
-    direction = " DESC" if op.reverse else ""
+        args += [marks[column][1] for column in order]
+    direction = " DESC" if downwards else ""
     documents = "NULL"
     if op.documents:
         documents = _DOCUMENTS
@@ -82,16 +92,47 @@ def entities_query(op: List, index: int) -> tuple[str, list[Any]]:
 
 def read_entities(op: List, rows: Sequence[Sequence[Any]]) -> Listed:
     """One page from the rows of `entities_query`, which may come in any order."""
-    rows = sorted(rows, key=_by_due if op.due else _by_name, reverse=op.reverse)
-    entities = tuple(_found(op, row) for row in rows[: op.limit])
+    key = _by_due if op.due else _by_minute if op.recent else _by_name
+    downwards = op.reverse != op.recent
+    rows = sorted(rows, key=key, reverse=downwards)
+    page = rows[: op.limit]
+    if op.recent:
+        page.sort(key=_by_touch, reverse=downwards)
+    entities = tuple(_found(op, row) for row in page)
     if len(rows) <= op.limit:
         return Listed(entities)
     last = rows[op.limit - 1]
-    mark = [last[_DUE] or 0.0, unescape(last[_KIND]), unescape(last[_NAME])]
+    rank = int(last[_UPDATED] // MINUTE) if op.recent else last[_DUE] or 0.0
+    mark = [rank, unescape(last[_KIND]), unescape(last[_NAME])]
     return Listed(entities, next=encode(mark, "a cursor"))
 
 
-_DUE, _KIND, _NAME, _DOCUMENTS_AT = 6, 23, 24, 28
+def tally_query(op: List) -> tuple[str, list[Any]]:
+    """How many there are of each kind, or of each owner."""
+    column = "owner" if op.tally == "owner" else "kind"
+    where, args = ["e.namespace = %s", "e.touched IS NOT NULL"], [escape(op.namespace)]
+    for name, value in (("kind", op.kind), ("owner", op.owner)):
+        if value is not None:
+            where.append(f"e.{name} = %s")
+            args.append(escape(value))
+    if column == "owner":
+        where.append("e.owner > %s")  # "" is nobody
+        args.append(escape(op.after or ""))
+    query = (
+        f"SELECT e.{column}, count(*) FROM stateward.entities e WHERE {' AND '.join(where)}"
+        f" GROUP BY e.{column} ORDER BY e.{column} LIMIT %s"
+    )
+    return query, [*args, MOST if column == "kind" else min(op.limit, MOST) + 1]
+
+
+def read_tally(op: List, rows: Sequence[Sequence[Any]]) -> Listed:
+    """The counts from the rows of `tally_query`."""
+    found = [(unescape(name), count) for name, count in rows]
+    page = found if op.tally == "kind" else found[: op.limit]
+    return Listed(next=page[-1][0] if len(found) > len(page) else None, tally=dict(page))
+
+
+_DUE, _UPDATED, _KIND, _NAME, _DOCUMENTS_AT = 6, 10, 23, 24, 28
 
 
 def _by_name(row: Sequence[Any]) -> tuple[str, str]:
@@ -100,6 +141,14 @@ def _by_name(row: Sequence[Any]) -> tuple[str, str]:
 
 def _by_due(row: Sequence[Any]) -> tuple[float, str, str]:
     return row[_DUE], row[_KIND], row[_NAME]
+
+
+def _by_minute(row: Sequence[Any]) -> tuple[float, str]:
+    return row[_UPDATED] // MINUTE, row[_NAME]
+
+
+def _by_touch(row: Sequence[Any]) -> tuple[float, str]:
+    return row[_UPDATED], row[_NAME]
 
 
 def _found(op: List, row: Sequence[Any]) -> Found:

@@ -11,6 +11,8 @@ from stateward.engines.redis.fetch import fetch
 from stateward.engines.redis.listing import list_documents, list_entities
 from stateward.engines.redis.plans import Plan, Traits
 from stateward.engines.redis.sweep import sweep
+from stateward.engines.redis.tally import tally
+from stateward.engines.redis.touch import touching_commit
 from stateward.ops import Commit, Fetch, List, Op, Sweep
 
 # What a server answers that did not run a step, and would not the next time either.
@@ -20,12 +22,14 @@ AGAIN = ("NOSCRIPT", "MOVED", "ASK", "TRYAGAIN")
 def plan_of(op: Op, traits: Traits) -> Plan[Any]:
     """What to ask for an operation."""
     if type(op) is Commit:
-        return commit(op, traits)
+        return commit(op, traits) if traits.inline else touching_commit(op, traits)
     if type(op) is Fetch:
         return fetch(op, traits)
     if type(op) is List:
         if op.within is not None:
             return list_documents(op, op.within, traits)
+        if op.tally is not None:
+            return tally(op, traits)
         return list_entities(op, traits)
     assert isinstance(op, Sweep)
     return sweep(op, traits)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
+from stateward.engine import MINUTE
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.wire import Command, Word
 from stateward.engines.redis.index import entries_of, write_steps
-from stateward.engines.redis.keys import EntityKeys, keys_of, owner_index
+from stateward.engines.redis.keys import EntityKeys, keys_of, owner_index, touched_index
 from stateward.engines.redis.outcomes import applied_of, seen_head, values_of
-from stateward.engines.redis.plans import Plan, Traits
+from stateward.engines.redis.plans import Plan, Touched, Traits
 from stateward.engines.redis.scripts import APPEND, COMMIT
 from stateward.ops import (
     Absent,
@@ -26,6 +27,7 @@ from stateward.ops import (
     DocumentAt,
     Drop,
     Duplicate,
+    Entity,
     Entry,
     Fence,
     Fenced,
@@ -59,31 +61,55 @@ def commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
     if len(writes) != 1 or (type(writes[0]) is Append and not writes[0].bodies):
         check_shape(op)
     keys = keys_of(op.entity)
+    owner = traits.owner_of(op)
     if op.entity in traits.seen:
-        short = append_command(op, keys, traits.at())
+        turns = traits.inline and traits.turns(op.entity)
+        short = append_command(op, traits.at(), owner, traits.inline, turns)
         if short is not None:
             reply = (yield (PipelineStep(keys.head, (short,), True),))[0][0]
-            if reply != 0:
-                return applied_of(reply, op.op)
-    traits.seen.keep(op.entity, None)
-    owners = likely_owners(op) if traits.inline else ("", "")
+            if type(reply) is bytes:
+                applied = applied_of(reply, op.op)
+                if turns:
+                    traits.touched.keep(op.entity, Touched(owner or "", int(applied.at // MINUTE)))
+                return applied
+            if type(reply) is list and op.owner is None:
+                owner = reply[0].decode()
+    traits.seen.keep(op.entity, owner or "")
+    owners = likely_owners(op, owner or "") if traits.inline else ("", "")
     tail, drops = commit_tail(op), type(writes[0]) is Drop
     while True:
         command = commit_command(op, keys, owners, traits.at(), traits.flags, tail)
         reply = (yield (PipelineStep(keys.head, (command,), True),))[0][0]
         if type(reply) is list and reply[0] == b"O":
             owners = reply[1].decode(), reply[2].decode()
+            traits.seen.keep(op.entity, owners[1])
         elif type(reply) is list and reply[0] == b"I":
-            at, need, *named = (word.decode() for word in reply[1:])
-            entries = entries_of(op.entity, keys, *named)
+            at, need, which, *named = (word.decode() for word in reply[1:])
+            minute = int(touched_at(op, float(at)) // MINUTE)
+            entries = entries_of(op.entity, keys, which, minute, *named)
             yield write_steps(entries, ("!" if drops else "") + traits.at())
             owners = at, need
         else:
-            return commit_outcome(op, reply)
+            outcome = commit_outcome(op, reply)
+            if traits.inline and type(outcome) is Applied:
+                minute = int(touched_at(op, outcome.at) // MINUTE)
+                traits.touched.keep(op.entity, Touched(owner or "", minute))
+            return outcome
 
 
-def append_command(op: Commit, keys: EntityKeys, clock: str) -> Command | None:
-    """The short form, for a commit that only appends and checks nothing unusual."""
+def touched_at(op: Commit, now: float) -> float:
+    """What `Head.updated` is after a commit at that time."""
+    write = op.writes[0]
+    return write.head.updated if type(write) is Restore else now
+
+
+def append_command(
+    op: Commit, clock: str, owner: str | None, inline: bool, turns: bool
+) -> Command | None:
+    """The short form, for a commit that only appends and checks nothing unusual.
+
+    On one server (`inline`) an owner is always named: the index of theirs is given if it `turns`.
+    """
     if len(op.writes) != 1 or op.reading:
         return None
     append = op.writes[0]
@@ -98,21 +124,30 @@ def append_command(op: Commit, keys: EntityKeys, clock: str) -> Command | None:
         else:
             return None
     key = append.key
-    unusual: tuple[str, ...] = ("",)
+    unusual: tuple[str, ...] = ("" if inline else "c",)
     if clock or version or token or key is not None:
         mark = "" if key is None else digest(append.bodies) + key
-        unusual = ("+", clock, version, stamp, token, nonce, mark)
+        unusual = ("+" if inline else "c+", clock, version, stamp, token, nonce, mark)
+    given = append_keys(op.entity, owner if turns else None, key is not None)
     return (
         "EVALSHA",
         APPEND.sha,
-        5 if key is None else 7,
-        *keys.own[:3],
-        *keys.own[5 : 7 if key is None else 9],
+        len(given),
+        *given,
         op.op,
-        "" if op.owner is None else f"={op.owner}",
+        "" if owner is None else f"={owner}",
         *unusual,
         *append.bodies,
     )
+
+
+def append_keys(entity: Entity, owner: str | None, keyed: bool) -> tuple[str, ...]:
+    """The keys for `append.lua`; with an owner also those of the index."""
+    keys = keys_of(entity)
+    own = (*keys.own[:3], *keys.own[5 : 9 if keyed else 7])
+    if owner is None:
+        return own
+    return (*own, keys.touched, touched_index(entity.namespace, entity.kind, owner))
 
 
 def commit_command(
@@ -144,6 +179,9 @@ def commit_command(
             b,
             f"{b}:status",
             keys.sweep,
+            keys.touched,
+            *(touched_index(namespace, op.entity.kind, name) for name in owners),
+            keys.owners,
         )
     return (
         "EVALSHA",
@@ -180,14 +218,19 @@ def in_order(checks: tuple[Check, ...]) -> list[Check]:
     return sorted(checks, key=lambda check: _RANKS.get(type(check), 2))
 
 
-def likely_owners(op: Commit) -> tuple[str, str]:
+def likely_owners(op: Commit, owner: str) -> tuple[str, str]:
     """Whose index this commit may have to change, as far as it says so itself."""
+    return owner, next_owner(op) or ""
+
+
+def next_owner(op: Commit) -> str | None:
+    """Whom the commit gives the entity to, if it does."""
     for write in op.writes:
         if type(write) is SetHead and write.owner is not None:
-            return op.owner or "", write.owner
+            return write.owner
         if type(write) is Restore:
-            return op.owner or "", write.head.owner
-    return op.owner or "", ""
+            return write.head.owner
+    return None
 
 
 def commit_outcome(op: Commit, reply: Any) -> CommitOutcome:

@@ -7,7 +7,7 @@ from typing import Any
 
 from stateward.engine import Description
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def info_of(reply: bytes) -> dict[str, str]:

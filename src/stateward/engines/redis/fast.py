@@ -13,15 +13,16 @@ from typing import Any, NamedTuple
 
 from hiredis import ReplyError
 
+from stateward.engine import MINUTE
 from stateward.engines.redis.batch import Batch, plan_of
 from stateward.engines.redis.client.pipeline import BLOCK
 from stateward.engines.redis.client.wire import Command, pack
-from stateward.engines.redis.commit import MOST_AT_ONCE, append_command
+from stateward.engines.redis.commit import MOST_AT_ONCE, append_command, append_keys
 from stateward.engines.redis.failures import NOT_RUN, code_of, refused
 from stateward.engines.redis.fetch import packed_read, plain_outcome, plain_tail
 from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.listing import LARGEST, IndexPage, Range, asked_of, owned
-from stateward.engines.redis.plans import Traits
+from stateward.engines.redis.plans import Touched, Traits
 from stateward.engines.redis.scripts import APPEND
 from stateward.ops import Append, Applied, Commit, Entity, Fetch, List, Listed, Op, Outcome
 
@@ -89,11 +90,18 @@ class FastAppends(FastRequest):
     @classmethod
     def of(cls, ops: Sequence[Op], traits: Traits) -> FastAppends | None:
         seen, clock = traits.seen, traits.at()
+        inline, now = traits.inline, traits.minute()
         parts: list[bytes] = []
         for op in ops:
             if type(op) is not Commit or op.entity not in seen:
                 return None
-            packed = _packed_append(op, clock)
+            owner, told = op.owner, traits.touched.get(op.entity)
+            turns = told is None or told.minute != now
+            if inline:
+                owner = seen[op.entity] if owner is None else owner
+            elif turns:
+                return None  # the index is to be told too
+            packed = _packed_append(op, clock, owner, inline, turns)
             if packed is None:
                 return None
             parts.append(packed)
@@ -106,10 +114,13 @@ class FastAppends(FastRequest):
             if type(reply) is bytes:
                 version, at, _ = reply.split(b" ")
                 outcomes.append(Applied(int(version), op.op, float(at)))  # type: ignore[union-attr]
+                self._touched(op, float(at))
                 continue
             whole = False
             outcomes.append(None)
-            if type(reply) is not ReplyError:
+            if type(reply) is list:
+                self._traits.seen.keep(op.entity, reply[0].decode())  # type: ignore[union-attr]
+            elif type(reply) is not ReplyError:
                 self._traits.seen.pop(op.entity, None)  # type: ignore[union-attr]
             elif code_of(reply) not in NOT_RUN:
                 failure = refused(reply, server)
@@ -117,22 +128,35 @@ class FastAppends(FastRequest):
                 raise failure from reply
         return whole
 
+    def _touched(self, op: Any, at: float) -> None:
+        """Remember the minute; on a cluster a wrong guess: then the index is told next time."""
+        touched, minute = self._traits.touched, int(at // MINUTE)
+        told = touched.get(op.entity)
+        if told is None or told.minute != minute:
+            if self._traits.inline:
+                touched.keep(op.entity, Touched("", minute))
+            else:
+                touched.pop(op.entity, None)
 
-def _packed_append(op: Commit, clock: str) -> bytes | None:
+
+def _packed_append(
+    op: Commit, clock: str, owner: str | None, inline: bool, turns: bool
+) -> bytes | None:
     """The command for `append.lua`; None if the commit does, or asks, anything else."""
-    if op.checks or clock or len(op.writes) != 1 or op.reading:
-        return _pack_slowly(op, clock)
+    if op.checks or clock or len(op.writes) != 1 or op.reading or not inline:
+        return _pack_slowly(op, clock, owner, inline, turns)
     append = op.writes[0]
     if type(append) is not Append or append.key is not None:
-        return _pack_slowly(op, clock)
+        return _pack_slowly(op, clock, owner, inline, turns)
     bodies = append.bodies
     if not 0 < len(bodies) <= MOST_AT_ONCE:
         return None
     name = op.op.encode()
-    owner = b"" if op.owner is None else b"=" + op.owner.encode()
+    claim = b"" if owner is None else b"=" + owner.encode()
+    words, begin = _script_and_keys(op.entity, owner if turns else None)
     parts = [
         b"*%d\r\n%b$%d\r\n%b\r\n$%d\r\n%b\r\n$0\r\n\r\n"
-        % (11 + len(bodies), _script_and_keys(op.entity), len(name), name, len(owner), owner)
+        % (words + 3 + len(bodies), begin, len(name), name, len(claim), claim)
     ]
     for body in bodies:
         text = body.encode()
@@ -140,18 +164,20 @@ def _packed_append(op: Commit, clock: str) -> bytes | None:
     return b"".join(parts)
 
 
-def _pack_slowly(op: Commit, clock: str) -> bytes | None:
-    """With checks or a key, whose words differ from call to call."""
-    command = append_command(op, keys_of(op.entity), clock)
+def _pack_slowly(
+    op: Commit, clock: str, owner: str | None, inline: bool, turns: bool
+) -> bytes | None:
+    """With checks or a key, whose words differ from call to call, and on a cluster."""
+    command = append_command(op, clock, owner, inline, inline and turns)
     return None if command is None else pack([command])
 
 
 @lru_cache(maxsize=4096)
-def _script_and_keys(entity: Entity) -> bytes:
-    """What the command for an entity begins with, after the number of its words."""
-    keys = keys_of(entity).own
-    packed = pack([("EVALSHA", APPEND.sha, 5, *keys[:3], *keys[5:7])])
-    return packed[packed.index(b"\r\n") + 2 :]
+def _script_and_keys(entity: Entity, owner: str | None) -> tuple[int, bytes]:
+    """What the command for an entity begins with, after the number of its words, and how many."""
+    keys = append_keys(entity, owner, keyed=False)
+    packed = pack([("EVALSHA", APPEND.sha, len(keys), *keys)])
+    return 3 + len(keys), packed[packed.index(b"\r\n") + 2 :]
 
 
 class FastReads(FastRequest):
@@ -272,7 +298,7 @@ def guessed_page(op: List, traits: Traits) -> GuessedPage | None:
     """For the first page of what an owner has of one kind, on one server; None for any other."""
     if not op.owner or op.kind is None or op.due or op.within is not None or not traits.inline:
         return None
-    if op.after is not None or op.reverse:
+    if op.after is not None or op.reverse or op.recent or op.tally is not None:
         return None
     asked = _index_read(op.namespace, op.kind, op.owner, op.status or "", op.prefix, op.limit)
     return None if traits.members.is_long(asked.command) else GuessedPage(op, traits, asked)

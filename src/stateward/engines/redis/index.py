@@ -8,7 +8,7 @@ from typing import NamedTuple
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.slots import absent
 from stateward.engines.redis.client.wire import Command, Word
-from stateward.engines.redis.keys import EntityKeys, owner_index, sortable
+from stateward.engines.redis.keys import EntityKeys, owner_index, sortable, touched_index
 from stateward.engines.redis.scripts import INDEX, UNINDEX
 from stateward.ops import Entity
 
@@ -22,7 +22,14 @@ class IndexEntry(NamedTuple):
 
 
 def entries_of(
-    entity: Entity, keys: EntityKeys, which: str, owner: str, status: str, due: str, sweep: str
+    entity: Entity,
+    keys: EntityKeys,
+    which: str,
+    minute: int,
+    owner: str,
+    status: str,
+    due: str,
+    sweep: str,
 ) -> list[IndexEntry]:
     """The entries that `commit.lua` names by letters."""
     id = entity.id.encode()
@@ -37,6 +44,20 @@ def entries_of(
     found = [entries[letter] for letter in which if letter in entries]
     if "k" in which:
         found += IndexEntry(keys.kinds, keys.kind), IndexEntry(keys.ids, id)
+    if "o" in which:
+        found.append(IndexEntry(keys.owners, owner.encode()))
+    if "k" in which or "o" in which:
+        found += touches(entity, keys, owner, minute)
+    return found
+
+
+def touches(entity: Entity, keys: EntityKeys, owner: str | None, minute: int) -> list[IndexEntry]:
+    """What says that an entity was touched in that minute; without an owner only of its kind."""
+    id, score = entity.id.encode(), f"={minute}"
+    found = [IndexEntry(keys.touched, id, score)]
+    if owner is not None:
+        theirs = touched_index(entity.namespace, entity.kind, owner)
+        found.append(IndexEntry(theirs, id, score))
     return found
 
 

@@ -30,6 +30,8 @@ class EntityKeys(NamedTuple):
     due: str
     sweep: str
     kind: bytes  # the kind as members of an index begin with it
+    touched: str
+    owners: str
 
 
 @lru_cache(maxsize=4096)
@@ -59,7 +61,14 @@ def keys_of(entity: Entity) -> EntityKeys:
         f"{ids}:due",
         sweep_index(crc32(tag.encode()) % SHARDS),
         sortable(entity.kind),
+        f"{ids}:touched",
+        owners_index(entity.namespace),
     )
+
+
+def heads_of(namespace: str, kind: str) -> str:
+    """What the heads of a kind begin with; the id and a brace follow."""
+    return f"{ROOT}{{{_quoted(namespace)}:{_quoted(kind)}:"
 
 
 def entity_of(tag: str) -> Entity:
@@ -78,6 +87,16 @@ def kind_index(namespace: str, kind: str) -> str:
 
 def owner_index(namespace: str, owner: str) -> str:
     return f"{ROOT}owner:{{{_quoted(namespace)}:{_quoted(owner)}}}"
+
+
+@lru_cache(maxsize=4096)
+def touched_index(namespace: str, kind: str, owner: str) -> str:
+    """Where what an owner has of one kind stands by the minute it was last touched in."""
+    return f"{owner_index(namespace, owner)}:touched:{_quoted(kind)}"
+
+
+def owners_index(namespace: str) -> str:
+    return f"{ROOT}owners:{{{_quoted(namespace)}}}"
 
 
 def sweep_index(shard: int) -> str:

@@ -11,19 +11,22 @@ from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.fetch import fields_of
 from stateward.engines.redis.index import IndexEntry, correct_steps
 from stateward.engines.redis.keys import (
+    heads_of,
     keys_of,
     kind_index,
     kinds_index,
     owner_index,
     sortable,
     split_member,
+    touched_index,
 )
 from stateward.engines.redis.outcomes import fields_in, head_from, named_values, values_of
 from stateward.engines.redis.plans import Plan, Traits
-from stateward.engines.redis.scripts import DOCUMENTS, UNLIST
+from stateward.engines.redis.scripts import DOCUMENTS, RECENT, UNLIST
 from stateward.ops import Entity, Found, List, Listed
 
 LARGEST = 1000  # members of an index looked at in one round
+LATEST = 200  # the same with their heads, by a script, while the server does nothing else
 
 
 class Range(NamedTuple):
@@ -92,6 +95,9 @@ def _bounds(prefix: bytes, after: bytes | None, reverse: bool) -> tuple[bytes, b
 
 def list_entities(op: List, traits: Traits) -> Plan[Any]:
     """Entities by owner, kind, status or due time, in the order the contract states."""
+    if op.recent:
+        assert op.kind is not None, "what is recent is asked for by kind"
+        return (yield from IndexPage(op, traits).latest(op.kind))
     if op.due and op.kind is not None and not op.owner:
         return (yield from IndexPage(op, traits).soonest(op.kind))
     if op.due:
@@ -106,7 +112,8 @@ class IndexPage:
         self._op = op
         self._traits = traits
         self._found: list[Found] = []
-        self._dues: list[float] = []
+        self._ranks: list[float] = []  # due times, or minutes of the last touch
+        self._touched: dict[Entity, float] = {}
         self._wrong: list[tuple[Range, Candidate]] = []
         self._now = 0.0
 
@@ -168,6 +175,42 @@ class IndexPage:
             size = min(2 * size, LARGEST)
         return (yield from self._finish())
 
+    def latest(self, kind: str) -> Plan[Any]:
+        """What was touched last of one kind, by the index of minutes; the page to the moment."""
+        op = self._op
+        part = Range(f"{kind_index(op.namespace, kind)}:touched", b"", kind)
+        if op.owner is not None:
+            part = Range(touched_index(op.namespace, kind, op.owner), b"", kind, op.owner)
+        minute, id = "", ""
+        if op.after is not None:
+            rank, _, id = decode(op.after)
+            minute = str(int(rank))
+        fields = fields_of(op.documents)
+        heads = heads_of(op.namespace, kind) if self._traits.inline else ""
+        words = 2 + (1 + bool(fields) if heads else 0)  # that are answered for each member
+        size = min(op.limit + 1, LATEST)
+        while len(self._found) <= op.limit:
+            asked: Command = (
+                *("EVALSHA", RECENT.sha, 1, part.key, "1" if op.reverse else "", size),
+                *(minute, id, heads, *fields),
+            )
+            time, *flat = (yield (PipelineStep(part.key, (asked,)),))[0][0]
+            members = [flat[at : at + words] for at in range(0, len(flat), words)]
+            candidates = [
+                Candidate(member[0], Entity(op.namespace, kind, member[0].decode()))
+                for member in members
+            ]
+            looks: Sequence[Sequence[Any]] = [(time, *member[2:]) for member in members]
+            if not heads and candidates:
+                looks = yield self._looks(candidates)
+            for candidate, seen, member in zip(candidates, looks, members, strict=True):
+                self.judge(candidate, seen, part, float(member[1]))
+            if len(members) < size:
+                break
+            minute, id = members[-1][1].decode(), candidates[-1].entity.id
+            size = LATEST
+        return (yield from self._finish())
+
     def sorted_by_due(self) -> Plan[Any]:
         """What is due of several kinds or of one owner: no index has that order."""
         op = self._op
@@ -175,7 +218,7 @@ class IndexPage:
             yield from self._walk(part, None, None)
         ordered = [
             ((due, found.entity.kind, found.entity.id), found)
-            for due, found in zip(self._dues, self._found, strict=True)
+            for due, found in zip(self._ranks, self._found, strict=True)
         ]
         ordered.sort(key=lambda pair: pair[0], reverse=op.reverse)
         if op.after is not None:
@@ -183,7 +226,7 @@ class IndexPage:
             mark = (float(due), kind, id)
             ordered = [o for o in ordered if (o[0] < mark if op.reverse else o[0] > mark)]
         self._found = [found for _, found in ordered]
-        self._dues = [at[0] for at, _ in ordered]
+        self._ranks = [at[0] for at, _ in ordered]
         return (yield from self._finish())
 
     def _ranges(self) -> Plan[list[Range]]:
@@ -261,7 +304,9 @@ class IndexPage:
             steps.append(PipelineStep(keys[0], commands, together=True, timed=True))
         return steps
 
-    def judge(self, candidate: Candidate, seen: Sequence[Any], part: Range) -> None:
+    def judge(
+        self, candidate: Candidate, seen: Sequence[Any], part: Range, rank: float | None = None
+    ) -> None:
         """Keep it if its head says that it belongs on this page."""
         op = self._op
         time, flat, *rest = seen
@@ -273,7 +318,8 @@ class IndexPage:
             documents = named_values(op.documents, rest[-1]) if op.documents else {}
             head, _ = head_from(fields, self._now)
             self._found.append(Found(candidate.entity, head, documents))
-            self._dues.append(float(fields.get(b"due") or 0))
+            self._ranks.append(float(fields.get(b"due") or 0) if rank is None else rank)
+            self._touched[candidate.entity] = float(fields[b"updated"])
 
     def _is_wanted(self, entity: Entity, fields: dict[bytes, bytes]) -> bool:
         op = self._op
@@ -300,12 +346,18 @@ class IndexPage:
         elif self._wrong:
             wrong = [IndexEntry(part.key, candidate.member, "") for part, candidate in self._wrong]
             yield correct_steps(wrong, self._traits.at())
-        page = tuple(self._found[: op.limit])
-        if len(self._found) <= op.limit:
-            return Listed(page)
-        last = page[-1].entity
-        due = self._dues[len(page) - 1] if op.due else 0.0
-        return Listed(page, next=encode([due, last.kind, last.id], "a cursor"))
+        page = self._found[: op.limit]
+        next = None
+        if len(self._found) > op.limit:
+            last = page[-1].entity
+            rank = self._ranks[len(page) - 1] if op.due or op.recent else 0.0
+            next = encode([rank, last.kind, last.id], "a cursor")
+        if op.recent:
+            page.sort(key=self._touch_of, reverse=not op.reverse)
+        return Listed(tuple(page), next=next)
+
+    def _touch_of(self, found: Found) -> tuple[float, str]:
+        return self._touched[found.entity], found.entity.id
 
 
 def owned(namespace: str, kind: str, owner: str, status: str, prefix: str) -> Range:

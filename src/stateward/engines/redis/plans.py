@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from stateward.engine import MINUTE
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.server import Server
 from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.outcomes import time_of
-from stateward.ops import Entity
+from stateward.ops import Commit, Entity
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -60,18 +61,44 @@ class SeenMembers(Latest[Command, list[bytes] | None]):
             self.pop(asked, None)
 
 
+class Touched(NamedTuple):
+    """What an index was told of an entity."""
+
+    owner: str
+    minute: int
+
+
 class Traits(NamedTuple):
     """What plans need to know about the server."""
 
     server: Server
     inline: bool  # scripts may reach the index: there is only one server
     clock: Clock | None  # for tests: tells the time instead of the server
-    seen: Latest[Entity, None]  # entities that were written before, so that they probably exist
+    seen: Latest[
+        Entity, str
+    ]  # entities that were written before: probably they exist, and are theirs
+    touched: Latest[Entity, Touched]  # what the index was told of them last
     members: SeenMembers  # what listings probably find
 
     @property
     def flags(self) -> str:
         return ("i" if self.inline else "") + ("r" if self.server.wait_replicas else "")
+
+    def minute(self) -> int:
+        """The minute it probably is on the server."""
+        now = self.server.world.now() if self.clock is None else self.clock()
+        return int(now // MINUTE)
+
+    def turns(self, entity: Entity) -> bool:
+        """Whether the index is probably to be told of an entity: it is another minute."""
+        told = self.touched.get(entity)
+        return told is None or told.minute != self.minute()
+
+    def owner_of(self, op: Commit) -> str | None:
+        """Who probably has it; None: the commit does not say, and on a cluster nobody asks."""
+        if op.owner is None and self.inline:
+            return self.seen.get(op.entity, "")
+        return op.owner
 
     def at(self) -> str:
         """The time for a script; nothing means that the server's own counts."""

@@ -9,7 +9,9 @@ from stateward.engines.redis.keys import (
     kind_index,
     kinds_index,
     owner_index,
+    owners_index,
     split_member,
+    touched_index,
 )
 from stateward.engines.redis.plans import Plan
 from stateward.ops import Entity
@@ -25,7 +27,7 @@ def purge(namespace: str) -> Plan[int]:
     for member in members:
         kind, _ = split_member(member)
         count += yield from _purge_kind(namespace, kind)
-    yield [_unlinked_indexes(kinds)]
+    yield [_unlinked_indexes(kinds, owners_index(namespace))]
     return count
 
 
@@ -47,8 +49,9 @@ def _purge_kind(namespace: str, kind: str) -> Plan[int]:
         indexes = [owner_index(namespace, owner) for owner in sorted(owners)]
         if indexes:
             yield [_unlinked_indexes(index, f"{index}:status") for index in indexes]
+        yield [_unlinked_indexes(touched_index(namespace, kind, owner)) for owner in ("", *owners)]
         yield [PipelineStep(ids, (("ZREM", ids, *members),))]
-    yield [_unlinked_indexes(ids, f"{ids}:status", f"{ids}:due")]
+    yield [_unlinked_indexes(ids, f"{ids}:status", f"{ids}:due", f"{ids}:touched")]
     return count
 
 

@@ -18,6 +18,7 @@ CONSTANTS = {
     "CALL_SECONDS": engine.CALL_SECONDS,
     "KEY_SECONDS": engine.KEY_SECONDS,
     "KEYS_KEPT": engine.KEYS_KEPT,
+    "MINUTE": engine.MINUTE,
     "LINGER": LINGER,
 }
 
@@ -55,7 +56,8 @@ SWEEP = _load("sweep")
 UNLIST = _load("unlist")
 INDEX = _load("index")
 UNINDEX = _load("unindex")
+RECENT = _load("recent")
 
 ALONE = _load("alone").text + "\n"  # what stands before any of them: see there
 
-ALL = (APPEND, COMMIT, FETCH, DOCUMENTS, SWEEP, UNLIST, INDEX, UNINDEX)
+ALL = (APPEND, COMMIT, FETCH, DOCUMENTS, SWEEP, UNLIST, INDEX, UNINDEX, RECENT)

@@ -7,7 +7,14 @@ from collections import deque
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.index import IndexEntry, correct_steps, entries_of
-from stateward.engines.redis.keys import SHARDS, entity_of, keys_of, owner_index, sweep_index
+from stateward.engines.redis.keys import (
+    SHARDS,
+    entity_of,
+    keys_of,
+    owner_index,
+    sweep_index,
+    touched_index,
+)
 from stateward.engines.redis.plans import Plan, Traits
 from stateward.engines.redis.scripts import SWEEP
 from stateward.ops import Sweep, Swept
@@ -74,6 +81,9 @@ def _step(tag: str, owner: str, room: int, traits: Traits) -> PipelineStep:
             index,
             f"{index}:status",
             keys.sweep,
+            keys.touched,
+            touched_index(entity.namespace, entity.kind, owner),
+            keys.owners,
         )
     command: Command = (
         "EVALSHA",
@@ -98,5 +108,6 @@ def _wrong(tag: str, gone: bool, over: str, owner: str, status: str, due: str) -
         return [IndexEntry(keys.sweep, tag.encode(), over)]
     which = "kw" + "o" * bool(owner) + "s" * bool(status) + "d" * bool(due)
     which += "p" if owner and status else ""
-    found = entries_of(entity, keys, which, owner, status, due, "")
-    return [entry._replace(score="") for entry in found if entry.key != keys.kinds]
+    found = entries_of(entity, keys, which, 0, owner, status, due, "")
+    shared = (keys.kinds, keys.owners)  # they may stand for others
+    return [entry._replace(score="") for entry in found if entry.key not in shared]

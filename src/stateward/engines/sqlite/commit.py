@@ -15,6 +15,7 @@ from stateward.engine import (
     GRACE,
     KEY_SECONDS,
     KEYS_KEPT,
+    MINUTE,
     OPS_KEPT,
     OPS_MOST,
     OPS_SECONDS,
@@ -93,7 +94,8 @@ class Session(Reads):
         rows = self._rows(sql.head_to_append, (op, *commit.entity))
         if not rows:
             return None
-        id_, owner, sweep_at, life, retain, expires, version, live, commits, until, known = rows[0]
+        id_, owner, sweep_at, touched, life, retain, *rest = rows[0]
+        expires, version, live, commits, until, known = rest
         if expires is not None and expires <= now:
             return None
         if commit.owner is not None and commit.owner != owner:
@@ -110,6 +112,8 @@ class Session(Reads):
         self._insert_entries(id_, life, version, write, op, now)
         seq = version + count
         self._run(sql.save_appended, (expires, now, seq, op, live + count, n, id_))
+        if touched != now // MINUTE:
+            self._run(sql.save_touched, (int(now // MINUTE), id_))
         return Applied(seq, op, now)
 
     def _commit(self, commit: Commit, now: float) -> CommitOutcome:
@@ -199,6 +203,7 @@ class Session(Reads):
         row.expires = 0.0
         row.sweep_at = now + GRACE
         row.updated = row.dropped = now
+        row.touched = None
         self._remember(row, commit.op, Applied(0, "", now), now)
         self._save(row, None)
         return Applied(0, "", now, values=before)
@@ -215,7 +220,7 @@ class Session(Reads):
             setattr(row, name, getattr(head, name))
         row.stamp, row.base, row.base_stamp = head.stamp, head.base, head.base_stamp
         row.commits, row.dropped = head.commits, max(row.dropped, head.dropped)
-        row.restored = head.version
+        row.restored, row.touched = head.version, int(head.updated // MINUTE)
         row.set_lease(Lease(max(row.token, head.token), "", "", 0.0, 0.0))
         row.set_expiry(head.expires)
         row.live += restore(self._run, sql, row.id, row.life, write)
@@ -236,7 +241,7 @@ class Session(Reads):
             row.owner = commit.owner or ""
             row.retain = commit.retain
             row.set_expiry(None if commit.retain is None else now + commit.retain)
-        row.updated = now
+        row.updated, row.touched = now, int(now // MINUTE)
 
         if exists and len(commit.writes) == 1 and type(commit.writes[0]) is Append:
             self._append(row, commit.writes[0], commit.op, now)
@@ -349,7 +354,7 @@ class Session(Reads):
     def _save(self, row: Row, indexed: tuple[Any, ...] | None) -> None:
         if row.indexed() != indexed:
             self._run(sql.save_indexed, (*row.indexed(), row.id))
-        self._run(sql.save_head, (*msgspec.structs.astuple(row)[7:], row.id))
+        self._run(sql.save_head, (*msgspec.structs.astuple(row)[8:], row.id))
 
 
 # --- the rules that need no SQL ---------------------------------------------------------

@@ -11,7 +11,7 @@ import msgspec
 
 from stateward.engine import KEY_SECONDS, KEYS_KEPT
 from stateward.engines.sql import entries_of, load
-from stateward.engines.sqlite.listing import list_documents, list_entities
+from stateward.engines.sqlite.listing import list_documents, list_entities, tally
 from stateward.engines.sqlite.outcomes import HEAD_COLUMNS, Row, head_of
 from stateward.ops import (
     Fetch,
@@ -89,6 +89,8 @@ class Reads:
         if type(op) is Fetch:
             return self._fetch(op, now)
         assert isinstance(op, List)
+        if op.tally is not None:
+            return tally(self._rows, op)
         if op.within is None:
             return list_entities(self._rows, op, now, self._documents)
         return self._list_documents(op, now)

@@ -17,7 +17,9 @@ Documents = Callable[[int, int, Sequence[str]], dict[str, Value]]
 _LAST = "\U0010ffff" * 128
 
 _ENTITY_COLUMNS = """id, kind, name, owner, status, label, due, retain, expires, created, updated,
-    version, stamp, base, live, commits, life, dropped, token, nonce, holder, granted, until"""
+    version, stamp, base, live, commits, life, dropped, token, nonce, holder, granted, until,
+    touched"""
+_KIND, _NAME, _DUE, _UPDATED, _TOUCHED = 1, 2, 6, 10, -1
 
 
 def list_entities(rows: Rows, op: List, now: float, documents: Documents) -> Listed:
@@ -29,22 +31,50 @@ def list_entities(rows: Rows, op: List, now: float, documents: Documents) -> Lis
     if op.due:
         args.append(now)
     if op.after is not None:
-        args += decode(op.after)[0 if op.due else 1 :]
+        rank, kind, name = decode(op.after)
+        args += (rank, name) if op.recent else (rank, kind, name) if op.due else (kind, name)
     found = rows(_select(*_shape(op)), (*args, op.limit + 1))
-    entities = tuple([_found(row, op, now, documents) for row in found[: op.limit]])
+    page = found[: op.limit]
+    if op.recent:
+        page.sort(key=lambda row: (row[_UPDATED], row[_NAME]), reverse=not op.reverse)
+    entities = tuple([_found(row, op, now, documents) for row in page])
     if len(found) <= op.limit:
         return Listed(entities)
-    last = entities[-1]
-    mark = [last.head.due, last.entity.kind, last.entity.id]
+    last = found[op.limit - 1]
+    mark = [last[_TOUCHED if op.recent else _DUE], last[_KIND], last[_NAME]]
     return Listed(entities, next=encode(mark, "a cursor"))
 
 
-def _shape(op: List) -> tuple[str | None, bool, str | None, bool, bool, bool, bool, bool, bool]:
+def tally(rows: Rows, op: List) -> Listed:
+    """How many there are of each kind, or of each owner."""
+    column = "owner" if op.tally == "owner" else "kind"
+    where, args = ["namespace = ?", "touched IS NOT NULL"], [op.namespace]
+    for name, value in (("kind", op.kind), ("owner", op.owner)):
+        if value is not None:
+            where.append(f"{name} = ?")
+            args.append(value)
+    if column == "kind":
+        query = f"SELECT kind, count(*) FROM entities WHERE {' AND '.join(where)} GROUP BY kind"
+        return Listed(tally=dict(sorted(rows(query, tuple(args)))))
+    where.append("owner > ?")  # "" is nobody
+    query = (
+        f"SELECT owner, count(*) FROM entities INDEXED BY entities_by_owner_touched"
+        f" WHERE {' AND '.join(where)} GROUP BY owner ORDER BY owner LIMIT ?"
+    )
+    found = rows(query, (*args, op.after or "", op.limit + 1))
+    next = found[op.limit - 1][0] if len(found) > op.limit else None
+    return Listed(next=next, tally={str(owner): count for owner, count in found[: op.limit]})
+
+
+Shape = tuple[str | None, bool, str | None, bool, bool, bool, bool, bool, bool, bool]
+
+
+def _shape(op: List) -> Shape:
     """What a listing's statement depends on: which filters, never their values."""
     owner = None if op.owner is None else "owned" if op.owner else "nobody's"
     status = None if op.status is None else "some" if op.status else "none"
     filters = (owner, op.kind is not None, status, op.label is not None, bool(op.prefix))
-    return (*filters, op.due, op.expired, op.after is not None, op.reverse)
+    return (*filters, op.due, op.recent, op.expired, op.after is not None, op.reverse)
 
 
 @lru_cache
@@ -55,6 +85,7 @@ def _select(
     label: bool,
     prefix: bool,
     due: bool,
+    recent: bool,
     expired: bool,
     after: bool,
     reverse: bool,
@@ -79,12 +110,19 @@ def _select(
     if due:
         where.append("due IS NOT NULL AND due <= ?")
         order = ["due", "kind", "name"]
+    source, downwards = "entities", reverse != recent
+    if recent:
+        where.append("touched IS NOT NULL")
+        order = ["touched", "name"]
+        if status is None:  # few have it, more often than not: then those are sorted
+            by = "owner_touched" if owner is not None else "touched"
+            source = f"entities INDEXED BY entities_by_{by}"
     if after:
-        sign = "<" if reverse else ">"
+        sign = "<" if downwards else ">"
         where.append(f"({', '.join(order)}) {sign} ({', '.join('?' * len(order))})")
-    direction = " DESC" if reverse else ""
+    direction = " DESC" if downwards else ""
     return (
-        f"SELECT {_ENTITY_COLUMNS} FROM entities WHERE {' AND '.join(where)}"
+        f"SELECT {_ENTITY_COLUMNS} FROM {source} WHERE {' AND '.join(where)}"
         f" ORDER BY {', '.join(column + direction for column in order)} LIMIT ?"
     )
 

@@ -31,6 +31,7 @@ class Row(msgspec.Struct):
     due: float | None = None
     sweep_at: float | None = None
     stale: int = 0
+    touched: int | None = None
     life: int = 0
     retain: float | None = None
     expires: float | None = None
@@ -111,4 +112,5 @@ class Row(msgspec.Struct):
             self.sweep_at = expires + GRACE
 
     def indexed(self) -> tuple[Any, ...]:
-        return (self.owner, self.status, self.label, self.due, self.sweep_at, self.stale)
+        own = (self.owner, self.status, self.label, self.due, self.sweep_at)
+        return (*own, self.stale, self.touched)

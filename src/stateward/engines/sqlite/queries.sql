@@ -3,8 +3,8 @@
 
 -- name: head
 -- One entity's row; `Row` in rows.py has the same columns in the same order.
-SELECT id, owner, status, label, due, sweep_at, stale, life, retain, expires, created, updated, version,
-       stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until, restored
+SELECT id, owner, status, label, due, sweep_at, stale, touched, life, retain, expires, created,
+       updated, version, stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until, restored
 FROM entities WHERE namespace = ? AND kind = ? AND name = ?;
 
 -- name: head_and_tail
@@ -32,7 +32,8 @@ INSERT INTO entities (namespace, kind, name, owner, created, updated) VALUES (?,
 
 -- name: save_indexed
 -- The columns that indexes cover; saved only when one of them changed.
-UPDATE entities SET owner = ?, status = ?, label = ?, due = ?, sweep_at = ?, stale = ?
+UPDATE entities SET owner = ?, status = ?, label = ?, due = ?, sweep_at = ?, stale = ?,
+    touched = ?
 WHERE id = ?;
 
 -- name: save_head
@@ -45,7 +46,7 @@ WHERE id = ?;
 -- name: head_to_append
 -- What a plain append needs to know; the last column says whether its op may be known already.
 -- The + keeps the planner from walking through the whole conversation instead.
-SELECT id, owner, sweep_at, life, retain, expires, version, live, commits, until,
+SELECT id, owner, sweep_at, touched, life, retain, expires, version, live, commits, until,
        EXISTS (SELECT 1 FROM log l WHERE l.op = ?1 AND +l.entity = e.id)
        OR EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op = ?1)
 FROM entities e WHERE namespace = ?2 AND kind = ?3 AND name = ?4;
@@ -54,6 +55,10 @@ FROM entities e WHERE namespace = ?2 AND kind = ?3 AND name = ?4;
 -- What a plain append changes.
 UPDATE entities SET expires = ?, updated = ?, version = ?, stamp = ?, live = ?, commits = ?
 WHERE id = ?;
+
+-- name: save_touched
+-- Once a minute of an entity's: indexes cover it.
+UPDATE entities SET touched = ? WHERE id = ?;
 
 -- name: append_one
 INSERT INTO log (entity, life, seq, at, op, key, digest, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?);

@@ -68,6 +68,7 @@ from stateward.state.work import OF_THE_STORE, error_record, holds, result_json,
 from stateward.sync.state.calls import awaited, cancellations, interrupted
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.leases import LeaseWait
+from stateward.sync.state.recent import Order, listed
 from stateward.sync.state.scope import Scope
 
 BACK_TO_OTHERS = SetHead(status=PENDING, due_in=0)
@@ -267,9 +268,15 @@ class Task:
             stored(outcome, self._entity)
 
 
-def list_tasks(scope: Scope, status: str | None, owner: str | None) -> Iterator[TaskInfo]:
-    """Tasks by id."""
-    wanted = List(scope.namespace, kind=TASK, owner=owner, status=status, documents=(ERROR, CALL))
-    for page in scope.pages(wanted):
-        for found in page.entities:
-            yield task_info(found)
+def list_tasks(
+    scope: Scope,
+    status: str | None,
+    owner: str | None,
+    order: Order,
+    before: str | None,
+    limit: int | None,
+) -> Iterator[TaskInfo]:
+    """Tasks by id, or the newest first."""
+    op = List(scope.namespace, kind=TASK, owner=owner, status=status, documents=(ERROR, CALL))
+    for found, cursor in listed(scope, op, order, before, limit):
+        yield task_info(found, cursor)

@@ -66,6 +66,7 @@ from stateward.sync.state.feeds import entries_after
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.leases import LeaseWait
 from stateward.sync.state.machine import missing, move, not_active
+from stateward.sync.state.recent import Order, listed
 from stateward.sync.state.run import Run
 from stateward.sync.state.scope import Scope
 
@@ -321,15 +322,21 @@ class Workflow:
 
 
 def list_workflows(
-    scope: Scope, *, kind: str | None, owner: str | None, status: str | None
+    scope: Scope,
+    *,
+    kind: str | None,
+    owner: str | None,
+    status: str | None,
+    order: Order,
+    before: str | None,
+    limit: int | None,
 ) -> Iterator[WorkflowInfo]:
-    """Workflows by id."""
-    wanted = List(
+    """Workflows by id, or the newest first."""
+    op = List(
         scope.namespace, kind=WORKFLOW, label=kind, owner=owner, status=status, documents=READING
     )
-    for page in scope.pages(wanted):
-        for found in page.entities:
-            yield workflow_info(found)
+    for found, cursor in listed(scope, op, order, before, limit):
+        yield workflow_info(found, cursor)
 
 
 def _values(outcome: Outcome) -> Values:

@@ -2,23 +2,25 @@
 -- Anything else (a refusal, a repetition, a new life, an index that must follow) is answered with
 -- 0, nothing is written, and commit.lua decides; its head describes the key space.
 --
--- KEYS: head, log, marks, ops, ops2 of one entity; with a key also keys and keys2.
--- ARGV: op · '' or =<owner> · '' or + and six words: clock ('' for the server's own) · '' or =<version> ·
+-- KEYS: head, log, marks, ops, ops2 of one entity; with a key also keys and keys2; on one server, if it is
+-- probably touched in another minute than before, also 19 and 20 of commit.lua, of the owner that is named.
+-- ARGV: op · '' or =<owner> · '' or c on a cluster, or + or c+ and six words: clock ('' for the server's own) · '' or =<version> ·
 -- '' or =<stamp> · token of the fence or '' · its nonce · '' or the mark of the key: its digest and
 -- <key> · then the bodies
 --
--- ANSWER: "<version> <at> 0", or 0.
+-- ANSWER: "<version> <at> 0", or 0, or, alone in a list, the owner, if it is another.
 
 local call, sub = redis.call, string.sub
 local op, owner = ARGV[1], ARGV[2]
 
 local h = call('HMGET', KEYS[1], 'version', 'owner', 'expires', 'commits', 'retain', 'easy', 'ops_from',
-  'ops_at')
+  'ops_at', 'updated')
 local version, expires, commits, ops_from = h[1], h[3], h[4], h[7]
 if not version then return 0 end
 
 local first, at, key = 4, '', ''
-if ARGV[3] ~= '' then
+local unusual = ARGV[3]
+if unusual ~= '' and unusual ~= 'c' then
   first, at, key = 10, ARGV[4], ARGV[9]
   if ARGV[5] ~= '' and sub(ARGV[5], 2) ~= version then return 0 end
   if ARGV[6] ~= '' and sub(ARGV[6], 2) ~= call('HGET', KEYS[1], 'stamp') then return 0 end
@@ -35,7 +37,10 @@ local now = tonumber(at)
 local ends = expires ~= '' and tonumber(expires)
 if ends and now >= ends then return 0 end
 if now > tonumber(h[6]) then return 0 end
-if owner ~= '' and sub(owner, 2) ~= (h[2] or '') then return 0 end
+if owner ~= '' and sub(owner, 2) ~= (h[2] or '') then return {h[2] or ''} end
+local minute, indexes = math.floor(now / MINUTE), #KEYS > (key ~= '' and 7 or 5)
+local turns = math.floor(h[9] / MINUTE) ~= minute
+if turns and not indexes and sub(unusual, 1, 1) ~= 'c' then return 0 end
 local count = commits - ops_from
 if count >= OPS_KEPT then -- perhaps it is time to put the remembered ops aside
   if now - h[8] >= (count >= OPS_MOST and CALL_SECONDS or OPS_SECONDS) then return 0 end
@@ -67,6 +72,12 @@ if call('HSETNX', KEYS[4], op, outcome) == 0 then return 0 end
 if count == OPS_KEPT then call('HSET', KEYS[4], '\255', string.rep(' ', 80)) end -- see commit_index.lua
 
 -- From here on nothing is out of the ordinary.
+if turns and indexes then
+  local id = string.gsub(string.match(KEYS[1], '([^:]*)}$'), '%%(%x%x)',
+    function(digits) return string.char(tonumber(digits, 16)) end)
+  call('ZADD', KEYS[#KEYS - 1], minute, id)
+  call('ZADD', KEYS[#KEYS], minute, id)
+end
 if key ~= '' then call('HSET', KEYS[6], key[1], key[2]) end
 if bodies == 2 then
   call('RPUSH', KEYS[2], ARGV[first], ARGV[first + 1])

@@ -46,6 +46,13 @@
 --  15 stateward:owner:{<namespace>:<owner>}:status   zset  <kind+><status+><id>      of the owner A
 --  16, 17                                            as 14 and 15, of the owner B
 --  18 stateward:sweep:{<n>}                          zset  <tag>, score: when it may be swept
+--  19 stateward:kind:{<namespace>:<kind>}:touched    zset  <id>, score: the minute of updated
+--  20 stateward:owner:{<namespace>:<owner>}:touched:<kind>  the same of the owner A, who may be nobody
+--  21                                                as 20, of the owner B
+--  22 stateward:owners:{<namespace>}                 zset  <owner>, score 0
+--
+-- On a cluster 19 to 21 do not wait for each other and the entity: they move up in the round of the
+-- commit that touches it, and are put right after it if it was refused. See touch.py.
 --
 -- ARGV: op · clock ('' for the server's own) · flags · '' or =<owner> · retain or '' · <kind+> ·
 -- id · owner A · owner B · tag · documents to read, their count first · checks, their count first
@@ -84,7 +91,7 @@ local function whole(number) return string.format('%.0f', number) end
 local h = call('HMGET', head, 'expires', 'owner', 'status', 'label', 'due', 'retain', 'created',
   'version', 'stamp', 'base', 'base_stamp', 'holes', 'commits', 'life', 'dropped', 'token', 'nonce',
   'holder', 'granted', 'until', 'ops_from', 'ops_at', 'keys_from', 'keys_at', 'sweep',
-  'due_at')
+  'due_at', 'updated')
 local expires, owner, status, label = h[1] or '', h[2] or '', h[3] or '', h[4] or ''
 local due, retain, created = h[5] or '', h[6] or '', h[7]
 local version, stamp = tonumber(h[8] or 0), h[9] or ''
@@ -97,7 +104,9 @@ local keys_from, keys_at = tonumber(h[23] or 0), h[24] or ''
 local sweep, due_at = h[25] or '', h[26] or ''
 
 local exists = created and (expires == '' or now < tonumber(expires))
-local indexed = created and {owner = owner, status = status, due = due} -- also when it has expired
+local minute = math.floor(now / MINUTE)
+local indexed = created and {owner = owner, status = status, due = due, -- also when it has expired
+  touched = math.floor(h[27] / MINUTE)}
 local next_life = h[14] and life + 1 or 0
 if not exists then -- what a new life begins with
   expires, owner, status, label, due, retain, stamp, base_stamp = '', '', '', '', '', '', '', ''

@@ -7,8 +7,8 @@ local function sortable(word) return string.gsub(word, '%z', '\0\255') .. '\0' e
 local function status_member(word) return sortable(word) .. id end
 
 local function owner_keys(name)
-  if name == ARGV[8] then return KEYS[14], KEYS[15] end
-  return KEYS[16], KEYS[17]
+  if name == ARGV[8] then return KEYS[14], KEYS[15], KEYS[20] end
+  return KEYS[16], KEYS[17], KEYS[21]
 end
 
 -- Bring the index from what it says (nil: nothing) to what it must say (nil: nothing).
@@ -36,12 +36,31 @@ local function index(old, new)
       local ids, statuses = owner_keys(was_owner)
       if was_owner ~= is_owner then call('ZREM', ids, kind .. id) end
       if was_status ~= '' then call('ZREM', statuses, kind .. status_member(was_status)) end
+      if was_owner ~= is_owner and call('EXISTS', ids) == 0 then call('ZREM', KEYS[22], was_owner) end
     end
     if is_owner ~= '' then
+      if was_owner ~= is_owner then call('ZADD', KEYS[22], 0, is_owner) end
       local ids, statuses = owner_keys(is_owner)
       if was_owner ~= is_owner then call('ZADD', ids, 0, kind .. id) end
       if is_status ~= '' then call('ZADD', statuses, 0, kind .. status_member(is_status)) end
     end
+  end
+end
+
+-- The same for the minute that it was last touched in.
+local function touch(old, new)
+  if not keeps_index then return end
+  local moves = old and new and old.owner ~= new.owner
+  if old and (moves or not new) then
+    local _, _, theirs = owner_keys(old.owner)
+    call('ZREM', theirs, id)
+  end
+  if not new then
+    call('ZREM', KEYS[19], id)
+  elseif moves or not old or old.touched ~= new.touched then
+    local _, _, theirs = owner_keys(new.owner)
+    call('ZADD', theirs, new.touched, id)
+    call('ZADD', KEYS[19], new.touched, id)
   end
 end
 

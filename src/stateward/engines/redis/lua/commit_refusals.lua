@@ -45,7 +45,7 @@ end
 local first_write = next_arg
 
 local final_owner = exists and owner or string.sub(ARGV[4], 2)
-local drops, leases, touches = false, nil, not exists
+local drops, leases, touches = false, nil, not exists or indexed.touched ~= minute
 local heads -- where the words of SetHead begin
 local restores -- where the words of Restore begin
 local sizes = {P = 2, D = 1, T = 1, Q = 3, N = 3, L = 2, H = 6, X = 0}
@@ -156,11 +156,10 @@ local keeps_index = string.find(flags, 'i', 1, true)
 local asked_at = tonumber(ARGV[8])
 local entries = '' -- what the index needs, on a cluster
 if keeps_index and touches then
-  local a, b = ARGV[8], ARGV[9]
-  local old, new = indexed and indexed.owner or '', drops and '' or final_owner
-  if (old ~= '' and old ~= a and old ~= b) or (new ~= '' and new ~= a and new ~= b) then
-    return {'O', old, new}
-  end
+  local function given(name) return name == ARGV[8] or name == ARGV[9] end
+  local new = drops and '' or final_owner
+  local old = indexed and indexed.owner or new
+  if not given(old) or not (drops or given(new)) then return {'O', old, new} end
 elseif not keeps_index then
   local its_status, its_due, its_retain = status, '', exists and retain or ARGV[5]
   local its_expires = ''

@@ -96,7 +96,10 @@ if restores then
     cut(wanted, -1, 0, wanted - 1)
   end
 
-  index(indexed, {owner = is.owner, status = is.status, due = is.due})
+  local restored = {owner = is.owner, status = is.status, due = is.due,
+    touched = math.floor(is.updated / MINUTE)}
+  index(indexed, restored)
+  touch(indexed, restored)
   if keeps_index then
     if is.expires ~= '' then
       sweep = text(tonumber(is.expires) + GRACE)

@@ -4,6 +4,7 @@ if drops then
   -- What gives memory back comes first: a server that has none left takes only that.
   call('UNLINK', head, log, marks, docs, names, KEYS[8], KEYS[9])
   index(indexed, nil)
+  touch(indexed, nil)
   -- The documents' names in the outcomes of ops may tell as much as the documents did.
   for _, ops in ipairs({KEYS[6], KEYS[7]}) do
     local all = call('HGETALL', ops)
@@ -220,7 +221,11 @@ end
 remember(outcome)
 commits = commits + 1
 
-if touches then index(indexed, {owner = owner, status = status, due = due}) end
+if touches then
+  local is = {owner = owner, status = status, due = due, touched = minute}
+  index(indexed, is)
+  touch(indexed, is)
+end
 local fields = {'updated', at, 'commits', whole(commits), 'version', whole(version), 'stamp', stamp,
   'expires', expires}
 local function save(name, value)

@@ -3,7 +3,8 @@
 -- KEYS: for each entry its index and the index's :added, a zset of what was written of late. Nobody
 -- removes what is in it: its entity may be about to come into being. The last never exists.
 -- ARGV: clock ('' for the server's own), after ! for a removal · for each entry its score and member.
--- An entry that is there keeps the lower score: it may say too early, but not too late.
+-- An entry that is there keeps the lower score: it may say too early, but not too late. One with = and a
+-- minute gets just that.
 
 local call = redis.call
 local removes = string.sub(ARGV[1], 1, 1) == '!'
@@ -18,7 +19,12 @@ for i = 1, #KEYS - 1, 2 do
   -- A server that has no memory left takes only what gives some back, and then the rest of the script.
   -- That is for a removal: others must be refused here, before they leave an entry for nothing.
   if removes then call('ZREM', KEYS[i + 1], member) end
-  call('ZADD', KEYS[i], 'LT', ARGV[i + 1], member)
+  local score = ARGV[i + 1]
+  if string.sub(score, 1, 1) == '=' then
+    call('ZADD', KEYS[i], string.sub(score, 2), member)
+  else
+    call('ZADD', KEYS[i], 'LT', score, member)
+  end
   call('ZADD', KEYS[i + 1], at, member)
   call('ZREMRANGEBYSCORE', KEYS[i + 1], '-inf', string.format('(%.6f', now - LINGER))
 end

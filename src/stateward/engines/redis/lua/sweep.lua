@@ -1,7 +1,8 @@
 -- Remove a part of what is gone for longer than the grace; see commit.lua for the key space.
 --
--- KEYS: 1–9 the entity's · on a cluster, 10 that which never exists; on one server, 10 the kind's index, 11 its statuses, 12 its due
--- times, 13 and 14 the owner's index and statuses, 15 the sweep index.
+-- KEYS: 1–9 the entity's · on a cluster, 10 that which never exists; on one server, 10 the kind's index,
+-- 11 its statuses, 12 its due times, 13 and 14 the owner's index and statuses, 15 the sweep index, 16 and
+-- 17 what was touched when of the kind and of the owner's, 18 the owners.
 -- ARGV: clock ('' for the server's own) · rows at most · the owner whose keys were given ·
 -- <kind+> · id · tag
 --
@@ -37,7 +38,7 @@ if h[1] and h[1] ~= '' or h[5] then
     return {0, -1, text, owner, status, due}
   end
 end
-if inline and owner ~= '' and owner ~= ARGV[3] then return {0, 0, '', owner, status, due} end
+if inline and owner ~= ARGV[3] then return {0, 0, '', owner, status, due} end
 
 local rows = 0
 local entries = call('LLEN', KEYS[2])
@@ -65,6 +66,9 @@ if inline then
   if owner ~= '' then
     call('ZREM', KEYS[13], ARGV[4] .. ARGV[5])
     if status ~= '' then call('ZREM', KEYS[14], ARGV[4] .. member) end
+    if call('EXISTS', KEYS[13]) == 0 then call('ZREM', KEYS[18], owner) end
   end
+  call('ZREM', KEYS[16], ARGV[5])
+  call('ZREM', KEYS[17], ARGV[5])
 end
 return {rows + 1, 1, '', owner, status, due}

@@ -58,7 +58,9 @@ class RedisEngine:
         self.capabilities = replace(CAPABILITIES, parts=server.cluster)
         self._server = server
         members = SeenMembers(5_000)
-        self._traits = Traits(server, not server.cluster, clock, Latest(20_000), members)
+        self._traits = Traits(
+            server, not server.cluster, clock, Latest(20_000), Latest(20_000), members
+        )
         self._servers = _servers_of(server)
         self._notifications = Notifications(server, self._servers.address, self._has_moved)
 

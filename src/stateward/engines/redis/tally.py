@@ -1,0 +1,88 @@
+"""How many there are of each kind, or of each owner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from stateward.engines.redis.client.pipeline import PipelineStep
+from stateward.engines.redis.client.wire import Command
+from stateward.engines.redis.index import IndexEntry, correct_steps
+from stateward.engines.redis.keys import (
+    kind_index,
+    kinds_index,
+    owners_index,
+    split_member,
+    touched_index,
+)
+from stateward.engines.redis.listing import LARGEST, list_entities
+from stateward.engines.redis.plans import Plan, Traits
+from stateward.ops import List, Listed
+
+
+def tally(op: List, traits: Traits) -> Plan[Listed]:
+    """On one server the sizes of indexes; on a cluster, where those may say too much, all heads."""
+    if op.tally == "owner":
+        return (yield from _by_owner(op, traits))
+    counts = yield from _by_kind(op, op.owner, traits)
+    return Listed(tally={kind: count for kind, count in counts.items() if count})
+
+
+def _by_owner(op: List, traits: Traits) -> Plan[Listed]:
+    index = owners_index(op.namespace)
+    after, counts = op.after, dict[str, int]()
+    while True:
+        low = "-" if after is None else b"(" + after.encode()
+        asked: Command = ("ZRANGEBYLEX", index, low, "+", "LIMIT", 0, op.limit + 1)
+        members = (yield (PipelineStep(index, (asked,)),))[0][0]
+        owners = [member.decode() for member in members]
+        for owner in owners:
+            after = owner
+            if op.owner not in (None, owner):
+                continue
+            of_kinds = yield from _by_kind(op, owner, traits)
+            if sum(of_kinds.values()) == 0 and op.kind is None:
+                wrong = IndexEntry(index, owner.encode(), "")
+                yield correct_steps([wrong], traits.at())
+            elif count := sum(of_kinds.values()):
+                if len(counts) == op.limit:
+                    return Listed(next=list(counts)[-1], tally=counts)
+                counts[owner] = count
+        if len(owners) <= op.limit:
+            return Listed(tally=counts)
+
+
+def _by_kind(op: List, owner: str | None, traits: Traits) -> Plan[dict[str, int]]:
+    if not traits.inline:
+        return (yield from _walked(op, owner, traits))
+    kinds = [op.kind] if op.kind is not None else (yield from _kinds(op.namespace))
+    keys = [
+        kind_index(op.namespace, kind)
+        if owner is None
+        else touched_index(op.namespace, kind, owner)
+        for kind in kinds
+    ]
+    if not keys:
+        return {}
+    replies: Any = yield [PipelineStep(key, (("ZCARD", key),)) for key in keys]
+    return {kind: reply[0] for kind, reply in zip(kinds, replies, strict=True)}
+
+
+def _kinds(namespace: str) -> Plan[list[str]]:
+    key = kinds_index(namespace)
+    members = (yield (PipelineStep(key, (("ZRANGE", key, 0, -1),)),))[0][0]
+    return [split_member(member)[0] for member in members]
+
+
+def _walked(op: List, owner: str | None, traits: Traits) -> Plan[dict[str, int]]:
+    """Every head is looked at."""
+    counts: dict[str, int] = {}
+    page = List(op.namespace, op.kind, owner, expired=True, limit=LARGEST)
+    while True:
+        listed: Listed = yield from list_entities(page, traits)
+        for found in listed.entities:
+            counts[found.entity.kind] = counts.get(found.entity.kind, 0) + 1
+        if listed.next is None:
+            return dict(sorted(counts.items()))
+        page = replace(page, after=listed.next)

@@ -1,0 +1,77 @@
+"""On a cluster: the index of what was touched last, which no script reaches from an entity.
+
+It moves in the same round as the commit, so that an append costs no further one: once a minute for
+each entity and process. What was sent for nothing is put right afterwards, which is rare: a
+commit that was refused, or clocks that do not agree on the minute. Being late is no harm here:
+an entity is entered before it comes into being, and only stands too low for a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stateward.engine import MINUTE
+from stateward.engines.redis.client.pipeline import PipelineStep
+from stateward.engines.redis.commit import commit, next_owner, touched_at
+from stateward.engines.redis.index import touches, write_steps
+from stateward.engines.redis.keys import keys_of
+from stateward.engines.redis.plans import Plan, Touched, Traits
+from stateward.ops import Applied, Commit, CommitOutcome, Drop, Restore
+
+
+def touching_commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
+    """A commit, and with it what the index says of its entity."""
+    entity, keys, plan = op.entity, keys_of(op.entity), commit(op, traits)
+    before, now = traits.touched.get(entity), traits.minute()
+    owner = op.owner
+    if owner is None and before is not None:
+        owner = before.owner
+    along: list[PipelineStep] = []
+    first = type(op.writes[0])
+    sent = first is not Drop and first is not Restore and (before is None or before.minute != now)
+    if sent:
+        along = write_steps(touches(entity, keys, owner, now), traits.at())
+    if owner is None:
+        along.append(PipelineStep(keys.head, (("HGET", keys.head, "owner"),)))
+    outcome, replies = yield from _carried_out(plan, along)
+    if first is Drop:
+        traits.touched.pop(entity, None)
+    elif type(outcome) is Applied:
+        minute = int(touched_at(op, outcome.at) // MINUTE)
+        theirs = next_owner(op)
+        right = theirs is None and (owner is not None or outcome.created)
+        if owner is None:
+            owner = (replies[-1][0] or b"").decode()
+        owner = owner if theirs is None else theirs
+        if not right or minute != (now if sent or before is None else before.minute):
+            yield write_steps(touches(entity, keys, owner, minute), traits.at())
+        traits.touched.keep(entity, Touched(owner, minute))
+    elif sent:
+        yield from _put_right(op, traits)
+    return outcome
+
+
+def _carried_out(
+    plan: Plan[CommitOutcome], along: Sequence[PipelineStep]
+) -> Plan[tuple[CommitOutcome, Sequence[Any]]]:
+    """A plan with more steps in its first round: its outcome, and the replies to those."""
+    asked = tuple(next(plan))
+    replies = yield (*asked, *along)
+    answers = replies[: len(asked)]
+    while True:
+        try:
+            steps = plan.send(answers)
+        except StopIteration as ended:
+            return ended.value, replies[len(asked) :]
+        answers = yield steps
+
+
+def _put_right(op: Commit, traits: Traits) -> Plan[None]:
+    """What the index says of an entity that was not touched after all."""
+    keys = keys_of(op.entity)
+    look = PipelineStep(keys.head, (("HMGET", keys.head, "created", "updated", "owner"),))
+    ((created, updated, owner),) = (yield (look,))[0]
+    if created is not None:
+        minute, name = int(float(updated) // MINUTE), (owner or b"").decode()
+        yield write_steps(touches(op.entity, keys, name, minute), traits.at())

@@ -1,0 +1,77 @@
+"""A conversation's title and labels: what a list of conversations shows of each. No I/O here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from stateward.codec import Limits, check_id, decode, encode_document, shown
+from stateward.errors import InvalidInput
+from stateward.ops import Found
+
+ABOUT = "about"  # the document that has them
+MOST_BYTES = 4096  # of it, so that fifty of them are read as quickly as one window
+
+Labels = Mapping[str, str]
+
+
+def checked(title: str | None, labels: Mapping[str, str | None] | None) -> None:
+    """Refuse what is no title, or no labels."""
+    if title is not None and not isinstance(title, str):
+        raise InvalidInput(f"a title is text, not {shown(title)}")
+    if labels is None:
+        return
+    if not isinstance(labels, Mapping):
+        raise InvalidInput(
+            f'labels are a dict of texts, as {{"folder": "work"}}, not {shown(labels)}'
+        )
+    for name, value in labels.items():
+        check_id(name, "the name of a label")
+        if value is not None and not isinstance(value, str):
+            raise InvalidInput(
+                f"the label {name!r} is text, or None to remove it, not {shown(value)}"
+            )
+
+
+def described(
+    about: dict[str, Any],
+    title: str | None,
+    labels: Mapping[str, str | None] | None,
+    limits: Limits,
+) -> str:
+    """The document with a new title ("": none) and with labels added, changed or removed (None)."""
+    merged = {**about.get("labels", {}), **(labels or {})}
+    new = {
+        "title": about.get("title") if title is None else title or None,
+        "labels": {name: value for name, value in merged.items() if value is not None},
+    }
+    text = encode_document(new, limits)
+    if (size := len(text.encode())) > MOST_BYTES:
+        raise InvalidInput(
+            f"title and labels are {size} bytes of JSON, and every listing reads them: keep them "
+            f"below {MOST_BYTES}, and put the rest into thread.vars"
+        )
+    return text
+
+
+def title_and_labels(found: Found) -> tuple[str | None, dict[str, str]]:
+    """Those of a thread as listed."""
+    value = found.documents.get(ABOUT)
+    if value is None:
+        return None, {}
+    about = decode(value.json)
+    return about["title"], about["labels"]
+
+
+def labelled(labels: Labels | None) -> Callable[[Found], bool] | None:
+    """Whether a thread has all of these labels; None: whatever it has will do."""
+    checked(None, labels)
+    if not labels:
+        return None
+    wanted = dict(labels)
+
+    def has_them(found: Found) -> bool:
+        _, has = title_and_labels(found)
+        return wanted.items() <= has.items()
+
+    return has_them

@@ -1,0 +1,73 @@
+"""What was touched last, newest first: threads, workflows and tasks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Literal
+
+from msgspec.structs import replace
+
+from stateward.codec import check_count
+from stateward.errors import InvalidInput
+from stateward.ops import Found, List, Listed
+from stateward.state.place import Place, places
+from stateward.state.scope import Scope
+
+Order = Literal["id", "recent"]
+Wanted = Callable[[Found], bool]
+
+
+async def listed(
+    scope: Scope,
+    op: List,
+    order: Order = "id",
+    before: str | None = None,
+    limit: int | None = None,
+    wanted: Wanted | None = None,
+) -> AsyncIterator[tuple[Found, str]]:
+    """Entities in an order, each with the place after it; "" where that is by id."""
+    if order not in ("id", "recent"):
+        raise InvalidInput(f'order is "id" or "recent", not {order!r}')
+    if limit is not None:
+        check_count(limit, "limit")
+    if order == "recent":
+        if op.reverse:
+            raise InvalidInput('order="recent" is newest first: leave reverse out')
+        source = _recent(scope, op, before, limit, wanted)
+    elif before is not None:
+        raise InvalidInput('before= goes on with a listing by time: say order="recent" too')
+    else:
+        source = _by_id(scope, op, wanted)
+    left = limit
+    async for found, place in source:
+        yield found, place
+        if left is not None:
+            left -= 1
+            if left == 0:
+                return
+
+
+async def _by_id(scope: Scope, op: List, wanted: Wanted | None) -> AsyncIterator[tuple[Found, str]]:
+    async for page in scope.pages(op):
+        for found in page.entities:
+            if wanted is None or wanted(found):
+                yield found, ""
+
+
+async def _recent(
+    scope: Scope, op: List, before: str | None, limit: int | None, wanted: Wanted | None
+) -> AsyncIterator[tuple[Found, str]]:
+    """Page by page: one that is asked for without conditions is one round trip."""
+    place = Place(None) if before is None else Place.of(before)
+    after, size = place.page, scope.capabilities.page
+    if limit is not None and wanted is None and place.minute is None:
+        size = min(limit, size)
+    while True:
+        page = (await scope.execute((replace(op, recent=True, after=after, limit=size),)))[0]
+        assert isinstance(page, Listed)
+        for found, then in zip(page.entities, places(page.entities, after, page.next), strict=True):
+            if not place.was_shown(found) and (wanted is None or wanted(found)):
+                yield found, str(then)
+        if page.next is None:
+            return
+        after = page.next
