@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from hashlib import sha1
 from importlib.resources import files
 from typing import NamedTuple
 
 from stateward import engine
+from stateward.engines.redis.client.migration import script_digest
 
 LINGER = 120  # seconds that nobody removes an entry of a cluster's index that was just written
 CONSTANTS = {
@@ -31,11 +31,6 @@ class Script(NamedTuple):
     sha: str
 
 
-def digest_of(text: str) -> str:
-    """What a server knows a script by."""
-    return sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-
 def _load(*names: str) -> Script:
     """A script, which may be too long for one file, after the numbers that it names."""
     folder = files("stateward.engines.redis").joinpath("lua")
@@ -45,7 +40,7 @@ def _load(*names: str) -> Script:
         numbers = ", ".join(f"{CONSTANTS[name]:.17g}" for name in used)
         text = f"local {', '.join(used)} = {numbers}\n{text}"
     name = names[0]
-    return Script(name, text, digest_of(text))
+    return Script(name, text, script_digest(text))
 
 
 APPEND = _load("append")
@@ -57,7 +52,5 @@ UNLIST = _load("unlist")
 INDEX = _load("index")
 UNINDEX = _load("unindex")
 RECENT = _load("recent")
-
-ALONE = _load("alone").text + "\n"  # what stands before any of them: see there
 
 ALL = (APPEND, COMMIT, FETCH, DOCUMENTS, SWEEP, UNLIST, INDEX, UNINDEX, RECENT)

@@ -16,6 +16,7 @@ from stateward.engines.redis.client.migration import (
     move,
     not_moved,
     probe,
+    script_digest,
 )
 from stateward.engines.redis.client.pipeline import ASKING, Pipeline, PipelineStep, failure_of
 from stateward.engines.redis.client.pool import Pool
@@ -32,7 +33,6 @@ from stateward.engines.redis.client.topology import (
 )
 from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.failures import code_of, refused
-from stateward.engines.redis.scripts import digest_of
 from stateward.errors import StoreUnavailable
 
 TRYING = 0.05  # seconds before a step is tried again about which the nodes do not agree yet
@@ -53,7 +53,7 @@ class ClusterServers(OneServer):
     def __init__(self, server: Server, scripts: Sequence[str]) -> None:
         forms = forms_of(scripts)
         super().__init__(server, [*scripts, *forms])
-        self._forms = dict(zip(map(digest_of, scripts), map(digest_of, forms), strict=True))
+        self._forms = dict(zip(map(script_digest, scripts), map(script_digest, forms), strict=True))
         self.name = f"redis+cluster://{server.addresses[0].host}"
         self._slots = SlotTable()
         self._pools: dict[Address, Pool] = {}

@@ -12,6 +12,8 @@ both have, as a move leaves it that was cut off, counts as the old node has it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha1
+from importlib.resources import files
 from typing import Any
 
 from hiredis import ReplyError
@@ -20,8 +22,15 @@ from stateward.engines.redis.client.pipeline import WAITING, PipelineStep
 from stateward.engines.redis.client.server import Address, Login, Server
 from stateward.engines.redis.client.slots import absent
 from stateward.engines.redis.client.wire import Command, Word
-from stateward.engines.redis.scripts import ALONE
 from stateward.errors import StoreUnavailable
+
+# What stands before a script that is to name one key: see there.
+ALONE = files("stateward.engines.redis").joinpath("lua", "alone.lua").read_text("utf-8") + "\n"
+
+
+def script_digest(text: str) -> str:
+    """What a server knows a script by."""
+    return sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def forms_of(scripts: Sequence[str]) -> list[str]:
