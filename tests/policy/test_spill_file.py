@@ -235,6 +235,17 @@ def test_a_clock_that_was_set_back_does_not_reorder_a_file(tmp_path: Path) -> No
     assert waiting(new) == ["op-3", "op-5", "op-1"]
 
 
+def test_a_clock_that_was_set_back_does_not_reorder_what_one_process_kept(tmp_path: Path) -> None:
+    old, new = backlog(tmp_path), backlog(tmp_path)
+    keep(old, 7, 8)
+    old.close()
+    keep(old, 5)  # under way when the store was closed: in another file
+    old.close()
+    keep(new, 6)
+    new.adopt()
+    assert waiting(new) == ["op-6", "op-7", "op-8", "op-5"]
+
+
 def test_a_child_does_not_keep_its_parents_lock(tmp_path: Path) -> None:
     kept = backlog(tmp_path)
     keep(kept, 1)

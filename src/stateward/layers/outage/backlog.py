@@ -46,6 +46,8 @@ class Backlog:
         self._sizes: dict[str, int] = {}  # by op, of every record that waits
         self._unwritten: list[SpillRecord] = []
         self._own: SpillFile | None = None
+        self._process = ""  # its name in those of its files
+        self._files = 0  # that it has begun
         self._file_of: dict[str, SpillFile] = {}  # by op
         self._live: Counter[SpillFile] = Counter()
         self.waiting: dict[
@@ -151,7 +153,9 @@ class Backlog:
     def _begin_anew(self, old: SpillFile | None) -> SpillFile:
         """A new file, with what is still needed of the old one."""
         assert self._spill.path is not None
-        name = f"{self._mark}-{self._world.new_id().strip('-')}{SUFFIX}"
+        self._process = self._process or self._world.new_id().strip("-")
+        self._files += 1
+        name = f"{self._mark}-{self._process}-{self._files:06}{SUFFIX}"
         header = {"store": self._place, "namespace": self._namespace}
         file = SpillFile.create(self._spill.path, name, header)
         with self._lock:
@@ -239,12 +243,13 @@ class Backlog:
             before = {record.entity: len(self.waiting.get(record.entity, ())) for record in fresh}
             for record in fresh:
                 self._remember(record, len(line_of(record)))
-            # By time, but never against the order of one file: its clock may have been set back.
+            # By time, but never against the order of one process: its clock may have been set back.
             # What waits is never missing meanwhile: callers look without the lock.
             for entity, count in before.items():
                 both = list(self.waiting[entity])
-                merged = merge(both[:count], both[count:], key=lambda record: record.at)
-                self.waiting[entity] = deque(merged)
+                after = self._last_of(file.process, both[:count])
+                merged = merge(both[after:count], both[count:], key=lambda record: record.at)
+                self.waiting[entity] = deque([*both[:after], *merged])
         logger.warning(
             "spill_adopted",
             extra={"file": file.path, "records": len(fresh), "damaged": damaged},
@@ -254,6 +259,14 @@ class Backlog:
         else:
             file.remove()
         return len(fresh)
+
+    def _last_of(self, process: str, records: list[SpillRecord]) -> int:
+        """How many of them there are up to the last that this process wrote into another file."""
+        for number, record in reversed(list(enumerate(records, 1))):
+            file = self._file_of.get(record.op)
+            if file is not None and file.process == process:
+                return number
+        return 0
 
     def close(self) -> int:
         """Leave the files to whoever comes next; how many records were in no file. Blocks."""

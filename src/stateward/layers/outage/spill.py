@@ -183,6 +183,11 @@ class SpillFile:
         self._torn = False
         _open_files.add(self)
 
+    @property
+    def process(self) -> str:
+        """Who wrote it: its name without the number, which says in which order it did."""
+        return os.path.basename(self.path).rpartition("-")[0]
+
     @classmethod
     def create(cls, directory: str, name: str, header: dict[str, str]) -> SpillFile:
         """A new file, readable by its owner alone."""

@@ -123,6 +123,8 @@ class Suppression:
         deadline = end if deadline is None else min(end, deadline)
         for entity in touched:
             await self._replayer.replay(entity, deadline)
+        if self._is_over:
+            raise closed()  # what was left to others meanwhile must not be overtaken
         if self._has_news():
             self._arm(0.0)
         return await self._below.execute(ops, deadline)
