@@ -218,6 +218,7 @@ class ThreadInfo(Struct, frozen=True):
     expires_at: datetime | None
     title: str | None = None
     labels: dict[str, str] = {}
+    archived: bool = False
     cursor: str = ""  # for `before=`, to go on after it: where the listing is by time
 
 

@@ -50,7 +50,9 @@ def _repeats(store: sync.Store, options: argparse.Namespace, url: str) -> int:
 
 def _threads(store: sync.Store, options: argparse.Namespace) -> Iterator[ThreadInfo]:
     for info in store.threads(
-        UNSAID if options.user is None else options.user, prefix=options.thread or ""
+        UNSAID if options.user is None else options.user,
+        prefix=options.thread or "",
+        archived=None,
     ):
         if options.thread is not None and info.id != options.thread:
             continue

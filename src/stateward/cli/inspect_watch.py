@@ -49,7 +49,7 @@ def watch(url: EngineURL, options: argparse.Namespace) -> int:
 def _probe(store: sync.Store) -> str | None:
     """What is wrong with the store; None: it answers."""
     try:
-        for _ in store.threads():
+        for _ in store.threads(archived=None):
             break
         health = store.health()
     except StatewardError as error:

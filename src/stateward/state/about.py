@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stateward.codec import Limits, check_id, decode, encode_document, shown
+from stateward.codec import Limits, check_id, decode, encode, encode_document, shown
 from stateward.errors import InvalidInput
 from stateward.ops import Found
 
@@ -42,6 +42,7 @@ def described(
     """The document with a new title ("": none) and with labels added, changed or removed (None)."""
     merged = {**about.get("labels", {}), **(labels or {})}
     new = {
+        **about,
         "title": about.get("title") if title is None else title or None,
         "labels": {name: value for name, value in merged.items() if value is not None},
     }
@@ -54,6 +55,16 @@ def described(
     return text
 
 
+def archived(about: Mapping[str, Any], was_pinned: bool | None) -> str:
+    """The document of a thread that is archived, and whether it was pinned before; None: it is not.
+
+    Small, whatever title and labels take.
+    """
+    new = {"title": None, "labels": {}, **about}
+    new.pop("archived", None)
+    return encode(new if was_pinned is None else {**new, "archived": was_pinned}, "what it is")
+
+
 def title_and_labels(found: Found) -> tuple[str | None, dict[str, str]]:
     """Those of a thread as listed."""
     value = found.documents.get(ABOUT)
@@ -63,15 +74,22 @@ def title_and_labels(found: Found) -> tuple[str | None, dict[str, str]]:
     return about["title"], about["labels"]
 
 
-def labelled(labels: Labels | None) -> Callable[[Found], bool] | None:
-    """Whether a thread has all of these labels; None: whatever it has will do."""
+def is_archived(found: Found) -> bool:
+    """Whether a thread as listed is."""
+    value = found.documents.get(ABOUT)
+    return value is not None and "archived" in decode(value.json)
+
+
+def shown_in(labels: Labels | None, which: bool | None) -> Callable[[Found], bool]:
+    """Whether a thread has all of these labels, and is archived or not (None: either)."""
     checked(None, labels)
-    if not labels:
-        return None
-    wanted = dict(labels)
+    if which is not None and type(which) is not bool:
+        raise InvalidInput(f"archived= is True, False or None for all, not {shown(which)}")
+    wanted = dict(labels or {})
 
-    def has_them(found: Found) -> bool:
-        _, has = title_and_labels(found)
-        return wanted.items() <= has.items()
+    def is_wanted(found: Found) -> bool:
+        if which is not None and is_archived(found) is not which:
+            return False
+        return not wanted or wanted.items() <= title_and_labels(found)[1].items()
 
-    return has_them
+    return is_wanted

@@ -1,23 +1,26 @@
-"""How long a thread is kept, said after it was begun; and pins, which keep it whatever is said."""
+"""How long a thread is kept, said after it was begun; pins and archives, which keep it anyway."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from stateward.codec import decode, encode
 from stateward.errors import InvalidInput
 from stateward.ops import CommitsAt, Conflict, Delete, Head, LogAt, Put, SetHead, Value, Write
+from stateward.state.about import ABOUT, archived
 from stateward.state.handle import PINNED, Handle
 from stateward.state.refusals import stored
 
-Decide = Callable[[Head, Value | None], tuple[Write, ...]]
+Documents = Mapping[str, Value]
+Decide = Callable[[Head, Documents], tuple[Write, ...]]
 
 
 async def set_retention(handle: Handle, retain: float | None) -> None:
     """Keep it for so many seconds after its last message, counted anew from now; None: for ever."""
 
-    def decide(head: Head, pinned: Value | None) -> tuple[Write, ...]:
-        if pinned is not None:  # it counts from when it is unpinned
+    def decide(head: Head, found: Documents) -> tuple[Write, ...]:
+        if PINNED in found:  # it counts from when it is unpinned
             return (_pin(retain),)
         return (SetHead(retain=retain or 0.0),)
 
@@ -27,21 +30,52 @@ async def set_retention(handle: Handle, retain: float | None) -> None:
 async def pin(handle: Handle) -> None:
     """Keep it until it is unpinned."""
 
-    def decide(head: Head, pinned: Value | None) -> tuple[Write, ...]:
-        return () if pinned is not None else (_pin(head.retain), SetHead(retain=0.0))
-
-    await _decided(handle, decide)
+    await _decided(handle, _pinned)
 
 
 async def unpin(handle: Handle) -> None:
     """Keep it as long as was said before, or meanwhile, counted anew from now."""
 
-    def decide(head: Head, pinned: Value | None) -> tuple[Write, ...]:
-        if pinned is None:
+    await _decided(handle, _unpinned)
+
+
+async def archive(handle: Handle) -> None:
+    """Keep it, and leave it out of the listings of what is not archived."""
+
+    def decide(head: Head, found: Documents) -> tuple[Write, ...]:
+        about = _about(found)
+        if "archived" in about:
             return ()
-        return (Delete(PINNED), SetHead(retain=decode(pinned.json)["retain"] or 0.0))
+        return (*_pinned(head, found), Put(ABOUT, archived(about, PINNED in found)))
 
     await _decided(handle, decide)
+
+
+async def unarchive(handle: Handle) -> None:
+    """As it was before; what is kept no longer counts anew from now."""
+
+    def decide(head: Head, found: Documents) -> tuple[Write, ...]:
+        about = _about(found)
+        if "archived" not in about:
+            return ()
+        kept = () if about["archived"] else _unpinned(head, found)
+        return (*kept, Put(ABOUT, archived(about, None)))
+
+    await _decided(handle, decide)
+
+
+def _about(found: Documents) -> dict[str, Any]:
+    return decode(found[ABOUT].json) if ABOUT in found else {}
+
+
+def _pinned(head: Head, found: Documents) -> tuple[Write, ...]:
+    return () if PINNED in found else (_pin(head.retain), SetHead(retain=0.0))
+
+
+def _unpinned(head: Head, found: Documents) -> tuple[Write, ...]:
+    if PINNED not in found:
+        return ()
+    return (Delete(PINNED), SetHead(retain=decode(found[PINNED].json)["retain"] or 0.0))
 
 
 def _pin(retain: float | None) -> Put:
@@ -51,14 +85,14 @@ def _pin(retain: float | None) -> Put:
 async def _decided(handle: Handle, decide: Decide) -> None:
     """Commit what follows from how it is now; one that does not exist is not begun by that."""
     while True:
-        fetched = await handle.fetch(documents=(PINNED,))
+        fetched = await handle.fetch(documents=(PINNED, ABOUT))
         head = fetched.head
         if not head.exists:
             raise InvalidInput(
                 f"there is no thread {handle.entity.id!r} to keep: it was deleted, has expired, or "
                 "was not begun. Say how long when you begin it: store.thread(id, retain=...)"
             )
-        writes = decide(head, fetched.documents.get(PINNED))
+        writes = decide(head, fetched.documents)
         if not writes:
             return
         as_seen = (CommitsAt(head.commits), LogAt(head.version, head.stamp or None))

@@ -45,7 +45,7 @@ from stateward.records import (
     Window,
     moment,
 )
-from stateward.state.about import ABOUT, Labels, checked, described, labelled
+from stateward.state.about import ABOUT, Labels, checked, described, shown_in
 from stateward.state.documents import DocumentHandle, append_patching, document_at
 from stateward.state.feeds import change_of, entries_after
 from stateward.state.forks import VARS, fork, list_branches, origin_of
@@ -53,7 +53,7 @@ from stateward.state.handle import Handle
 from stateward.state.locks import Lock
 from stateward.state.recent import Order, listed
 from stateward.state.refusals import stored
-from stateward.state.retention import pin, set_retention, unpin
+from stateward.state.retention import archive, pin, set_retention, unarchive, unpin
 from stateward.state.revisions import edit_messages, remove_after, replace_all
 from stateward.state.scope import Scope
 from stateward.state.summaries import compact, stored_summary
@@ -240,6 +240,14 @@ class Thread:
         """Keep it as long as was said before it was pinned, or since, counted from now."""
         await unpin(self.handle)
 
+    async def archive(self) -> None:
+        """Pin it, and leave it out of `store.threads()` unless `archived=` asks for it."""
+        await archive(self.handle)
+
+    async def unarchive(self) -> None:
+        """Show it again; it stays pinned only if it was before."""
+        await unarchive(self.handle)
+
     async def describe(
         self, *, title: str | None = None, labels: Mapping[str, str | None] | None = None
     ) -> None:
@@ -417,6 +425,7 @@ async def list_threads(
     prefix: str,
     reverse: bool,
     labels: Labels | None,
+    archived: bool | None,
     order: Order,
     before: str | None,
     limit: int | None,
@@ -430,6 +439,6 @@ async def list_threads(
         reverse=reverse,
         documents=(ABOUT,),
     )
-    wanted = labelled(labels)
-    async for found, cursor in listed(scope, op, order, before, limit, wanted):
+    wanted = shown_in(labels, archived)
+    async for found, cursor in listed(scope, op, order, before, limit, wanted, rare=bool(labels)):
         yield thread_info(found, cursor)

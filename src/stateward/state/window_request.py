@@ -8,7 +8,7 @@ from stateward.context.compaction import Compaction, Kept
 from stateward.context.window import Bounds, Picked
 from stateward.ops import Entity, Fetch, Found, Head, Log
 from stateward.records import Change, Cursor, ThreadInfo, Window, moment
-from stateward.state.about import title_and_labels
+from stateward.state.about import is_archived, title_and_labels
 
 FIRST_ENTRIES = 4  # enough to see whether a thread begins with system messages
 
@@ -81,5 +81,6 @@ def thread_info(found: Found, cursor: str = "") -> ThreadInfo:
         None if head.expires is None else moment(head.expires),
         title,
         labels,
+        is_archived(found),
         cursor,
     )

@@ -304,6 +304,7 @@ class Store:
         prefix: str = "",
         reverse: bool = False,
         labels: Labels | None = None,
+        archived: bool | None = False,
         order: Order = "id",
         before: str | None = None,
         limit: int | None = None,
@@ -314,10 +315,10 @@ class Store:
         page of `limit`, and to the minute from one page to the next. A page is one round trip,
         however many there are. `before` is the `cursor` of the last one shown, and gives the next
         page. `labels` gives only those that have all of these labels; what has not is read and
-        passed over.
+        passed over. Archived ones are left out, unless `archived` is True (only those) or None.
         """
         for info in list_threads(
-            self._threads, owner_of(user), prefix, reverse, labels, order, before, limit
+            self._threads, owner_of(user), prefix, reverse, labels, archived, order, before, limit
         ):
             yield info
 

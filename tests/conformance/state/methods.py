@@ -112,6 +112,14 @@ async def unpin(store: Store, user: str, content: Content) -> None:
     await store.thread("t", user=user).unpin()
 
 
+async def archive(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).archive()
+
+
+async def unarchive(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).unarchive()
+
+
 async def append_retaining(store: Store, user: str, content: Content) -> None:
     await store.thread("t", user=user, retain=1000.0).append(content)
 
@@ -292,6 +300,8 @@ METHODS: dict[str, Method] = {
     "Thread.append retaining": Method(append_retaining, "message"),
     "Thread.retain": Method(retain),
     "Thread.pin": Method(pin),
+    "Thread.archive": Method(archive),
+    "Thread.unarchive": Method(unarchive),
     "Thread.unpin": Method(unpin),
     "Thread.delete": Method(delete),
     "Thread.fork": Method(fork),

@@ -281,3 +281,62 @@ async def users_are_listed_and_what_they_have_is_counted(h: StoreHarness) -> Non
         assert await store.counts(user="u") == {}
         assert await store.counts() == {"thread": 2, "user": 1}
         assert [user async for user in store.users()] == ["z", "é"]
+
+
+# --- archived ---------------------------------------------------------------------------
+
+
+@case
+async def what_is_archived_is_kept_and_shown_where_it_is_asked_for(h: StoreHarness) -> None:
+    async with h.store() as store:
+        for id in ("a", "b", "c"):
+            await store.thread(id, user="u").append({"n": 1})
+        thread = store.thread("b", user="u")
+        await thread.describe(title="Taxes", labels={"folder": "home"})
+        for _ in range(2):
+            await thread.archive()
+            assert await ids(store.threads(user="u")) == ["a", "c"]
+            assert sorted(await ids(store.threads(user="u", order="recent"))) == ["a", "c"]
+            (only,) = [info async for info in store.threads(user="u", archived=True)]
+            assert (only.id, only.title, only.archived) == ("b", "Taxes", True)
+            assert only.expires_at is None
+            assert await ids(store.threads(user="u", archived=None)) == ["a", "b", "c"]
+        await thread.describe(title="Taxes 2026")  # does not bring it back
+        await thread.append({"n": 2})
+        labels = {"folder": "home"}
+        assert await ids(store.threads(user="u", order="recent", labels=labels)) == []
+        found = await ids(store.threads(order="recent", labels=labels, archived=True, limit=1))
+        assert found == ["b"]
+        for _ in range(2):
+            await thread.unarchive()
+            assert await ids(store.threads(user="u")) == ["a", "b", "c"]
+        (again,) = [info async for info in store.threads(user="u", labels=labels)]
+        assert (again.title, again.archived) == ("Taxes 2026", False)
+        assert again.expires_at is not None
+
+
+@case
+async def a_pin_outlives_an_archive(h: StoreHarness) -> None:
+    async with h.store() as store:
+        thread = store.thread("a")
+        with refused("no thread"):
+            await thread.archive()
+        await thread.append({"n": 1})
+        await thread.pin()
+        await thread.archive()
+        await thread.unarchive()
+        (info,) = [info async for info in store.threads()]
+        assert info.expires_at is None
+        with refused("archived="):
+            await ids(store.threads(archived="no"))  # type: ignore[arg-type]
+
+
+@case
+async def a_page_of_what_is_not_archived_is_full(h: StoreHarness) -> None:
+    await filled(h)
+    async with h.store() as store:
+        for id in ("g", "k", "c"):
+            await store.thread(id, user="u").archive()
+        newest = [id for id in sorted(TIMES, key=lambda id: -TIMES[id]) if id not in "gkc"]
+        assert await ids(store.threads(user="u", order="recent", limit=4)) == newest[:4]
+        assert await ids(store.threads(user="u", order="recent")) == newest

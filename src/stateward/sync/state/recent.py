@@ -25,8 +25,13 @@ def listed(
     before: str | None = None,
     limit: int | None = None,
     wanted: Wanted | None = None,
+    *,
+    rare: bool = False,
 ) -> Iterator[tuple[Found, str]]:
-    """Entities in an order, each with the place after it; "" where that is by id."""
+    """Entities in an order, each with the place after it; "" where that is by id.
+
+    `rare`: few of them may be `wanted`, so more are read than there shall be.
+    """
     if order not in ("id", "recent"):
         raise InvalidInput(f'order is "id" or "recent", not {order!r}')
     if limit is not None:
@@ -34,7 +39,7 @@ def listed(
     if order == "recent":
         if op.reverse:
             raise InvalidInput('order="recent" is newest first: leave reverse out')
-        source = _recent(scope, op, before, limit, wanted)
+        source = _recent(scope, op, before, None if rare else limit, wanted)
     elif before is not None:
         raise InvalidInput('before= goes on with a listing by time: say order="recent" too')
     else:
@@ -61,7 +66,7 @@ def _recent(
     """Page by page: one that is asked for without conditions is one round trip."""
     place = Place(None) if before is None else Place.of(before)
     after, size = place.page, scope.capabilities.page
-    if limit is not None and wanted is None and place.minute is None:
+    if limit is not None and place.minute is None:
         size = min(limit, size)
     while True:
         page = scope.execute((replace(op, recent=True, after=after, limit=size),))[0]

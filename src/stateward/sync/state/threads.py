@@ -45,7 +45,7 @@ from stateward.records import (
     Window,
     moment,
 )
-from stateward.state.about import ABOUT, Labels, checked, described, labelled
+from stateward.state.about import ABOUT, Labels, checked, described, shown_in
 from stateward.state.refusals import stored
 from stateward.state.window_request import WindowRequest, thread_info
 from stateward.sync.layers.outage.replay import LATE
@@ -55,7 +55,7 @@ from stateward.sync.state.forks import VARS, fork, list_branches, origin_of
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.locks import Lock
 from stateward.sync.state.recent import Order, listed
-from stateward.sync.state.retention import pin, set_retention, unpin
+from stateward.sync.state.retention import archive, pin, set_retention, unarchive, unpin
 from stateward.sync.state.revisions import edit_messages, remove_after, replace_all
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.summaries import compact, stored_summary
@@ -241,6 +241,14 @@ class Thread:
         """Keep it as long as was said before it was pinned, or since, counted from now."""
         unpin(self.handle)
 
+    def archive(self) -> None:
+        """Pin it, and leave it out of `store.threads()` unless `archived=` asks for it."""
+        archive(self.handle)
+
+    def unarchive(self) -> None:
+        """Show it again; it stays pinned only if it was before."""
+        unarchive(self.handle)
+
     def describe(
         self, *, title: str | None = None, labels: Mapping[str, str | None] | None = None
     ) -> None:
@@ -416,6 +424,7 @@ def list_threads(
     prefix: str,
     reverse: bool,
     labels: Labels | None,
+    archived: bool | None,
     order: Order,
     before: str | None,
     limit: int | None,
@@ -429,6 +438,6 @@ def list_threads(
         reverse=reverse,
         documents=(ABOUT,),
     )
-    wanted = labelled(labels)
-    for found, cursor in listed(scope, op, order, before, limit, wanted):
+    wanted = shown_in(labels, archived)
+    for found, cursor in listed(scope, op, order, before, limit, wanted, rare=bool(labels)):
         yield thread_info(found, cursor)
