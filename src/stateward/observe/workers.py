@@ -67,7 +67,7 @@ class Tally(Struct, frozen=True):
     workers: list[str] = []  # that have ended and are in it, those of late at least
 
 
-class Found(NamedTuple):
+class Sighting(NamedTuple):
     """What another worker's file says, without gauges if it has ended."""
 
     tally: Tally
@@ -139,9 +139,7 @@ class Workers:
             name, is_first = self._name, not self._written
             if name:
                 self._write()
-        if (
-            name and is_first
-        ):  # workers that come and go keep the folder small though nobody scrapes
+        if name and is_first:  # the folder stays small though nobody scrapes
             self._merge(self._others(name))
         return EVERY
 
@@ -171,7 +169,7 @@ class Workers:
 
     # --- everybody's ----------------------------------------------------------------
 
-    def _others(self, own: str) -> dict[str, Found]:
+    def _others(self, own: str) -> dict[str, Sighting]:
         try:
             names = sorted(os.listdir(self._folder))
         except FileNotFoundError:
@@ -182,7 +180,7 @@ class Workers:
         read = {n: self._read(n) for n in names if n.endswith(SUFFIX) and n != own}
         return {name: found for name, found in read.items() if found is not None}
 
-    def _read(self, name: str) -> Found | None:
+    def _read(self, name: str) -> Sighting | None:
         """None: it is not there, or not any more."""
         path, data, has_ended = self._path(name), b"", False
         try:
@@ -201,9 +199,9 @@ class Workers:
             tally = Tally([])
         if has_ended:
             tally = Tally([f for f in tally.families if f.type != "gauge"], tally.workers)
-        return Found(tally, has_ended)
+        return Sighting(tally, has_ended)
 
-    def _merge(self, others: dict[str, Found]) -> Tally:
+    def _merge(self, others: dict[str, Sighting]) -> Tally:
         """Add those that have ended to their one file; returns what that says.
 
         It is read after the others, and names whom it has of late: so nobody is counted twice or
