@@ -114,6 +114,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "Nothing is lost. Mend what listener= names",
     ),
     "background_failed": ("{what} met something that it does not know", "It goes on. Report this"),
+    "message_shape_unknown": (
+        "{who} has messages of a form that windows do not know: they may part a tool call from its "
+        "result",
+        "Say what they are with shape=",
+    ),
     "metrics_not_written": (
         "the metrics of this process could not be kept in {folder}: {error}",
         "Make it writable, or name another with metrics= or STATEWARD_METRICS",

@@ -43,11 +43,11 @@ _shtab_stateward_restore___erasures_COMPGEN=_shtab_compgen_files
 _shtab_stateward_verify_pos_0_COMPGEN=_shtab_compgen_files
 
 _shtab_stateward_audit_compare___profile_choices=(quick ci full)
-_shtab_stateward_audit_compare___only_choices=(sessions preferences workflows sharing backup latency concurrency outage monitoring races updates conflicts consistency growth costs settings fidelity windows keys locks tasks kills isolation lasting slowdown retention)
+_shtab_stateward_audit_compare___only_choices=(sessions preferences workflows sharing backup latency concurrency outage monitoring races updates conflicts consistency growth costs settings fidelity windows keys locks tasks kills isolation lasting slowdown retention orphans effects context erasure)
 _shtab_stateward_audit_compare___faults_choices=(crash cut unanswered freeze slow throttle exhaust refuse full locked)
 _shtab_stateward_audit_pos_0_choices=(clean compare init)
 _shtab_stateward_audit___profile_choices=(quick ci full)
-_shtab_stateward_audit___only_choices=(sessions preferences workflows sharing backup latency concurrency outage monitoring races updates conflicts consistency growth costs settings fidelity windows keys locks tasks kills isolation lasting slowdown retention)
+_shtab_stateward_audit___only_choices=(sessions preferences workflows sharing backup latency concurrency outage monitoring races updates conflicts consistency growth costs settings fidelity windows keys locks tasks kills isolation lasting slowdown retention orphans effects context erasure)
 _shtab_stateward_audit___faults_choices=(crash cut unanswered freeze slow throttle exhaust refuse full locked)
 _shtab_stateward_audit___with_server_choices=(redis valkey postgres)
 _shtab_stateward_bench___only_choices=(append last context get update once)
