@@ -1,8 +1,10 @@
-"""Files: written so that they appear complete or not at all, and read as TOML."""
+"""Files: written so that they appear complete or not at all, locked, and read as TOML."""
 
 from __future__ import annotations
 
 import os
+import stat
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +21,41 @@ def private_folder(path: str) -> None:
     for folder in reversed(missing):
         with suppress(FileExistsError):  # another process was quicker
             os.mkdir(folder, 0o700)
+
+
+def is_open_to_all(directory: str) -> bool:
+    """Whether every account of this machine may put files there."""
+    if sys.platform == "win32":
+        return False
+    try:
+        return bool(os.stat(directory).st_mode & stat.S_IWOTH)
+    except OSError:
+        return False  # it is not there yet; whoever cannot read it will hear of it
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lock(descriptor: int) -> bool:
+        """Whether the file is ours now."""
+        os.lseek(descriptor, 1 << 40, os.SEEK_SET)  # far behind what is read and written
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return True
+
+else:
+    import fcntl
+
+    def lock(descriptor: int) -> bool:
+        """Whether the file is ours now. Locks of one process's own files exclude each other too."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
 class WholeFile:

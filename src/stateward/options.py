@@ -66,7 +66,7 @@ class Options(Struct, frozen=True, kw_only=True):
     redact: Redact | None = None
     listener: ThreadListener | None = None
     shape: Shaper | None = None
-    metrics: bool = True
+    metrics: bool | str | os.PathLike[str] = True
 
     def __post_init__(self) -> None:
         if self.redact is not None and not callable(self.redact):

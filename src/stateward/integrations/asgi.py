@@ -19,8 +19,7 @@ from msgspec.json import encode as encode_json
 
 import stateward
 from stateward import sync
-from stateward.observe.exporters.prometheus import CONTENT_TYPE
-from stateward.observe.exporters.source import look
+from stateward.observe.exporters.prometheus import CONTENT_TYPE, scrape
 
 AnyStore = stateward.Store | sync.Store
 Message = MutableMapping[str, Any]
@@ -187,7 +186,7 @@ class StoreMiddleware:
         await _respond(send, 200 if ready else 503, encode_json(said))
 
     async def _metrics(self, send: Send) -> None:
-        text = await asyncio.to_thread(lambda: look(self._current()).prometheus())
+        text = await asyncio.to_thread(scrape, self._current())
         await _respond(send, 200, text.encode(), CONTENT_TYPE)
 
 

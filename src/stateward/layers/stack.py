@@ -75,6 +75,7 @@ class Stack:
         self.alarms = alarms
         self.backlog = Backlog(spill, identity or "", namespace, world, counters)
         self._world = world
+        self._workers = None if collector is None else collector.workers
         self._probe = Entity(namespace, HEALTH, "probe")
         self._sizes = Sizes(engine.sibling(), world)
         system = self.capabilities.system or "other"
@@ -150,6 +151,7 @@ class Stack:
         except AccessRefused:
             raise
         except StoreUnavailable as error:
+            self._begin_metrics()
             self._suppression.seek(self._probe, error)
 
     async def reach(self, deadline: float | None) -> None:
@@ -170,7 +172,12 @@ class Stack:
             await world.pause(REACH_PAUSE)
 
     async def _opened(self) -> None:
+        self._begin_metrics()
         await self._suppression.begin()
+
+    def _begin_metrics(self) -> None:
+        if self._workers is not None:
+            self._workers.begin()
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Until a log may be past its cursor, at most `timeout` seconds."""

@@ -111,3 +111,10 @@ STORAGE_GROWTH = _gauge(
 STORAGE_DAYS = _gauge(
     "stateward_storage_days_to_full", "Days until the store is full at that growth", ("engine",)
 )
+
+# Of several engines or workers the highest counts, not the sum.
+HIGHEST = frozenset((SPILL_AGE.name, BREAKER.name))
+# What is read from the store itself: all workers see the same.
+STORAGE = frozenset(
+    of.name for of in (STORAGE_BYTES, STORAGE_ROWS, STORAGE_CAPACITY, STORAGE_GROWTH, STORAGE_DAYS)
+)

@@ -15,19 +15,20 @@ from stateward.observe.counters import Counters, numbers
 from stateward.observe.metrics import Distribution, Family, Labels, Metrics, Sample, add_up
 from stateward.observe.recorder import OK, READS, Recorder, SeriesReading, Tracing
 from stateward.observe.sizes import Sizes
+from stateward.observe.workers import Workers
 from stateward.world import World
 
 Gauges = Callable[[], Mapping[metric.Metric, float]]
 
-_HIGHEST = (metric.SPILL_AGE, metric.BREAKER)  # of several engines the highest counts, not the sum
 FIRST_ERROR = "StoreUnavailable"
 
 
 class Collector:
     """The recorders of a store's engines, its counters, and where its gauges are read."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, folder: str | None = None) -> None:
         self._world = world
+        self.workers = None if folder is None else Workers(folder, self.snapshot, world)
         self._recorders: dict[str, Recorder] = {}
         self._counters = Counters()
         self._sizes: dict[str, list[Sizes]] = {}
@@ -69,7 +70,8 @@ class Collector:
         read = [gauges() for gauges in self._gauges]
         for of in (metric.SPILL_DEPTH, metric.SPILL_AGE, metric.BREAKER):
             values = [gauges[of] for gauges in read]
-            families.add(of, {}, max(values, default=0.0) if of in _HIGHEST else sum(values))
+            highest = max(values, default=0.0)
+            families.add(of, {}, highest if of.name in metric.HIGHEST else sum(values))
         for engine, stores in self._sizes.items():
             _storage(families, engine, stores)
         return Metrics(self._world.now(), list(families.by_name.values()))

@@ -114,6 +114,19 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "Nothing is lost. Mend what listener= names",
     ),
     "background_failed": ("{what} met something that it does not know", "It goes on. Report this"),
+    "message_shape_unknown": (
+        "{who} has messages of a form that windows do not know: they may part a tool call from its "
+        "result",
+        "Say what they are with shape=",
+    ),
+    "metrics_not_written": (
+        "the metrics of this process could not be kept in {folder}: {error}",
+        "Make it writable, or name another with metrics= or STATEWARD_METRICS",
+    ),
+    "metrics_not_read": (
+        "the metrics in {file} could not be read and are left out: {error}",
+        "Let all workers run as one account",
+    ),
     "scrape_not_answered": ("a scrape of the metrics was not answered", ""),
 }
 

@@ -35,6 +35,7 @@ from stateward.observe.alarm import Alarm, AlarmEvent, Alarms, chosen_alarm
 from stateward.observe.collector import Collector
 from stateward.observe.counters import Counters
 from stateward.observe.metrics import Metrics
+from stateward.observe.workers import chosen_folder
 from stateward.ops import Swept
 from stateward.options import (
     THIRTY_DAYS,
@@ -99,7 +100,7 @@ def open(
     redact: Redact | None = None,
     listener: ThreadListener | None = None,
     shape: Shaper | None = None,
-    metrics: bool = True,
+    metrics: bool | str | os.PathLike[str] = True,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
@@ -121,8 +122,10 @@ def open(
     every message passes through before it is stored, kept or logged; `listener` is told what
     becomes of conversations, e.g. a `RepeatDetector`. `shape` is a function that says of messages
     of a form of your own who speaks and which tool calls they make and answer (`MessageShape`), so
-    that windows keep together what belongs together. `metrics=False` counts nothing. Raises
-    `InvalidInput` for a wrong URL or option.
+    that windows keep together what belongs together. `metrics=False` counts nothing; a folder is
+    where all workers of this host keep what they count, so that one scrape tells of all of them
+    (without one, the environment's `STATEWARD_METRICS`). Raises `InvalidInput` for a wrong URL or
+    option.
     """
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
@@ -177,7 +180,7 @@ class Store:
         given = Options(**options)
         world = world or World()
         self._retain = seconds(given.retain)
-        self.collector = Collector(world)
+        self.collector = Collector(world, chosen_folder(given.metrics))
         self._counters = Counters()
         replicas = check_replicas(given.replica, given.replicas)
         spill = chosen_spill(given.spill)
@@ -269,6 +272,8 @@ class Store:
         """
         if not self._is_within:
             self._layered.close()
+            if self.collector.workers is not None:
+                self._scope.world.call(self.collector.workers.close)
 
     @property
     def sections(self) -> Layered:

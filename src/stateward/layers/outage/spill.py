@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from stateward.engine import GRACE
 from stateward.errors import InvalidInput
-from stateward.files import private_folder
+from stateward.files import is_open_to_all, lock, private_folder
 from stateward.ops import Entity
 
 logger = logging.getLogger("stateward.spill")
@@ -79,16 +79,6 @@ def chosen_spill(spill: Spill | str | os.PathLike[str] | bool | None) -> Spill |
     raise InvalidInput(
         f"spill is a directory, a Spill, or False to keep nothing locally, not {spill!r}"
     )
-
-
-def is_open_to_all(directory: str) -> bool:
-    """Whether every account of this machine may put files there."""
-    if sys.platform == "win32":
-        return False
-    try:
-        return bool(os.stat(directory).st_mode & stat.S_IWOTH)
-    except OSError:
-        return False  # it is not there yet; whoever cannot read it will hear of it
 
 
 def default_directory() -> str:
@@ -307,42 +297,18 @@ def stores_in(directory: str) -> list[str]:
     return sorted(found)
 
 
-# --- locks ------------------------------------------------------------------------------
+# --- what is open -----------------------------------------------------------------------
 
-if sys.platform == "win32":
-    import msvcrt
 
-    def lock(descriptor: int) -> bool:
-        """Whether the file is ours now."""
-        os.lseek(descriptor, 1 << 40, os.SEEK_SET)  # far behind what is read and written
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        return True
-
-    def _sync_directory(directory: str) -> None:
+def _sync_directory(directory: str) -> None:
+    """Make the new file's name durable too."""
+    if sys.platform == "win32":
         return
-
-else:
-    import fcntl
-
-    def lock(descriptor: int) -> bool:
-        """Whether the file is ours now. Locks of one process's own files exclude each other too."""
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _sync_directory(directory: str) -> None:
-        """Make the new file's name durable too."""
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 _open_files: weakref.WeakSet[SpillFile] = weakref.WeakSet()

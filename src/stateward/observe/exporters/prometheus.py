@@ -3,7 +3,7 @@
     with serve(store, port=9464):
         ...
 
-Or put `store.metrics().prometheus()` behind a route of your own web framework.
+Or put `scrape(store)` behind a route of your own web framework.
 """
 
 from __future__ import annotations
@@ -14,11 +14,21 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from stateward.observe.exporters.source import MetricsSource, look
+from stateward.observe.exporters.source import MetricsSource
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 logger = logging.getLogger("stateward.observe.exporters")
+
+
+def scrape(store: MetricsSource) -> str:
+    """The text that Prometheus scrapes: of this store, or of all workers that share a folder.
+
+    Blocks, so never on an event loop: `await asyncio.to_thread(scrape, store)`.
+    """
+    store.collector.refresh()
+    workers = store.collector.workers
+    return (store.metrics() if workers is None else workers.overall()).prometheus()
 
 
 def serve(store: MetricsSource, *, host: str = "127.0.0.1", port: int = 9464) -> Endpoint:
@@ -75,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.partition("?")[0] != "/metrics":
             self.send_error(404, "the metrics are at /metrics")
             return
-        text = look(self.source).prometheus().encode()
+        text = scrape(self.source).encode()
         self.send_response(200)
         self.send_header("Content-Type", CONTENT_TYPE)
         self.send_header("Content-Length", str(len(text)))
