@@ -8,9 +8,11 @@ request once, in the order in which its clients sent them, with the answer that 
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +31,7 @@ from servers.redis import RedisServer
 import stateward
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "chat_backend.py"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "chat-backend.md"
 ENGINES = ("sqlite", "valkey", "postgres")
 WORKERS = 3
 TABS = ("s-0", "s-1", "s-2", "s-3", "s-4", "s-5", "s-0")  # a conversation has two tabs open
@@ -126,7 +129,7 @@ class Backend:
             return False
 
         async with asyncio.timeout(PATIENCE):
-            while not await is_ready():
+            while not await is_ready():  # noqa: ASYNC110 (it is another process)
                 await asyncio.sleep(0.05)
         worker.serves = True
 
@@ -387,5 +390,20 @@ async def test_it_goes_on_like_that_for_minutes(engine: str, tmp_path: Path) -> 
         await verify(backend)
 
 
-def test_it_is_short_enough_to_copy() -> None:
-    assert len(EXAMPLE.read_text().splitlines()) <= 120
+def bodies(source: str) -> dict[str, list[str]]:
+    """What the functions of a script do, without what is said about them."""
+    found = {}
+    for function in ast.walk(ast.parse(source)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = function.body[1:] if ast.get_docstring(function) else function.body
+            found[function.name] = [ast.dump(statement) for statement in body]
+    return found
+
+
+def test_it_is_short_enough_to_copy_and_is_what_the_page_shows() -> None:
+    example = EXAMPLE.read_text()
+    assert len(example.splitlines()) <= 120
+    shown = bodies("".join(re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.S | re.M)))
+    copied = bodies(example)
+    assert shown.keys() == copied.keys()
+    assert [name for name in copied if shown[name] != copied[name]] == ["ask_the_model"]
