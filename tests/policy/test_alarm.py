@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import uvloop
 from servers import until
 
 from stateward import Alarm, AlarmEvent, InvalidInput, Policy, sync
@@ -89,6 +90,18 @@ async def test_the_hook_is_told_once_of_each(is_async: bool) -> None:
         ("memory_write_suppressed", False),
     ]
     assert store.counters.alarms_raised == 1
+
+
+def test_appends_that_fail_together_raise_it_on_uvloop_too() -> None:
+    async def fail_together() -> set[str]:
+        alarm = Alarm(lambda event: None, suppressed=1)
+        async with open_faulty(policy=IMPATIENT, alarm=alarm) as store:
+            with store.faults.unavailable():
+                said = await asyncio.gather(*[store.thread("s-1").append(HELLO) for _ in range(8)])
+        return {it.status for it in said}
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(fail_together()) == {"spilled"}
 
 
 def test_the_hook_of_blocking_code_is_told_from_another_thread() -> None:

@@ -73,7 +73,8 @@ class Suppression:
         self._sparing = Sparing()
         # async only: begin
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._due = 0.0  # when it goes off; uvloop's timers that are due at once do not say
         self._round: asyncio.Task[None] | None = None
         # async only: end
         self._ticker: Ticker | None = None
@@ -315,10 +316,10 @@ class Suppression:
         if self._round is not None and not self._round.done():
             return  # it arms the timer itself
         if self._timer is not None:
-            if self._timer.when() <= when:
+            if self._due <= when:
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_at(when, self._launch)
+        self._timer, self._due = self._loop.call_at(when, self._launch), when
         # async only: end
         # sync only: if self._ticker is None:
         # sync only:     self._ticker = self._world.ticker(self.round, "stateward-spill")
