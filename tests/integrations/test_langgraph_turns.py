@@ -16,7 +16,7 @@ from langgraph.types import Command, interrupt
 
 import stateward
 from stateward.integrations.langgraph import StatewardSaver
-from stateward.integrations.turns import AgentRun, Turn
+from stateward.integrations.turns import AgentRun, RunTurn
 from stateward.ops import Entity, Lease
 from stateward.world import World
 
@@ -127,7 +127,7 @@ def test_a_turn_is_not_renewed_for_a_run_that_only_an_exception_keeps() -> None:
 
     runs = Runs()
     runs.itself = runs  # as an exception keeps the frames that it came through
-    turn = Turn(Entity("n", "k", "i"), AgentRun(1, runs), Lease(1, "n", "h", 0.0, 1.0), World())
+    turn = RunTurn(Entity("n", "k", "i"), AgentRun(1, runs), Lease(1, "n", "h", 0.0, 1.0), World())
     assert turn.is_alive()
     gc.disable()
     try:

@@ -20,7 +20,10 @@ from stateward.world import World
 START = 1_700_000_000.0
 
 # What speaks to an engine itself cannot know which of the three it has to ask.
-TO_THE_ENGINE = ("replica(", "engine(", "meanwhile", "_in(")
+TO_THE_ENGINE = (
+    *("replica(", "engine(", "meanwhile", "_in("),
+    *("filled(", "kept(h", "severable("),
+)
 
 
 def of_stores(cases: list[tuple[str, Any]]) -> list[Any]:

@@ -16,7 +16,14 @@ async def gather(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[
     """
     if len(calls) == 1:
         return [await calls[0]()]
-    done = await asyncio.gather(*(call() for call in calls), return_exceptions=True)
+    tasks = [asyncio.ensure_future(call()) for call in calls]
+    try:
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+    except BaseException:  # a cancellation, or what a handler of signals raised
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
     results: list[T] = []
     for result in done:
         if isinstance(result, BaseException):

@@ -51,7 +51,7 @@ async def edit_messages(
             return []
         there = {entry.seq: bodies[entry.seq] for entry in entries}
         writes: tuple[Write, ...] = (Replace(there),)
-        if _is_concerned(summary, head, there):
+        if _is_concerned(summary, head, bodies):  # also by a removal that came too late
             writes = (*writes, Delete(SUMMARY))
         if await _committed(handle, writes, head) is not None:
             return [change_of(entry) for entry in entries]

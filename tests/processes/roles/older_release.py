@@ -37,7 +37,12 @@ async def main() -> None:
 async def work(store: Any, number: int) -> None:
     """A bit of everything, each checked against what was written before."""
     thread = store.thread("t-1", user="u-1")
-    await settled(thread.append({"n": number, "part": 1}, {"n": number, "part": 2}))
+    await settled(
+        thread.append(
+            {"role": "user", "content": "", "n": number, "part": 1},
+            {"role": "assistant", "content": "", "n": number, "part": 2},
+        )
+    )
     window = await settled(thread.load(last=2))
     assert [message["n"] for message in window.messages] == [number, number]
     document = await settled(store.user("u-1").update(lambda v: {"n": v.get("n", 0) + 1}))

@@ -28,7 +28,7 @@ def touching_commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
     if owner is None and before is not None:
         owner = before.owner
     along: list[PipelineStep] = []
-    first = type(op.writes[0])
+    first = type(op.writes[0]) if op.writes else None  # which `commit` refuses
     sent = first is not Drop and first is not Restore and (before is None or before.minute != now)
     if sent:
         along = write_steps(touches(entity, keys, owner, now), traits.at())
