@@ -97,16 +97,19 @@ async def test_a_redis_with_tls_is_cut_off_by_its_own_name(valkey: RedisServer) 
 
 
 DETOUR = """
-import asyncio, sys
+import asyncio, logging, sys
 import stateward, stateward.sync
 from stateward.audit.faults import reroute
 
+logging.disable()
+RAISE = stateward.Policy(threads="raise")
+
 async def asynchronous(url):
-    async with stateward.open(url, spill=False) as store:
+    async with stateward.open(url, policy=RAISE) as store:
         await store.thread("t").append({"n": 1})
 
 def blocking(url):
-    with stateward.sync.open(url, spill=False) as store:
+    with stateward.sync.open(url, policy=RAISE) as store:
         store.thread("t").append({"n": 1})
 
 async def main(url, port):

@@ -283,6 +283,7 @@ async def a_turn_begins_with_a_window_as_of_load(h: StoreHarness) -> None:
         for n in range(6):
             await thread.append({"role": "user", "content": f"{n}"}, says(f"{n}"))
         how = Compaction(lambda previous, some: f"{len(some)} messages", after=4, keep=2)
+        await thread.compact(how)  # once made, it is the same for both
         wanted: list[dict[str, Any]] = [
             {},
             {"last": 4},
