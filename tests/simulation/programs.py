@@ -72,7 +72,9 @@ class Interpreter:
         """The handler of the workflow."""
         require = self._simulation.require
         require(run.user == USER, f"the workflow {run.id} of {USER} is driven as {run.user}'s")
-        if self._simulation.faults.clock_is_true:
+        lease = self._simulation.peek("workflow", run.id).head.lease
+        drives = lease is not None and lease.holder == process.name  # or it was frozen as it began
+        if drives and self._simulation.faults.clock_is_true:
             saved = run.state.get("done", 0)
             require(saved >= self.progress[run.id], f"{run.id} forgot its state {self.progress}")
         results = []
