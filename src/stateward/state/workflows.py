@@ -18,6 +18,7 @@ from stateward.errors import (
     KeyReusedError,
     LeaseLost,
     Permanent,
+    Reset,
 )
 from stateward.kinds import WORKFLOW
 from stateward.layers.leases.held import HeldLease
@@ -114,7 +115,11 @@ class Workflow:
         if self._run is not None:
             raise InvalidInput("this workflow is already entered; call store.workflow(...) again")
         self._cancellations = cancellations()
-        self._run = await self._enter()
+        while self._run is None:
+            try:
+                self._run = await self._enter()
+            except Reset:
+                continue  # deleted, and perhaps begun anew, while it was read
         return self._run
 
     async def __aexit__(

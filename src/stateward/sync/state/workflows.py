@@ -19,6 +19,7 @@ from stateward.errors import (
     KeyReusedError,
     LeaseLost,
     Permanent,
+    Reset,
 )
 from stateward.kinds import WORKFLOW
 from stateward.layers.leases.held_sync import HeldLease
@@ -115,7 +116,11 @@ class Workflow:
         if self._run is not None:
             raise InvalidInput("this workflow is already entered; call store.workflow(...) again")
         self._cancellations = cancellations()
-        self._run = self._enter()
+        while self._run is None:
+            try:
+                self._run = self._enter()
+            except Reset:
+                continue  # deleted, and perhaps begun anew, while it was read
         return self._run
 
     def __exit__(
