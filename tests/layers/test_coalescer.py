@@ -488,14 +488,14 @@ async def test_a_batch_that_stalls_in_a_server_holds_up_only_what_it_touches() -
         coalescer.execute([append("b")]),
     )
     async with asyncio.timeout(30):
-        while len(gate.arrived) < 2:  # noqa: ASYNC110 (nothing announces it)
+        while len(gate._waiting) < 2:  # noqa: ASYNC110 (nothing announces it)
             await asyncio.sleep(0.01)
-    gate._waiting.pop().set()
-    assert version(await other) == 1
-    assert gate.sent() == [["a0"], ["b0"]]
-    await gate.open_up()
-    assert [version(await stuck), version(await again)] == [1, 2]
-    await coalescer.drain()
+        gate._waiting.pop().set()
+        assert version(await other) == 1
+        assert gate.sent() == [["a0"], ["b0"]]
+        await gate.open_up()
+        assert [version(await stuck), version(await again)] == [1, 2]
+        await coalescer.drain()
 
 
 async def test_what_somebody_outside_holds_travels_alone_until_it_is_free() -> None:
