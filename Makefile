@@ -88,7 +88,7 @@ test: lint types drift packages ## lint, types, drift, then every test but the s
 	@$(PYTEST) -m "timing and not soak" $(ARGS) || [ $$? -eq 5 ] || $(AGAIN)
 
 soak: $(STAMP) ## the long tests
-	@$(PYTEST) -m soak $(ARGS)
+	@$(PYTEST) -m soak --timeout 0 $(ARGS)
 
 bench: $(STAMP) ## measure the engines against their raw drivers
 	@$(BIN)/python -m bench $(ARGS)
