@@ -138,9 +138,7 @@ def test_a_redis_has_as_many_keys_after_an_audit_as_before(tmp_path: Path) -> No
             store.user("u-1").put({"name": "Noor"})
         before = server.ask("DBSIZE")
         record = recorded(small(server.url, "sessions", "workflows"))
-        # Whether they pass is not asked here: where a machine is too busy to renew a lease in time,
-        # a step runs twice. They have been tried, to the end.
-        assert {a.verdict for a in judged(record).answers} <= {"pass", "fail"}
+        assert {a.verdict for a in judged(record).answers} == {"pass"}
         assert record.workflow_checks
         assert server.ask("DBSIZE") == before
 
