@@ -18,7 +18,7 @@ and defects that anybody can see again with at most 40 lines of the vendor's own
 systems and {stores} stores were audited; {defective} systems have at least one defect that is
 shown below.
 `make findings` installs the versions that are named here, does all of it again and writes this
-page. It takes an hour or two.
+page. It takes long: the stores are audited one after the other.
 
 Everything is set up as its documentation shows, and used by one call a turn where there is such a
 call. Servers are Redis and PostgreSQL with every acknowledged write on disk. A defect is listed
