@@ -46,7 +46,7 @@ class Backlog:
         self._sizes: dict[str, int] = {}  # by op, of every record that waits
         self._unwritten: list[SpillRecord] = []
         self._own: SpillFile | None = None
-        self._process = ""  # its name in those of its files
+        self._writer = ""  # the name of this process in those of its files
         self._files = 0  # that it has begun
         self._file_of: dict[str, SpillFile] = {}  # by op
         self._live: Counter[SpillFile] = Counter()
@@ -153,9 +153,9 @@ class Backlog:
     def _begin_anew(self, old: SpillFile | None) -> SpillFile:
         """A new file, with what is still needed of the old one."""
         assert self._spill.path is not None
-        self._process = self._process or self._world.new_id().strip("-")
+        self._writer = self._writer or self._world.new_id().strip("-")
         self._files += 1
-        name = f"{self._mark}-{self._process}-{self._files:06}{SUFFIX}"
+        name = f"{self._mark}-{self._writer}-{self._files:06}{SUFFIX}"
         header = {"store": self._place, "namespace": self._namespace}
         file = SpillFile.create(self._spill.path, name, header)
         with self._lock:
@@ -247,7 +247,7 @@ class Backlog:
             # What waits is never missing meanwhile: callers look without the lock.
             for entity, count in before.items():
                 both = list(self.waiting[entity])
-                after = self._last_of(file.process, both[:count])
+                after = self._last_of(file.writer, both[:count])
                 merged = merge(both[after:count], both[count:], key=lambda record: record.at)
                 self.waiting[entity] = deque([*both[:after], *merged])
         logger.warning(
@@ -260,11 +260,11 @@ class Backlog:
             file.remove()
         return len(fresh)
 
-    def _last_of(self, process: str, records: list[SpillRecord]) -> int:
-        """How many of them there are up to the last that this process wrote into another file."""
+    def _last_of(self, writer: str, records: list[SpillRecord]) -> int:
+        """How many of them there are up to the last that it wrote into another file."""
         for number, record in reversed(list(enumerate(records, 1))):
             file = self._file_of.get(record.op)
-            if file is not None and file.process == process:
+            if file is not None and file.writer == writer:
                 return number
         return 0
 

@@ -174,7 +174,7 @@ class SpillFile:
         _open_files.add(self)
 
     @property
-    def process(self) -> str:
+    def writer(self) -> str:
         """Who wrote it: its name without the number, which says in which order it did."""
         return os.path.basename(self.path).rpartition("-")[0]
 
