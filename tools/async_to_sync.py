@@ -62,7 +62,7 @@ SHARED = {
     "state/about.py",
     "state/beginnings.py",
     "state/merge_patch.py",
-    "state/place.py",
+    "state/page_cursor.py",
     "state/refusals.py",
     "state/run_record.py",
     "state/task_record.py",

@@ -159,24 +159,24 @@ def encode_value(value: Any, what: str, limits: Limits) -> str:
 # --- objects of a type: a dataclass, a TypedDict, a msgspec struct, a Pydantic model -------------
 
 
-def to_type(value: Json, shape: type[T], what: str) -> T:
+def to_type(value: Json, cls: type[T], what: str) -> T:
     """The object that a JSON object stands for, or `InvalidInput` naming what does not fit."""
-    validate = getattr(shape, "model_validate", None)  # Pydantic's: it need not be installed
+    validate = getattr(cls, "model_validate", None)  # Pydantic's: it need not be installed
     try:
         if validate is not None:
             made: T = validate(value)
             return made
-        return msgspec.convert(value, shape)
+        return msgspec.convert(value, cls)
     except (msgspec.ValidationError, ValueError) as error:  # Pydantic's own is a ValueError
         raise InvalidInput(
-            f"{what} does not fit {_name(shape)}: {_in_one_line(error)}. Give the fields that it "
+            f"{what} does not fit {_name(cls)}: {_in_one_line(error)}. Give the fields that it "
             "lacks a default, or bring it into shape first, reading it without a type"
         ) from error
     except TypeError as error:
-        raise _no_shape(shape, error) from error
+        raise _no_type(cls, error) from error
 
 
-def to_json(value: object, shape: type[Any], what: str) -> Json:
+def to_json(value: object, cls: type[Any], what: str) -> Json:
     """The JSON object that stands for an object of that type, checked against it."""
     dump = getattr(value, "model_dump", None)
     try:
@@ -184,18 +184,18 @@ def to_json(value: object, shape: type[Any], what: str) -> Json:
     except TypeError as error:
         raise InvalidInput(f"{what} holds what JSON cannot: {error}") from error
     if type(plain) is not dict:
-        raise InvalidInput(f"{what} is a {_name(shape)}, not {shown(value)}")
-    to_type(plain, shape, what)
+        raise InvalidInput(f"{what} is a {_name(cls)}, not {shown(value)}")
+    to_type(plain, cls, what)
     return plain
 
 
-def _name(shape: object) -> str:
-    return getattr(shape, "__name__", None) or str(shape)
+def _name(cls: object) -> str:
+    return getattr(cls, "__name__", None) or str(cls)
 
 
-def _no_shape(shape: object, error: Exception) -> InvalidInput:
+def _no_type(cls: object, error: Exception) -> InvalidInput:
     return InvalidInput(
-        f"{_name(shape)} cannot be read from JSON ({_in_one_line(error)}); pass a dataclass, a "
+        f"{_name(cls)} cannot be read from JSON ({_in_one_line(error)}); pass a dataclass, a "
         "TypedDict, a msgspec.Struct or a Pydantic model"
     )
 

@@ -124,12 +124,12 @@ class Window(Struct, frozen=True):
             raise InvalidInput("this window has only messages: load it with entries=True")
         return self._entries
 
-    def as_type(self, shape: type[T]) -> list[T]:
+    def as_type(self, type: type[T]) -> list[T]:
         """The messages as objects of a type of your own; what does not fit raises `InvalidInput`.
 
         A dataclass, a TypedDict, a msgspec struct or a Pydantic model.
         """
-        return [to_type(message, shape, "a message") for message in self.messages]
+        return [to_type(message, type, "a message") for message in self.messages]
 
     @property
     def created_at(self) -> datetime | None:

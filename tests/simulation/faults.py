@@ -92,7 +92,7 @@ class DrawnFaults:
         if not self.on:
             return Fate(None, there, back)
         kind = self._kind(AT_OPERATIONS)
-        if len(ops) > 1 and isinstance(ops[0], WRITES) and self._kind((TORN, TORN, TORN)):
+        if len(ops) > 1 and isinstance(ops[0], WRITES) and self._kind((TORN, TORN, TORN, TORN)):
             kind = TORN  # batches are few, so they fail more often
         if kind is None:
             return Fate(None, there, back)

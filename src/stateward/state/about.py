@@ -55,14 +55,16 @@ def described(
     return text
 
 
-def archived(about: Mapping[str, Any], was_pinned: bool | None) -> str:
-    """The document of a thread that is archived, and whether it was pinned before; None: it is not.
-
-    Small, whatever title and labels take.
-    """
+def archived(about: Mapping[str, Any], pinned_before: bool) -> str:
+    """The document of a thread that is archived from now on."""
     new = {"title": None, "labels": {}, **about}
-    new.pop("archived", None)
-    return encode(new if was_pinned is None else {**new, "archived": was_pinned}, "what it is")
+    return encode({**new, "archived": True, "pinned_before": pinned_before}, "what it is")
+
+
+def unarchived(about: Mapping[str, Any]) -> str:
+    """The document of one that is not any more."""
+    gone = ("archived", "pinned_before")
+    return encode({name: value for name, value in about.items() if name not in gone}, "what it is")
 
 
 def title_and_labels(found: Found) -> tuple[str | None, dict[str, str]]:
@@ -77,7 +79,7 @@ def title_and_labels(found: Found) -> tuple[str | None, dict[str, str]]:
 def is_archived(found: Found) -> bool:
     """Whether a thread as listed is."""
     value = found.documents.get(ABOUT)
-    return value is not None and "archived" in decode(value.json)
+    return value is not None and decode(value.json).get("archived", False)
 
 
 def shown_in(labels: Labels | None, which: bool | None) -> Callable[[Found], bool]:

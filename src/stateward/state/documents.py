@@ -63,7 +63,7 @@ class Again(Struct, frozen=True):
 class DocumentHandle(Generic[T]):
     """One document that is or will be there. Making a handle asks the store nothing.
 
-    With a `shape` (a dataclass, a TypedDict, a msgspec struct or a Pydantic model) it is read and
+    With a `type` (a dataclass, a TypedDict, a msgspec struct or a Pydantic model) it is read and
     written as an object of that type; what does not fit raises `InvalidInput`.
     """
 
@@ -71,7 +71,7 @@ class DocumentHandle(Generic[T]):
         self,
         handle: Handle,
         name: str,
-        shape: type[T] | None = None,
+        type: type[T] | None = None,
         *,
         takes_turns: bool = False,
     ) -> None:
@@ -79,7 +79,7 @@ class DocumentHandle(Generic[T]):
         self._scope = handle.scope
         self._entity = handle.entity
         self._name = check_id(name, "the name of a document")
-        self._shape = shape
+        self._type = type
         self._takes_turns = takes_turns  # only where the entity's lease has no other use
 
     async def get(self) -> Document[T]:
@@ -240,8 +240,8 @@ class DocumentHandle(Generic[T]):
 
         def patched(value: Json) -> Json:
             new: Json = merge_patch(value, patch)
-            if self._shape is not None:
-                to_type(new, self._shape, f"the document {self._name!r}")
+            if self._type is not None:
+                to_type(new, self._type, f"the document {self._name!r}")
             return new
 
         return self._typed(await self._update(patched, conflict, retries, within))
@@ -266,27 +266,27 @@ class DocumentHandle(Generic[T]):
         return DocumentAt(self._name, expect)
 
     def _typed(self, found: Document) -> Document[T]:
-        if self._shape is None:
+        if self._type is None:
             return cast("Document[T]", found)
-        value = self._of_shape(found.value)
+        value = self._of_type(found.value)
         return Document(value, found.version, found.stamp, found.updated)
 
-    def _of_shape(self, value: Json) -> T:
-        assert self._shape is not None
-        return to_type(value, self._shape, f"the document {self._name!r}")
+    def _of_type(self, value: Json) -> T:
+        assert self._type is not None
+        return to_type(value, self._type, f"the document {self._name!r}")
 
     def _plain(self, value: T) -> Json:
-        if self._shape is None:
+        if self._type is None:
             return cast("Json", value)
-        return to_json(value, self._shape, f"the document {self._name!r}")
+        return to_json(value, self._type, f"the document {self._name!r}")
 
     def _plain_change(self, change: Callable[[T], Any]) -> Callable[[Json], Any]:
         """The same change of the JSON object; what the type does not know stays as it is."""
-        if self._shape is None:
+        if self._type is None:
             return cast("Callable[[Json], Any]", change)
 
         async def changed(value: Json) -> Json:
-            given = self._of_shape(value)
+            given = self._of_type(value)
             known = self._plain(given)
             result = await awaited(change(given))
             return with_unknown(value, known, self._plain(given if result is None else result))
@@ -294,13 +294,13 @@ class DocumentHandle(Generic[T]):
         return changed
 
     def _plain_merge(self, merge: Merge[T]) -> Merge[Json]:
-        if self._shape is None:
+        if self._type is None:
             return cast("Merge[Json]", merge)
 
         def merged(base: Json, mine: Json, theirs: Json) -> Json:
-            given = self._of_shape(theirs)
+            given = self._of_type(theirs)
             known = self._plain(given)
-            new = merge(self._of_shape(base), self._of_shape(mine), given)
+            new = merge(self._of_type(base), self._of_type(mine), given)
             return with_unknown(theirs, known, self._plain(new))
 
         return merged

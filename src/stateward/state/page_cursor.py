@@ -13,7 +13,7 @@ from stateward.errors import InvalidInput
 from stateward.ops import Found
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class PageCursor(msgspec.Struct, frozen=True, array_like=True):
     """After an entity that was shown.
 
     Pages follow the minutes, and each page in itself the moments: so within a page the engine's own
@@ -32,18 +32,18 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
         return urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
 
     @classmethod
-    def of(cls, text: str) -> Place:
-        """The place that a listing has told."""
+    def of(cls, text: str) -> PageCursor:
+        """The cursor that a listing has told."""
         try:
             padded = text.encode() + b"=" * (-len(text) % 4)
             return msgspec.json.decode(urlsafe_b64decode(padded), type=cls)
         except (ValueError, AttributeError, msgspec.MsgspecError) as error:
             raise InvalidInput(
-                f"{shown(text)} is no place in a listing; pass the cursor of what was listed last"
+                f"{shown(text)} is no cursor of a listing; pass that of what was listed last"
             ) from error
 
     def was_shown(self, found: Found) -> bool:
-        """Whether this one came before the place."""
+        """Whether this one came before it."""
         if self.minute is None:
             return False
         minute = found.head.updated // MINUTE
@@ -52,8 +52,8 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
         return (found.head.updated, found.entity.id) >= (self.updated, self.id)
 
 
-def places(page: Sequence[Found], began: str | None, next: str | None) -> list[Place]:
-    """The place after each entity of a page."""
+def cursors(page: Sequence[Found], began: str | None, next: str | None) -> list[PageCursor]:
+    """The cursor after each entity of a page."""
     lowest: dict[float, str] = {}
     for found in page:
         minute = found.head.updated // MINUTE
@@ -61,7 +61,7 @@ def places(page: Sequence[Found], began: str | None, next: str | None) -> list[P
     after = []
     for found in page:
         minute = found.head.updated // MINUTE
-        after.append(Place(began, minute, lowest[minute], found.head.updated, found.entity.id))
+        after.append(PageCursor(began, minute, lowest[minute], found.head.updated, found.entity.id))
     if next is not None and after:
-        after[-1] = Place(next)
+        after[-1] = PageCursor(next)
     return after

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from stateward.codec import check_count
 from stateward.errors import InvalidInput
 from stateward.ops import Found, List, Listed
-from stateward.state.place import Place, places
+from stateward.state.page_cursor import PageCursor, cursors
 from stateward.state.scope import Scope
 
 Order = Literal["id", "recent"]
@@ -27,7 +27,7 @@ async def listed(
     *,
     rare: bool = False,
 ) -> AsyncIterator[tuple[Found, str]]:
-    """Entities in an order, each with the place after it; "" where that is by id.
+    """Entities in an order, each with the cursor after it; "" where that is by id.
 
     `rare`: few of them may be `wanted`, so more are read than there shall be.
     """
@@ -44,8 +44,8 @@ async def listed(
     else:
         source = _by_id(scope, op, wanted)
     left = limit
-    async for found, place in source:
-        yield found, place
+    async for found, cursor in source:
+        yield found, cursor
         if left is not None:
             left -= 1
             if left == 0:
@@ -63,15 +63,17 @@ async def _recent(
     scope: Scope, op: List, before: str | None, limit: int | None, wanted: Wanted | None
 ) -> AsyncIterator[tuple[Found, str]]:
     """Page by page: one that is asked for without conditions is one round trip."""
-    place = Place(None) if before is None else Place.of(before)
-    after, size = place.page, scope.capabilities.page
-    if limit is not None and place.minute is None:
+    cursor = PageCursor(None) if before is None else PageCursor.of(before)
+    after, size = cursor.page, scope.capabilities.page
+    if limit is not None and cursor.minute is None:
         size = min(limit, size)
     while True:
         page = (await scope.execute((replace(op, recent=True, after=after, limit=size),)))[0]
         assert isinstance(page, Listed)
-        for found, then in zip(page.entities, places(page.entities, after, page.next), strict=True):
-            if not place.was_shown(found) and (wanted is None or wanted(found)):
+        for found, then in zip(
+            page.entities, cursors(page.entities, after, page.next), strict=True
+        ):
+            if not cursor.was_shown(found) and (wanted is None or wanted(found)):
                 yield found, str(then)
         if page.next is None:
             return

@@ -8,7 +8,7 @@ from typing import Any
 from stateward.codec import decode, encode
 from stateward.errors import InvalidInput
 from stateward.ops import CommitsAt, Conflict, Delete, Head, LogAt, Put, SetHead, Value, Write
-from stateward.state.about import ABOUT, archived
+from stateward.state.about import ABOUT, archived, unarchived
 from stateward.state.handle import PINNED, Handle
 from stateward.state.refusals import stored
 
@@ -44,7 +44,7 @@ async def archive(handle: Handle) -> None:
 
     def decide(head: Head, found: Documents) -> tuple[Write, ...]:
         about = _about(found)
-        if "archived" in about:
+        if about.get("archived"):
             return ()
         return (*_pinned(head, found), Put(ABOUT, archived(about, PINNED in found)))
 
@@ -56,10 +56,10 @@ async def unarchive(handle: Handle) -> None:
 
     def decide(head: Head, found: Documents) -> tuple[Write, ...]:
         about = _about(found)
-        if "archived" not in about:
+        if not about.get("archived"):
             return ()
-        kept = () if about["archived"] else _unpinned(head, found)
-        return (*kept, Put(ABOUT, archived(about, None)))
+        unpinned = () if about["pinned_before"] else _unpinned(head, found)
+        return (*unpinned, Put(ABOUT, unarchived(about)))
 
     await _decided(handle, decide)
 

@@ -31,13 +31,13 @@ class Documents:
     def _named(self, name: str) -> DocumentHandle:
         return DocumentHandle(self.handle, name, takes_turns=True)
 
-    def document(self, name: str = DEFAULT, shape: type[T] | None = None) -> DocumentHandle[T]:
-        """One document, as an object of the type `shape` if one is given.
+    def document(self, name: str = DEFAULT, type: type[T] | None = None) -> DocumentHandle[T]:
+        """One document, as an object of a `type` if one is given.
 
         A dataclass, a TypedDict, a msgspec struct or a Pydantic model. Fields that the type does
         not know stay where they are when it is updated, and go when it is put.
         """
-        return DocumentHandle(self.handle, name, shape, takes_turns=True)
+        return DocumentHandle(self.handle, name, type, takes_turns=True)
 
     async def get(self, name: str = DEFAULT) -> Document:
         """The document as it is now; `{}` with version 0 if it is missing."""

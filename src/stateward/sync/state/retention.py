@@ -9,7 +9,7 @@ from typing import Any
 from stateward.codec import decode, encode
 from stateward.errors import InvalidInput
 from stateward.ops import CommitsAt, Conflict, Delete, Head, LogAt, Put, SetHead, Value, Write
-from stateward.state.about import ABOUT, archived
+from stateward.state.about import ABOUT, archived, unarchived
 from stateward.state.refusals import stored
 from stateward.sync.state.handle import PINNED, Handle
 
@@ -45,7 +45,7 @@ def archive(handle: Handle) -> None:
 
     def decide(head: Head, found: Documents) -> tuple[Write, ...]:
         about = _about(found)
-        if "archived" in about:
+        if about.get("archived"):
             return ()
         return (*_pinned(head, found), Put(ABOUT, archived(about, PINNED in found)))
 
@@ -57,10 +57,10 @@ def unarchive(handle: Handle) -> None:
 
     def decide(head: Head, found: Documents) -> tuple[Write, ...]:
         about = _about(found)
-        if "archived" not in about:
+        if not about.get("archived"):
             return ()
-        kept = () if about["archived"] else _unpinned(head, found)
-        return (*kept, Put(ABOUT, archived(about, None)))
+        unpinned = () if about["pinned_before"] else _unpinned(head, found)
+        return (*unpinned, Put(ABOUT, unarchived(about)))
 
     _decided(handle, decide)
 
