@@ -23,8 +23,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTEST := $(BIN)/python -m pytest -q --no-header
 AGAIN := $(BIN)/python tools/once_more.py
 
-# Whatever the caller's shell carries must not leak into the tools.
-unexport PYTHONPATH PYTHONHOME
+# Whatever the caller's shell carries must not leak into the tools. Without bytecode every process
+# that a test starts would compile the package anew, and that takes longer than most of them run.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
@@ -83,6 +84,10 @@ completions: $(STAMP) ## write the shells' completion scripts anew from the comm
 packages: $(STAMP) ## Debian packages that some tests need, where they may be installed
 	@$(BIN)/python tools/system_packages.py
 
+# The tests make thousands of stores, and most of the time would go to waiting for a disk. That a
+# store survives kills does not depend on one; `make soak` runs on what TMPDIR says.
+MEMORY := $(shell $(PYTHON) tools/memory_folder.py)
+test: export TMPDIR := $(or $(TMPDIR),$(MEMORY),/tmp)
 test: lint types drift packages ## lint, types, drift, then every test but the soaks
 	@$(PYTEST) -n $(JOBS) --dist worksteal -m "not soak and not timing" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ]) || $(AGAIN)
 	@$(PYTEST) -m "timing and not soak" $(ARGS) || [ $$? -eq 5 ] || $(AGAIN)

