@@ -117,7 +117,12 @@ if system_binary() is not None:
         with running(tmp_path_factory.mktemp("second"), "system", *IN_MEMORY) as server:
             yield server
 
-    @pytest.mark.parametrize("case", suite.params(suite.ASYNC))
+    # What a version may change is what its commands do, and those are the engine's.
+    OF_ENGINES = tuple(suite.OF_ENGINES)
+
+    @pytest.mark.parametrize(
+        "case", suite.params(suite.ASYNC, *OF_ENGINES, others=pytest.mark.soak)
+    )
     def test_on_a_second_version(case: suite.AsyncCase, second: RedisServer) -> None:
         run_async(case, stores_of(second))
 
