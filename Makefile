@@ -6,6 +6,8 @@
 
 PYTHON ?= python3
 JOBS ?= 2
+# Processes that run tests: more than the two cores they are for, because tests often wait.
+WORKERS ?= 3
 ARGS ?=
 AUDIT_EXTRAS ?= redis,postgres
 
@@ -87,10 +89,11 @@ packages: $(STAMP) ## Debian packages that some tests need, where they may be in
 # The tests make thousands of stores, and most of the time would go to waiting for a disk. That a
 # store survives kills does not depend on one; `make soak` runs on what TMPDIR says.
 MEMORY := $(shell $(PYTHON) tools/memory_folder.py)
+TIMED = $(shell grep -rl --include='*.py' 'mark\.timing' tests)
 test: export TMPDIR := $(or $(TMPDIR),$(MEMORY),/tmp)
 test: lint types drift packages ## lint, types, drift, then every test but the soaks
-	@$(PYTEST) -n $(JOBS) --dist worksteal -m "not soak and not timing" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ]) || $(AGAIN)
-	@$(PYTEST) -m "timing and not soak" $(ARGS) || [ $$? -eq 5 ] || $(AGAIN)
+	@$(PYTEST) -n $(WORKERS) --dist worksteal -m "not soak and not timing" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ]) || $(AGAIN)
+	@$(PYTEST) -m "timing and not soak" $(or $(ARGS),$(TIMED)) || [ $$? -eq 5 ] || $(AGAIN)
 
 soak: $(STAMP) ## the long tests
 	@$(PYTEST) -m soak --timeout 0 $(ARGS)
