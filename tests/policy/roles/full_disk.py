@@ -17,6 +17,7 @@ import stateward
 
 folder = Path(sys.argv[1])
 logging.disable()
+sys.dont_write_bytecode = True  # a full disk would take only half of it
 
 
 def wal_size() -> int:

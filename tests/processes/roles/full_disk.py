@@ -25,6 +25,7 @@ BIG = "x" * 500_000
 
 folder, colour, fault = sys.argv[1:]
 path = Path(folder, "agents.db")
+sys.dont_write_bytecode = True  # a full disk would take only half of it
 
 
 class SizeLimit:

@@ -85,6 +85,9 @@ def end_with_the_conductor() -> None:
 
 async def main() -> None:
     end_with_the_conductor()
+    # The disk of a replica is full for a while, and bytecode would be written half: whoever
+    # imports that module afterwards fails.
+    sys.dont_write_bytecode = True
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a target prints must not be taken for an answer
     lines = asyncio.StreamReader(limit=LIMIT)
