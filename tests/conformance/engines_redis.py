@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from servers.redis import RedisServer
@@ -15,6 +16,8 @@ from stateward.testing.clock import SteppableWorld
 from stateward.world import World
 
 START = 1_700_000_000.0
+FLAGS = re.compile(rb" flags=(\S+) ")
+REPLICATION = frozenset(b"SM")  # the links between a primary and its replicas
 
 
 class Stores:
@@ -40,12 +43,10 @@ class Stores:
         """How many the engines have open."""
         found = 0
         for node in self._nodes:
-            asking, listening = (
-                node.ask("CLIENT", "LIST", "TYPE", kind).count(b" addr=")
-                for kind in ("normal", "pubsub")
-            )
-            assert asking, "whoever asks is one of them"
-            found += asking - 1 + listening
+            flags = FLAGS.findall(node.ask("CLIENT", "LIST"))
+            callers = [each for each in flags if not REPLICATION & set(each)]
+            assert callers, "whoever asks is one of them"
+            found += len(callers) - 1
         return found
 
 

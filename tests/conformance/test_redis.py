@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -44,11 +45,11 @@ def all_closed(stores: Stores) -> None:
     """After the case nothing of it is still running or connected."""
     names = [thread.name for thread in threading.enumerate()]
     assert not [name for name in names if name.startswith("stateward")]
-    for _ in range(100):  # the server notices the end of a connection a moment later
-        if not stores.connections():
-            break
-        threading.Event().wait(0.01)
-    assert stores.connections() == 0
+    for _ in range(1000):  # the server notices the end of a connection a moment later
+        if not (left := stores.connections()):
+            return
+        time.sleep(0.002)
+    raise AssertionError(f"{left} connections are still open")
 
 
 def run_async(case: suite.AsyncCase, stores: Stores) -> None:
