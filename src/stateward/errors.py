@@ -132,7 +132,10 @@ class StoreTooSlow(StoreUnavailable):
 
 
 class AccessRefused(StoreUnavailable):
-    """The store is there and lets nobody in: a wrong password, role, database or permission.
+    """The store is there and lets nobody in, or is not who it should be.
+
+    A wrong password, role, database or permission; or a certificate, of either side, that the other
+    does not accept.
 
     Waiting does not help, so a store that meets it when it starts raises it at once.
     """

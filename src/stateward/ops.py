@@ -512,11 +512,16 @@ class Listed(Struct, frozen=True, tag=True):
 
 
 class Swept(Struct, frozen=True, tag=True):
-    """What a sweep removed, and whether there is more to remove."""
+    """What a sweep removed, and whether there is more to remove.
+
+    `locked`: messages or documents of what was dropped are still there, because somebody outside
+    has locked what they belonged to.
+    """
 
     entities: int = 0
     rows: int = 0
     more: bool = False
+    locked: bool = False
 
 
 CommitOutcome = Applied | Duplicate | KeyReused | Conflict | Held | Fenced | NotYours

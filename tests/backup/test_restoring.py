@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,12 +16,13 @@ import stateward
 from backup.conftest import PERSISTENT, NewStore
 from backup.states import everything, fill
 from stateward import sync
+from stateward.engine import SyncEngine
 from stateward.engines.registry import create_sync_engine, parse
 from stateward.kinds import ERASED, RESTORING
-from stateward.ops import Commit, Entity, Put
+from stateward.ops import Commit, Entity, Op, Outcome, Put, Restore
 from stateward.transfer import target
 from stateward.transfer.backup import backup, copy, restore
-from stateward.transfer.erasures import Erasures, marker
+from stateward.transfer.erasures import Erasures, marker, marks_of
 from stateward.transfer.format import BackupFile
 from stateward.transfer.lines import Content
 from stateward.transfer.target import ENTRIES, RestoreTarget
@@ -168,6 +170,92 @@ def test_one_that_was_frozen_does_not_go_on(made: tuple[str, str], new_store: Ne
         assert "StateConflictError" in errors
     with sync.open(into) as store:
         assert store.thread("t-39").load(last=1).messages == [{"new": True}]
+
+
+class Freezing:
+    """An engine whose caller stands still before a chosen batch of what is restored goes out."""
+
+    def __init__(self, engine: SyncEngine, before: int, meanwhile: Callable[[], None]) -> None:
+        self._engine = engine
+        self._left = before
+        self._meanwhile = meanwhile
+        self.froze = False
+
+    def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        if any(isinstance(op, Commit) and isinstance(op.writes[0], Restore) for op in ops):
+            self._left -= 1
+            if self._left == 0:
+                self.froze = True
+                self._meanwhile()
+        return self._engine.execute(ops)
+
+
+@pytest.mark.parametrize(
+    ("engine", "resumed"),
+    [("memory", False), ("memory", True), ("sqlite", False), ("postgres", True), ("valkey", True)],
+)
+def test_what_was_on_its_way_overwrites_nothing_after_another_has_finished(
+    engine: str, resumed: bool, new_store: NewStore, tmp_path: Path
+) -> None:
+    """The lease was asked for, then the process froze; every batch is such a moment once."""
+    old, path = new_store("memory"), str(tmp_path / "a.backup")
+    with sync.open(old) as store:
+        store.user("erased").erase()
+        for id in ("appended", "deleted"):
+            store.thread(id).append({"n": 1})
+        store.thread("long").append(*({"n": n} for n in range(ENTRIES)))
+        store.thread("long").vars.put({"by": "a backup"})
+    backup(old, path)
+
+    def go_on(namespace: str) -> None:
+        """What others do: they finish the restore, and agents come in."""
+        assert restore(path, into, namespace=namespace).resumed
+        with sync.open(into, namespace=namespace) as store:
+            store.user("erased").erase()
+            store.thread("appended").append({"new": True})
+            store.thread("deleted").delete()
+            store.thread("long").vars.put({"by": "an agent"})
+
+    into, batches = new_store(engine), 1
+    for before in range(1, 20):
+        namespace = f"n{before}"
+        opened = create_sync_engine(parse(into), World())
+        opened.open()
+        if resumed:
+            first = RestoreTarget(opened, namespace, sha256_of(path), "a test")
+            first.begin()
+            with BackupFile(path) as file:
+                first.put(file.lines(), Erasures())
+        frozen = Freezing(opened, before, partial(go_on, namespace))
+        target = RestoreTarget(frozen, namespace, sha256_of(path), "a test")
+        target.begin()
+        with BackupFile(path) as file:
+            marks = Erasures()
+            marks.add_all(marks_of(file.lines()), source=True)
+            try:
+                target.put_marks(marks)
+                target.put(file.lines(), marks)
+            except stateward.StateConflictError:
+                assert frozen.froze
+            else:
+                assert not frozen.froze
+        if frozen.froze:
+            with sync.open(into, namespace=namespace) as store:
+                assert store.thread("appended").load().messages == [{"n": 1}, {"new": True}]
+                assert not store.thread("deleted").load().exists
+                assert store.thread("long").vars.get().value == {"by": "an agent"}
+        opened.close()
+        if not frozen.froze:
+            break
+        batches = before
+    assert batches >= 4  # the mark; the short ones; both parts of the long one
+
+
+def sha256_of(path: str) -> str:
+    with BackupFile(path) as file:
+        list(file.lines())
+        assert file.end is not None
+        return file.end.sha256
 
 
 def test_an_interrupted_copy_is_run_again_and_drops_what_is_gone(

@@ -104,3 +104,45 @@ async def test_a_locked_row_alone_does_not_open_the_breaker(
             with pytest.raises(EntityBusy):
                 await store.thread("stuck").append({"n": 1})
             assert store.breaker == "closed"
+
+
+async def test_what_is_locked_is_not_said_to_be_erased(
+    server: PostgresServer, url: str, schema: str
+) -> None:
+    """What was deleted is removed by the erasure, or the erasure says that it is not."""
+    policy = Policy(threads="raise", write_timeout=1.0)
+    async with stateward.open(url, policy=policy, spill=False) as store:
+        for id in ("locked", "free"):
+            thread = store.thread(id, user="u")
+            await thread.append(*({"n": n} for n in range(3)))
+            await thread.delete()
+        with locked(server, schema, "locked"):
+            with pytest.raises(EntityBusy, match="erase again"):
+                await store.user("u").erase()
+            assert rows_of_log(server, schema) == 3
+            assert store.breaker == "closed"
+        await store.user("u").erase()
+        assert rows_of_log(server, schema) == 0
+
+
+async def test_an_erasure_waits_for_who_is_soon_done(
+    server: PostgresServer, url: str, schema: str
+) -> None:
+    policy = Policy(threads="raise", write_timeout=60.0)
+    async with stateward.open(url, policy=policy, spill=False) as store:
+        thread = store.thread("locked", user="u")
+        await thread.append(*({"n": n} for n in range(3)))
+        await thread.delete()
+        with locked(server, schema, "locked"):
+            erasing = asyncio.ensure_future(store.user("u").erase())
+            await asyncio.wait([erasing], timeout=0.3)
+            assert not erasing.done()
+        await asyncio.wait_for(erasing, 60)
+        assert rows_of_log(server, schema) == 0
+
+
+def rows_of_log(server: PostgresServer, schema: str) -> int:
+    with psycopg.connect(server.url_of(schema).partition("?")[0]) as looking:
+        query = f"SELECT count(*) FROM {schema}.log"
+        row = looking.execute(query).fetchone()  # type: ignore[call-overload]
+    return int(row[0])

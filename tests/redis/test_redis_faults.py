@@ -13,9 +13,11 @@ import pytest
 from servers import until
 from servers.proxy import Proxy
 from servers.redis import RedisServer, running
+from servers.redis_cluster import RedisCluster
 
 import stateward
 from stateward.engines.redis.client.pool import MOST
+from stateward.engines.redis.describe import description_of
 from stateward.engines.redis.engine import RedisEngine
 from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.settings import parse_server
@@ -374,6 +376,33 @@ async def test_a_full_server_is_read_and_emptied(name: str, request: pytest.Fixt
         finally:
             for node in nodes:
                 node.ask("CONFIG", "SET", "maxmemory", "0")
+
+
+async def test_one_node_that_would_evict_is_named(cluster: RedisCluster) -> None:
+    """A cluster keeps only what each of its nodes does."""
+    node = cluster.nodes[-1]
+    async with opened(cluster.url) as engine:
+        assert "DELETES" not in (await engine.describe()).durability
+        node.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+        try:
+            said = await engine.describe()
+        finally:
+            node.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        assert f"pressure redis://127.0.0.1:{node.port} DELETES state" in said.durability
+        assert said.settings["maxmemory_policy"] == "allkeys-lru"
+
+
+def test_of_nodes_that_are_set_apart_the_weakest_counts() -> None:
+    nodes = {
+        "one": {"appendonly": "yes", "appendfsync": "always", "maxmemory_policy": "noeviction"},
+        "two": {"appendonly": "yes", "appendfsync": "everysec", "maxmemory_policy": "noeviction"},
+    }
+    said = description_of(nodes, 1)
+    assert "a crash of two loses about the last second" in said.durability
+    assert said.settings["appendfsync_nodes"] == "two"
+    assert "maxmemory_policy_nodes" not in said.settings
+    said = description_of({**nodes, "three": {"appendonly": "no"}}, 1)
+    assert "a crash of three loses everything since its last snapshot" in said.durability
 
 
 async def test_a_user_is_erased_from_a_full_server(tmp_path: Path) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
+import ssl
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -22,7 +26,7 @@ from stateward.engines.redis.engine import RedisEngine
 from stateward.engines.redis.keys import entity_of, keys_of, sortable, split_member
 from stateward.engines.redis.settings import parse_server
 from stateward.engines.registry import create_engine, create_sync_engine, parse
-from stateward.errors import InvalidInput, SchemaError, StoreUnavailable
+from stateward.errors import AccessRefused, InvalidInput, SchemaError, StoreUnavailable
 from stateward.ops import (
     Acquire,
     Append,
@@ -452,15 +456,74 @@ async def test_tls_with_an_authority_and_a_certificate_of_ones_own(valkey: Redis
                 return store.thread("t").load().version
 
         assert await asyncio.to_thread(blocking) == 4
-        for options in (
-            {},  # an authority that nobody here trusts
-            {"ca": files["ca"]},  # no certificate of our own
+
+
+@pytest.mark.parametrize(
+    ("host", "options", "said"),
+    [
+        ("127.0.0.1", {}, "certificate is not accepted .*authority"),
+        ("127.1", client_tls(), "certificate is not accepted .*127.1.* made for the host"),
+    ],
+    ids=["an authority that nobody here trusts", "another host"],
+)
+async def test_a_certificate_that_is_not_accepted_is_not_waited_for(
+    valkey: RedisServer, host: str, options: dict[str, str], said: str
+) -> None:
+    """No outage: it is wrong until somebody mends it."""
+    async with Proxy(valkey.port, server_tls()) as proxy:
+        url = f"rediss://{host}:{proxy.port}?{urlencode(options)}"
+        store = stateward.open(url)
+        with pytest.raises(AccessRefused, match=said) as caught:
+            await store.ready(timeout=60)
+        assert caught.value.applied == "no"
+        await store.close()
+
+        def blocking() -> None:
+            with stateward.sync.open(url) as store:
+                store.thread("t").load()
+
+        with pytest.raises(AccessRefused, match=said):
+            await asyncio.to_thread(blocking)
+
+
+async def test_a_client_without_a_certificate_is_told_to_name_one() -> None:
+    """By a server as servers are: it says why, and only then ends the connection."""
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return  # the test is over
+            with connection, suppress(OSError):
+                connection.settimeout(30)
+                held = os.dup(connection.fileno())  # a failed handshake closes the other
+                try:
+                    tls.wrap_socket(connection, server_side=True)
+                except ssl.SSLError:
+                    with socket.socket(fileno=held) as rest:
+                        while rest.recv(4096):
+                            pass
+
+    tls = server_tls()
+    listening = socket.create_server(("127.0.0.1", 0))
+    serving = threading.Thread(target=serve)
+    serving.start()
+    url = f"rediss://127.0.0.1:{listening.getsockname()[1]}?ca={client_tls()['ca']}"
+    try:
+        store = stateward.open(url)
+        with pytest.raises(AccessRefused, match=r"does not accept this client's .*cert=FILE"):
+            await store.ready(timeout=60)
+        await store.close()
+        with (
+            pytest.raises(AccessRefused, match=r"does not accept this client's .*cert=FILE"),
+            stateward.sync.open(url) as blocking,
         ):
-            engine = create_engine(parse(f"{there}?{urlencode(options)}"), WORLD)
-            with pytest.raises(StoreUnavailable) as caught:
-                await engine.open()
-            assert caught.value.applied == "no"
-            await engine.close()
+            await asyncio.to_thread(blocking.ready, timeout=60)
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        serving.join(30)
 
 
 def test_one_store_serves_several_event_loops_one_after_the_other(valkey: RedisServer) -> None:

@@ -34,6 +34,7 @@ class EngineLease:
         self._nonce = world.new_id()
         self._token = 0
         self._since = 0.0
+        self.granted = 0.0  # when, by the engine's clock
 
     @property
     def fence(self) -> Fence:
@@ -47,7 +48,7 @@ class EngineLease:
             self._since = self._world.monotonic()
             outcome = self._commit(Acquire(self._nonce, self._ttl, self._holder))
             if isinstance(outcome, Applied) and outcome.lease is not None:
-                self._token = outcome.lease.token
+                self._token, self.granted = outcome.lease.token, outcome.lease.granted
                 return True
             if not isinstance(outcome, Held) or self._world.monotonic() >= end:
                 return False
@@ -55,10 +56,11 @@ class EngineLease:
 
     def keep(self) -> bool:
         """Renew it when a quarter of it is over; False: whoever stood still for long lost it."""
-        now = self._world.monotonic()
-        if now - self._since < self._ttl / 4:
-            return True
-        self._since = now
+        return self._world.monotonic() - self._since < self._ttl / 4 or self.renew()
+
+    def renew(self) -> bool:
+        """Whether nobody else has had it since it was taken."""
+        self._since = self._world.monotonic()
         return isinstance(self._commit(Renew(self._token, self._nonce, self._ttl)), Applied)
 
     def release(self) -> None:

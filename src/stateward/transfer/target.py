@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,7 +14,9 @@ from stateward.kinds import ERASED, RESTORING
 from stateward.ops import (
     Absent,
     Applied,
+    Check,
     Commit,
+    CommitsAt,
     Conflict,
     Drop,
     Entity,
@@ -23,6 +25,7 @@ from stateward.ops import (
     Fetched,
     Head,
     LogAt,
+    NotDroppedSince,
     Put,
     Restore,
     Value,
@@ -108,7 +111,7 @@ class RestoreTarget:
         self._source = {"source": source, "what": what}
         self._option = option
         self._world = World()
-        self._together: list[Commit] = []
+        self._together: list[tuple[Entity, Write]] = []
         self._size = 0
         self._marker = marker(namespace)
         self._lease = EngineLease(
@@ -204,10 +207,13 @@ class RestoreTarget:
     def _put_part(self, part: Part, *, last: bool = False) -> bool:
         """One part of many, after what came before it; False: its time has come meanwhile."""
         self._flush()
-        self._keep()
-        before = part.stored
-        checks = () if before is None else (LogAt(before.version, before.stamp),)
-        entity = self._entity(part)
+        before, entity = part.stored, self._entity(part)
+        checks: tuple[Check, ...]
+        if before is None:
+            (checks,) = self._untouched((entity,))
+        else:
+            self._keep()
+            checks = (LogAt(before.version, before.stamp), CommitsAt(before.commits))
         commit = Commit(entity, self._world.new_id(), (part.restore(last=last),), checks)
         (outcome,) = self._engine.execute((commit,))
         if isinstance(outcome, Conflict) and not outcome.head.exists and self._has_expired(part):
@@ -220,6 +226,26 @@ class RestoreTarget:
         if not self._lease.keep():
             raise _changed(self._marker)
 
+    def _untouched(self, entities: Sequence[Entity]) -> list[tuple[Check, ...]]:
+        """For each, that it is still as whoever holds the lease has found it.
+
+        The lease is another entity's, and no commit can check it: one that is on its way while
+        this process is frozen arrives after somebody else has finished the restore, and must not
+        overwrite what agents have written since.
+        """
+        absent = (Absent(), NotDroppedSince(self._lease.granted))
+        if not self.resumed and entities[0].kind != ERASED:
+            self._keep()
+            return [absent] * len(entities)
+        heads = self._engine.execute([Fetch(entity) for entity in entities])
+        if not self._lease.renew():  # what was found is only worth anything if it was held then
+            raise _changed(self._marker)
+        checks: list[tuple[Check, ...]] = []
+        for found in heads:
+            assert isinstance(found, Fetched)
+            checks.append((CommitsAt(found.head.commits),) if found.head.exists else absent)
+        return checks
+
     def _has_expired(self, part: Part) -> bool:
         """By this machine's clock, which may be a little behind the engine's."""
         expires = part.head.expires
@@ -229,7 +255,7 @@ class RestoreTarget:
         return Entity(self._namespace, part.line.kind, part.line.id)
 
     def _add(self, entity: Entity, write: Write, size: int) -> None:
-        self._together.append(Commit(entity, self._world.new_id(), (write,)))
+        self._together.append((entity, write))
         self._size += size
         if self._size >= BATCH or len(self._together) >= TOGETHER:
             self._flush()
@@ -237,8 +263,13 @@ class RestoreTarget:
     def _flush(self) -> None:
         together, self._together, self._size = self._together, [], 0
         if together:
-            self._keep()
-            self._send(together)
+            all_checks = self._untouched([entity for entity, _ in together])
+            self._send(
+                [
+                    Commit(entity, self._world.new_id(), (write,), checks)
+                    for (entity, write), checks in zip(together, all_checks, strict=True)
+                ]
+            )
 
     def _send(self, commits: list[Commit]) -> None:
         for commit, outcome in zip(commits, self._engine.execute(commits), strict=True):

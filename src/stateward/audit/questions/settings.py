@@ -92,6 +92,8 @@ def read_settings(record: Record) -> tuple[Setting, ...]:
     for name in RULES:
         if name in values and str(values[name]) != "unknown":
             verdict, meaning = _meaning(name, values[name])
+            if nodes := values.get(f"{name}_nodes"):  # of a cluster, whose others are set better
+                meaning += f" ({nodes})"
             found.append(Setting(name, str(values[name]), verdict, meaning))
         elif name in record.declared:
             _, meaning = _meaning(name, record.declared[name])

@@ -29,6 +29,12 @@ REFUSED = re.compile(
     '|(?:role|database) ".*" does not exist'
 )
 
+# The same where TLS does not come about; whether a file is missing here or a name does not fit.
+CERTIFICATE = re.compile(
+    "certificate|alert unknown ca|private key|server does not support SSL|requires? SSL"
+    "|could not load.*SSL|weak sslmode"
+)
+
 
 class Unanswered(psycopg.OperationalError):
     """The server did not answer in time; the connection cannot be used any more."""
@@ -90,6 +96,13 @@ def explain(
         return EntityBusy(
             f"{safe}: somebody else has held a lock on what this call writes to; look for a long "
             "transaction",
+            applied=applied,
+        )
+    if isinstance(error, psycopg.OperationalError) and CERTIFICATE.search(what):
+        return AccessRefused(
+            f"{safe}: {what}. Check the host in the URL, which must be one that the server's "
+            "certificate was made for, sslrootcert= (the authority that signed it), sslcert= and "
+            "sslkey= (if the server wants to see one of yours) and sslmode=",
             applied=applied,
         )
     if isinstance(error, errors.InvalidAuthorizationSpecification) or REFUSED.search(what):

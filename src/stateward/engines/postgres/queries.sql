@@ -14,7 +14,7 @@ FROM stateward.commit_alone(%s, %s, %s, %s, %s, %b, %s, %b, %b, %s, %s);
 SELECT outcome FROM stateward.restore(%s, %s, %s, %s, %s, %s);
 
 -- name: sweep
-SELECT entities, removed, more FROM stateward.sweep(%s);
+SELECT entities, removed, more, locked FROM stateward.sweep_and_tell(%s);
 
 -- name: fetch
 -- Any parts of any entities, in one statement: one round trip and one moment. Branches that an

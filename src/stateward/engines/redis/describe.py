@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from stateward.engine import Description
 
@@ -20,16 +20,18 @@ def info_of(reply: bytes) -> dict[str, str]:
     return fields
 
 
-def description_of(
-    infos: Sequence[Mapping[str, str]], config: Mapping[str, str], wait_replicas: int
-) -> Description:
-    """Of one server, or of the primaries of a cluster.
+def description_of(nodes: Mapping[str, Mapping[str, str]], wait_replicas: int) -> Description:
+    """Of one server, or of the primaries of a cluster, by their names.
 
-    `config` has what CONFIG GET told; managed servers tell nothing.
+    Of each, what INFO told, and CONFIG GET; managed servers do not tell the latter. The state lies
+    on all of them, so a setting is that of the one where it keeps the least.
     """
+    infos = list(nodes.values())
     info = infos[0]
     name = "valkey" if "valkey_version" in info else "redis"
-    appendonly = config.get("appendonly") or ("yes" if info.get("aof_enabled") == "1" else "no")
+    appendonly = _weakest(nodes, _appendonly, ("no",))
+    appendfsync = _weakest(nodes, _appendfsync, ("no", "unknown", "everysec"))
+    policy = _weakest(nodes, _policy, ("allkeys", "volatile", "unknown"))
     settings: dict[str, Any] = {
         "server": name,
         "mode": info.get("redis_mode", info.get("server_mode", "standalone")),
@@ -37,16 +39,23 @@ def description_of(
         "primaries": len(infos),
         "replicas": min(int(each.get("connected_slaves", 0)) for each in infos),
         "wait_replicas": wait_replicas,
-        "appendonly": appendonly,
-        "appendfsync": config.get("appendfsync", "unknown"),
-        "maxmemory": int(info.get("maxmemory", 0)),
-        "maxmemory_policy": info.get("maxmemory_policy", "unknown"),
+        "appendonly": appendonly.value,
+        "appendfsync": appendfsync.value,
+        "maxmemory": sum(int(each.get("maxmemory", 0)) for each in infos),
+        "maxmemory_policy": policy.value,
         "used_memory": sum(int(each.get("used_memory", 0)) for each in infos),
-        "maxclients": _fewest(infos, config),
+        "maxclients": _fewest(infos),
         "connected_clients": max(int(each.get("connected_clients", 0)) for each in infos),
         "replication_lag_bytes": max((_lag(each) for each in infos), default=0),
         "evicted_keys": sum(int(each.get("evicted_keys", 0)) for each in infos),
     }
+    for setting, found in (
+        ("appendonly", appendonly),
+        ("appendfsync", appendfsync),
+        ("maxmemory_policy", policy),
+    ):
+        if found.nodes:
+            settings[f"{setting}_nodes"] = ", ".join(found.nodes)
     return Description(
         engine="redis",
         version=info.get("valkey_version") or info.get("redis_version", "unknown"),
@@ -54,15 +63,48 @@ def description_of(
         durability=_durability(settings),
         bytes=settings["used_memory"],
         settings=settings,
-        capacity=sum(int(each.get("maxmemory", 0)) for each in infos) or None,
+        capacity=settings["maxmemory"] or None,
     )
 
 
-def _fewest(infos: Sequence[Mapping[str, str]], config: Mapping[str, str]) -> int | str:
+class Weakest(NamedTuple):
+    """A setting where it keeps the least, and the nodes that have it so if others have not."""
+
+    value: str
+    nodes: tuple[str, ...]
+
+
+def _weakest(
+    nodes: Mapping[str, Mapping[str, str]],
+    read: Callable[[Mapping[str, str]], str],
+    order: Sequence[str],
+) -> Weakest:
+    """`order`: how values begin, the worst first; all others are better."""
+
+    def rank(value: str) -> int:
+        return next((n for n, begin in enumerate(order) if value.startswith(begin)), len(order))
+
+    values = {name: read(info) for name, info in nodes.items()}
+    worst = min(values.values(), key=rank)
+    those = tuple(name for name, value in values.items() if rank(value) == rank(worst))
+    return Weakest(worst, () if len(those) == len(nodes) else those)
+
+
+def _appendonly(info: Mapping[str, str]) -> str:
+    return info.get("appendonly") or ("yes" if info.get("aof_enabled") == "1" else "no")
+
+
+def _appendfsync(info: Mapping[str, str]) -> str:
+    return info.get("appendfsync", "unknown")
+
+
+def _policy(info: Mapping[str, str]) -> str:
+    return info.get("maxmemory_policy", "unknown")
+
+
+def _fewest(infos: Sequence[Mapping[str, str]]) -> int | str:
     """Connections that the server takes, or that of a cluster which takes the fewest."""
     told = [int(each["maxclients"]) for each in infos if each.get("maxclients")]
-    if not told and config.get("maxclients"):
-        told = [int(config["maxclients"])]
     return min(told) if told else "unknown"
 
 
@@ -80,17 +122,19 @@ def _lag(info: Mapping[str, str]) -> int:
 
 def _durability(settings: Mapping[str, Any]) -> str:
     if settings["appendonly"] == "yes":
+        who = settings.get("appendfsync_nodes", "the server")
         disk = {
             "always": "an acknowledged write is on the server's disk",
-            "everysec": "a crash of the server loses about the last second (appendfsync everysec)",
-            "no": "a crash of the server loses what was not yet written to disk (appendfsync no)",
+            "everysec": f"a crash of {who} loses about the last second (appendfsync everysec)",
+            "no": f"a crash of {who} loses what was not yet written to disk (appendfsync no)",
         }.get(
             settings["appendfsync"],
-            "the server keeps an append-only file; it does not tell how often it is flushed, so a "
+            f"{who} keeps an append-only file; it does not tell how often it is flushed, so a "
             "crash may lose the last second",
         )
     else:
-        disk = "a crash of the server loses everything since its last snapshot (appendonly no)"
+        who = settings.get("appendonly_nodes", "the server")
+        disk = f"a crash of {who} loses everything since its last snapshot (appendonly no)"
     wanted = settings["wait_replicas"]
     if wanted:
         replicas = f"{wanted} replicas have" if wanted > 1 else "1 replica has"
@@ -100,5 +144,6 @@ def _durability(settings: Mapping[str, Any]) -> str:
     said = f"{disk}; {copies}"
     policy = str(settings["maxmemory_policy"])
     if policy.startswith("allkeys"):
-        said += f"; under memory pressure the server DELETES state (maxmemory-policy {policy})"
+        who = settings.get("maxmemory_policy_nodes", "the server")
+        said += f"; under memory pressure {who} DELETES state (maxmemory-policy {policy})"
     return said

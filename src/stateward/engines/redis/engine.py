@@ -219,16 +219,15 @@ class RedisEngine:
             ("CONFIG", "GET", "appendfsync"),
             ("CONFIG", "GET", "maxclients"),
         )
-        infos: list[dict[str, str]] = []
-        config: dict[str, str] = {}
-        for info, *settings in told:
+        nodes: dict[str, dict[str, str]] = {}
+        for name, (info, *settings) in told.items():
             if isinstance(info, ReplyError):
                 raise refused(info, self._servers.name)
-            infos.append(info_of(info))
+            nodes[name] = info_of(info)
             for reply in settings:
                 if not isinstance(reply, ReplyError) and len(reply) == 2:  # blocked where managed
-                    config[reply[0].decode()] = reply[1].decode()
-        return description_of(infos, config, self._server.wait_replicas)
+                    nodes[name][reply[0].decode()] = reply[1].decode()
+        return description_of(nodes, self._server.wait_replicas)
 
 
 def _servers_of(server: Server) -> OneServer:

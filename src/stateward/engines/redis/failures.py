@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Literal
 
 from stateward.errors import AccessRefused, StoreFull, StoreUnavailable
@@ -83,8 +84,27 @@ def _kind(code: str) -> type[StoreUnavailable]:
 
 def unreachable(error: BaseException, server: str) -> StoreUnavailable:
     """No connection: nothing was sent."""
+    if refusal := _certificate_refusal(error) or _certificate_refusal(error.__cause__):
+        return AccessRefused(f"{server}: {refusal}", applied="no")
     reason = str(error) or "it took too long"
     return StoreUnavailable(f"{server} cannot be reached: {reason}", applied="no")
+
+
+def _certificate_refusal(error: BaseException | None) -> str:
+    """Why a certificate was not accepted, and what to do; "": that was not the reason."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the server's certificate is not accepted ({error.verify_message}). It must be made "
+            "for the host in the URL, be valid today, and be signed by an authority that this "
+            "machine trusts or that ca=FILE names"
+        )
+    reason = error.reason or "" if isinstance(error, ssl.SSLError) else ""
+    if "CERTIFICATE" in reason or "UNKNOWN_CA" in reason:
+        return (
+            f"the server does not accept this client's certificate ({reason}); name one that it "
+            "accepts with cert=FILE and key=FILE"
+        )
+    return ""
 
 
 def lost(error: BaseException, server: str, applied: MaybeApplied = "unknown") -> StoreUnavailable:

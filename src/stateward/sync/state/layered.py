@@ -139,11 +139,12 @@ class Layered:
     def sweep(self, limit: int) -> Swept:
         """At most about `limit` rows of each engine."""
         entities = rows = 0
-        more = False
+        more = locked = False
         for swept in self.execute([(scope, Sweep(limit)) for scope in self._names]):
             assert isinstance(swept, Swept)
-            entities, rows, more = entities + swept.entities, rows + swept.rows, more or swept.more
-        return Swept(entities, rows, more)
+            entities, rows = entities + swept.entities, rows + swept.rows
+            more, locked = more or swept.more, locked or swept.locked
+        return Swept(entities, rows, more, locked)
 
 
 def _asking(scope: Scope, ops: Sequence[Op]) -> Callable[[], list[Outcome]]:

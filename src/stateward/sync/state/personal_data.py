@@ -9,7 +9,7 @@ from typing import Any
 
 from stateward.codec import decode, encode
 from stateward.engine import GRACE
-from stateward.errors import StateConflictError, StoreFull
+from stateward.errors import EntityBusy, StateConflictError, StoreFull
 from stateward.files import WholeFile
 from stateward.kinds import ERASED, ERASED_ALL, FORK, THREAD, erasure_of
 from stateward.layers.gather_sync import gather
@@ -35,7 +35,7 @@ from stateward.sync.state.scope import Scope
 
 EXPORT_FORMAT = 1
 PASSES = 100  # a user who writes faster than this erases is told so
-ROOM = 0.05  # seconds that a full store is given to make room
+ROOM = 0.05  # seconds that a full store, or who has a lock, is given to make room
 
 
 def belongings(scope: Scope, user: str, *, expired: bool = False) -> Iterator[Found]:
@@ -143,12 +143,30 @@ def _remove(scope: Scope, user: str, execute: Execute) -> Counter[str]:
         raise StateConflictError(
             f"the user {user!r} keeps writing while being erased; stop their agents and erase again"
         )
-    more = True
-    while more:
+    _sweep(scope, user, execute)
+    return removed
+
+
+def _sweep(scope: Scope, user: str, execute: Execute) -> None:
+    """Remove physically what was dropped, however often somebody else has locked some of it."""
+    world = scope.world
+    end = None
+    while True:
         swept = execute((Sweep(),))[0]
         assert isinstance(swept, Swept)
-        more = swept.more
-    return removed
+        if swept.more:
+            continue
+        if not swept.locked:
+            return
+        if end is None:
+            end = world.monotonic() + scope.stack.policy.write_timeout
+        elif world.monotonic() > end:
+            raise EntityBusy(
+                f"what the user {user!r} had is deleted, but not all of it is removed from the "
+                "disk: somebody else has held a lock on something that was deleted; look for a "
+                "long transaction, end it, and erase again"
+            )
+        world.block(ROOM)
 
 
 def _drop(scope: Scope, user: str, entities: Sequence[Entity], execute: Execute) -> list[Outcome]:

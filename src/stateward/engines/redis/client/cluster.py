@@ -93,10 +93,10 @@ class ClusterServers(OneServer):
                 continue
         return await self._ask(self._pool_of(await self.address()), *commands)
 
-    async def ask_each(self, *commands: Command) -> list[list[Any]]:
+    async def ask_each(self, *commands: Command) -> dict[str, list[Any]]:
         await self._find()
         pools = [self._pool_of(address) for address in self._slots.primaries()]
-        return [await self._ask(pool, *commands) for pool in pools]
+        return {str(pool.address): await self._ask(pool, *commands) for pool in pools}
 
     async def _ask(
         self, pool: Pool, *commands: Command, deadline: float | None = None

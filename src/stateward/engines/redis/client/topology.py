@@ -139,9 +139,9 @@ class OneServer:
         await self._find()
         return await self._ask(self._pool, *commands)
 
-    async def ask_each(self, *commands: Command) -> list[list[Any]]:
-        """The replies of every primary there is."""
-        return [await self.ask(*commands)]
+    async def ask_each(self, *commands: Command) -> dict[str, list[Any]]:
+        """The replies of every primary there is, by its name."""
+        return {self.name: await self.ask(*commands)}
 
     async def _ask(
         self, pool: Pool, *commands: Command, deadline: float | None = None

@@ -92,10 +92,10 @@ class ClusterServers(OneServer):
                 continue
         return self._ask(self._pool_of(self.address()), *commands)
 
-    def ask_each(self, *commands: Command) -> list[list[Any]]:
+    def ask_each(self, *commands: Command) -> dict[str, list[Any]]:
         self._find()
         pools = [self._pool_of(address) for address in self._slots.primaries()]
-        return [self._ask(pool, *commands) for pool in pools]
+        return {str(pool.address): self._ask(pool, *commands) for pool in pools}
 
     def _ask(self, pool: Pool, *commands: Command, deadline: float | None = None) -> list[Any]:
         try:

@@ -134,9 +134,9 @@ class OneServer:
         self._find()
         return self._ask(self._pool, *commands)
 
-    def ask_each(self, *commands: Command) -> list[list[Any]]:
-        """The replies of every primary there is."""
-        return [self.ask(*commands)]
+    def ask_each(self, *commands: Command) -> dict[str, list[Any]]:
+        """The replies of every primary there is, by its name."""
+        return {self.name: self.ask(*commands)}
 
     def _ask(self, pool: Pool, *commands: Command, deadline: float | None = None) -> list[Any]:
         connection = pool.borrow(deadline)
