@@ -147,6 +147,16 @@ def changes(**fields: Any) -> Callable[[Record], None]:
     return change
 
 
+def more(field: str, promise: str, differing: int) -> Callable[[Record], None]:
+    """Another check, or one in the place of another."""
+
+    def change(record: Record) -> None:
+        kept = [check for check in getattr(record, field) if check.promise != promise]
+        setattr(record, field, [*kept, Check(promise, 9, differing)])
+
+    return change
+
+
 def slow_reads(record: Record) -> None:
     tried = [Tried("read", 0.1, 9.0, "error")]
     record.outages = [outage(tried=tried)]
@@ -250,6 +260,12 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
      changes(outages=[outage(found=[], unreadable="OSError")])),
     ("outage", "warn", "a read took 5.0 s to fail", changes(
         outages=[outage(tried=[Tried("read", 0.1, 5.0, "error")])])),
+    ("isolation", "fail", "missing or changed while others write theirs (2 of 9 trials)", more(
+        "isolation", "all of one's own", differing=2)),
+    ("isolation", "fail", "given messages of another (2 of 9 trials)", more(
+        "isolation", "one's own conversation", differing=2)),
+    ("kills", "pass", "several at once lose or split turns without any kill (2 of 9, see races)",
+     more("kill_checks", "the same without a kill", differing=2)),
     ("slowdown", "fail", "append takes 1.0 ms at 20 messages of the conversation, 9.0 ms at 1,600",
      changes(costs_by_size=[by_size("append", "the conversation", 1.0, 2.0, 4.0, 9.0)])),
     ("slowdown", "fail", "load takes 0.3 ms at 0 messages of the store", changes(
