@@ -25,6 +25,7 @@ from stateward.audit.workloads.workload import Stage, Workload
 COUNTS = (2, 3, 64, 100, 101, 1000, 1001)  # messages in one append
 BUDGET = 30.0  # seconds for each of writing and reading: a slow memory is tried with fewer values,
 FEWEST = 3  # but with some of every kind
+LARGE = 4000  # characters, about
 EACH = 0.1  # seconds that a message of many in one append may take, besides what any call may
 PATIENCE = 300.0
 WRITERS = 2
@@ -70,6 +71,7 @@ class StoredSample(NamedTuple):
     messages: list[dict[str, Any]] | None
     value: dict[str, Any] | None
     extreme: bool
+    updated: bool = False  # the user's state is written by an update
 
 
 def samples(base: str, seed: int, users: bool, bare: bool) -> Iterator[StoredSample]:
@@ -97,14 +99,21 @@ def samples(base: str, seed: int, users: bool, bare: bool) -> Iterator[StoredSam
         many = [{"role": "user", "content": f"{n} of {count}"} for n in range(count)]
         label = Odd(f"{count:,} messages in one append", None)
         found.append((count * 20, "many messages at once", "", label, many, None))
-    for number, (_, promise, id, odd, said, value) in enumerate(sorted(found, key=lambda f: f[0])):
+    for number, (size, promise, id, odd, said, value) in enumerate(sorted(found, key=_size)):
         named = id or f"{base}-{number}"
         kind = f"extreme {promise}" if odd.extreme else promise
-        yield StoredSample(2 * number, kind, odd.label, named, said, None, odd.extreme)
-        if users and value is not None:
-            yield StoredSample(
-                2 * number + 1, f"users' {kind}", odd.label, named, None, value, odd.extreme
-            )
+        yield StoredSample(4 * number, kind, odd.label, named, said, None, odd.extreme)
+        if not users or value is None:
+            continue
+        # By a put or by an update; what is large, by both.
+        for way in (0, 1) if size > LARGE else (number % 2,):
+            other = f"{named}-updated" if way and size > LARGE else named
+            about = 4 * number + 1 + way, f"users' {kind}", odd.label, other
+            yield StoredSample(*about, None, value, odd.extreme, updated=bool(way))
+
+
+def _size(found: tuple[Any, ...]) -> int:
+    return int(found[0])
 
 
 class _Time:
@@ -132,7 +141,7 @@ async def write(
     """Every other one; then each is read by this replica itself."""
     trials, written, left = Trials(), [], _Time()
     for sample in samples(base, seed, users, bare):
-        if (sample.number // 2) % WRITERS != who or not left.for_one(sample):
+        if (sample.number // 4) % WRITERS != who or not left.for_one(sample):
             continue
         try:
             await within(_store(memory, sample), _limit(sample))
@@ -152,7 +161,7 @@ async def _store(memory: Memory, sample: StoredSample) -> None:
     value = sample.value
     if sample.messages is not None:
         await memory.append(sample.id, sample.messages, f"fidelity/{sample.number}")
-    elif sample.number % 4 == 1:
+    elif sample.updated:
         await memory.call("update_user", sample.id, lambda _: value)
     elif value is not None:
         await memory.put_user(sample.id, value)
