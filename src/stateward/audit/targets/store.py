@@ -183,7 +183,7 @@ def _search(url: EngineURL) -> Callable[[str], Awaitable[list[str]]] | None:
             return traces.in_files(traces.beside(file), text)
 
         return in_its_files
-    if url.scheme in ("redis", "rediss", "unix"):
+    if url.scheme.startswith(("redis", "unix")):
         return partial(traces.in_redis, url)
     return partial(traces.in_postgres, url) if url.scheme.startswith("postgres") else None
 

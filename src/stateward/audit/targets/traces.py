@@ -7,11 +7,14 @@ searched by `servers`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from stateward.engine import Reached
+from stateward.engines.registry import create_engine
 from stateward.engines.url import EngineURL
+from stateward.errors import StoreUnavailable
 from stateward.world import World
 
 PAGE = 500  # keys at once
@@ -41,31 +44,45 @@ def below(*folders: str) -> list[Path]:
 
 
 async def in_redis(url: EngineURL, text: str) -> list[str]:
-    """The keys that have it in their name or in their value."""
+    """The keys that have it in their name or in their value, on any of its servers."""
     from stateward.engines.redis.client.connection import Connection
-    from stateward.engines.redis.keys import ROOT
+    from stateward.engines.redis.client.server import Address
     from stateward.engines.redis.settings import parse_server
 
-    server, sought = parse_server(url, World()), text.encode()
-    connection, found, cursor = Connection(server, server.addresses[0]), list[str](), b"0"
-    await connection.connect()
-    try:
-        while True:
-            scan = ("SCAN", cursor, "MATCH", f"{ROOT}*", "COUNT", f"{PAGE}")
-            (page,) = await connection.ask(scan)
-            cursor, keys = page
-            types = await connection.ask(*(("TYPE", key) for key in keys)) if keys else []
-            asked = [(key, READ[kind]) for key, kind in zip(keys, types, strict=True)
-                     if kind in READ]  # fmt: skip
-            reads = [(how[0], key, *how[1:]) for key, how in asked]
-            values = await connection.ask(*reads) if reads else []
-            for (key, _), value in zip(asked, values, strict=True):
-                if sought in key or _has(value, sought):
-                    found.append(key.decode(errors="replace"))
-            if cursor == b"0":
-                return found
-    finally:
-        await connection.close()
+    server, engine = parse_server(url, World()), cast(Reached, create_engine(url, World()))
+    addresses = [Address(*each) for each in await engine.addresses()] or server.addresses
+    found: list[str] = []
+    for address in addresses:
+        connection = Connection(server, address)
+        try:
+            await connection.connect()
+        except StoreUnavailable:
+            continue  # a sentinel, which has no keys, or a replica that is away
+        try:
+            found += await _keys(connection.ask, text.encode())
+        finally:
+            await connection.close()
+    return sorted(set(found))
+
+
+async def _keys(ask: Callable[..., Awaitable[list[Any]]], sought: bytes) -> list[str]:
+    from stateward.engines.redis.keys import ROOT
+
+    found, cursor = list[str](), b"0"
+    while True:
+        (page,) = await ask(("SCAN", cursor, "MATCH", f"{ROOT}*", "COUNT", f"{PAGE}"))
+        if not isinstance(page, list):
+            return found  # it cannot be asked this
+        cursor, keys = page
+        types = await ask(*(("TYPE", key) for key in keys)) if keys else []
+        asked = [(key, READ[kind]) for key, kind in zip(keys, types, strict=True) if kind in READ]
+        reads = [(how[0], key, *how[1:]) for key, how in asked]
+        values = await ask(*reads) if reads else []
+        for (key, _), value in zip(asked, values, strict=True):
+            if sought in key or _has(value, sought):
+                found.append(key.decode(errors="replace"))
+        if cursor == b"0":
+            return found
 
 
 def _has(value: Any, sought: bytes) -> bool:
