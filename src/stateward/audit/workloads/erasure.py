@@ -158,16 +158,18 @@ async def write(memory: Memory, tell: Any, base: str, seed: int, users: bool) ->
 
 
 async def say(memory: Memory, tell: Any, base: str, seed: int, number: int) -> list[str]:
-    """Turns of somebody who is erased, and then one of somebody who is not: stored, or kept?"""
-    said = []
+    """Turns of somebody who is erased and of somebody who is not, at once: stored, or kept?"""
     texts = {thread: f"{secret(seed, AWAY)} {number}" for thread in threads(base, AWAY)}
-    for thread, text in {**texts, f"{base}-spared": f"spared {number}"}.items():
+    texts[f"{base}-spared"] = f"spared {number}"
+
+    async def one(thread: str, text: str) -> str:
         try:
             given = [message("user", text)]
-            said.append(await within(memory.append(thread, given, f"{number}"), 30.0))
+            return str(await within(memory.append(thread, given, f"{number}"), 30.0))
         except Exception as error:
-            said.append(words(error))
-    return said
+            return words(error)
+
+    return list(await asyncio.gather(*(one(*each) for each in texts.items())))
 
 
 async def wait_for_the_spared(memory: Memory, tell: Any, base: str, seconds: float) -> bool:
