@@ -47,6 +47,8 @@ CHANCE = {  # whether these come about is chance, or depends on the memory
     ("effects", "the key is the same at every try"),
     ("effects", "an act that is repeated is told apart"),
     ("erasure", "a backup made afterwards"),
+    ("erasure", "nothing of it in the server's files"),
+    ("erasure", "turns kept for later"),
     ("isolation", "one's own tenant"),
     *(("fidelity", promise.name) for promise in questions.fidelity.EXTREMES),
 }

@@ -72,6 +72,17 @@ def test_a_redis_without_persistence_loses_what_it_acknowledged() -> None:
     assert report.title == "redis (started by the audit)"
 
 
+@pytest.mark.parametrize("kind", ["redis", "postgres"])
+def test_who_is_erased_is_gone_from_the_files_of_a_server_and_stays_gone(kind: str) -> None:
+    options = small(None, "erasure", with_server=kind, recovery=30.0)
+    record = recorded(options)
+    erasure = {check.promise: check for check in record.erasure or ()}
+    assert record.problems == {}
+    for promise in ("nothing of it in the server's files", "turns kept for later"):
+        assert (erasure[promise].tried > 0, erasure[promise].differing) == (True, 0)
+    assert answer(judged(record), "erasure").verdict == "pass"
+
+
 def test_a_durable_server_keeps_what_it_acknowledged_and_nothing_is_left_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

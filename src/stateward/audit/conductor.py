@@ -138,6 +138,8 @@ class Audit:
         self.record.environment["replicas"] = sizes.replicas
         stage = Stage(fleet, sizes, self.record, self._faults)
         stage.pool, stage.backup, stage.tenant = pool, self._backup, self._tenant
+        if self._server is not None and self._server.holds_all:
+            stage.server_files = self._server.search
         if options.metrics_url is not None:
             stage.scrape = partial(asyncio.to_thread, scraped, options.metrics_url)
         if options.alerts_url is not None:

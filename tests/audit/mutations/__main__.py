@@ -13,6 +13,7 @@ import fnmatch
 import os
 import sys
 import time
+from datetime import date
 from pathlib import Path
 
 import msgspec
@@ -31,7 +32,8 @@ class Results(msgspec.Struct):
     profile: str
     seconds: float
     trials: list[Trial]
-    note: str = ""  # how they came about, if not by one run
+    date: str = ""
+    note: str = ""  # what else there is to say about it
 
 
 def main() -> int:
@@ -57,7 +59,7 @@ def main() -> int:
             trials = [again.get(trial.id, trial) for trial in trials]
     seconds = time.monotonic() - began
     _print(trials, seconds)
-    results = Results(options.profile, round(seconds, 1), trials)
+    results = Results(options.profile, round(seconds, 1), trials, date.today().isoformat())
     Path(options.json).write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1))
     caught = sum(trial.caught for trial in trials)
     return 0 if caught >= options.least / 100 * len(trials) else 1
@@ -147,7 +149,8 @@ def _write_page(page: Path, source: Path) -> int:
     results = msgspec.json.decode(source.read_bytes(), type=Results)
     text = page.read_text()
     before, after = text.partition(BEGIN)[0], text.partition(END)[2]
-    figures = score.as_markdown(results.trials, results.profile, results.seconds, results.note)
+    ran = results.profile, results.seconds, results.date, results.note
+    figures = score.as_markdown(results.trials, *ran)
     page.write_text(f"{before}{BEGIN}\n\n{figures}\n\n{END}{after}")
     return 0
 

@@ -16,6 +16,7 @@ from contextlib import closing
 from typing import Any
 
 from audit.mutations.mutant import Around, Json, Messages, Mutant, Sound, mutants, tail
+from audit.mutations.trouble import kept_in_memory
 from audit.mutations.work import tasks
 
 # --- tool calls -------------------------------------------------------------------------
@@ -469,6 +470,13 @@ MUTANTS += [
         ERASURE,
         statement("delete from users where user = ?", "delete from messages where thread = ?"),
         inside=not_overwritten,
+    ),
+    Mutant(
+        "erase.kept_elsewhere",
+        "What was erased comes back when a replica that was cut off brings what it kept.",
+        ERASURE,
+        kept_in_memory(told=True),
+        base="redis",
     ),
     Mutant(
         "erase.in_backups",

@@ -43,7 +43,7 @@ EVERY = MUTANTS | CONTROLS
 TOPICS: dict[str, tuple[str, ...]] = {
     "turns kept": ("sessions", "races:turns", "windows", "kills", "fidelity"),
     "messages kept": ("fidelity", "sessions"),
-    "keys": ("keys", "races:turns"),
+    "keys": ("keys", "races:turns", "lasting"),
     "windows": ("windows", "sessions"),
     "threads apart": ("fidelity", "isolation", "sessions"),
     "order": ("sessions", "races:turns", "sharing", "consistency", "windows", "fidelity"),

@@ -48,11 +48,14 @@ def survivors(trials: list[Trial]) -> list[Trial]:
     return sorted((trial for trial in trials if not trial.caught), key=lambda trial: trial.id)
 
 
-def as_markdown(trials: list[Trial], profile: str, seconds: float, note: str) -> str:
-    """The figures of a page; `note` says how they came about, if not by one run."""
+def as_markdown(
+    trials: list[Trial], profile: str, seconds: float, date: str = "", note: str = ""
+) -> str:
+    """The figures of a page; `note` is what else there is to say about the run."""
     unsure = [f"`{trial.id}`" for trial in trials if trial.unsure]
     lines = [
-        f"Profile `{profile}`: **{total(trials)}** mutants caught, in {seconds / 60:.0f} minutes.",
+        f"Profile `{profile}`: **{total(trials)}** mutants caught, in one run of "
+        f"{seconds / 60:.0f} minutes{f' ({date})' if date else ''}.",
         *([note] if note else []),
         *(
             [f"Caught only because a workload ended in an error: {', '.join(unsure)}."]

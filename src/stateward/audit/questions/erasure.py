@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from stateward.audit.questions.promise import Promise, finding
 from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 
 BACKUP = "a backup made afterwards"
+FILES, KEPT = "nothing of it in the server's files", "turns kept for later"
+SOMETIMES = (BACKUP, FILES, KEPT)  # not every target has, or does, what these need
+TRACES = (
+    "Give the memory a method `traces(text)` that names the files, tables or keys which still have "
+    "a text, or audit it on a server of the audit's own (--with-server), whose files are searched."
+)
 PROMISES = (
     Promise("gone at once", "what was erased is still there",
             "Remove all of the person before erase returns, and let no replica keep a copy."),
@@ -17,6 +25,10 @@ PROMISES = (
     Promise("nothing of it is stored", "what was erased is still stored",
             "Delete the rows and keys instead of marking them; on SQLite with secure_delete and a "
             "truncated write-ahead log, and without copies in caches, indexes and logs.", "traces"),
+    Promise(FILES, "what was erased is still in the server's files, also when it has written them "
+            "anew", "Delete the rows and keys instead of marking them."),
+    Promise(KEPT, "a turn that a replica kept for later comes back after its person was erased",
+            "Remember for a while what was erased, and refuse what was said before that."),
     Promise("a new beginning", "what was erased comes back when its id is used again"),
     Promise(BACKUP, "what was erased is in a backup made afterwards",
             "Back up what is there, and leave out what only waits to be removed."),
@@ -25,11 +37,12 @@ PROMISES = (
 
 def judge(record: Record, limits: Thresholds) -> Finding:
     tried = {check.promise for check in record.erasure or ()}
-    promises = [each for each in PROMISES if each.name != BACKUP or each.name in tried]
-    holds = "who was erased was gone, and nobody else"
-    if "traces" not in record.provides:
-        holds += "; what is left in its files or keys nobody can tell (it has no `traces`)"
-    return finding(record, record.erasure, promises, holds)
+    promises = [each for each in PROMISES if each.name not in SOMETIMES or each.name in tried]
+    found = finding(record, record.erasure, promises, "who was erased was gone, and nobody else")
+    if found.verdict == "pass" and "traces" not in record.provides and FILES not in tried:
+        said = "who was erased was not given to anybody; what is still stored nobody can tell"
+        return replace(found, verdict="unknown", summary=said, remedy=TRACES)
+    return found
 
 
 QUESTION = Question(

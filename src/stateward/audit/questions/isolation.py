@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from stateward.audit.questions.promise import Promise, finding
 from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 
 TENANT = "one's own tenant"
+WHOLE = "all of one's own"
+OWN_LOST = "While many people write at once, some of what they wrote is missing or not the newest."
 PROMISES = (
     Promise("one's own state", "a user is given another user's state",
             "Keep nothing of a call in an attribute that all calls share."),
     Promise("one's own conversation", "a conversation is given messages of another",
             "Keep nothing of a call in an attribute that all calls share."),
+    Promise(WHOLE, "what one has just written is missing or changed while others write theirs",
+            "Write each person's state by itself: no file or record of all of them that is read, "
+            "changed and written back."),
     Promise("what is not there yet", "what one caller does to a default, all others see",
             "Make a new object for every caller: no mutable default, no shared empty one."),
     Promise("after an error", "a call that failed leaves something, or spoils the next",
@@ -33,7 +40,10 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         and (each.name != TENANT or each.name in tried)  # not every target has tenants
     ]
     holds = "everybody got their own, many at once and after errors"
-    return finding(record, record.isolation, promises, holds)
+    found = finding(record, record.isolation, promises, holds)
+    broken = {check.promise for check in record.isolation or () if check.differing}
+    # Nobody was given what is another's: that must not be said.
+    return replace(found, means=OWN_LOST) if broken == {WHOLE} else found
 
 
 QUESTION = Question(

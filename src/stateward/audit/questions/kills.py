@@ -10,6 +10,7 @@ ONE = (
     "Write all of a turn, with its key, in one transaction, and acknowledge it when that is "
     "committed. Files: write beside the old one, flush, then rename."
 )
+NO_KILL = "the same without a kill"
 PROMISES = (
     Promise("what was acknowledged", "turns that were acknowledged are lost when the process dies",
             "Answer only when the store has it: no buffer, no background write."),
@@ -30,6 +31,12 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     chance = ("all or none", "delivered again after a kill", "tasks that were acknowledged")
     promises = [each for each in PROMISES if each.name not in chance or each.name in tried]
     holds = "what was acknowledged was there, and the rest was whole or absent"
+    for check in record.kill_checks or ():
+        if check.promise == NO_KILL:
+            holds += (
+                "; only with one writer at a time: several at once lose or split turns without "
+                f"any kill ({check.differing} of {check.tried:,}, see races)"
+            )
     return finding(record, record.kill_checks, promises, holds)
 
 

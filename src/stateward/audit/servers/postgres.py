@@ -86,6 +86,17 @@ class Postgres(OwnServer):
         mine = lines[:1] == [str(self._process.pid)]
         return mine and len(lines) > 7 and lines[7].strip() == "ready"
 
+    async def _write_anew(self) -> None:
+        """Tables and indexes; the write-ahead log is recycled in its own time."""
+        from psycopg import AsyncConnection
+
+        async with await AsyncConnection.connect(self.url, autocommit=True) as connection:
+            await connection.execute("VACUUM FULL")
+            await connection.execute("CHECKPOINT")
+
+    def _stored(self) -> list[Path]:
+        return [*self._data.glob("base/*/*"), *self._data.glob("global/*")]
+
     def _as_whom(self) -> dict[str, Any]:
         if not _is_root():
             return {}

@@ -5,18 +5,25 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 
 from stateward.audit.servers.server import OwnServer
 from stateward.errors import InvalidInput
 
 EMPTY = '""'
+REWRITTEN = 30.0  # seconds for it to have written its files anew
 
 
 class RedisLike(OwnServer):
     """Redis, or what speaks as it does."""
 
-    defaults: ClassVar[dict[str, str]] = {"appendonly": "yes", "appendfsync": "always", "save": ""}
+    defaults: ClassVar[dict[str, str]] = {
+        "appendonly": "yes",
+        "appendfsync": "always",
+        "save": "",
+        "rdbcompression": "no",  # so that a text can be found in its files
+    }
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._binary = _program(self.kind)
@@ -42,6 +49,34 @@ class RedisLike(OwnServer):
 
     def _command(self) -> list[str]:
         return [self._binary, str(self._folder / "server.conf")]
+
+    async def _write_anew(self) -> None:
+        """The append-only file; a snapshot as well, if it makes any."""
+        if self._settings["appendonly"] == "yes":
+            await self._asked("BGREWRITEAOF")
+        if self._settings["save"]:
+            await self._asked("SAVE")
+        for _ in range(int(REWRITTEN * 20)):
+            said = (await self._asked("INFO persistence")).split()
+            if {"aof_rewrite_in_progress:0", "aof_rewrite_scheduled:0"} <= set(said):
+                return
+            await asyncio.sleep(0.05)
+
+    async def _asked(self, command: str) -> str:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            writer.write(f"AUTH {self._password}\r\n{command}\r\n".encode())
+            async with asyncio.timeout(REWRITTEN):
+                await reader.readline()
+                said = (await reader.readline()).decode()
+                if said.startswith("$"):
+                    said = (await reader.readexactly(int(said[1:]))).decode()
+                return said
+        finally:
+            writer.transport.abort()
+
+    def _stored(self) -> list[Path]:
+        return [*self._folder.glob("appendonlydir/*"), *self._folder.glob("*.rdb")]
 
     async def _is_ready(self) -> bool:
         try:

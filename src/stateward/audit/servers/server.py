@@ -91,6 +91,20 @@ class OwnServer:
         self.kill()
         self._watchdog.communicate()
 
+    async def search(self, texts: list[str]) -> list[list[str]]:
+        """Of each text the files that have it, once what is not needed any more is out of them."""
+        await self._write_anew()
+        files = [path for path in self._stored() if path.is_file()]
+        held = {path: path.read_bytes() for path in files}
+        return [[p.name for p, data in held.items() if text.encode() in data] for text in texts]
+
+    async def _write_anew(self) -> None:
+        """Have it write its files without what was deleted."""
+
+    def _stored(self) -> list[Path]:
+        """The files in which it keeps what is stored."""
+        return []
+
     async def _prepare(self) -> None:
         """What must be there before the first start."""
 

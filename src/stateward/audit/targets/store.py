@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
+from glob import escape, glob
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -26,9 +26,11 @@ from stateward.audit.faults.route import Route, store_route
 from stateward.audit.profiles import AuditSizes
 from stateward.audit.safety import headroom, isolation
 from stateward.audit.safety.expiry import DAY, ExpiringEngine
+from stateward.audit.targets import traces
 from stateward.audit.targets.memory import Json, KeptLocally, NamedSteps, Refused, VersionConflict
 from stateward.audit.targets.target import AuditTarget, BackupProcedure, FileStorage
 from stateward.engines.registry import create_engine, parse
+from stateward.engines.url import EngineURL
 from stateward.observe.catalogue import LOOKUP_LATENCY
 from stateward.transfer import backup
 from stateward.world import World
@@ -59,9 +61,9 @@ class StoreMemory:
         spill = os.path.join(target.folder, f"spill-{target.replica}")
         os.makedirs(spill, exist_ok=True)
         world, url = World(), parse(target.name)
-        file = isolation.file_of(url)
-        if file is not None:  # of a server only the server itself can be asked, not its files
-            self.traces = partial(_traces, [os.path.dirname(file), spill], os.path.basename(file))
+        search = _search(url)
+        if search is not None:
+            self.traces = partial(_traces, search, target.folder)
         self.store = Store(
             ExpiringEngine(create_engine(url, world)),
             namespace=target.namespace,
@@ -172,12 +174,26 @@ class StoreMemory:
         }
 
 
-def _traces(folders: list[str], name: str, text: str) -> list[str]:
-    """The files that have it: those of the store, and turns that are kept for later."""
-    store, kept = folders
-    files = [os.path.join(store, each) for each in os.listdir(store) if each.startswith(name)]
-    files += [os.path.join(where, each) for where, _, names in os.walk(kept) for each in names]
-    return [os.path.basename(file) for file in files if text.encode() in Path(file).read_bytes()]
+def _search(url: EngineURL) -> Callable[[str], Awaitable[list[str]]] | None:
+    """How all that a store holds is searched for a text; None where nobody can."""
+    file = isolation.file_of(url)
+    if file is not None:
+
+        async def in_its_files(text: str) -> list[str]:
+            return traces.in_files(traces.beside(file), text)
+
+        return in_its_files
+    if url.scheme.startswith(("redis", "unix")):
+        return partial(traces.in_redis, url)
+    return partial(traces.in_postgres, url) if url.scheme.startswith("postgres") else None
+
+
+async def _traces(
+    search: Callable[[str], Awaitable[list[str]]], folder: str, text: str
+) -> list[str]:
+    """Where it is: in the store, and in turns that any replica keeps for later."""
+    kept = traces.below(*glob(os.path.join(escape(folder), "spill-*")))
+    return [*await search(text), *traces.in_files(kept, text)]
 
 
 def file_url(path: str) -> str:

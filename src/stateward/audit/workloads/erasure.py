@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+import signal
+import time
+from contextlib import suppress
 from typing import Any
 
+from stateward.audit.plurals import plural
+from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.samples import message
 from stateward.audit.workloads.trials import Trials, merged, within, words
@@ -21,6 +27,9 @@ OTHERS = "others stay"
 TRACES = "nothing of it is stored"
 ANEW = "a new beginning"
 BACKUP = "a backup made afterwards"
+KEPT = "turns kept for later"
+FILES = "nothing of it in the server's files"
+AWAY = "-away"  # the tail of whoever is erased while a replica keeps a turn of theirs
 
 
 async def conduct(stage: Stage) -> None:
@@ -41,12 +50,68 @@ async def conduct(stage: Stage) -> None:
         ]
     (fresh,) = await stage.fleet.start(fresh=True)
     said.append(await fresh.ask("erasure:look", erased=gone, by="a new process", **how))
+    more, kept = await _kept_meanwhile(stage, one, base)
+    said.append(more)
+    searched = [*gone, AWAY] if kept else gone
     if traces:
-        said.append(await one.ask("erasure:search", erased=gone, patience=120.0, **how))
+        said.append(await one.ask("erasure:search", erased=searched, patience=120.0, **how))
+    said.append(await _search_files(stage, searched))
     said.append(await other.ask("erasure:begin_anew", base=base, tail=gone[0]))
     await stage.fleet.end(one, other, fresh)
     stage.erased = [ErasedPerson(f"{base}{tail}", threads(base, tail)) for tail in gone[1:]]
     stage.record.erasure = merged(*said)
+
+
+async def _kept_meanwhile(
+    stage: Stage, other: Replica, base: str
+) -> tuple[list[dict[str, Any]], bool]:
+    """A replica that cannot reach the store keeps a turn; the person is erased meanwhile.
+
+    What became of it; and whether it kept the turn at all, as not every memory does.
+    """
+    fault = await stage.disturbances.away()
+    if fault is None:
+        return [], False
+    (cut_off,) = await stage.fleet.start(fresh=True, **fault.changed)
+    how: dict[str, Any] = {"base": base, "seed": stage.record.seed}
+    try:
+        await cut_off.ask("erasure:say", number=0, **how)
+        await fault.begin(cut_off)
+        try:
+            said = await cut_off.ask("erasure:say", number=1, patience=120.0, **how)
+            kept = set(said) == {"kept"}
+            cut_off.signal(signal.SIGSTOP)  # so that the erasure comes first
+        finally:
+            await fault.end(cut_off)
+        if kept:
+            await other.ask("erasure:erase", base=base, tail=AWAY)
+        cut_off.signal(signal.SIGCONT)
+        with suppress(Failed):  # some bring what they kept when they are asked for something
+            await cut_off.call("load", f"{base}-spared", None)
+        if not kept or not await other.ask(
+            "erasure:wait_for_the_spared", base=base, seconds=stage.sizes.recovery,
+            patience=stage.sizes.recovery + 30.0,
+        ):  # fmt: skip
+            return [], kept
+        asked = [await each.ask("erasure:look_for_kept", base=base) for each in (cut_off, other)]
+        return [check for checks in asked for check in checks], True
+    finally:
+        cut_off.signal(signal.SIGCONT)
+        await stage.fleet.end(cut_off)
+
+
+async def _search_files(stage: Stage, erased: list[str]) -> list[dict[str, Any]]:
+    """In those of a server of the audit's own, once it has written them anew."""
+    if stage.server_files is None:
+        return []
+    trials, seed = Trials(), stage.record.seed
+    everywhere = await stage.server_files([secret(seed, tail) for tail in (TAILS[0], *erased)])
+    if not everywhere[0]:
+        return []  # what is there for certain is not found: it is stored in another form
+    for found in everywhere[1:]:
+        done = "erase a person, have the server write its files anew, search them"
+        trials.hold(FILES, not found, done, "found nowhere", ", ".join(found)[:300])
+    return trials.plain()
 
 
 async def look_in_backup(stage: Stage, restored: Any) -> None:
@@ -62,7 +127,7 @@ async def look_in_backup(stage: Stage, restored: Any) -> None:
         stage.record.erasure = [*stage.record.erasure, *merged(trials)]
 
 
-WORKLOAD = Workload("erasure", "erasure", "erasing people", conduct)
+WORKLOAD = Workload("erasure", "erasure", "erasing people", conduct, unwatched=True)
 
 
 # --- in a replica -----------------------------------------------------------------------
@@ -90,6 +155,42 @@ async def write(memory: Memory, tell: Any, base: str, seed: int, users: bool) ->
         await within(memory.append(short, said[:1], "0"))
         if users:
             await within(memory.put_user(f"{base}{tail}", {"secret": secret(seed, tail)}))
+
+
+async def say(memory: Memory, tell: Any, base: str, seed: int, number: int) -> list[str]:
+    """Turns of somebody who is erased and of somebody who is not, at once: stored, or kept?"""
+    texts = {thread: f"{secret(seed, AWAY)} {number}" for thread in threads(base, AWAY)}
+    texts[f"{base}-spared"] = f"spared {number}"
+
+    async def one(thread: str, text: str) -> str:
+        try:
+            given = [message("user", text)]
+            return str(await within(memory.append(thread, given, f"{number}"), 30.0))
+        except Exception as error:
+            return words(error)
+
+    return list(await asyncio.gather(*(one(*each) for each in texts.items())))
+
+
+async def wait_for_the_spared(memory: Memory, tell: Any, base: str, seconds: float) -> bool:
+    """Whether what was kept for somebody else has come."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if len(await within(memory.load(f"{base}-spared"))) == 2:
+            return True
+        await asyncio.sleep(0.1)
+    return False
+
+
+async def look_for_kept(memory: Memory, tell: Any, base: str) -> list[dict[str, Any]]:
+    trials = Trials()
+    done = "keep a turn for later, erase its person elsewhere, let the replica reach the store"
+    try:
+        found = len(await within(memory.load(threads(base, AWAY)[0])))
+        trials.hold(KEPT, not found, done, "no message", f"{plural(found, 'message')}")
+    except Exception as error:
+        trials.differ(KEPT, done, "no message", words(error))
+    return trials.plain()
 
 
 async def erase(memory: Memory, tell: Any, base: str, tail: str) -> None:

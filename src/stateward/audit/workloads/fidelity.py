@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads import odd_values
 from stateward.audit.workloads.odd_values import Odd
 from stateward.audit.workloads.trials import (
+    LIMIT,
     Trials,
     difference,
     merged,
@@ -21,32 +23,34 @@ from stateward.audit.workloads.trials import (
 from stateward.audit.workloads.workload import Stage, Workload
 
 COUNTS = (2, 3, 64, 100, 101, 1000, 1001)  # messages in one append
-BUDGET = 12.0  # seconds for each of writing and reading: a slow memory is tried with fewer values
+BUDGET = 30.0  # seconds for each of writing and reading: a slow memory is tried with fewer values,
+FEWEST = 3  # but with some of every kind
+LARGE = 4000  # characters, about
+EACH = 0.1  # seconds that a message of many in one append may take, besides what any call may
+PATIENCE = 300.0
 WRITERS = 2
 NAMED = ("role", "content")  # fields that every message has
 
 
 async def conduct(stage: Stage) -> None:
     (base,), seed = stage.names("fidelity", 1), stage.record.seed
-    asked = {"base": base, "seed": seed, "users": stage.provides("users")}
+    asked: dict[str, Any] = {"base": base, "seed": seed, "users": stage.provides("users")}
     # Where others' state may be, only ids that nobody else uses.
-    asked["bare"] = stage.is_apart
+    asked |= {"bare": stage.is_apart, "patience": PATIENCE}
     writers = await stage.fleet.start(WRITERS, fresh=True)
     written, said = [], []
     for who, writer in enumerate(writers):
-        answer = await writer.ask("fidelity:write", who=who, patience=120.0, **asked)
+        answer = await writer.ask("fidelity:write", who=who, **asked)
         written += answer["written"]
         said.append(answer["trials"])
     for who, writer in enumerate(writers):
         read_by = "another replica" if who == 0 else "the replicas that wrote"
-        said.append(
-            await writer.ask("fidelity:read", written=written, by=read_by, patience=120.0, **asked)
-        )
+        said.append(await writer.ask("fidelity:read", written=written, by=read_by, **asked))
     for writer in writers:
         await writer.kill()
     (reader,) = await stage.fleet.start(fresh=True)
     by = "a new process after a kill"
-    said.append(await reader.ask("fidelity:read", written=written, by=by, patience=120.0, **asked))
+    said.append(await reader.ask("fidelity:read", written=written, by=by, **asked))
     await stage.fleet.end(reader)
     stage.record.fidelity = merged(*said)
 
@@ -67,6 +71,7 @@ class StoredSample(NamedTuple):
     messages: list[dict[str, Any]] | None
     value: dict[str, Any] | None
     extreme: bool
+    updated: bool = False  # the user's state is written by an update
 
 
 def samples(base: str, seed: int, users: bool, bare: bool) -> Iterator[StoredSample]:
@@ -94,28 +99,52 @@ def samples(base: str, seed: int, users: bool, bare: bool) -> Iterator[StoredSam
         many = [{"role": "user", "content": f"{n} of {count}"} for n in range(count)]
         label = Odd(f"{count:,} messages in one append", None)
         found.append((count * 20, "many messages at once", "", label, many, None))
-    for number, (_, promise, id, odd, said, value) in enumerate(sorted(found, key=lambda f: f[0])):
+    for number, (size, promise, id, odd, said, value) in enumerate(sorted(found, key=_size)):
         named = id or f"{base}-{number}"
         kind = f"extreme {promise}" if odd.extreme else promise
-        yield StoredSample(2 * number, kind, odd.label, named, said, None, odd.extreme)
-        if users and value is not None:
-            yield StoredSample(
-                2 * number + 1, f"users' {kind}", odd.label, named, None, value, odd.extreme
-            )
+        yield StoredSample(4 * number, kind, odd.label, named, said, None, odd.extreme)
+        if not users or value is None:
+            continue
+        # By a put or by an update; what is large, by both.
+        for way in (0, 1) if size > LARGE else (number % 2,):
+            other = f"{named}-updated" if way and size > LARGE else named
+            about = 4 * number + 1 + way, f"users' {kind}", odd.label, other
+            yield StoredSample(*about, None, value, odd.extreme, updated=bool(way))
+
+
+def _size(found: tuple[Any, ...]) -> int:
+    return int(found[0])
+
+
+class _Time:
+    """What is over when a memory is slow: then there is some left for what was hardly tried."""
+
+    def __init__(self) -> None:
+        self._end = time.monotonic() + BUDGET
+        self._tried: Counter[str] = Counter()
+
+    def for_one(self, sample: StoredSample) -> bool:
+        few = not sample.extreme and self._tried[sample.promise] < FEWEST
+        if time.monotonic() > self._end and not few:
+            return False
+        self._tried[sample.promise] += 1
+        return True
+
+
+def _limit(sample: StoredSample) -> float:
+    return LIMIT + EACH * len(sample.messages or ())
 
 
 async def write(
     memory: Memory, tell: Any, who: int, base: str, seed: int, users: bool, bare: bool
 ) -> dict[str, Any]:
     """Every other one; then each is read by this replica itself."""
-    trials, written, end = Trials(), [], time.monotonic() + BUDGET
+    trials, written, left = Trials(), [], _Time()
     for sample in samples(base, seed, users, bare):
-        if (sample.number // 2) % WRITERS != who:
+        if (sample.number // 4) % WRITERS != who or not left.for_one(sample):
             continue
-        if time.monotonic() > end:
-            break
         try:
-            await within(_store(memory, sample))
+            await within(_store(memory, sample), _limit(sample))
         except Exception as error:
             if sample.extreme:
                 trials.refuse(sample.promise, sample.label, error)
@@ -132,7 +161,7 @@ async def _store(memory: Memory, sample: StoredSample) -> None:
     value = sample.value
     if sample.messages is not None:
         await memory.append(sample.id, sample.messages, f"fidelity/{sample.number}")
-    elif sample.number % 4 == 1:
+    elif sample.updated:
         await memory.call("update_user", sample.id, lambda _: value)
     elif value is not None:
         await memory.put_user(sample.id, value)
@@ -159,12 +188,10 @@ async def read(
     users: bool,
     bare: bool,
 ) -> list[dict[str, Any]]:
-    trials, known, end = Trials(), set(written), time.monotonic() + BUDGET
+    trials, known, left = Trials(), set(written), _Time()
     for sample in samples(base, seed, users, bare):
-        if sample.number in known:
+        if sample.number in known and left.for_one(sample):
             await _compare(memory, sample, trials, by)
-        if time.monotonic() > end:
-            break
     return trials.plain()
 
 
@@ -172,7 +199,7 @@ async def _compare(memory: Memory, sample: StoredSample, trials: Trials, by: str
     done = f"{sample.label}, read by {by}"
     try:
         if sample.messages is not None:
-            found = await within(memory.load(sample.id))
+            found = await within(memory.load(sample.id), _limit(sample))
             differs = message_difference(sample.messages, found)
         else:
             value, _ = await within(memory.get_user(sample.id))

@@ -5,35 +5,71 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
-from stateward.audit.replicas.fleet import Replica
+from stateward.audit.plurals import plural
+from stateward.audit.record import Check
+from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.trials import Trials, merged, within, words
 from stateward.audit.workloads.workload import Stage, Workload
 
 WRITERS = 3  # at once in the process that is killed
 THREADS = 2  # that they write to
-PATIENCE = 30.0  # seconds for the first turn to be acknowledged
+PATIENCE = 30.0  # seconds for the first turns to be acknowledged
+REFUSALS = 50  # errors on end: it takes no turn any more
+RACED = ("what was acknowledged", "all or none", "readable", "delivered again after a kill")
+NO_KILL = "the same without a kill"
 
 
 async def conduct(stage: Stage) -> None:
-    threads, (user, counted, task) = stage.names("kill", THREADS), stage.names("killed", 3)
+    """If something is lost, then again without a kill: what is lost then is lost in a race.
+
+    So that it is not counted here, one writes at a time in that case.
+    """
+    checks = await _series(stage, "kill", WRITERS, kill=True)
+    if any(check.differing for check in checks):
+        alike = await _series(stage, "alive", WRITERS, kill=False)
+        raced = [check for check in alike if check.differing and check.promise in RACED]
+        if raced:
+            checks = await _series(stage, "alone", 1, kill=True)
+            tried, lost = (sum(getattr(c, of) for c in raced) for of in ("tried", "differing"))
+            checks.append(Check(NO_KILL, tried, lost))
+    stage.record.kill_checks = checks
+
+
+async def _series(stage: Stage, what: str, writers: int, *, kill: bool) -> list[Check]:
+    """Process after process that writes, each looked at when it has ended, killed or not."""
+    threads, (user, counted, task) = stage.names(what, THREADS), stage.names(f"{what}-state", 3)
     chance = random.Random(stage.record.seed)
     parts = [part for part in ("users", "tasks", "keys") if stage.provides(part)]
-    writers = await stage.fleet.start(stage.sizes.kills, fresh=True)
+    replicas = await stage.fleet.start(stage.sizes.kills, fresh=True)
     (reader,) = await stage.fleet.start()
     said, acknowledged, updates = [], list[str](), [0, 0]
-    for number, writer in enumerate(writers):
+    for number, writer in enumerate(replicas):
         going = {"threads": threads, "user": user, "counted": counted, "task": f"{task}-{number}"}
-        writer.send("kills:go_on", name=f"{number}", parts=parts, **going)
-        await _struck(writer, number, chance)
+        writing = writer.send(
+            "kills:go_on", name=f"{number}", parts=parts, writers=writers, **going
+        )
+        trials = Trials()
+        await _until_some_are_stored(writer, number, trials)
+        if kill:
+            if number % 2:
+                await asyncio.sleep(chance.uniform(0.02, 0.25))
+            await writer.kill()
+        else:
+            await writer.ask("kills:come_to_an_end")
+            async with asyncio.timeout(PATIENCE):
+                await writing
+            await stage.fleet.end(writer)
         begun = [each["begun"] for each in writer.events if "begun" in each]
         known = [each["acknowledged"] for each in writer.events if "acknowledged" in each]
         acknowledged += known
         updates[0] += _last(writer, "updated")
         updates[1] += 1 + sum(each.get("failed") == "put" for each in writer.events)
-        said.append(
+        said += [
+            trials.plain(),
             await reader.ask(
                 "kills:look",
                 acknowledged=acknowledged,
@@ -45,19 +81,36 @@ async def conduct(stage: Stage) -> None:
                 parts=parts,
                 patience=120.0,
                 **going,
-            )
-        )
+            ),
+        ]
     await stage.fleet.end(reader)
-    stage.record.kill_checks = merged(*said)
+    return merged(*said)
 
 
-async def _struck(writer: Replica, number: int, chance: random.Random) -> None:
-    """Killed: right after a turn was acknowledged, or at any moment."""
+async def _until_some_are_stored(writer: Replica, number: int, trials: Trials) -> None:
+    """A few turns, or one if it is slow. A memory that takes none any more has failed."""
     wanted = 4 + 2 * number
-    await writer.until(lambda events: sum("acknowledged" in e for e in events) >= wanted, PATIENCE)
-    if number % 2:
-        await asyncio.sleep(chance.uniform(0.02, 0.25))
-    await writer.kill()
+
+    def are_enough(events: list[dict[str, Any]]) -> bool:
+        stored = [place for place, each in enumerate(events) if "acknowledged" in each]
+        since = events[stored[-1] :] if stored else events
+        return len(stored) >= wanted or len(_refusals(since)) >= REFUSALS
+
+    with suppress(TimeoutError):
+        await writer.until(are_enough, PATIENCE)
+    if any("acknowledged" in each for each in writer.events):
+        return
+    refusals = _refusals(writer.events)
+    if not refusals:
+        raise Failed(f"no turn was stored within {PATIENCE:g} s")
+    if not number:
+        raise Failed(f"no turn could be stored: {refusals[0]}")
+    said = f"kill {plural(number, 'process', 'processes')} while they write, append in a new one"
+    trials.differ("readable", said, "stored", refusals[0])
+
+
+def _refusals(events: list[dict[str, Any]]) -> list[str]:
+    return [e["error"] for e in events if "failed" in e and e["failed"] != "put"]
 
 
 def _last(writer: Replica, what: str) -> int:
@@ -81,6 +134,9 @@ def turn(name: str) -> list[dict[str, Any]]:
     ]
 
 
+_ended = asyncio.Event()
+
+
 async def go_on(
     memory: Memory,
     tell: Any,
@@ -90,12 +146,14 @@ async def go_on(
     task: str,
     name: str,
     parts: list[str],
+    writers: int,
 ) -> None:
-    """Write, and say what was acknowledged, until killed."""
+    """Write, and say what was acknowledged, until killed or told to end."""
+    _ended.clear()
 
     async def append(who: int) -> None:
         number = 0
-        while True:
+        while not _ended.is_set():
             place = number % len(threads)
             turn_name = f"{name}.{who}.{number}.{place}"
             tell(begun=turn_name)
@@ -105,11 +163,12 @@ async def go_on(
             except Exception as error:
                 tell(failed=turn_name, error=words(error))
                 await asyncio.sleep(0.02)
+            await asyncio.sleep(0)  # a memory that waits for nothing lets nobody else run
             number += 1
 
     async def put() -> None:
         number = 0
-        while True:
+        while not _ended.is_set():
             number += 1
             try:
                 await memory.put_user(user, {"round": int(name), "number": number})
@@ -123,7 +182,7 @@ async def go_on(
 
     async def run() -> None:
         number = 0
-        while True:
+        while not _ended.is_set():
             number += 1
 
             async def function(number: int = number) -> str:
@@ -133,12 +192,16 @@ async def go_on(
             tell(done=number)
             await asyncio.sleep(0.02)
 
-    going = [append(who) for who in range(WRITERS)]
+    going = [append(who) for who in range(writers)]
     if "users" in parts:
         going.append(put())
     if "tasks" in parts:
         going.append(run())
     await asyncio.gather(*going, return_exceptions=True)
+
+
+async def come_to_an_end(memory: Memory, tell: Any) -> None:
+    _ended.set()
 
 
 def _one_more(value: dict[str, Any]) -> dict[str, Any]:

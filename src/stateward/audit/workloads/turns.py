@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -14,6 +15,7 @@ from stateward.audit.workloads.workload import Stage, Workload, until
 FEWEST = 15  # turns of each in the long conversation
 AT_ONCE = 50  # messages an append, when it is made long
 EVERY = 5  # one turn in so many is delivered by every replica at once
+BUDGET = 60.0  # seconds for each race, and for what comes before it: a slow memory races less
 
 
 async def conduct(stage: Stage) -> None:
@@ -38,7 +40,8 @@ async def _raced(
     order: list[Any] = []
     unreadable = ""
     try:
-        order = [tuple(each) for each in await reader.ask("turns:order", thread=thread)]
+        found = await reader.ask("turns:order", thread=thread, patience=120.0)
+        order = [tuple(each) for each in found]
     except Failed as error:
         unreadable = str(error)[:200]
     acknowledged = sorted({name for names in said for name in names})
@@ -52,7 +55,10 @@ WORKLOAD = Workload("turns", "threads", "racing replicas on one conversation", c
 
 
 async def lengthen(memory: Memory, tell: Any, thread: str, count: int) -> None:
+    end = time.monotonic() + BUDGET
     for first in range(0, count, AT_ONCE):
+        if time.monotonic() > end:
+            return
         given = [message("user", f"past {first + n}") for n in range(min(AT_ONCE, count - first))]
         await memory.append(thread, given, f"past/{first}")
 
@@ -69,6 +75,8 @@ async def append_all(
     acknowledged = []
     await until(begin)
     for number in range(count):
+        if time.monotonic() > begin + BUDGET:
+            break
         name = f"all/{number}" if number % EVERY == 0 else f"{who}/{number}"
         try:
             await memory.append(thread, turn(name), name)

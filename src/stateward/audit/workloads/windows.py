@@ -24,19 +24,21 @@ ROLES = "uaaauaauaaaauua"  # who speaks: windows of whole turns differ from thos
 IN_TURN = 14  # turns of two replicas
 AT_ONCE = 40  # messages an append of the long conversation
 BUDGET = 15.0  # seconds for making it
+PATIENCE = 300.0  # seconds for each of the looks at it
 
 
 async def conduct(stage: Stage) -> None:
     one, other = await stage.fleet.start(2)
     short, pairs, long, unknown, roles = stage.names("window", 5)
+    slow: dict[str, Any] = {"patience": PATIENCE}
     said = [
-        await one.ask("windows:short_ones", thread=short, pairs=pairs, unknown=unknown),
-        await other.ask("windows:looks", thread=short, turns=SHORT, parts=1),
-        await other.ask("windows:looks", thread=pairs, turns=SHORT, parts=2),
-        await one.ask("windows:several_roles", thread=roles),
+        await one.ask("windows:short_ones", thread=short, pairs=pairs, unknown=unknown, **slow),
+        await other.ask("windows:looks", thread=short, turns=SHORT, parts=1, **slow),
+        await other.ask("windows:looks", thread=pairs, turns=SHORT, parts=2, **slow),
+        await one.ask("windows:several_roles", thread=roles, **slow),
     ]
-    there = await one.ask("windows:lengthen", thread=long, count=LONG, patience=120.0)
-    asked = {"thread": long, "turns": there, "parts": 1, "patience": 120.0}
+    there = await one.ask("windows:lengthen", thread=long, count=LONG, **slow)
+    asked = {"thread": long, "turns": there, "parts": 1, **slow}
     said += [await replica.ask("windows:looks", **asked) for replica in (one, other)]
     said.append(await _in_turn(stage, one, other))
     said.append(await _seen_at_once(one, other, long))

@@ -85,6 +85,8 @@ class Stage:
         self.disturbances = disturbances
         self.backup: Callable[[], BackupProcedure | None] = lambda: None
         self.tenant: Callable[[], dict[str, Any] | None] = lambda: None  # what differs for another
+        # Of some texts, which files of a server of the audit's own have each.
+        self.server_files: Callable[[list[str]], Awaitable[list[list[str]]]] | None = None
         self.pool: int | None = None  # connections that a replica may open
         self.scrape: Looked | None = None  # the buyer's own metrics
         self.alerts: Looked | None = None  # and those alerts that fire
