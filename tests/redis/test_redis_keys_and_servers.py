@@ -316,9 +316,17 @@ async def test_a_user_with_the_documented_rights_can_do_everything(server: Redis
         await store.context(user="u", thread="t")
         await store.user("u").put({"name": "x"})
         assert [info.id async for info in store.threads("u")] == ["t"]
-        assert [change.message["n"] async for change in thread.changes(follow=False)] == [0, 1, 2]
+        recent = [info async for info in store.threads("u", order="recent")]
+        later = store.threads("u", order="recent", before=recent[0].cursor)
+        assert [info.id async for info in later] == []
+        assert [user async for user in store.users()] == ["u"]
+        assert await store.counts(user="u") == {"thread": 1, "user": 1}
+        async with thread.turn(key="request") as turn:
+            await turn.store({"role": "user"}, {"role": "assistant"})
+        changes = [change.message async for change in thread.changes(follow=False)]
+        assert [message["n"] for message in changes[:3]] == [0, 1, 2]
         engine = store._layered.stacks[0].engine
-        await engine.wait({Entity(namespace, "thread", "t"): 3}, 0.05)
+        await engine.wait({Entity(namespace, "thread", "t"): 5}, 0.05)
         assert isinstance(engine, RedisEngine)
         assert engine._notifications._subscription is not None
         assert not engine._notifications._subscription.broken, "it may listen"

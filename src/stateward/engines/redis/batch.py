@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from stateward.engines.redis.backfill import backfilled, needs_backfill
 from stateward.engines.redis.client.pipeline import Pipeline, PipelineStep
 from stateward.engines.redis.commit import commit
 from stateward.engines.redis.fetch import fetch
@@ -28,9 +29,10 @@ def plan_of(op: Op, traits: Traits) -> Plan[Any]:
     if type(op) is List:
         if op.within is not None:
             return list_documents(op, op.within, traits)
-        if op.tally is not None:
-            return tally(op, traits)
-        return list_entities(op, traits)
+        listing = list_entities if op.tally is None else tally
+        if needs_backfill(op, traits):
+            return backfilled(op, listing, traits)
+        return listing(op, traits)
     assert isinstance(op, Sweep)
     return sweep(op, traits)
 

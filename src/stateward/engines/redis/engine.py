@@ -14,6 +14,7 @@ from hiredis import ReplyError
 from msgspec.structs import replace
 
 from stateward.engine import Capabilities, Description, SyncEngine
+from stateward.engines.redis.backfill import backfill
 from stateward.engines.redis.batch import Batch, plan_of
 from stateward.engines.redis.client.cluster import ClusterServers
 from stateward.engines.redis.client.connection import Connection  # async only
@@ -25,7 +26,7 @@ from stateward.engines.redis.client.topology import OneServer
 from stateward.engines.redis.describe import description_of, info_of
 from stateward.engines.redis.failures import refused
 from stateward.engines.redis.fast import FastRequest, fast_request
-from stateward.engines.redis.keys import keys_of
+from stateward.engines.redis.keys import ROOT, keys_of, namespace_of
 from stateward.engines.redis.notify import Notifications
 from stateward.engines.redis.outcomes import head_of
 from stateward.engines.redis.plans import Clock, Latest, SeenMembers, Traits
@@ -61,7 +62,7 @@ class RedisEngine:
         self._server = server
         members = SeenMembers(5_000)
         self._traits = Traits(
-            server, not server.cluster, clock, Latest(20_000), Latest(20_000), members
+            server, not server.cluster, clock, Latest(20_000), Latest(20_000), members, set()
         )
         self._servers = _servers_of(server)
         self._notifications = Notifications(server, self._servers.address, self._has_moved)
@@ -204,7 +205,13 @@ class RedisEngine:
     # async only: end
 
     async def migrate(self) -> Sequence[str]:
-        return ()
+        """Enter what is missing in the index of what was touched last. Needs no `open`."""
+        entered = 0
+        for index in await self._servers.keys_like(f"{ROOT}kinds:{{*}}"):
+            batch = Batch([backfill(namespace_of(index), self._traits)], self._traits)
+            (count,) = await self._finish(batch)
+            entered += count
+        return ("0002_touched",) if entered else ()
 
     async def purge(self, namespace: str) -> int:
         batch = Batch([purge(namespace)], self._traits)

@@ -51,9 +51,14 @@ def entries_of(
     return found
 
 
-def touches(entity: Entity, keys: EntityKeys, owner: str | None, minute: int) -> list[IndexEntry]:
-    """What says that an entity was touched in that minute; without an owner only of its kind."""
-    id, score = entity.id.encode(), f"={minute}"
+def touches(
+    entity: Entity, keys: EntityKeys, owner: str | None, minute: int, sign: str = "="
+) -> list[IndexEntry]:
+    """What says that an entity was touched in that minute; without an owner only of its kind.
+
+    What is there is changed, unless the sign is +.
+    """
+    id, score = entity.id.encode(), f"{sign}{minute}"
     found = [IndexEntry(keys.touched, id, score)]
     if owner is not None:
         theirs = touched_index(entity.namespace, entity.kind, owner)
@@ -62,7 +67,10 @@ def touches(entity: Entity, keys: EntityKeys, owner: str | None, minute: int) ->
 
 
 def write_steps(entries: Iterable[IndexEntry], clock: str) -> list[PipelineStep]:
-    """Write entries: one script for each slot. Replicas are waited for as with an entity."""
+    """Write entries: one script for each slot. Replicas are waited for as with an entity.
+
+    Each answers how many it wrote whose score has the sign +: they were not there.
+    """
     return [step._replace(writes=True) for step in _steps(INDEX.sha, entries, clock)]
 
 

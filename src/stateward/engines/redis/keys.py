@@ -95,8 +95,23 @@ def touched_index(namespace: str, kind: str, owner: str) -> str:
     return f"{owner_index(namespace, owner)}:touched:{_quoted(kind)}"
 
 
+def touched_frame(namespace: str, kind: str) -> tuple[str, str]:
+    """What stands before the owner, and after it, in the names of `touched_index`."""
+    return f"{ROOT}owner:{{{_quoted(namespace)}:", f"}}:touched:{_quoted(kind)}"
+
+
 def owners_index(namespace: str) -> str:
     return f"{ROOT}owners:{{{_quoted(namespace)}}}"
+
+
+def format_mark(namespace: str) -> str:
+    """Where it says whether all that a namespace has is in every index: see `backfill.py`."""
+    return f"{ROOT}format:{{{_quoted(namespace)}}}"
+
+
+def namespace_of(index: str) -> str:
+    """The namespace whose index of kinds has this name."""
+    return unquote(index[index.index("{") + 1 : -1])
 
 
 def sweep_index(shard: int) -> str:

@@ -79,6 +79,7 @@ class Traits(NamedTuple):
     ]  # entities that were written before: probably they exist, and are theirs
     touched: Latest[Entity, Touched]  # what the index was told of them last
     members: SeenMembers  # what listings probably find
+    filled: set[str]  # namespaces that have all they hold in every index
 
     @property
     def flags(self) -> str:
@@ -107,3 +108,16 @@ class Traits(NamedTuple):
     def now(self, reply: Any) -> float:
         """The time that a server's answer to TIME stands for."""
         return time_of(reply) if self.clock is None else self.clock()
+
+
+def carried_out(plan: Plan[T], along: Sequence[PipelineStep]) -> Plan[tuple[T, Sequence[Any]]]:
+    """A plan with more steps in its first round: its outcome, and the replies to those."""
+    asked = tuple(next(plan))
+    replies = yield (*asked, *along)
+    answers = replies[: len(asked)]
+    while True:
+        try:
+            steps = plan.send(answers)
+        except StopIteration as ended:
+            return ended.value, replies[len(asked) :]
+        answers = yield steps

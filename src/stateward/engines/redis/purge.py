@@ -5,6 +5,7 @@ from __future__ import annotations
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.slots import absent
 from stateward.engines.redis.keys import (
+    format_mark,
     keys_of,
     kind_index,
     kinds_index,
@@ -27,7 +28,7 @@ def purge(namespace: str) -> Plan[int]:
     for member in members:
         kind, _ = split_member(member)
         count += yield from _purge_kind(namespace, kind)
-    yield [_unlinked_indexes(kinds, owners_index(namespace))]
+    yield [_unlinked_indexes(kinds, owners_index(namespace)), _unlinked(format_mark(namespace))]
     return count
 
 

@@ -52,5 +52,6 @@ UNLIST = _load("unlist")
 INDEX = _load("index")
 UNINDEX = _load("unindex")
 RECENT = _load("recent")
+ENTER = _load("enter")
 
-ALL = (APPEND, COMMIT, FETCH, DOCUMENTS, SWEEP, UNLIST, INDEX, UNINDEX, RECENT)
+ALL = (APPEND, COMMIT, FETCH, DOCUMENTS, SWEEP, UNLIST, INDEX, UNINDEX, RECENT, ENTER)

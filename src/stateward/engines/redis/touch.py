@@ -8,15 +8,12 @@ an entity is entered before it comes into being, and only stands too low for a m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from stateward.engine import MINUTE
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.commit import commit, next_owner, touched_at
 from stateward.engines.redis.index import touches, write_steps
 from stateward.engines.redis.keys import keys_of
-from stateward.engines.redis.plans import Plan, Touched, Traits
+from stateward.engines.redis.plans import Plan, Touched, Traits, carried_out
 from stateward.ops import Applied, Commit, CommitOutcome, Drop, Restore
 
 
@@ -34,7 +31,7 @@ def touching_commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
         along = write_steps(touches(entity, keys, owner, now), traits.at())
     if owner is None:
         along.append(PipelineStep(keys.head, (("HGET", keys.head, "owner"),)))
-    outcome, replies = yield from _carried_out(plan, along)
+    outcome, replies = yield from carried_out(plan, along)
     if first is Drop:
         traits.touched.pop(entity, None)
     elif type(outcome) is Applied:
@@ -50,21 +47,6 @@ def touching_commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
     elif sent:
         yield from _put_right(op, traits)
     return outcome
-
-
-def _carried_out(
-    plan: Plan[CommitOutcome], along: Sequence[PipelineStep]
-) -> Plan[tuple[CommitOutcome, Sequence[Any]]]:
-    """A plan with more steps in its first round: its outcome, and the replies to those."""
-    asked = tuple(next(plan))
-    replies = yield (*asked, *along)
-    answers = replies[: len(asked)]
-    while True:
-        try:
-            steps = plan.send(answers)
-        except StopIteration as ended:
-            return ended.value, replies[len(asked) :]
-        answers = yield steps
 
 
 def _put_right(op: Commit, traits: Traits) -> Plan[None]:

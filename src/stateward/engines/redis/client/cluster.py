@@ -95,8 +95,10 @@ class ClusterServers(OneServer):
 
     async def ask_each(self, *commands: Command) -> dict[str, list[Any]]:
         await self._find()
-        pools = [self._pool_of(address) for address in self._slots.primaries()]
-        return {str(pool.address): await self._ask(pool, *commands) for pool in pools}
+        return {str(pool.address): await self._ask(pool, *commands) for pool in self._primaries()}
+
+    def _primaries(self) -> list[Pool]:
+        return [self._pool_of(address) for address in self._slots.primaries()]
 
     async def _ask(
         self, pool: Pool, *commands: Command, deadline: float | None = None

@@ -20,6 +20,7 @@ from stateward.errors import StoreUnavailable
 
 TRIES = 5  # to give a server its scripts, while somebody makes it forget them
 FORGOTTEN = ("NOSCRIPT",)
+SCANNED = 1000  # keys that a server looks at before it does something else
 
 
 class Keyed(Protocol):
@@ -142,6 +143,27 @@ class OneServer:
     async def ask_each(self, *commands: Command) -> dict[str, list[Any]]:
         """The replies of every primary there is, by its name."""
         return {self.name: await self.ask(*commands)}
+
+    async def keys_like(self, pattern: str) -> list[str]:
+        """The names of keys that match, of every primary. Each is walked in short steps."""
+        await self._find()
+        found: set[str] = set()
+        for pool in self._primaries():
+            cursor = b"0"
+            while True:
+                asked: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
+                (reply,) = await self._ask(pool, asked)
+                if isinstance(reply, ReplyError):
+                    raise refused(reply, str(pool.address))
+                cursor, names = reply
+                found.update(name.decode() for name in names)
+                if cursor == b"0":
+                    break
+        return sorted(found)
+
+    def _primaries(self) -> list[Pool]:
+        """All there are."""
+        return [self._pool]
 
     async def _ask(
         self, pool: Pool, *commands: Command, deadline: float | None = None

@@ -50,6 +50,8 @@
 --  20 stateward:owner:{<namespace>:<owner>}:touched:<kind>  the same of the owner A, who may be nobody
 --  21                                                as 20, of the owner B
 --  22 stateward:owners:{<namespace>}                 zset  <owner>, score 0
+--     stateward:format:{<namespace>}                 hash  touched: 2 if all entities are in 19 to 22, or
+--                                                    how far those that are older have been entered
 --
 -- On a cluster 19 to 21 do not wait for each other and the entity: they move up in the round of the
 -- commit that touches it, and are put right after it if it was refused. See touch.py.

@@ -94,8 +94,10 @@ class ClusterServers(OneServer):
 
     def ask_each(self, *commands: Command) -> dict[str, list[Any]]:
         self._find()
-        pools = [self._pool_of(address) for address in self._slots.primaries()]
-        return {str(pool.address): self._ask(pool, *commands) for pool in pools}
+        return {str(pool.address): self._ask(pool, *commands) for pool in self._primaries()}
+
+    def _primaries(self) -> list[Pool]:
+        return [self._pool_of(address) for address in self._slots.primaries()]
 
     def _ask(self, pool: Pool, *commands: Command, deadline: float | None = None) -> list[Any]:
         try:

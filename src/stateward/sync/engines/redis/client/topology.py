@@ -19,6 +19,7 @@ from stateward.errors import StoreUnavailable
 
 TRIES = 5  # to give a server its scripts, while somebody makes it forget them
 FORGOTTEN = ("NOSCRIPT",)
+SCANNED = 1000  # keys that a server looks at before it does something else
 
 
 class Keyed(Protocol):
@@ -137,6 +138,27 @@ class OneServer:
     def ask_each(self, *commands: Command) -> dict[str, list[Any]]:
         """The replies of every primary there is, by its name."""
         return {self.name: self.ask(*commands)}
+
+    def keys_like(self, pattern: str) -> list[str]:
+        """The names of keys that match, of every primary. Each is walked in short steps."""
+        self._find()
+        found: set[str] = set()
+        for pool in self._primaries():
+            cursor = b"0"
+            while True:
+                asked: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
+                (reply,) = self._ask(pool, asked)
+                if isinstance(reply, ReplyError):
+                    raise refused(reply, str(pool.address))
+                cursor, names = reply
+                found.update(name.decode() for name in names)
+                if cursor == b"0":
+                    break
+        return sorted(found)
+
+    def _primaries(self) -> list[Pool]:
+        """All there are."""
+        return [self._pool]
 
     def _ask(self, pool: Pool, *commands: Command, deadline: float | None = None) -> list[Any]:
         connection = pool.borrow(deadline)
