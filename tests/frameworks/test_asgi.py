@@ -171,7 +171,8 @@ def test_a_blocking_store_serves_blocking_handlers() -> None:
 
     with TestClient(app) as client:
         assert client.get("/").json() == "stored"
-        assert client.get("/ready").status_code == 200
+        assert client.get("/ready?store=0").json().keys() == {"ready", "breaker", "spill_depth"}
+        assert client.get("/ready?more&store=1").json()["store"] is True
     with pytest.raises(stateward.StoreClosed):  # with the application
         store.thread("t").load()
 
@@ -186,6 +187,7 @@ async def test_a_server_that_tells_of_no_lifespan_has_a_store_all_the_same() -> 
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://app") as client:
         assert (await client.get("/ready")).status_code == 503  # not opened yet
+        assert (await client.get("/ready?store=1")).status_code == 503
         assert (await client.get("/")).json() == 0
         assert (await client.get("/ready")).status_code == 200
         assert (await client.post("/ready")).status_code == 404  # a path of the application's own
@@ -289,8 +291,12 @@ async def test_a_service_starts_while_its_store_is_down_and_goes_on_when_it_is_b
                 await until_answered(client, "/chat", lambda answer: answer.status_code == 503)
                 ready = await client.get("/ready")  # answers go on, so it stays in service
                 assert ready.status_code == 200
+                asked = await client.get("/ready?store=1")  # for those who want to know
+                assert (asked.status_code, asked.json()["store"]) == (503, False)
                 server.restart()
                 await until_answered(client, "/chat", lambda answer: answer.status_code == 200)
+                asked = await client.get("/ready?store=1")
+                assert (asked.status_code, asked.json()["store"]) == (200, True)
             process.send_signal(signal.SIGTERM)
             _, said = await asyncio.to_thread(process.communicate, timeout=PATIENCE)
             assert "Traceback" not in said

@@ -96,7 +96,7 @@ class StoreMiddleware:
         if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
             route = self._routes.get(scope["path"].removeprefix(scope.get("root_path", "")))
             if route is not None:
-                await route(send)
+                await route(scope, send)
                 return
         store = self._current()
         scope.setdefault("state", {})["store"] = store
@@ -173,21 +173,34 @@ class StoreMiddleware:
 
     # --- routes ---------------------------------------------------------------------
 
-    async def _live(self, send: Send) -> None:
+    async def _live(self, _scope: Scope, send: Send) -> None:
         """The process answers."""
         await _respond(send, 200, b'{"live":true}')
 
-    async def _ready(self, send: Send) -> None:
-        """The store has been reached. In an outage later on, the service still answers."""
-        stacks = self._current().sections.stacks
+    async def _ready(self, scope: Scope, send: Send) -> None:
+        """The store has been reached; with `?store=1`, it also answers now.
+
+        In an outage later on the service still answers, and so it is ready.
+        """
+        store = self._current()
+        stacks = store.sections.stacks
         ready = all(stack.is_open() for stack in stacks)
         waiting = sum(stack.backlog.depth for stack in stacks)
-        said = {"ready": ready, "breaker": self._current().breaker, "spill_depth": waiting}
+        said = {"ready": ready, "breaker": store.breaker, "spill_depth": waiting}
+        if b"store=1" in scope["query_string"].split(b"&"):
+            said["store"] = ready = ready and await _answers(store)
         await _respond(send, 200 if ready else 503, encode_json(said))
 
-    async def _metrics(self, send: Send) -> None:
+    async def _metrics(self, _scope: Scope, send: Send) -> None:
         text = await asyncio.to_thread(scrape, self._current())
         await _respond(send, 200, text.encode(), CONTENT_TYPE)
+
+
+async def _answers(store: AnyStore) -> bool:
+    """Whether the store does, as its policy understands it."""
+    if isinstance(store, stateward.Store):
+        return (await store.health()).ok
+    return (await asyncio.to_thread(store.health)).ok
 
 
 async def _respond(
