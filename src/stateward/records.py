@@ -27,8 +27,11 @@ class ThreadListener:
     """Told what became of conversations, after it was stored: `open(…, listener=…)`.
 
     Override what concerns you. It is called within the call that did it, so it must be quick and
-    is not async; what it raises is logged. What other processes do, it is not told.
+    is not async; what it raises is logged. What other processes do, it is not told. `shape` is
+    the store's, unless it has one of its own.
     """
+
+    shape: Shaper | None = None
 
     def appended(
         self,

@@ -11,7 +11,7 @@ import pytest
 
 import stateward
 from stateward import InvalidInput, ThreadListener, sync
-from stateward.repeats import Repeat, RepeatDetector
+from stateward.repeats import Repeat, RepeatDetector, find_repeats, find_repeats_async
 
 Message = dict[str, Any]
 
@@ -47,6 +47,46 @@ async def test_a_repeat_is_counted_logged_and_passed_on(caplog: pytest.LogCaptur
         "at": 4,
         "earlier": 0,
     }
+
+
+def mine(message: Message) -> stateward.MessageShape | None:
+    """Messages of a form of one's own."""
+    if "says" not in message:
+        return None
+    role: Any = "assistant" if message["from"] == "bot" else "user"
+    return stateward.MessageShape(role, text=message["says"])
+
+
+OWN = [
+    {"from": "bot" if one["role"] == "assistant" else "you", "says": one["content"]} for one in TALK
+]
+
+
+async def test_it_reads_a_form_of_ones_own_as_its_store_does() -> None:
+    detector = RepeatDetector()
+    async with stateward.open("memory://", listener=detector, shape=mine) as store:
+        for message in OWN:
+            await store.thread("s-1").append(message)
+    assert detector.counts == {"asked_again": 1}
+    blind = RepeatDetector()
+    async with stateward.open("memory://", listener=blind) as store:
+        await store.thread("s-1").append(*OWN)
+    assert not blind.counts
+
+
+async def test_it_keeps_a_shape_of_its_own_and_so_does_a_search() -> None:
+    detector = RepeatDetector(shape=mine)
+    with sync.open("memory://", listener=detector, shape=lambda message: None):
+        assert detector.shape is mine
+    detector.prime("s-1", OWN[:4])
+    assert [repeat.kind for repeat in await detector.feed_async("s-1", OWN[4:])] == ["asked_again"]
+    assert find_repeats(OWN, shape=mine) == find_repeats(TALK)
+    assert await find_repeats_async(OWN, shape=mine) == find_repeats(TALK)
+    for refused in ("mine", 1):
+        with pytest.raises(InvalidInput, match="shape="):
+            RepeatDetector(shape=refused)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="shape="):
+            find_repeats(OWN, shape=refused)  # type: ignore[arg-type]
 
 
 async def test_the_log_has_nothing_of_what_was_said(caplog: pytest.LogCaptureFixture) -> None:

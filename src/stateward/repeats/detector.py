@@ -8,7 +8,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from stateward.records import ThreadListener
+from stateward.records import Shaper, ThreadListener
 from stateward.repeats.facts import Fact, state_facts
 from stateward.repeats.find import (
     THRESHOLD,
@@ -17,6 +17,7 @@ from stateward.repeats.find import (
     JudgeFunction,
     Models,
     checked_messages,
+    checked_shape,
     plain_state,
 )
 from stateward.repeats.history import History, Repeat
@@ -38,7 +39,7 @@ class RepeatDetector(ThreadListener):
     what was said), and passed to `on_repeat(namespace, thread, repeat)`. It remembers the `threads`
     conversations used last, and forgets what is edited, deleted or erased; one that it does not
     know begins where it first sees it. Several stores and threads may use one detector:
-    namespaces are kept apart.
+    namespaces are kept apart. It reads messages as the store's own `shape=` does, or as its own.
     """
 
     def __init__(
@@ -51,11 +52,13 @@ class RepeatDetector(ThreadListener):
         like: float | None = None,
         window: int = WINDOW,
         threads: int = THREADS,
+        shape: Shaper | None = None,
     ) -> None:
         self._models = Models(embed, judge)
         self._models.history(window, like)  # a wrong window is told here, not at the first message
         self._window, self._like, self._threshold, self._most = window, like, threshold, threads
         self._on_repeat = on_repeat
+        self.shape = checked_shape(shape)
         self._followed: OrderedDict[Name, _Followed] = OrderedDict()
         self._users: OrderedDict[Name, list[Fact]] = OrderedDict()
         self._lock = threading.Lock()
@@ -80,7 +83,7 @@ class RepeatDetector(ThreadListener):
 
         For a process that goes on with a conversation it has not seen. No model is called.
         """
-        checked_messages(messages)
+        messages = checked_messages(messages, self.shape)
         plain = Models(None, None)
         with self._lock:
             followed = self._begin((namespace, thread))
@@ -113,7 +116,7 @@ class RepeatDetector(ThreadListener):
         namespace: str = DEFAULT,
     ) -> list[Repeat]:
         """`feed` for an `embed` or `judge` that is async. Feed one conversation one at a time."""
-        checked_messages(messages)
+        messages = checked_messages(messages, self.shape)
         with self._lock:
             followed = self._follow((namespace, thread), user)
         found = []
@@ -161,7 +164,7 @@ class RepeatDetector(ThreadListener):
         messages: Sequence[Mapping[str, Any]],
         version: int | None = None,
     ) -> list[Repeat]:
-        checked_messages(messages)
+        messages = checked_messages(messages, self.shape)
         with self._lock:
             followed = self._follow(thread, user)
             if version is not None:

@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from stateward.codec import shown
+from stateward.context.tool_pairs import seen_as
 from stateward.errors import InvalidInput
+from stateward.records import Shaper
 from stateward.repeats.facts import since_told, state_facts
 from stateward.repeats.history import LIKE, Embed, History, Plan, Repeat, Request
 from stateward.repeats.messages import said, speaker
@@ -105,6 +107,7 @@ def find_repeats(
     threshold: float = THRESHOLD,
     like: float | None = None,
     window: int = WINDOW,
+    shape: Shaper | None = None,
 ) -> list[Repeat]:
     """Where a conversation shows that context was lost, in the order of the messages.
 
@@ -115,11 +118,12 @@ def find_repeats(
     whether a question asks for something settled earlier; neither is needed. Repeats below
     `threshold` are left out; `like` is the cosine from which on two vectors count as the same
     (it depends on the model: `embed.like` if the function has that, otherwise 0.72); each message
-    is compared with the `window` messages before it. Calls nothing but the functions given; what
-    they raise comes through.
+    is compared with the `window` messages before it. `shape` reads messages of a form of your own,
+    as that of `stateward.open` does. Calls nothing but the functions given; what they raise comes
+    through.
     """
     models = Models(embed, judge)
-    history, numbered = prepare(models, messages, user, before, window, like)
+    history, numbered = prepare(models, messages, user, before, window, like, shape)
     found = [repeat for at, m in numbered for repeat in models.run(history.add(m, at))]
     return [repeat for repeat in found if repeat.score >= threshold]
 
@@ -134,10 +138,11 @@ async def find_repeats_async(
     threshold: float = THRESHOLD,
     like: float | None = None,
     window: int = WINDOW,
+    shape: Shaper | None = None,
 ) -> list[Repeat]:
     """`find_repeats` for functions that are async."""
     models = Models(embed, judge)
-    history, numbered = prepare(models, messages, user, before, window, like)
+    history, numbered = prepare(models, messages, user, before, window, like, shape)
     found = [repeat for at, m in numbered for repeat in await models.run_async(history.add(m, at))]
     return [repeat for repeat in found if repeat.score >= threshold]
 
@@ -149,9 +154,10 @@ def prepare(
     before: Mapping[str, Any] | None,
     window: int,
     like: float | None,
+    shape: Shaper | None = None,
 ) -> tuple[History, list[tuple[int, Mapping[str, Any]]]]:
     history = models.history(window, like)
-    numbered = list(enumerate(checked_messages(messages)))
+    numbered = list(enumerate(checked_messages(messages, checked_shape(shape))))
     spoken = [
         (at, clipped(said(message))) for at, message in numbered if speaker(message) == "user"
     ]
@@ -167,7 +173,10 @@ def checked_window(window: int) -> int:
     return window
 
 
-def checked_messages(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def checked_messages(
+    messages: Sequence[Mapping[str, Any]], shape: Shaper | None = None
+) -> Sequence[Mapping[str, Any]]:
+    """The messages, with stand-ins for those that have a form of their own."""
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
         raise InvalidInput(
             "messages is a list of messages, as a window's `messages` has them, not "
@@ -176,7 +185,13 @@ def checked_messages(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[
     for at, message in enumerate(messages):
         if not isinstance(message, Mapping):
             raise InvalidInput(f"message {at} is {shown(message)}; every message is a JSON object")
-    return messages
+    return messages if shape is None else seen_as([dict(message) for message in messages], shape)
+
+
+def checked_shape(shape: Shaper | None) -> Shaper | None:
+    if shape is not None and not callable(shape):
+        raise InvalidInput(f"shape= is a function of a message, not {shown(shape)}")
+    return shape
 
 
 def plain_state(state: Mapping[str, Any] | None, name: str) -> dict[str, Any]:

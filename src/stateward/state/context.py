@@ -23,6 +23,7 @@ async def read_context(
     thread: str,
     bounds: Bounds,
     compaction: Compaction | None,
+    entries: bool,
 ) -> Context:
     """All of it in one round trip to each engine, whatever the length of the history.
 
@@ -31,9 +32,9 @@ async def read_context(
     check_id(user, "a user")
     threads, users, work = scopes
     if compaction is not None:
-        check_compaction(compaction, None, None)
+        check_compaction(compaction, None, None, bounds.exact)
     entity, known = threads.entity(THREAD, thread), users.entity(USER, user)
-    wanted = WindowRequest(entity, user, bounds, compaction=compaction)
+    wanted = WindowRequest(entity, user, bounds, compaction=compaction, entries=entries)
     active = List(work.namespace, kind=WORKFLOW, owner=user, status="active", documents=READING)
     asked = questions(threads, wanted, at_once=True)
     outcomes = await layered.execute(

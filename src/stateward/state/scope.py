@@ -32,7 +32,7 @@ from stateward.world import World
 
 # sync only: Outcomes = list[Outcome]
 
-ReadContext = Callable[[str, str, Bounds, Compaction | None], Coroutine[Any, Any, Context]]
+ReadContext = Callable[[str, str, Bounds, Compaction | None, bool], Coroutine[Any, Any, Context]]
 
 
 class Scope:

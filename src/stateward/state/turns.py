@@ -192,7 +192,9 @@ class Turn:
         assert scope.context is not None
         assert wanted.owner is not None
         thread = wanted.entity.id
-        self.context = await scope.context(wanted.owner, thread, wanted.bounds, wanted.compaction)
+        self.context = await scope.context(
+            wanted.owner, thread, wanted.bounds, wanted.compaction, wanted.entries
+        )
         self.window = self.context.thread
 
     async def _claim(self) -> None:

@@ -216,6 +216,8 @@ class Store:
             "users": engine if users is None else users,
             "workflows": engine,
         }
+        if given.listener is not None and given.listener.shape is None:
+            given.listener.shape = given.shape
         scopes = {each: scope_over(each) for each in dict.fromkeys(sections.values())}
         self._lay_out(Layered({name: scopes[each] for name, each in sections.items()}))
         self._is_within = False
@@ -550,6 +552,8 @@ class Store:
         count: Count | None = None,
         oversized: Oversized = "raise",
         summarize: Compaction | None = None,
+        exact: bool = False,
+        entries: bool = False,
     ) -> Context:
         """A window of the thread, the user's documents and unfinished workflows.
 
@@ -560,9 +564,9 @@ class Store:
         """
         if last is None and turns is None and max_tokens is None and summarize is None:
             last = 20
-        bounds = Bounds.of(last, turns, max_tokens, count, oversized)
+        bounds = Bounds.of(last, turns, max_tokens, count, oversized, exact)
         assert self._threads.context is not None
-        return self._threads.context(user, thread, bounds, summarize)
+        return self._threads.context(user, thread, bounds, summarize, entries)
 
     # --- the store itself -----------------------------------------------------------
 

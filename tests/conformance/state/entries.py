@@ -19,7 +19,7 @@ RESULT = {"role": "tool", "tool_call_id": "c", "content": "in the van"}
 @case
 async def a_window_may_have_the_number_time_and_key_of_each_message(h: StoreHarness) -> None:
     async with h.store() as store:
-        thread = store.thread("t")
+        thread = store.thread("t", user="u")
         await thread.append(said("system", "be kind"))
         await thread.append(said("user", "where?"), CALL, RESULT, key="k")
         await thread.append(said("assistant", "in the van"))
@@ -51,6 +51,9 @@ async def a_window_may_have_the_number_time_and_key_of_each_message(h: StoreHarn
             *(None, None, None),
         ]
         assert (await store.thread("none").load(entries=True)).entries == ()
+        for asked in (bounds[1], bounds[3], bounds[-1]):
+            context = await store.context(user="u", thread="t", entries=True, **asked)
+            assert context.thread == await thread.load(entries=True, **asked)
         with raises(InvalidInput):
             (await thread.load()).entries  # noqa: B018
 

@@ -26,7 +26,7 @@ from stateward.world import World
 
 Outcomes = list[Outcome]
 
-ReadContext = Callable[[str, str, Bounds, Compaction | None], Context]
+ReadContext = Callable[[str, str, Bounds, Compaction | None, bool], Context]
 
 
 class Scope:
