@@ -1,6 +1,7 @@
 """A chat backend for production: several workers, retries, kills and outages.
 
     pip install stateward fastapi uvicorn
+    export STATEWARD_METRICS=metrics  # one scrape of /metrics then tells the sums of all workers
     cd examples && uvicorn chat_backend:app --workers 3
 
 It keeps its conversations in `STATEWARD_URL`: a SQLite file unless you say otherwise, or

@@ -3,13 +3,16 @@
 Three workers of uvicorn serve the example. Clients talk to it, each request with a key of its own,
 sent again until it is answered. Meanwhile workers are killed and paused, and the store is not there
 at the start, is taken away under load and given back. Then every conversation must hold every
-request once, in the order in which its clients sent them, with the answer that they got.
+request once, in the order in which its clients sent them, with the answer that they got. One scrape
+of whichever worker tells the sums of all of them: it never falls, and where the test knows what was
+asked, it is just that, with what a killed worker had counted.
 """
 
 from __future__ import annotations
 
 import ast
 import asyncio
+import itertools
 import os
 import random
 import re
@@ -35,8 +38,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "chat-backend.md"
 ENGINES = ("sqlite", "valkey", "postgres")
 WORKERS = 3
 TABS = ("s-0", "s-1", "s-2", "s-3", "s-4", "s-5", "s-0")  # a conversation has two tabs open
+COUNTED = tuple(f"c-{number}" for number in range(WORKERS))  # conversations that nobody else has
 USER = {"X-User": "u-42"}
-IMPATIENCE = 3.0  # seconds after which a client sends its request again
+IMPATIENCE = 2.0  # seconds after which a client sends its request again
 PATIENCE = 120.0  # seconds for what has to happen some time
 
 
@@ -64,7 +68,7 @@ class Worker:
         self._command = [sys.executable, "-m", "uvicorn", f"{EXAMPLE.stem}:app", "--app-dir"]
         self._command += [str(EXAMPLE.parent), "--port", str(port), "--log-level", "warning"]
         own = {"STATEWARD_URL": url, "STATEWARD_SPILL": str(folder / "spill")}
-        self._env = os.environ | own
+        self._env = os.environ | own | {"STATEWARD_METRICS": str(folder / "metrics")}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -113,6 +117,7 @@ class Backend:
         self.is_over = False
         self.http = httpx.AsyncClient(timeout=IMPATIENCE)
         self.tabs = [Tab(self, n, session) for n, session in enumerate(TABS)]
+        self.watching: asyncio.Task[None]
 
     async def ask(self, worker: Worker, method: str, path: str, **more: Any) -> httpx.Response:
         """One delivery; nobody is ever told that it is our own fault."""
@@ -120,6 +125,59 @@ class Backend:
         self.statuses[said.status_code] += 1
         assert said.status_code in (200, 204, 409, 423, 503), f"{said.status_code}: {said.text}"
         return said
+
+    async def scrape(self, worker: Worker, **more: Any) -> Counter[str]:
+        """All that only ever grows, as a worker tells it for all of them."""
+        said = await self.http.get(f"{worker.address}/metrics", **more)
+        assert said.status_code == 200
+        found = Counter[str]()
+        for line in said.text.splitlines():
+            series, _, value = line.rpartition(" ")
+            if re.search(r"^[^#]\w+_(total|count|bucket)($|\{)", series):
+                found[series] = int(float(value))
+        return found
+
+    async def sums(self) -> dict[str, int]:
+        """What was counted by now: each worker writes its numbers down before it answers."""
+        for worker in self.workers:
+            if worker.serves:
+                found = await self.scrape(worker, timeout=PATIENCE)
+        operations = Counter[str]()
+        for series, value in found.items():
+            if said := re.match(r"stateward_operations_total\{(.*)\}", series):
+                labels = dict(re.findall(r'(\w+)="(\w+)"', said[1]))
+                if labels["kind"] == "thread" and labels["outcome"] == "ok":
+                    operations[labels["operation"]] += value
+        return {
+            "read": found["stateward_lookups_total"],
+            "stored": operations["commit"],  # the messages, and the conversation's lease
+            "suppressed": found["stateward_suppressed_writes_total"],
+        }
+
+    async def watch(self) -> None:
+        """Whichever worker is scraped, no sum ever falls: to Prometheus that were a restart."""
+        seen = Counter[str]()
+        for turn in itertools.count():
+            if self.is_over:
+                return
+            worker = self.workers[turn % WORKERS]
+            with suppress(httpx.TransportError):  # it may be dead, or paused
+                found = await self.scrape(worker)
+                fallen = [
+                    (name, was, found[name]) for name, was in seen.items() if found[name] < was
+                ]
+                assert not fallen, (worker.number, fallen)
+                seen |= found
+            await asyncio.sleep(0.2)
+
+    async def tell(self, worker: Worker, key: str) -> str:
+        """One request to one worker, delivered once, in a conversation of their own."""
+        path, headers = f"/chat/{COUNTED[worker.number]}", USER | {"Idempotency-Key": key}
+        said = await self.ask(
+            worker, "POST", path, headers=headers, json={"text": key}, timeout=PATIENCE
+        )
+        saved: str = said.json()["saved"]
+        return saved
 
     async def until_ready(self, worker: Worker, path: str = "/ready") -> None:
         async def is_ready() -> bool:
@@ -137,9 +195,9 @@ class Backend:
         """While the clients go on, who may fail."""
         async with asyncio.timeout(PATIENCE):
             while not condition():
-                for tab in self.tabs:
-                    if tab.task.done():
-                        tab.task.result()
+                for task in (self.watching, *[tab.task for tab in self.tabs]):
+                    if task.done():
+                        task.result()
                 await asyncio.sleep(0.02)
 
     async def until_all(self, *saved: str, more: int) -> None:
@@ -190,7 +248,7 @@ class Tab:
                 # What a worker keeps it remembers, with or without a store.
                 if self._is_kept and said is not None and life == worker.lives:
                     assert said == request.answers[0][0]
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1)
 
     @property
     def _is_kept(self) -> bool:
@@ -265,6 +323,12 @@ async def start_without_a_store(backend: Backend) -> None:
         worker.start()
     for worker in backend.workers:
         await backend.until_ready(worker, "/live")
+    saved = [await backend.tell(worker, "first") for worker in backend.workers]
+    kept = 0 if backend.server is None else WORKERS
+    assert saved == ["spilled" if kept else "stored"] * WORKERS
+    told = await backend.sums()
+    assert told["suppressed"] == kept
+    backend.watching = asyncio.create_task(backend.watch())
     for tab in backend.tabs:
         tab.start()
     if backend.server is not None:
@@ -315,19 +379,42 @@ async def take_the_store_away(backend: Backend, worker: Worker, *, strays: bool 
 
 async def verify(backend: Backend) -> None:
     backend.is_over = True
-    await asyncio.gather(*[tab.task for tab in backend.tabs])
+    await asyncio.gather(backend.watching, *[tab.task for tab in backend.tabs])
     for worker in backend.workers:
         await backend.until_ready(worker)
     await backend.until(lambda: not list(backend.spill.glob("*.spill")))
     async with stateward.open(backend.url, spill=False) as store:
-        for session in dict.fromkeys(TABS):
-            await verify_conversation(backend, store, session)
+        sessions = dict.fromkeys(TABS)
+        await asyncio.gather(*[verify_conversation(backend, store, name) for name in sessions])
     said = await backend.ask(backend.workers[0], "GET", "/chat", headers=USER)
     times = [it["updated"] for it in said.json()]
-    assert {it["id"] for it in said.json()} == set(TABS)
+    assert {it["id"] for it in said.json()} == {*TABS, *COUNTED}
     assert times == sorted(times, reverse=True)
+    await verify_sums(backend)
     for worker in backend.workers:
         assert "Traceback" not in worker.log.read_text(), worker.log.read_text()[-4000:]
+
+
+async def verify_sums(backend: Backend) -> None:
+    """One scrape has all that was asked of all workers, one that was killed among them."""
+    sums = await backend.sums()
+    for worker in backend.workers:
+        for _ in range(2):
+            path = f"/chat/{COUNTED[worker.number]}"
+            await backend.ask(worker, "GET", path, headers=USER, timeout=PATIENCE)
+    told = await backend.sums()
+    assert told == sums | {"read": sums["read"] + 2 * WORKERS}
+    for worker in backend.workers:
+        keys = ("first", "second", "third", "second")
+        saved = [await backend.tell(worker, key) for key in keys]
+        assert saved == ["before", "stored", "stored", "before"]
+    told = await backend.sums()
+    assert told["stored"] == sums["stored"] + 2 * WORKERS
+    assert told["suppressed"] == sums["suppressed"]
+    killed = backend.workers[-1]
+    killed.serves = False
+    killed.kill()
+    assert await backend.sums() == told
 
 
 async def verify_conversation(backend: Backend, store: stateward.Store, session: str) -> None:
