@@ -31,6 +31,7 @@ BUDGETS = Path(__file__).parent / "budgets.json"
 PACKAGE = str(Path(stateward.__file__).parent)
 HISTORY = 100
 SHORT, LONG = 20, 10_000
+LISTED = 20
 WARM, COUNTED = 10, 15
 TURN = tuple({"role": role, "content": role[0] * 480} for role in ("user", "assistant"))
 
@@ -88,9 +89,38 @@ def charge(number: int) -> int:
     return number
 
 
+async def take_turn(store: Any, number: int) -> None:
+    async with store.thread("t", user="u").turn(key=f"request-{number}", last=20) as turn:
+        await turn.store(*TURN)
+
+
+async def list_newest(store: Any, number: int) -> None:
+    if number < WARM:  # by then there are more than a page
+        for name in ("a", "b", "c"):
+            await store.thread(f"{name}-{number}", user="u").append(*TURN)
+    page = [info async for info in store.threads(user="u", order="recent", limit=LISTED)]
+    assert number < WARM or len(page) == LISTED
+
+
+def take_turn_blocking(store: Any, number: int) -> None:
+    with store.thread("t", user="u").turn(key=f"request-{number}", last=20) as turn:
+        turn.store(*TURN)
+
+
+def list_newest_blocking(store: Any, number: int) -> None:
+    if number < WARM:
+        for name in ("a", "b", "c"):
+            store.thread(f"{name}-{number}", user="u").append(*TURN)
+    page = list(store.threads(user="u", order="recent", limit=LISTED))
+    assert number < WARM or len(page) == LISTED
+
+
 def operations(store: Any) -> dict[str, Callable[[int], Any]]:
     """By name: what is called with the number of the call. Awaitable in one of the colours."""
     thread = store.thread("t", user="u")
+    awaits = isinstance(store, stateward.Store)
+    turn = take_turn if awaits else take_turn_blocking
+    newest = list_newest if awaits else list_newest_blocking
     return {
         "append": lambda _: thread.append(*TURN),
         "last 20": lambda _: thread.load(last=20),
@@ -99,6 +129,8 @@ def operations(store: Any) -> dict[str, Callable[[int], Any]]:
         "user update": lambda _: store.user("u").update(visit),
         "run once": lambda number: store.once(f"charge-{number}", charge, number),
         "run once, finished": lambda _: store.once("charge-0", charge, 0),
+        "turn": lambda number: turn(store, number),
+        "newest 20": lambda number: newest(store, number),
     }
 
 

@@ -110,6 +110,15 @@ def visit(value: dict[str, Any]) -> None:
     value["visits"] = value.get("visits", 0) + 1
 
 
+async def take_turn(thread: stateward.Thread) -> None:
+    async with thread.turn(key="request", last=20) as turn:
+        await turn.store(*TURN)
+
+
+async def list_newest(store: stateward.Store) -> None:
+    assert [info.id async for info in store.threads(user="u", order="recent", limit=20)]
+
+
 def calls_of(store: stateward.Store, thread: str) -> dict[str, Callable[[], Any]]:
     conversation = store.thread(thread, user="u")
     return {
@@ -122,6 +131,8 @@ def calls_of(store: stateward.Store, thread: str) -> dict[str, Callable[[], Any]
         "run once, finished": lambda: store.once(
             f"task of {thread}", lambda: 1, fingerprint="same"
         ),
+        "turn": lambda: take_turn(conversation),
+        "newest 20": lambda: list_newest(store),
     }
 
 
@@ -133,6 +144,8 @@ MOST_ROUND_TRIPS = {
     "user update": 2,  # read and compare-and-swap
     "run once": 3,  # look, claim and complete
     "run once, finished": 1,
+    "turn": 3,  # read beside the claim, and store
+    "newest 20": 1,
 }
 
 
