@@ -63,29 +63,21 @@ ENGINES = {"memory": Memory, "sqlite": Sqlite}
 LOOPS: dict[str, Loop] = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
-# Each cell can fail by itself:
-# - Cases of the contract are about an engine, so they run on each engine in both colours. Under
-#   uvloop only SQLite's: it hands over between threads and the loop; memory waits for nothing.
-# - Cases of the state layer are about what is above the engine. Each meets each engine, each kind
-#   of loop and each colour, but not every mixture: what the engine answers is the contract's, and
-#   the layer asks a loop the same whatever engine is below it. (Memory under asyncio, below a
+# Each cell can fail by itself, so in blocking calls each case runs on each engine, and besides:
+# - Cases of the contract are about an engine, so they run on each. Under uvloop only SQLite's: it
+#   hands over between threads and the loop; memory waits for nothing.
+# - Cases of the state layer are about what is above the engine. Each meets each engine and each
+#   kind of loop, but not every loop over every engine: what the engine answers is the contract's,
+#   and the layer asks a loop the same whatever engine is below it. (Memory under asyncio, below a
 #   layer of faults that do not fire, is in tests/testing/test_faults.py.)
-# - Sweeps come between the calls of the state layer: see there.
+# - Sweeps come between the calls of the state layer, so memory is enough: see there.
 CELLS = {
     "contract": (("memory", "asyncio"), ("sqlite", "asyncio"), ("sqlite", "uvloop")),
     "state": (("memory", "uvloop"), ("sqlite", "asyncio")),
-    "sweep": (("memory", "uvloop"), ("sqlite", "asyncio")),
-}
-BLOCKING_CELLS = {
-    "contract": ("memory", "sqlite"),
-    "state": ("sqlite",),
-    "sweep": ("memory", "sqlite"),
 }
 
 
 def about(name: str) -> str:
-    if name in suite.SWEEPS:
-        return "sweep"
     return "contract" if name in suite.OF_ENGINES else "state"
 
 
@@ -135,7 +127,7 @@ def test_async(engines: Memory | Sqlite, loop: str, case: suite.AsyncCase) -> No
     [
         pytest.param(engine, case, id=f"{engine}-{name}", marks=marks(name, engine))
         for name, case in suite.BLOCKING
-        for engine in BLOCKING_CELLS[about(name)]
+        for engine in ENGINES
     ],
     indirect=["engines"],
 )
@@ -191,7 +183,9 @@ def test_cases_that_need_no_clock_hold_on_one_that_runs() -> None:
             return f"{name}: {type(error).__name__}: {error}"
         return None
 
-    chosen = [(name, case) for name, case in suite.BLOCKING if name not in suite.NEED_CLOCK]
+    # Sweeps wait for nothing, and would hold up those that do.
+    others = suite.NEED_CLOCK | suite.SWEEPS
+    chosen = [(name, case) for name, case in suite.BLOCKING if name not in others]
     with ThreadPoolExecutor(32) as pool:
         failures = list(pool.map(lambda named: run(*named), chosen))
     assert len(failures) > 200
