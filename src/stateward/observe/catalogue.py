@@ -84,6 +84,9 @@ BREAKER = _gauge("stateward_breaker_open", "1 while calls fail at once because t
 BREAKER_OPENED = _counter("stateward_breaker_opened_total", "Times that began")
 BREAKER_REFUSED = _counter("stateward_breaker_refused_total", "Calls that failed at once for that")
 ALARMS = _counter("stateward_alarms_raised_total", "Alarms that the store has raised")
+HEARTBEATS_FAILED = _counter(
+    "stateward_heartbeats_failed_total", "Heartbeats that did not reach the store"
+)
 TAKEOVERS = _counter(
     "stateward_lease_takeovers_total", "Expired leases taken over", ("engine", "kind")
 )
