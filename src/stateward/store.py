@@ -60,7 +60,7 @@ from stateward.records import (
 from stateward.state.about import Labels
 from stateward.state.context import read_context
 from stateward.state.handle import Handle
-from stateward.state.heartbeat import Heartbeat
+from stateward.state.heartbeats import Heartbeats
 from stateward.state.journals import Journal
 from stateward.state.layered import Layered
 from stateward.state.locks import RETAIN, Lock
@@ -224,9 +224,9 @@ class Store:
         scopes = {each: scope_over(each) for each in dict.fromkeys(sections.values())}
         self._lay_out(Layered({name: scopes[each] for name, each in sections.items()}))
         self._home = self._scope  # of the store itself, whatever the tenant
-        self._heartbeat: Heartbeat | None = None
+        self._heartbeats: Heartbeats | None = None
         if given.heartbeat:
-            self._heartbeat = Heartbeat(
+            self._heartbeats = Heartbeats(
                 self._home, self._layered.stacks, given.heartbeat, self.collector
             )
         self._is_within = False
@@ -282,8 +282,8 @@ class Store:
         then stays in its file for the next process. One that was made by `within` stays as it is.
         """
         if not self._is_within:
-            if self._heartbeat is not None:
-                await self._heartbeat.close()
+            if self._heartbeats is not None:
+                await self._heartbeats.close()
             await self._layered.close()
             if self.collector.workers is not None:
                 await self._scope.world.offload(self.collector.workers.close)

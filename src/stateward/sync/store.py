@@ -64,7 +64,7 @@ from stateward.state.task_record import TaskOptions
 from stateward.sync.layers.stack import Stack
 from stateward.sync.state.context import read_context
 from stateward.sync.state.handle import Handle
-from stateward.sync.state.heartbeat import Heartbeat
+from stateward.sync.state.heartbeats import Heartbeats
 from stateward.sync.state.journals import Journal
 from stateward.sync.state.layered import Layered
 from stateward.sync.state.locks import RETAIN, Lock
@@ -225,9 +225,9 @@ class Store:
         scopes = {each: scope_over(each) for each in dict.fromkeys(sections.values())}
         self._lay_out(Layered({name: scopes[each] for name, each in sections.items()}))
         self._home = self._scope  # of the store itself, whatever the tenant
-        self._heartbeat: Heartbeat | None = None
+        self._heartbeats: Heartbeats | None = None
         if given.heartbeat:
-            self._heartbeat = Heartbeat(
+            self._heartbeats = Heartbeats(
                 self._home, self._layered.stacks, given.heartbeat, self.collector
             )
         self._is_within = False
@@ -283,8 +283,8 @@ class Store:
         then stays in its file for the next process. One that was made by `within` stays as it is.
         """
         if not self._is_within:
-            if self._heartbeat is not None:
-                self._heartbeat.close()
+            if self._heartbeats is not None:
+                self._heartbeats.close()
             self._layered.close()
             if self.collector.workers is not None:
                 self._scope.world.call(self.collector.workers.close)

@@ -24,7 +24,7 @@ from stateward.world import AFTER_ERROR, Ticker, World, went_wrong
 logger = logging.getLogger("stateward.heartbeat")
 
 
-class Heartbeat:
+class Heartbeats:
     """The heartbeats of one store of this process, from `every` seconds after it was opened."""
 
     def __init__(
