@@ -101,6 +101,12 @@ SUMMARIES = _counter("stateward_summaries_total", "Attempts to summarise older t
 CONTEXT_BREAKS = _counter(
     "stateward_context_breaks_total", "Conversations that lost context", ("reason",)
 )
+TENANT_EVENTS = _counter(
+    "stateward_tenant_events_total", "What happened to tenants of one store", ("tenant", "event")
+)
+TENANT_BYTES = _counter(
+    "stateward_tenant_appended_bytes_total", "Bytes of messages that were stored", ("tenant",)
+)
 STORAGE_BYTES = _gauge("stateward_storage_bytes", "Size of the store", ("engine",))
 STORAGE_ROWS = _gauge("stateward_storage_rows", "Rows in the store, as estimated", ("engine",))
 STORAGE_CAPACITY = _gauge(

@@ -256,6 +256,7 @@ class Store:
                 "what lives on a replica's own volume is laid out for one namespace: open a store "
                 "for each, with namespace="
             )
+        self.collector.tenants.active = True
         other = copy(self)
         other._is_within = True
         other._lay_out(self._layered.within(namespace))

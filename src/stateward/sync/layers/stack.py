@@ -26,6 +26,7 @@ from stateward.observe.catalogue import BREAKER, SPILL_AGE, SPILL_DEPTH, Metric
 from stateward.observe.collector import Collector
 from stateward.observe.counters import Counters
 from stateward.observe.sizes import Sizes
+from stateward.observe.tenants import Tenants
 from stateward.ops import Entity
 from stateward.sync.layers.cache import Caching
 from stateward.sync.layers.instruments import Instruments
@@ -78,6 +79,7 @@ class Stack:
         self.backlog = Backlog(spill, identity or "", namespace, world, counters)
         self._world = world
         self._workers = None if collector is None else collector.workers
+        self.tenants = Tenants() if collector is None else collector.tenants
         self._probe = Entity(namespace, HEALTH, "probe")
         self._sizes = Sizes(engine.sibling(), world)
         system = self.capabilities.system or "other"
