@@ -102,7 +102,9 @@ class Heartbeats:
             host=host,
             pid=int(pid) if pid.isdigit() else 0,
             version=__version__,
-            engine=" + ".join(stack.capabilities.system or "other" for stack in self._stacks),
+            engine=" + ".join(
+                dict.fromkeys(s.capabilities.system or "other" for s in self._stacks)
+            ),
             replica=self._stack.replica,
             every=self._every,
             started=self._started,
