@@ -64,6 +64,7 @@ SHARED = {
     "state/merge_patch.py",
     "state/page_cursor.py",
     "state/refusals.py",
+    "state/replica_record.py",
     "state/run_record.py",
     "state/task_record.py",
     "state/window_request.py",

@@ -28,6 +28,7 @@ RESTORING = "restoring"  # says that a restore is under way; also its id and doc
 LAYOUT = "layout"  # which replicas a volume is laid out for; also its id and document
 REPLICA = "replica"  # the lease of a process that uses a volume
 SPILL = "spill"  # asked for to learn the engine's clock
+HEARTBEAT = "heartbeat"  # a process that has the store open; also the name of its document
 
 
 class Kind(NamedTuple):
@@ -60,6 +61,7 @@ KINDS = {
     LAYOUT: OWN,
     REPLICA: OWN,
     SPILL: OWN,
+    HEARTBEAT: OWN,
 }
 UNROUTED = frozenset(name for name, kind in KINDS.items() if not kind.routed)
 CACHED = frozenset(name for name, kind in KINDS.items() if kind.cached)

@@ -25,6 +25,7 @@ from stateward.volumes.names import Replicas
 
 SECTIONS = ("threads", "users", "workflows")
 THIRTY_DAYS = timedelta(days=30)
+SHORTEST_BEAT, LONGEST_BEAT = 0.1, 600.0  # seconds
 
 
 class Unsaid(Enum):
@@ -67,6 +68,7 @@ class Options(Struct, frozen=True, kw_only=True):
     listener: ThreadListener | None = None
     shape: Shaper | None = None
     metrics: bool | str | os.PathLike[str] = True
+    heartbeat: float | None = 10.0
 
     def __post_init__(self) -> None:
         if self.redact is not None and not callable(self.redact):
@@ -75,6 +77,7 @@ class Options(Struct, frozen=True, kw_only=True):
             raise InvalidInput(f"shape is a function of a message, not {self.shape!r}")
         check_id(self.namespace, "a namespace")
         seconds(self.retain)
+        self._check_heartbeat()
         listener: object = self.listener
         if listener is None:
             return
@@ -87,6 +90,16 @@ class Options(Struct, frozen=True, kw_only=True):
                 raise InvalidInput(
                     f"listener= has a method {name} that is async, and nobody would await it"
                 )
+
+    def _check_heartbeat(self) -> None:
+        every: Any = self.heartbeat
+        if every is None or every is False or every == 0:
+            return
+        if type(every) not in (int, float) or not SHORTEST_BEAT <= every <= LONGEST_BEAT:
+            raise InvalidInput(
+                f"heartbeat= is in seconds from {SHORTEST_BEAT:g} to {LONGEST_BEAT:g}, or None for "
+                f"no heartbeats, not {shown(every)}"
+            )
 
 
 def section_urls(

@@ -336,6 +336,53 @@ class Health(Struct, frozen=True, repr_omit_defaults=True):
     alarms: tuple[str, ...] = ()  # the names of those that are up
 
 
+class ReplicaCounts(Struct, frozen=True):
+    """What a process has counted since it opened the store, and how things stand with it.
+
+    The latencies, in seconds, are of the time between its last two heartbeats; None: no such calls.
+    """
+
+    reads: int = 0  # that were answered
+    writes: int = 0
+    failures: int = 0  # reads and writes that failed, also where the caller was spared it
+    conflicts: int = 0
+    suppressed: int = 0
+    spilled: int = 0
+    dropped: int = 0
+    lost: int = 0
+    kept: int = 0  # turns that wait on its machine now
+    context_breaks: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    alarms: tuple[str, ...] = ()  # the names of those that are up
+    read_p50: float | None = None
+    read_p99: float | None = None
+    write_p50: float | None = None
+    write_p99: float | None = None
+
+
+class ReplicaInfo(Struct, frozen=True):
+    """A process that has a store open, or had, as its last heartbeat tells."""
+
+    id: str
+    status: Literal["alive", "closed", "gone"]  # "gone": it stopped without closing the store
+    host: str
+    pid: int
+    version: str  # of Stateward
+    namespace: str
+    engine: str
+    replica: str | None  # the name it was given with `replica=`
+    every: float  # seconds between two of its heartbeats
+    started_at: datetime  # by its own clock
+    beat_at: datetime  # by the store's
+    counts: ReplicaCounts
+
+    @property
+    def alive(self) -> bool:
+        """Whether it was heard of in the time of three heartbeats, by the store's clock."""
+        return self.status == "alive"
+
+
 def moment(seconds: float) -> datetime:
     """A time of the engine's clock as a UTC datetime; one beyond the calendar is its last."""
     try:

@@ -50,6 +50,7 @@ from stateward.records import (
     Context,
     Health,
     Redact,
+    ReplicaInfo,
     Shaper,
     TaskInfo,
     ThreadInfo,
@@ -59,10 +60,12 @@ from stateward.records import (
 from stateward.state.about import Labels
 from stateward.state.context import read_context
 from stateward.state.handle import Handle
+from stateward.state.heartbeats import Heartbeats
 from stateward.state.journals import Journal
 from stateward.state.layered import Layered
 from stateward.state.locks import RETAIN, Lock
 from stateward.state.recent import Order
+from stateward.state.replica_record import listings, replicas_in
 from stateward.state.run_record import Machine
 from stateward.state.scope import Scope
 from stateward.state.tallies import count_kinds, list_owners
@@ -100,6 +103,7 @@ def open(
     listener: ThreadListener | None = None,
     shape: Shaper | None = None,
     metrics: bool | str | os.PathLike[str] = True,
+    heartbeat: float | None = 10.0,
     world: World | None = None,
 ) -> Store:
     """A store for agents' state. Does no I/O: the store connects at its first use.
@@ -123,8 +127,9 @@ def open(
     of a form of your own who speaks and which tool calls they make and answer (`MessageShape`), so
     that windows keep together what belongs together. `metrics=False` counts nothing; a folder is
     where all workers of this host keep what they count, so that one scrape tells of all of them
-    (without one, the environment's `STATEWARD_METRICS`). Raises `InvalidInput` for a wrong URL or
-    option.
+    (without one, the environment's `STATEWARD_METRICS`). `heartbeat` is after how many seconds this
+    process says again in the store that it lives and what it has counted, for `Store.replicas`
+    (None: never). Raises `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
@@ -155,6 +160,7 @@ def open(
         listener=listener,
         shape=shape,
         metrics=metrics,
+        heartbeat=heartbeat,
     )
 
 
@@ -219,6 +225,12 @@ class Store:
             given.listener.shape = given.shape
         scopes = {each: scope_over(each) for each in dict.fromkeys(sections.values())}
         self._lay_out(Layered({name: scopes[each] for name, each in sections.items()}))
+        self._home = self._scope  # of the store itself, whatever the tenant
+        self._heartbeats: Heartbeats | None = None
+        if given.heartbeat:
+            self._heartbeats = Heartbeats(
+                self._home, self._layered.stacks, given.heartbeat, self.collector
+            )
         self._is_within = False
         if given.replica is not None and all(s.stack.replica is None for s in scopes.values()):
             raise InvalidInput(
@@ -245,6 +257,7 @@ class Store:
                 "what lives on a replica's own volume is laid out for one namespace: open a store "
                 "for each, with namespace="
             )
+        self.collector.tenants.active = True
         other = copy(self)
         other._is_within = True
         other._lay_out(self._layered.within(namespace))
@@ -272,6 +285,8 @@ class Store:
         then stays in its file for the next process. One that was made by `within` stays as it is.
         """
         if not self._is_within:
+            if self._heartbeats is not None:
+                await self._heartbeats.close()
             await self._layered.close()
             if self.collector.workers is not None:
                 await self._scope.world.offload(self.collector.workers.close)
@@ -628,6 +643,16 @@ class Store:
     def metrics(self) -> Metrics:
         """What was counted since the store was made: plain data. Asks the store nothing."""
         return self.collector.snapshot()
+
+    async def replicas(self) -> list[ReplicaInfo]:
+        """The processes that have the store open, and those that had it in the last hour.
+
+        Those that live first. One round trip; who lives is told by the store's clock. A process
+        shows after its first heartbeat; one that stopped without closing the store is "gone" when
+        three are missing. Those of a layered store are in its workflows' engine.
+        """
+        home = self._home
+        return replicas_in(await home.execute_here(listings(home.namespace)))
 
     async def sweep(self, limit: int = 1000) -> Swept:
         """Physically remove at most about `limit` rows of what has expired or was deleted.

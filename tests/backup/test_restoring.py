@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -21,7 +22,7 @@ from stateward.engines.registry import create_sync_engine, parse
 from stateward.kinds import ERASED, RESTORING
 from stateward.ops import Commit, Entity, Op, Outcome, Put, Restore
 from stateward.transfer import target
-from stateward.transfer.backup import backup, copy, restore
+from stateward.transfer.backup import backup, copy, restore, verify
 from stateward.transfer.erasures import Erasures, marker, marks_of
 from stateward.transfer.format import BackupFile
 from stateward.transfer.lines import Content
@@ -64,6 +65,21 @@ def test_a_namespace_in_use_is_refused(made: tuple[str, str], new_store: NewStor
     assert everything(into) == before
     restore(made[1], into, namespace="other")
     assert everything(into, "other") == everything(made[0])
+
+
+def test_heartbeats_are_left_out_and_in_nobodys_way(
+    made: tuple[str, str], new_store: NewStore, tmp_path: Path
+) -> None:
+    into = new_store("sqlite")
+    with sync.open(into, heartbeat=0.1) as store:
+        end = time.monotonic() + 30
+        while not store.replicas():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        restore(made[1], into)
+        assert store.replicas()
+    assert backup(into, str(tmp_path / "b.backup")).entities == verify(made[1]).entities
+    assert copy(into, new_store("sqlite")).entities == verify(made[1]).entities
 
 
 def test_what_was_deleted_before_does_not_count(made: tuple[str, str], new_store: NewStore) -> None:

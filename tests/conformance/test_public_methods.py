@@ -43,6 +43,7 @@ READ = {
     "Store.health",
     "Store.metrics",
     "Store.ready",
+    "Store.replicas",
     "Store.tasks",
     "Store.threads",
     "Store.users",

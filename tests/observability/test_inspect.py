@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -154,6 +155,25 @@ def test_users_workflows_and_tasks_have_tables_of_their_own(folder: Path) -> Non
     assert (failed["status"], failed["failures"]) == ("failed", 1)
     assert failed["error"] == "ZeroDivisionError: division by zero"
     assert "ZeroDivisionError" in shown("tasks", cwd=folder)
+
+
+def test_replicas_are_shown_with_whether_they_live_and_what_they_count(folder: Path) -> None:
+    url = f"sqlite:///{folder / 'agents.db'}"
+    with sync.open(url, namespace="beating", heartbeat=0.1) as store:
+        store.thread("t").append({"n": 1})
+        end = time.monotonic() + 30
+        while not any(info.counts.writes for info in store.replicas()):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        (row,) = told("replicas", "--namespace", "beating", cwd=folder)["rows"]
+        assert (row["pid"], row["writes"], row["failures"]) == (os.getpid(), 1, 0)
+        assert row["status"] in ("alive", "gone")  # on a machine that stood still
+    (row,) = told("replicas", "--namespace", "beating", cwd=folder)["rows"]
+    assert row["status"] == "closed"
+    text = shown("replicas", "--namespace", "beating", cwd=folder)
+    assert "last beat" in text
+    assert row["id"] in text
+    assert "no replicas" in shown("replicas", "--namespace", "nobody", cwd=folder)
 
 
 def test_one_conversation_is_shown_in_full_with_versions_and_times(folder: Path) -> None:

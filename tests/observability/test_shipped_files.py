@@ -57,6 +57,7 @@ async def troubled(log: Log) -> Metrics:
             await thread.append(ASKED, {"role": "user", "content": "I already told you: green."})
         await store.describe()
         await thread.load()
+        await store.within("tenant-7").thread("s-1").append(HELLO)
         with store.faults.unavailable():
             await thread.append(HELLO)
             with pytest.raises(StoreUnavailable):

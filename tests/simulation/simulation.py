@@ -67,7 +67,11 @@ class Process:
         )
         self.gate = Gate(simulation, self, simulation.capabilities)
         self.store = Store(
-            self.gate, namespace=NAMESPACE, world=self.world, **simulation.store_options
+            self.gate,
+            namespace=NAMESPACE,
+            world=self.world,
+            heartbeat=None,  # it would be in every history, and says nothing of state
+            **simulation.store_options,
         )
         self._standstills = 0
 

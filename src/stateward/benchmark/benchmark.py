@@ -128,7 +128,12 @@ class Benchmark:
         self._begun = True
         await self._presence.begin()
         async with stateward.open(
-            self._url, namespace=self._namespace, retain=KEPT, policy=PATIENCE, spill=False
+            self._url,
+            namespace=self._namespace,
+            retain=KEPT,
+            policy=PATIENCE,
+            spill=False,
+            heartbeat=None,
         ) as store:
             self._said = await store.describe()
             headroom.refuse_full({"settings": dict(self._said.settings)})

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 def _ask(url: EngineURL, replica: str | None, replicas: str | None) -> Health:
     names = None if replicas is None else replicas.split(",")
     # Not `with`: entering would raise what health() reports.
-    store = sync.open(looking(url).text, replica=replica, replicas=names)
+    store = sync.open(looking(url).text, replica=replica, replicas=names, heartbeat=None)
     try:
         refuse_missing(url)
         return store.health()

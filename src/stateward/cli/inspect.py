@@ -20,8 +20,9 @@ from stateward.world import World
 
 EXAMPLES = """\
 Without a section: sizes by kind of state, and the newest numbers. Sections: threads, users,
-workflows, tasks, locks, storage; or one thing in full: thread ID, user ID, shared ID, workflow ID,
-task ID, journal ID. Changes nothing. What it prints may be personal data. repeats shows where
+workflows, tasks, locks, replicas, storage; or one thing in full: thread ID, user ID, shared ID,
+workflow ID, task ID, journal ID. replicas are the processes that have the store open, or had it
+within the last hour. Changes nothing. What it prints may be personal data. repeats shows where
 agents have lost their context: what they asked again, or asked though the user had given it;
 complaints about it; work that began anew; tool calls that ran twice.
 
@@ -30,6 +31,7 @@ examples:
   stateward inspect sqlite:///agents.db threads --user u-42 --limit 20
   stateward inspect sqlite:///agents.db thread s-abc123
   stateward inspect sqlite:///agents.db workflows --status active --json
+  stateward inspect sqlite:///agents.db replicas
   stateward inspect sqlite:///agents.db repeats --user u-42
   stateward inspect sqlite:///agents.db --watch"""
 

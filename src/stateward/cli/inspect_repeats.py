@@ -25,7 +25,7 @@ def show_repeats(url: EngineURL, options: argparse.Namespace) -> int:
     """Look through stored threads for what agents asked or did again."""
     if options.last < 1:
         raise InvalidInput("--last must be at least 1")
-    with closing(sync.open(url.text, namespace=options.namespace)) as store:
+    with closing(sync.open(url.text, namespace=options.namespace, heartbeat=None)) as store:
         return _repeats(store, options, url.safe)
 
 

@@ -7,14 +7,15 @@ from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from stateward.codec import decode
 from stateward.engine import SyncEngine
 from stateward.errors import InvalidInput
 from stateward.kinds import KINDS, LANGGRAPH_THREAD, THREAD
 from stateward.ops import Entity, Entry, Fetch, Fetched, Found, Head, List, Listed, Log, Op, Outcome
-from stateward.records import moment
+from stateward.records import ReplicaInfo, moment
+from stateward.state.replica_record import listings, replicas_in
 
 SAMPLED = 20  # entities of a kind that are read to estimate the size of all
 COUNTED = 100_000  # entities of a kind that are counted
@@ -286,12 +287,34 @@ def _number(after: str | None) -> int:
     return int(after)
 
 
+def replicas(asked: SectionRequest) -> SectionPage:
+    """Processes that have the store open, or had it within the last hour."""
+    rows = [_replica(info) for info in replicas_in(asked.ask(*listings(asked.namespace)))]
+    columns = ("id", "status", "version", "started", "last_beat", "reads", "writes", "failures")
+    return SectionPage((*columns, "kept", "read_p99_ms"), rows[: asked.limit])
+
+
+def _replica(info: ReplicaInfo) -> Row:
+    about = {name: getattr(info, name) for name in ("id", "status", "version", "host", "pid")}
+    more = {name: getattr(info, name) for name in ("engine", "replica", "every")}
+    took = info.counts.read_p99
+    return {
+        **about,
+        **more,
+        "started": info.started_at,
+        "last_beat": info.beat_at,
+        **asdict(info.counts),
+        "read_p99_ms": None if took is None else 1000 * took,
+    }
+
+
 LISTS: dict[str, Callable[[SectionRequest], SectionPage]] = {
     "threads": threads,
     "users": users,
     "workflows": workflows,
     "tasks": tasks,
     "locks": locks,
+    "replicas": replicas,
     "storage": storage,
 }
 SINGLES: Sequence[str] = ("thread", "user", "shared", "workflow", "task", "journal")

@@ -30,7 +30,7 @@ def watch(url: EngineURL, options: argparse.Namespace) -> int:
     if not 0.1 <= options.every <= 3600:
         raise InvalidInput(f"--every is in seconds, from 0.1 to 3600, not {options.every:g}")
     looks = 0
-    with sync.open(url.text, namespace=options.namespace) as store:
+    with sync.open(url.text, namespace=options.namespace, heartbeat=None) as store:
         while options.times is None or looks < options.times:
             if looks:
                 time.sleep(options.every)

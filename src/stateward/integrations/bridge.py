@@ -216,7 +216,8 @@ class Bridge:
         store = stateward.open(url, **options)
         if not store.sections["workflows"].capabilities.durable:
             return cls(store)  # it lives in this process: a second one would be another
-        return cls(store, lambda: sync.open(url, **options))
+        alone = {**options, "heartbeat": None}  # one of this process is enough
+        return cls(store, lambda: sync.open(url, **alone))
 
     def run(self, plan: Plan[T]) -> T:
         """Carry a plan out, blocking."""
@@ -283,6 +284,7 @@ class Bridge:
             policy=self._async.stack.policy,
             limits=self.limits,
             spill=False,
+            heartbeat=None,  # the store that was passed in has its own
             world=self.world,
         )
 

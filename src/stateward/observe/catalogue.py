@@ -84,6 +84,9 @@ BREAKER = _gauge("stateward_breaker_open", "1 while calls fail at once because t
 BREAKER_OPENED = _counter("stateward_breaker_opened_total", "Times that began")
 BREAKER_REFUSED = _counter("stateward_breaker_refused_total", "Calls that failed at once for that")
 ALARMS = _counter("stateward_alarms_raised_total", "Alarms that the store has raised")
+HEARTBEATS_FAILED = _counter(
+    "stateward_heartbeats_failed_total", "Heartbeats that did not reach the store"
+)
 TAKEOVERS = _counter(
     "stateward_lease_takeovers_total", "Expired leases taken over", ("engine", "kind")
 )
@@ -97,6 +100,12 @@ BATCH = _histogram("stateward_batch_size", "Operations in one round trip", ("eng
 SUMMARIES = _counter("stateward_summaries_total", "Attempts to summarise older turns", ("result",))
 CONTEXT_BREAKS = _counter(
     "stateward_context_breaks_total", "Conversations that lost context", ("reason",)
+)
+TENANT_EVENTS = _counter(
+    "stateward_tenant_events_total", "What happened to tenants of one store", ("tenant", "event")
+)
+TENANT_BYTES = _counter(
+    "stateward_tenant_appended_bytes_total", "Bytes of messages that were stored", ("tenant",)
 )
 STORAGE_BYTES = _gauge("stateward_storage_bytes", "Size of the store", ("engine",))
 STORAGE_ROWS = _gauge("stateward_storage_rows", "Rows in the store, as estimated", ("engine",))

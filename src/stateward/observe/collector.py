@@ -15,6 +15,7 @@ from stateward.observe.counters import Counters, numbers
 from stateward.observe.metrics import Distribution, Family, Labels, Metrics, Sample, add_up
 from stateward.observe.recorder import OK, READS, Recorder, SeriesReading, Tracing
 from stateward.observe.sizes import Sizes
+from stateward.observe.tenants import BYTES, Tenants
 from stateward.observe.workers import Workers
 from stateward.world import World
 
@@ -29,6 +30,7 @@ class Collector:
     def __init__(self, world: World, folder: str | None = None) -> None:
         self._world = world
         self.workers = None if folder is None else Workers(folder, self.snapshot, world)
+        self.tenants = Tenants()
         self._recorders: dict[str, Recorder] = {}
         self._counters = Counters()
         self._sizes: dict[str, list[Sizes]] = {}
@@ -38,7 +40,7 @@ class Collector:
 
     def recorder(self, engine: str) -> Recorder:
         """The recorder of all engines with this name."""
-        return self._recorders.setdefault(engine, Recorder(engine))
+        return self._recorders.setdefault(engine, Recorder(engine, self.tenants))
 
     def include(self, engine: str, counters: Counters, sizes: Sizes, gauges: Gauges) -> None:
         """Read these at every snapshot; the counters are one book for all engines of a store."""
@@ -67,6 +69,11 @@ class Collector:
             _consistency(families, recorder.engine, recorder.consistency)
         for of, labels, value in numbers(self._counters):
             families.add(of, labels, value)
+        for tenant, event, count in self.tenants.read():
+            if event == BYTES:
+                families.add(metric.TENANT_BYTES, {"tenant": tenant}, count)
+            else:
+                families.add(metric.TENANT_EVENTS, {"tenant": tenant, "event": event}, count)
         read = [gauges() for gauges in self._gauges]
         for of in (metric.SPILL_DEPTH, metric.SPILL_AGE, metric.BREAKER):
             values = [gauges[of] for gauges in read]

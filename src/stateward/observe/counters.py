@@ -46,6 +46,7 @@ class Counters(Struct, eq=False):
     breaker_refused: Annotated[int, metric.BREAKER_REFUSED] = 0  # failed at once: it was open
     alarms_raised: Annotated[int, metric.ALARMS] = 0
 
+    heartbeats_failed: Annotated[int, metric.HEARTBEATS_FAILED] = 0
     leases_lost: Annotated[dict[str, int], metric.LEASES_LOST] = {}  # by engine
     renewals_failed: Annotated[dict[str, int], metric.RENEWALS_FAILED] = {}  # by engine
 

@@ -93,6 +93,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "the volume could not be given back",
         "It is free when its time is up",
     ),
+    "heartbeat_failed": (
+        "this process could not write to the store that it lives",
+        f"{_LOOK}; it is tried again, and until then others may take the process for gone",
+    ),
     "work_interrupted": ("the worker could not ask for work", f"{_LOOK}; it is tried again"),
     "workflow_left": ("{who} was left", "Another replica goes on with it, or this one does"),
     "task_left": ("{who} was left", "Another replica goes on with it, or this one does"),

@@ -1,7 +1,8 @@
 """What is noted of every operation on one engine. No I/O, and a microsecond or two.
 
 Labels are the kinds of state (bounded here, whoever invents them), the operations and outcomes of
-`ops.py`, and the names of our own errors. An id, a name or a namespace is never one.
+`ops.py`, and the names of our own errors. An id or a name is never one, and a namespace only where
+a store has several tenants: see `tenants.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from stateward.observe.metrics import (
     Labels,
     distribution,
 )
+from stateward.observe.tenants import Tenants
 from stateward.ops import (
     NOWHERE,
     Acquire,
@@ -113,8 +115,9 @@ class SeriesReading(NamedTuple):
 class Recorder:
     """The operations of one engine, counted and timed, and what they say about its consistency."""
 
-    def __init__(self, engine: str) -> None:
+    def __init__(self, engine: str, tenants: Tenants | None = None) -> None:
         self.engine = engine
+        self._tenants = tenants or Tenants()
         self.consistency = Consistency()
         self.tracing: Tracing | None = None
         self.read_batches = Histogram(SIZES)
@@ -149,6 +152,8 @@ class Recorder:
 
     def _note(self, op: Op, outcome: Outcome, before: int, seconds: float) -> None:
         series = self._of(op)
+        if self._tenants.active:
+            self._tenants.answered(op, outcome)
         if type(outcome) not in _ORDINARY:
             self._refused(op, series, outcome, seconds)
             return
@@ -179,6 +184,7 @@ class Recorder:
             if unknown and type(op) is Commit:
                 self.consistency.count("unknown")
         if isinstance(error, Exception):  # else the caller went away: no failure of the store
+            self._tenants.failed(ops)
             sparing = self._failed_writes if type(ops[0]) is Commit else self._failed_reads
             unlogged = sparing.unlogged(now)
             if unlogged is not None:

@@ -28,12 +28,14 @@ from stateward.errors import InvalidInput
 from stateward.files import is_open_to_all, lock, private_folder
 from stateward.observe.catalogue import HIGHEST, STORAGE
 from stateward.observe.metrics import Distribution, Family, Metrics, Sample, add_up
+from stateward.observe.tenants import OTHER
 from stateward.world import Ticker, World
 
 ENV = "STATEWARD_METRICS"
 EVERY = 1.0  # seconds between two writes: what a kill may lose
 SUFFIX, NEW = ".metrics", ".new"
 ENDED, MERGE = "ended", "ended.lock"
+TENANTS = 200  # of ended workers that are told apart
 REMEMBERED = 256  # ended workers that are named for readers who have read their own files
 
 Key = frozenset[tuple[str, str]]
@@ -227,6 +229,7 @@ class Workers:
             known = [name for name in ended.workers[:-REMEMBERED] if name in there]
             workers = [*known, *ended.workers[-REMEMBERED:], *new]
             families = add_together([ended.families, *(gone[name].families for name in new)])
+            families = with_few_tenants(families)
             os.close(_replace(self._path(ENDED), _encoder.encode(Tally(families, workers))))
         for name in gone:
             for left in (name, name + NEW):
@@ -257,6 +260,29 @@ def add_together(parts: Iterable[list[Family]]) -> list[Family]:
         )
         for name, family in described.items()
     ]
+
+
+def with_few_tenants(families: list[Family]) -> list[Family]:
+    """Without the names of all but the first tenants: with each worker others may be named."""
+    seen = dict.fromkeys(s.labels["tenant"] for f in families for s in f.samples if _is_tenants(s))
+    kept = set(list(seen)[:TENANTS])
+    if len(kept) == len(seen):
+        return families
+    bounded = [
+        Family(f.name, f.type, f.help, [_unnamed(s, kept) for s in f.samples], f.distributions)
+        for f in families
+    ]
+    return add_together([bounded])
+
+
+def _is_tenants(sample: Sample) -> bool:
+    return "tenant" in sample.labels
+
+
+def _unnamed(sample: Sample, kept: set[str]) -> Sample:
+    if not _is_tenants(sample) or sample.labels["tenant"] in kept:
+        return sample
+    return Sample({**sample.labels, "tenant": OTHER}, sample.value)
 
 
 def _together(name: str, samples: list[Sample]) -> float:

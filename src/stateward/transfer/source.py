@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stateward.engine import SyncReader
 from stateward.errors import DiskProblem, StateConflictError
-from stateward.kinds import ERASED, ERASED_ALL, RESTORING
+from stateward.kinds import ERASED, ERASED_ALL, HEARTBEAT, RESTORING
 from stateward.ops import Entity, Fetch, Fetched, Found, List, Listed, Log
 from stateward.transfer.erasures import Mark
 from stateward.transfer.lines import Content, DocumentLine, EntityLine, EntryLine
@@ -95,6 +95,8 @@ class Source:
                     f"a restore into the namespace {self._namespace!r} was not finished: run it "
                     "again to its end, then make the backup"
                 )
+            if found.entity.kind == HEARTBEAT:
+                continue  # which processes lived then is nobody's state
             entries += min(found.head.live, self._page.entries)
             if together and (entries > self._page.entries or len(together) == TOGETHER):
                 yield from self._several([item.entity for item in together])

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from stateward.codec import decode, encode
 from stateward.engine import SyncEngine
 from stateward.errors import StateConflictError
-from stateward.kinds import ERASED, RESTORING
+from stateward.kinds import ERASED, HEARTBEAT, RESTORING
 from stateward.ops import (
     Absent,
     Applied,
@@ -43,7 +43,7 @@ BATCH = 2 * 1024 * 1024  # bytes in one round trip
 TOGETHER = 100  # commits in one round trip
 LEASE = 10.0  # seconds after which a restore that was killed can be run again
 CLOCKS_DIFFER = 60.0  # seconds
-OWN_KINDS = (ERASED, RESTORING)  # what an empty namespace may hold
+OWN_KINDS = (ERASED, RESTORING, HEARTBEAT)  # what an empty namespace may hold
 
 
 class Part:

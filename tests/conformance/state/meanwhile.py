@@ -57,14 +57,20 @@ async def until(h: StoreHarness, happened: Callable[[], bool | Awaitable[bool]])
         await h.world.pause(0.002)
 
 
-def severable(h: StoreHarness, **policy: Any) -> FaultyStore:
+def severable(h: StoreHarness, *, heartbeat: float | None = None, **policy: Any) -> FaultyStore:
     """A replica that `faults.unavailable()` cuts off: for the others it has vanished.
 
     Unlike a process that dies it is told so, and soon: what it still tries raises.
     """
     engine = FaultyEngine(h.make_engine(), h.world)
     chosen: dict[str, Any] = {"read_timeout": 0.2, "write_timeout": 0.2} | policy
-    return FaultyStore(engine, namespace=h.namespace, world=h.world, policy=Policy(**chosen))
+    return FaultyStore(
+        engine,
+        namespace=h.namespace,
+        world=h.world,
+        policy=Policy(**chosen),
+        heartbeat=heartbeat,
+    )
 
 
 def rounds(number: int) -> Callable[[], bool]:

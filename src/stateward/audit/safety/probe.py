@@ -47,7 +47,12 @@ class Probe:
         timeout = min(self._stop.seconds, CALL_SECONDS)
         policy = stateward.Policy(read_timeout=timeout, breaker_failures=1_000_000)
         return stateward.open(
-            self._url, namespace=REGISTRY, spill=False, metrics=False, policy=policy
+            self._url,
+            namespace=REGISTRY,
+            spill=False,
+            metrics=False,
+            heartbeat=None,
+            policy=policy,
         )
 
     @contextlib.asynccontextmanager

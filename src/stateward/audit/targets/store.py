@@ -71,6 +71,7 @@ class StoreMemory:
             spill=spill,
             alarm=Alarm(hook=self._alarm),
             identity=url.identity,
+            heartbeat=None,
             world=world,
         )
 

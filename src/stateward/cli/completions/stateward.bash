@@ -52,7 +52,7 @@ _shtab_stateward_audit___faults_choices=(crash cut unanswered freeze slow thrott
 _shtab_stateward_audit___with_server_choices=(redis valkey postgres)
 _shtab_stateward_bench___only_choices=(append last context get update once)
 _shtab_stateward_completion_pos_0_choices=(bash zsh fish)
-_shtab_stateward_inspect_pos_0_choices=(threads users workflows tasks locks storage thread user shared workflow task journal repeats)
+_shtab_stateward_inspect_pos_0_choices=(threads users workflows tasks locks replicas storage thread user shared workflow task journal repeats)
 _shtab_stateward_pos_0_choices=(audit backup bench completion copy health inspect migrate rebalance restore sweep verify)
 
 _shtab_stateward_audit_clean__h_nargs=0

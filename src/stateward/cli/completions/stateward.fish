@@ -174,7 +174,7 @@ complete -c stateward -n '_shtab_stateward_using inspect' -l every -x -d 'betwee
 complete -c stateward -n '_shtab_stateward_using inspect' -l times -x -d 'end after so many looks'
 complete -c stateward -n '_shtab_stateward_using inspect' -l scrape -x -d 'also the metrics of a running agent, e.g. http://10.0.0.7:9464/metrics'
 complete -c stateward -n '_shtab_stateward_using inspect' -l json -d 'print one JSON object'
-complete -c stateward -n '_shtab_stateward_using inspect; and test $_shtab_stateward_npos -ge 0' -ka "threads users workflows tasks locks storage thread user shared workflow task journal repeats" -d 'what to show; one thing in full with its id'
+complete -c stateward -n '_shtab_stateward_using inspect; and test $_shtab_stateward_npos -ge 0' -ka "threads users workflows tasks locks replicas storage thread user shared workflow task journal repeats" -d 'what to show; one thing in full with its id'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a migrate -d 'bring a store'"'"'s schema up to date'
 complete -c stateward -n '_shtab_stateward_using migrate' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using migrate' -l print-sql -d 'only print what would be run; change nothing'

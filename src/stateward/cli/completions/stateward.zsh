@@ -204,7 +204,7 @@ _shtab_stateward_inspect_options=(
   "--times[end after so many looks]:N:"
   "*--scrape[also the metrics of a running agent, e.g. http\:\/\/10.0.0.7\:9464\/metrics]:ADDRESS:"
   "--json[print one JSON object]"
-  "(*)::what to show\; one thing in full with its id:(threads users workflows tasks locks storage thread user shared workflow task journal repeats)"
+  "(*)::what to show\; one thing in full with its id:(threads users workflows tasks locks replicas storage thread user shared workflow task journal repeats)"
 )
 
 # guard to ensure default positional specs are added only once per session

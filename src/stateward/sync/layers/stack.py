@@ -7,7 +7,7 @@ is put together here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
@@ -26,6 +26,7 @@ from stateward.observe.catalogue import BREAKER, SPILL_AGE, SPILL_DEPTH, Metric
 from stateward.observe.collector import Collector
 from stateward.observe.counters import Counters
 from stateward.observe.sizes import Sizes
+from stateward.observe.tenants import Tenants
 from stateward.ops import Entity
 from stateward.sync.layers.cache import Caching
 from stateward.sync.layers.instruments import Instruments
@@ -45,8 +46,9 @@ class Stack:
 
     `execute` goes down to the engine in one round trip, within the time a call may take; `append`
     does so for an append whose messages may be kept locally while the store is down.
-    `execute_here` also reaches what another replica has a right to, and `execute_past_breaker` is
-    for what nobody will ask again, such as releases. Leases are renewed beside them.
+    `execute_here` also reaches what another replica has a right to, `execute_past_breaker` is for
+    what nobody will ask again, such as releases, and `execute_uncounted` for what nobody asked for,
+    such as heartbeats. Leases are renewed beside them. `when_open` is told of every opening.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Stack:
         self.backlog = Backlog(spill, identity or "", namespace, world, counters)
         self._world = world
         self._workers = None if collector is None else collector.workers
+        self.tenants = Tenants() if collector is None else collector.tenants
         self._probe = Entity(namespace, HEALTH, "probe")
         self._sizes = Sizes(engine.sibling(), world)
         system = self.capabilities.system or "other"
@@ -98,6 +101,8 @@ class Stack:
         if policy.threads == "suppress":
             self.append = self._suppression.append  # type: ignore[assignment]
         self.execute_past_breaker: Execute = self._deadlines.execute_past_breaker
+        self.execute_uncounted: Execute = self._deadlines.execute
+        self.when_open: Callable[[], None] = lambda: None
         if collector is not None and recorder is not None:
             over = Instruments(self.execute, recorder, world)
             self.layers.append(over)
@@ -175,6 +180,7 @@ class Stack:
     def _opened(self) -> None:
         self._begin_metrics()
         self._suppression.begin()
+        self.when_open()
 
     def _begin_metrics(self) -> None:
         if self._workers is not None:

@@ -176,6 +176,7 @@ class Handle(Struct, frozen=True):
             found = listener.appended(namespace, thread, user, told, version)
             for repeat in found if isinstance(found, list) else ():
                 count_context_break(self.scope.counters, str(getattr(repeat, "kind", "other")))
+                self.scope.stack.tenants.count(namespace, "context_break")
         except Exception as error:
             _listener_failed(self.entity, error)
 
