@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,12 @@ from servers import until
 import stateward
 from policy.test_suppression import IMPATIENT, answers, files, open_store, say, texts
 from stateward import Policy, correlate
+from stateward.files import lock
 from stateward.layers.outage import suppression
 from stateward.layers.outage.neighbours import NearRecord, Neighbours
 from stateward.layers.outage.spill import SpillFile, SpillRecord, done_line, line_of
 from stateward.ops import Entity
+from stateward.world import World
 
 THREAD = Entity("default", "thread", "s-1")
 
@@ -188,8 +188,7 @@ def record(n: int) -> SpillRecord:
 
 
 def neighbours(folder: Path) -> Neighbours:
-    numbers = count()
-    return Neighbours(str(folder), "m", lambda: f"{os.getpid()} {next(numbers)}")
+    return Neighbours(str(folder), "m", World().new_id)
 
 
 def head(near: Neighbours) -> Any:
@@ -254,8 +253,32 @@ def test_a_stamp_that_others_may_write_is_not_mapped(tmp_path: Path) -> None:
     other = neighbours(tmp_path)
     other.look([])
     other.changed()
-    assert tuple(other.stamp) == (0,)
-    assert one.stamp[0] == one.seen
+    assert other.stamp == b""
+    assert one.stamp == one.seen
     stamp.chmod(0o600)
     other.changed()
-    assert one.stamp[0] == other.stamp[0] != one.seen
+    assert one.stamp == other.stamp != one.seen
+
+
+def test_a_change_of_ones_own_needs_no_look_and_hides_none_of_anothers(tmp_path: Path) -> None:
+    one, other = neighbours(tmp_path), neighbours(tmp_path)
+    one.look([])
+    one.changed()
+    assert one.stamp == one.seen
+    other.look([])
+    other.changed()
+    one.changed()
+    assert one.stamp != one.seen
+    assert other.stamp != other.seen
+    one.look([])
+    (stamp,) = tmp_path.glob(".stamp-*")
+    with open(stamp, "rb+") as paused:  # in the middle of a change
+        assert lock(paused.fileno())
+        other.changed()
+        assert one.stamp != one.seen
+        one.look([])
+        one.changed()
+        assert one.stamp != one.seen
+    one.look([])
+    one.changed()
+    assert one.stamp == one.seen

@@ -56,7 +56,7 @@ def test_processes_that_do_not_look_at_each_others_turns_are_found_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def look_away(near: Neighbours, ours: object) -> None:
-        near.seen = near.stamp[0]
+        near.seen = bytes(near.stamp)
 
     monkeypatch.setattr(Neighbours, "look", look_away)
     found = first_violation("spill", SEEDS)

@@ -245,7 +245,7 @@ class Backlog:
     def look(self) -> None:
         """Learn what neighbours keep by now. Blocks."""
         with self._disk:
-            if self.neighbours.stamp[0] != self.neighbours.seen:
+            if self.neighbours.stamp != self.neighbours.seen:
                 self._look()
 
     def _look(self) -> None:

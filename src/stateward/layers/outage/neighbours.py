@@ -4,9 +4,8 @@ A conversation has one order, whichever process its turns come to. So whoever is
 it brings to the store first what was accepted before, in whosever file that is: the store knows a
 turn by its op, and takes it once. Nobody waits for anybody, and only its owner writes to a file.
 
-All processes of a folder have the same eight bytes mapped, the stamp: they change behind every
-change of a file. As long as they do not, there is nothing to look at, and that costs a look at
-memory.
+All processes of a folder have the same few bytes mapped, the stamp: they change behind every change
+of a file. As long as they do not, there is nothing to look at, and that costs a look at memory.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from __future__ import annotations
 import mmap
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from hashlib import sha256
 
 from msgspec import Struct
 
-from stateward.files import private_folder
+from stateward.files import lock, private_folder
 from stateward.layers.outage.spill import (
     NO_LINK,
     SpillRecord,
@@ -32,7 +31,7 @@ from stateward.layers.outage.spill import (
 )
 from stateward.ops import Entity
 
-STAMP_BYTES = 8
+HALF = 8  # bytes of the stamp: one is changed under a lock, the other where that is not to be had
 LOOKS = 20  # in a row, while others write, at most
 TIMES_KEPT = 100_000  # of turns that were kept, by op
 
@@ -80,8 +79,8 @@ class Neighbours:
         self._files: dict[str, NearFile] = {}
         self._mapped: tuple[int, int] | None = None  # which file
         self._times: dict[str, float] = {}  # by op, of what was ever kept as far as we saw
-        self.stamp: Sequence[int] = (0,)
-        self.seen: int | None = 0 if folder is None else None  # the stamp of the last look
+        self.stamp: bytes | memoryview = b""
+        self.seen: bytes | None = b"" if folder is None else None  # the stamp of the last look
         self.count = 0  # of turns that wait elsewhere
 
     def head(self, entity: Entity) -> NearRecord | None:
@@ -124,7 +123,7 @@ class Neighbours:
         """A file of ours has changed. Nobody is told that a turn is kept before this returns."""
         if self._folder is not None:
             with suppress(OSError):
-                self._attach(sha256(self._new_id().encode()).digest()[:STAMP_BYTES])
+                self._attach(change=True)
 
     def look(self, ours: Iterable[str]) -> None:
         """Read what is new in all files but these.
@@ -137,16 +136,16 @@ class Neighbours:
         for _ in range(LOOKS):
             try:
                 self._attach()
-                before = self.stamp[0]
+                before = bytes(self.stamp)
                 whole = self._read_files(list(ours))
             except (OSError, ValueError):  # no such memory here: everybody for themselves
-                before, whole = self.stamp[0], True
+                before, whole = bytes(self.stamp), True
             self.seen = before
-            if whole and self.stamp[0] == before:
+            if whole and self.stamp == before:
                 return
 
-    def _attach(self, value: bytes = b"") -> None:
-        """Have the stamp mapped, though somebody may have removed its file; and set it."""
+    def _attach(self, *, change: bool = False) -> None:
+        """Have the stamp mapped, though somebody may have removed its file; and change it."""
         assert self._folder is not None
         private_folder(self._folder)
         account = getattr(os, "geteuid", int)()
@@ -156,16 +155,35 @@ class Neighbours:
             found = os.fstat(descriptor)
             if not is_private(found):
                 return  # who else may write it may also cut it off, and reading it would kill us
-            if found.st_size < STAMP_BYTES:
-                value = value or sha256(self._new_id().encode()).digest()[:STAMP_BYTES]
-            if value:
-                os.write(descriptor, value)
+            if found.st_size < 2 * HALF:
+                os.write(descriptor, self._draw() + self._draw())
             if self._mapped != (found.st_dev, found.st_ino):
-                mapped = mmap.mmap(descriptor, STAMP_BYTES, access=mmap.ACCESS_READ)
-                self.stamp = memoryview(mapped).cast("Q")
+                mapped = mmap.mmap(descriptor, 2 * HALF, access=mmap.ACCESS_READ)
+                self.stamp = memoryview(mapped)
                 self._mapped = (found.st_dev, found.st_ino)
+            if change:
+                self._change(descriptor)
         finally:
             os.close(descriptor)
+
+    def _change(self, descriptor: int) -> None:
+        """Under the lock no change of another's is overwritten, so ours needs no look of our own.
+
+        Nobody waits for the lock: whoever holds it may be paused.
+        """
+        value = self._draw()
+        if not lock(descriptor):
+            os.lseek(descriptor, HALF, os.SEEK_SET)
+            os.write(descriptor, value)
+            return
+        is_known = self.seen is not None and self.seen[:HALF] == bytes(self.stamp[:HALF])
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.write(descriptor, value)
+        if is_known and self.seen is not None:
+            self.seen = value + self.seen[HALF:]
+
+    def _draw(self) -> bytes:
+        return sha256(self._new_id().encode()).digest()[:HALF]
 
     def _read_files(self, ours: list[str]) -> bool:
         """False: a file went away meanwhile, and what it held may stand in another one by now."""

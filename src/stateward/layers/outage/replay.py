@@ -129,7 +129,7 @@ class Replayer:
         place: LogEnd | None = None
         backlog, near = self._backlog, self._backlog.neighbours
         while True:
-            if near.stamp[0] != near.seen:
+            if near.stamp != near.seen:
                 await self._world.offload(backlog.look)
             record = backlog.head(entity)
             if isinstance(record, NearRecord):

@@ -99,7 +99,7 @@ class Suppression:
         """
         began = self._world.now()  # what is erased from here on must stay erased
         try:
-            if self._waiting or self._near.count or self._near.stamp[0] != self._near.seen:
+            if self._waiting or self._near.count or self._near.stamp != self._near.seen:
                 return await self._execute_after_all(ops, deadline)  # type: ignore[return-value]
             return await self._below.execute(ops, deadline)  # type: ignore[return-value]
         except StoreUnavailable as error:
@@ -116,7 +116,7 @@ class Suppression:
         return await self._execute_after_replay(ops, deadline, touched)
 
     async def _look_around(self) -> None:
-        if self._near.stamp[0] != self._near.seen:
+        if self._near.stamp != self._near.seen:
             await self._world.offload(self._backlog.look)
 
     async def _execute_after_replay(

@@ -121,7 +121,7 @@ class Replayer:
         place: LogEnd | None = None
         backlog, near = self._backlog, self._backlog.neighbours
         while True:
-            if near.stamp[0] != near.seen:
+            if near.stamp != near.seen:
                 self._world.call(backlog.look)
             record = backlog.head(entity)
             if isinstance(record, NearRecord):

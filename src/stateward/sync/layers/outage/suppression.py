@@ -89,7 +89,7 @@ class Suppression:
         """
         began = self._world.now()  # what is erased from here on must stay erased
         try:
-            if self._waiting or self._near.count or self._near.stamp[0] != self._near.seen:
+            if self._waiting or self._near.count or self._near.stamp != self._near.seen:
                 return self._execute_after_all(ops, deadline)  # type: ignore[return-value]
             return self._below.execute(ops, deadline)  # type: ignore[return-value]
         except StoreUnavailable as error:
@@ -106,7 +106,7 @@ class Suppression:
         return self._execute_after_replay(ops, deadline, touched)
 
     def _look_around(self) -> None:
-        if self._near.stamp[0] != self._near.seen:
+        if self._near.stamp != self._near.seen:
             self._world.call(self._backlog.look)
 
     def _execute_after_replay(
