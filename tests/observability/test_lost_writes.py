@@ -91,7 +91,7 @@ async def test_a_turn_whose_line_is_damaged(place: Place, monkeypatch: pytest.Mo
     for text in ("one", "two", "three"):
         assert (await ok(before.thread("s-1").append(say(text)))).status == "spilled"
     await ok(before.close())
-    (file,) = place.spill.iterdir()
+    (file,) = place.spill.glob("*.spill")
     file.write_bytes(file.read_bytes().replace(b"two", b"TWO"))
     store = await enter(place.open())
     window = await ok(store.thread("s-1").load())

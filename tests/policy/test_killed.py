@@ -74,13 +74,13 @@ def test_the_next_start_replays_a_full_spill(path: Path, tmp_path: Path, colour:
     with locked(path):
         count = spill_and_die(path, spill, colour)
     assert count >= 50
-    assert len(list(spill.iterdir())) == 1
+    assert len(list(spill.glob("*.spill"))) == 1
     with stateward.sync.open(f"sqlite:///{path}", spill=spill) as store:
         found = [store.thread(f"s-{n}", user="u-1").load().messages for n in range(3)]
         assert store.counters.adopted == count
     numbers = [[message["n"] for message in messages] for messages in found]
     assert numbers == [list(range(n, count, 3)) for n in range(3)]
-    assert list(spill.iterdir()) == []
+    assert list(spill.glob("*.spill")) == []
 
 
 async def test_erased_before_the_replay_it_stays_erased(path: Path, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_erased_before_the_replay_it_stays_erased(path: Path, tmp_path: Pa
     async with stateward.open(f"sqlite:///{path}", spill=False) as other:
         await other.user("u-1").erase()
     async with stateward.open(f"sqlite:///{path}", spill=spill) as store:
-        await until(lambda: store.counters.erased == count and not list(spill.iterdir()))
+        await until(lambda: store.counters.erased == count and not list(spill.glob("*.spill")))
         assert not (await store.thread("s-0", user="u-1").load()).exists
         assert [info.id async for info in store.threads(user="u-1")] == []
 
@@ -105,7 +105,7 @@ async def test_a_sibling_that_is_running_adopts_it(
             count = spill_and_die(path, spill, "async")
         await until(lambda: sibling.counters.replayed == count)
         assert sibling.counters.adopted == count
-        await until(lambda: list(spill.iterdir()) == [])
+        await until(lambda: list(spill.glob("*.spill")) == [])
 
 
 def test_two_that_start_at_once_share_the_work_and_double_nothing(

@@ -80,7 +80,7 @@ async def survive(target: Target, fault: str, folder: Path, blocking: bool) -> N
     assert [event.raised for event in heard] == [True, False] * (len(heard) // 2)
     assert store.counters.late == 0, "each conversation has one writer"
     assert store.counters.dropped == store.counters.refused == store.counters.erased == 0
-    assert not list((folder / "spill").iterdir())
+    assert not list((folder / "spill").glob("*.spill"))
     async with stateward.open(target.direct, spill=False) as other:
         for id, count in seen.turns.items():
             found = [m["n"] for m in (await other.thread(id).load()).messages]

@@ -158,7 +158,7 @@ def test_a_file_is_removed_when_all_of_it_is_settled(tmp_path: Path) -> None:
     for n in (1, 2):
         kept.forget(record(n))
         kept.settle([f"op-{n}"])
-        assert len(list(tmp_path.iterdir())) == 2 - n
+        assert len(list(tmp_path.glob("*.spill"))) == 2 - n
     assert (kept.depth, kept.bytes) == (0, 0)
 
 
@@ -179,7 +179,7 @@ def test_a_record_settled_before_it_was_written_never_is(tmp_path: Path) -> None
     kept.forget(record(1))
     kept.settle(["op-1"])
     kept.persist()
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.glob("*.spill")) == []
 
 
 def test_a_file_that_grew_by_what_is_settled_is_begun_anew(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_file_that_grew_by_what_is_settled_is_begun_anew(tmp_path: Path) -> No
         if n > 1:
             kept.forget(record(n))
             kept.settle([f"op-{n}"])
-        assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 2300
+        assert sum(path.stat().st_size for path in tmp_path.glob("*.spill")) <= 2300
     kept.close()
     after = backlog(tmp_path)
     after.adopt()
@@ -285,7 +285,7 @@ def test_a_file_that_another_account_wrote_is_not_adopted(
     kept = backlog(tmp_path)
     keep(kept, 1)
     kept.close()
-    (path,) = tmp_path.iterdir()
+    (path,) = tmp_path.glob("*.spill")
     with monkeypatch.context() as patched:
         patched.setattr(os, "geteuid", lambda: 4711)  # as another account finds it
         assert backlog(tmp_path).adopt() == 0

@@ -63,7 +63,7 @@ async def answers(store: FaultyStore) -> None:
 
 def files(tmp_path: Path) -> list[Path]:
     folder = tmp_path / "spill"
-    return sorted(folder.iterdir()) if folder.exists() else []
+    return sorted(folder.glob("*.spill")) if folder.exists() else []
 
 
 # --- what is suppressed, and what is not ------------------------------------------------

@@ -57,7 +57,7 @@ def test_a_plain_append_is_spilled_and_replayed_before_the_next_read(
                 thread.load()
         assert texts(thread.load()) == ["one", "two"]
         assert thread.append(say("two"), key="k").status == "duplicate"
-    assert list((tmp_path / "spill").iterdir()) == []
+    assert list((tmp_path / "spill").glob("*.spill")) == []
 
 
 def test_it_is_replayed_in_the_background_and_late_turns_are_marked(

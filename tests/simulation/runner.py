@@ -71,9 +71,9 @@ def run_many(scenario: str, seeds: Iterable[int]) -> Run:
 
 
 def first_violation(
-    scenario: str, seeds: Iterable[int], model: Broken, *, audited: bool = True
+    scenario: str, seeds: Iterable[int], model: Broken | None = None, *, audited: bool = True
 ) -> Violation | None:
-    """The first violation that these seeds find in a broken store."""
+    """The first violation that these seeds find, e.g. in a broken store."""
     for seed in seeds:
         try:
             run(scenario, seed, model=model, audited=audited)

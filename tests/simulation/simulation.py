@@ -56,7 +56,7 @@ class Process:
         self.beside = Strand(f"{name} leases")
         self.beside.main = self.main
         self.chance = simulation.chance(f"process {name}")
-        skew = self.chance.uniform(-0.5, 0.5)
+        skew = self.chance.uniform(-0.5, 0.5) if simulation.skew is None else simulation.skew
         self.world = SimulatedWorld(
             name,
             simulation.loop,
@@ -174,6 +174,7 @@ class Simulation:
             page=self.plan.choice((2, 3, 5, 200)),
         )
         self.over = False
+        self.skew: float | None = None  # of the clock that all processes of one machine share
         self.store_options: dict[str, Any] = {"policy": Policy(threads="raise")}
         self.processes: list[Process] = []
         self._jobs: list[tuple[Process, asyncio.Task[Any]]] = []

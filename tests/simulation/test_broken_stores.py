@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simulation import BROKEN, first_violation
+from stateward.layers.outage.neighbours import Neighbours
 
 # Broken store → the scenarios that find it out by what callers were told and what is stored.
 FOUND_BY = {
@@ -49,6 +50,18 @@ def test_a_broken_store_is_found_out_by_what_callers_see(broken: str, scenario: 
 def test_a_broken_store_is_found_out_by_what_it_applied(broken: str, scenario: str) -> None:
     found = first_violation(scenario, SEEDS, BROKEN[broken])
     assert found is not None, f"{len(SEEDS)} seeds of {scenario} did not notice: {broken}"
+
+
+def test_processes_that_do_not_look_at_each_others_turns_are_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def look_away(near: Neighbours, ours: object) -> None:
+        near.seen = bytes(near.stamp)
+
+    monkeypatch.setattr(Neighbours, "look", look_away)
+    found = first_violation("spill", SEEDS)
+    assert found is not None
+    assert "stands behind what began after it had ended" in str(found)
 
 
 def test_every_broken_store_is_tried() -> None:

@@ -1,10 +1,14 @@
-"""Replicas append to a store that fails: what was kept locally is stored once and in order."""
+"""Processes of a machine append to a store that fails: what they keep is stored once, in order.
+
+In order means: whoever begins to append after another was answered, be it by another process and
+be it that the turn is only kept, stands behind it.
+"""
 
 from __future__ import annotations
 
 import tempfile
 
-from simulation.history import STORED, History
+from simulation.history import STORED, Attempt, History
 from simulation.simulation import Process, Simulation
 from stateward.errors import StoreUnavailable
 from stateward.layers.outage.spill import Spill
@@ -21,6 +25,7 @@ class Talk:
         self._simulation = simulation
         self.turns = {id: History(simulation, id) for id in THREADS}
         self.writers: dict[str, list[str]] = {}  # by process, writer and thread: marks in order
+        self._kept: list[Attempt] = []
 
     async def talk(self, process: Process, writer: int, count: int) -> None:
         """One turn after the other, now in this thread, now in that one; and look at them."""
@@ -36,7 +41,7 @@ class Talk:
                 self._simulation.require(appended.status != "dropped", f"{mark} is dropped")
                 mine.append(mark)
                 if appended.status == "spilled":
-                    attempt.ended = None  # others may write before it arrives
+                    self._kept.append(attempt)
             if process.chance.random() < 0.3:
                 await self._look(process, id, list(mine))
             await process.pause(1.5)
@@ -52,6 +57,9 @@ class Talk:
         self._simulation.require(not missing, f"{process.name} does not see its own {missing}")
 
     def judge(self, id: str, found: list[str]) -> None:
+        if not self._simulation.faults.clock_is_true:
+            for attempt in self._kept:
+                attempt.ended = None  # processes agree on an order by their common clock
         self.turns[id].judge(found)
         for writer, marks in self.writers.items():
             if writer.endswith(id):
@@ -60,7 +68,7 @@ class Talk:
 
 
 async def spill(simulation: Simulation) -> None:
-    """Two or three replicas write; whoever dies leaves a file, and the last one adopts them all."""
+    """Two or three of them write; whoever dies leaves a file, and the last one adopts them all."""
     with tempfile.TemporaryDirectory(prefix="stateward-simulation-") as folder:
         simulation.store_options = {
             "policy": Policy(breaker_seconds=simulation.plan.choice((0.2, 1.0, 3.0))),
@@ -68,6 +76,7 @@ async def spill(simulation: Simulation) -> None:
             "alarm": Alarm(suppressed=1_000_000, slow=1e9),
             "identity": "the simulated store",
         }
+        simulation.skew = simulation.plan.uniform(-0.5, 0.5)
         await _spill(simulation)
 
 

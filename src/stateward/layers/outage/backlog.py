@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from heapq import merge
 
+from stateward.layers.outage.neighbours import NearRecord, Neighbours
 from stateward.layers.outage.spill import (
     SUFFIX,
     Spill,
@@ -53,6 +54,9 @@ class Backlog:
         self.waiting: dict[
             Entity, deque[SpillRecord]
         ] = {}  # in the order in which they were written
+        self.neighbours = Neighbours(
+            self._spill.path if self._enabled else None, self._mark, world.new_id
+        )
         self.bytes = 0
         self.problem: str | None = None  # why nothing can be written to the directory
 
@@ -98,13 +102,16 @@ class Backlog:
     def _remember(self, record: SpillRecord, size: int) -> None:
         self._sizes[record.op] = size
         self.bytes += size
+        self.neighbours.note(record.op, record.at)
         self.waiting.setdefault(record.entity, deque()).append(record)
 
-    def head(self, entity: Entity) -> SpillRecord | None:
-        """The oldest record of this entity."""
+    def head(self, entity: Entity) -> SpillRecord | NearRecord | None:
+        """The oldest record of this entity, here or as far as is known with a neighbour."""
+        near = self.neighbours.head(entity) if self.neighbours.count else None
         with self._lock:
             records = self.waiting.get(entity)
-            return records[0] if records else None
+            own = records[0] if records else None
+        return own if near is None or (own is not None and own.at <= near.at) else near
 
     def find(self, entity: Entity, key: str) -> SpillRecord | None:
         """The oldest record of this entity with that key."""
@@ -112,17 +119,20 @@ class Backlog:
             records = self.waiting.get(entity, ())
             return next((record for record in records if record.key == key), None)
 
-    def forget(self, record: SpillRecord) -> None:
-        """It need not wait any more; `settle` says so in its file."""
+    def forget(self, record: SpillRecord) -> bool:
+        """It need not wait any more; `settle` says so in its file. False: it is not ours."""
+        if self.neighbours.count:
+            self.neighbours.forget(record.op)
         with self._lock:
             size = self._sizes.pop(record.op, None)
             if size is None:
-                return
+                return False
             self.bytes -= size
             records = self.waiting[record.entity]
             records.remove(record)
             if not records:
                 del self.waiting[record.entity]
+        return True
 
     # --- in files: these block ------------------------------------------------------
 
@@ -141,6 +151,7 @@ class Backlog:
                 self._cannot(error)
             else:
                 self.problem = None
+                self.neighbours.changed()
 
     def _write(self, batch: list[SpillRecord]) -> None:
         data = b"".join(map(line_of, batch))
@@ -200,6 +211,8 @@ class Backlog:
                     self._mark_done(file, lines)
                 except OSError as error:  # replayed again by the next start, which is harmless
                     self._cannot(error)
+            if marks:
+                self.neighbours.changed()
 
     def _mark_done(self, file: SpillFile, lines: list[bytes]) -> None:
         if self._live[file] > 0:
@@ -225,8 +238,25 @@ class Backlog:
                         adopted += self._take_over(*found)
             except OSError as error:
                 self._cannot(error)
+            self._look()
         self._counters.adopted += adopted
         return adopted
+
+    def look(self) -> None:
+        """Learn what neighbours keep by now. Blocks."""
+        with self._disk:
+            if self.neighbours.stamp != self.neighbours.seen:
+                self._look()
+
+    def _look(self) -> None:
+        self.neighbours.look([file.path for file in self._live])
+
+    def read(self, near: NearRecord) -> SpillRecord | None:
+        """What a neighbour keeps there; None: it has reached the store, or never will. Blocks."""
+        record = self.neighbours.read(near)
+        if record is None:
+            self.neighbours.forget(near.op)
+        return record
 
     def left_by_others(self) -> list[str]:
         """The files of this store that could not be taken over. Blocks."""

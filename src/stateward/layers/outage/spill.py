@@ -32,6 +32,7 @@ logger = logging.getLogger("stateward.spill")
 FORMAT = 1
 SUFFIX = ".spill"
 ENV = "STATEWARD_SPILL"
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 class Spill(Struct, frozen=True):
@@ -127,6 +128,32 @@ def _line(text: bytes) -> bytes:
     return b"%08x %s\n" % (crc32(text), text)
 
 
+def records_in(data: bytes) -> Iterator[tuple[int, int, SpillRecord | str | None]]:
+    """Line by line, with its place: a record, the op of one that is done, or None: damaged."""
+    start = 0
+    for line in data.split(b"\n"):
+        end = start + len(line)
+        if line:
+            try:
+                found = _read_line(line)
+            except (ValueError, msgspec.MsgspecError):  # or whole, but of another release
+                yield start, end, None
+            else:
+                if found is not None:
+                    yield start, end, found
+        start = end + 1
+
+
+def _read_line(line: bytes) -> SpillRecord | str | None:
+    """None if it is a header; raises if it is damaged."""
+    text = line[9:]
+    if int(line[:8], 16) != crc32(text) or line[8:9] != b" ":
+        raise ValueError("its checksum is another")
+    if text.startswith(b'"'):
+        return msgspec.json.decode(text, type=str)
+    return _decoder.decode(text) if text.startswith(b"[") else None
+
+
 def read_lines(data: bytes) -> tuple[dict[str, SpillRecord], int]:
     """The records that are still needed, in order and by op; and how many lines are damaged.
 
@@ -134,24 +161,13 @@ def read_lines(data: bytes) -> tuple[dict[str, SpillRecord], int]:
     """
     records: dict[str, SpillRecord] = {}
     damaged = 0
-    for line in data.split(b"\n"):
-        if not line:
-            continue
-        text = line[9:]
-        try:
-            whole = int(line[:8], 16) == crc32(text) and line[8:9] == b" "
-        except ValueError:
-            whole = False
-        try:
-            if not whole:
-                damaged += 1
-            elif text.startswith(b'"'):
-                records.pop(msgspec.json.decode(text, type=str), None)
-            elif text.startswith(b"["):
-                record = _decoder.decode(text)
-                records[record.op] = record
-        except (msgspec.MsgspecError, UnicodeDecodeError):  # whole, but of another release
+    for _, _, found in records_in(data):
+        if found is None:
             damaged += 1
+        elif isinstance(found, str):
+            records.pop(found, None)
+        else:
+            records[found.op] = found
     return records, damaged
 
 
@@ -202,17 +218,12 @@ class SpillFile:
         None also for what another account wrote, or may have written: it would go into any thread.
         """
         try:
-            descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+            descriptor = open_ours(path, os.O_RDWR)
         except FileNotFoundError:
             return None  # its owner, or somebody who adopted it, is done with it
-        except OSError:
-            if not _is_ours(os.lstat(path), path):
-                return None
-            raise
+        if descriptor is None:
+            return None
         try:
-            if not _is_ours(os.fstat(descriptor), path):
-                os.close(descriptor)
-                return None
             # Between opening and locking it may have been removed by whoever held it.
             if not lock(descriptor) or os.fstat(descriptor).st_nlink == 0:
                 os.close(descriptor)
@@ -255,20 +266,42 @@ class SpillFile:
             os.close(descriptor)
 
 
+def open_ours(path: str, flags: int) -> int | None:
+    """A descriptor of the file; None if another account wrote it, or may have."""
+    try:
+        descriptor = os.open(path, flags | NO_LINK)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        if not _is_ours(os.lstat(path), path):
+            return None
+        raise
+    if _is_ours(os.fstat(descriptor), path):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
 _refused: set[str] = set()  # files that were complained of
 
 
 def _is_ours(found: os.stat_result, path: str) -> bool:
     """Whether this account wrote the file, and nobody else could; says it once if not."""
-    if sys.platform == "win32":
-        return True
-    others = stat.S_IWGRP | stat.S_IWOTH
-    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & others:
+    if is_private(found):
         return True
     if path not in _refused:
         _refused.add(path)
         logger.warning("spill_refused", extra={"file": path, "uid": found.st_uid})
     return False
+
+
+def is_private(found: os.stat_result) -> bool:
+    """Whether it is a file of this account that nobody else may write."""
+    if sys.platform == "win32":
+        return True
+    others = stat.S_IWGRP | stat.S_IWOTH
+    is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+    return is_own and not found.st_mode & others
 
 
 def abandoned(directory: str, mark: str, but: Sequence[str]) -> Iterator[str]:

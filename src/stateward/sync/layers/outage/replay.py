@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,6 +19,7 @@ from stateward.engine import Capabilities
 from stateward.errors import StoreTooSlow
 from stateward.kinds import ERASED, SPILL, erasure_of
 from stateward.layers.outage.backlog import Backlog
+from stateward.layers.outage.neighbours import NearRecord
 from stateward.layers.outage.spill import SpillRecord
 from stateward.layers.redelivery import duplicate_of, log_of
 from stateward.observe.counters import Counters
@@ -31,6 +33,7 @@ from stateward.ops import (
     Drop,
     Duplicate,
     Entity,
+    Entry,
     Fetch,
     Fetched,
     Head,
@@ -73,11 +76,11 @@ class Searched(NamedTuple):
 
 
 class LogEnd(NamedTuple):
-    """The end of a log as it was last seen, and whether what comes next comes late."""
+    """The end of a log as it was last seen: what was written before `newest` comes late there."""
 
     version: int
     stamp: str | None
-    late: bool
+    newest: float  # by this machine's clock
     marks: list[dict[str, Any]]
 
 
@@ -116,7 +119,17 @@ class Replayer:
 
     def _replay_in_order(self, entity: Entity, deadline: float) -> None:
         place: LogEnd | None = None
-        while (record := self._backlog.head(entity)) is not None:
+        backlog, near = self._backlog, self._backlog.neighbours
+        while True:
+            if near.stamp != near.seen:
+                self._world.call(backlog.look)
+            record = backlog.head(entity)
+            if isinstance(record, NearRecord):
+                record = self._world.call(backlog.read, record)
+                if record is None:
+                    continue
+            if record is None:
+                return
             if self._world.monotonic() >= deadline:
                 raise _still_going(entity)
             end = deadline if self.admit is None else self.admit(entity, deadline)
@@ -138,8 +151,7 @@ class Replayer:
     def _replay_one(self, ask: Ask, record: SpillRecord, place: LogEnd | None) -> LogEnd | None:
         """The end of the log behind it; None if that is not known."""
         if self._world.now() - record.at > self._backlog.max_age:
-            self._counters.expired += 1
-            self._done(record, "expired")
+            self._discard(record, "expired", "expired")
             return place
         self._measure_clock(ask, record)
         written = record.at + self._least
@@ -149,7 +161,8 @@ class Replayer:
                 return None
         writes: tuple[Write, ...] = (Append(record.bodies, record.key),)
         marks = place.marks
-        if place.late:
+        late = place.newest > record.at
+        if late:
             first, last = place.version + 1, place.version + len(record.bodies)
             marks = [*marks, {"first": first, "last": last, "written": written}][-MARKS_KEPT:]
             writes = (*writes, Put(LATE, encode({"turns": marks}, "the marks")))
@@ -161,23 +174,24 @@ class Replayer:
                 self._take_back(ask, record, outcome)
                 return None
             case Applied():
-                self._stored(record, outcome.version, place.late)
-                return LogEnd(outcome.version, outcome.stamp, place.late, marks)
+                if late:
+                    self._came_late(record, outcome.version)
+                self._stored(record)
+                newest = max(place.newest, record.at)
+                return LogEnd(outcome.version, outcome.stamp, newest, marks)
             case Duplicate():  # this very append, or one with its key, had arrived after all
                 if outcome.head.stamp == record.op:
-                    end = LogEnd(outcome.head.version, record.op, False, place.marks)
+                    end = LogEnd(outcome.head.version, record.op, record.at, place.marks)
                     self._end_at(record.entity, end)
-                self._stored(record, outcome.first.version, False)
+                self._stored(record)
             case Conflict(failed=NotDroppedSince()):
-                self._counters.erased += 1
-                self._done(record, "erased")
+                self._discard(record, "erased", "erased")
             case Conflict():
                 pass  # somebody else wrote meanwhile: look again
             case KeyReused() if record.takes_first or self._is_redelivered(ask, record, outcome):
-                self._stored(record, outcome.version, False)
+                self._stored(record)
             case _:
-                self._counters.refused += 1
-                self._done(record, f"refused: {type(outcome).__name__}")
+                self._discard(record, "refused", f"refused: {type(outcome).__name__}")
         return None
 
     def _is_redelivered(self, ask: Ask, record: SpillRecord, refused: KeyReused) -> bool:
@@ -194,21 +208,29 @@ class Replayer:
         fetched = ask((tail,))[0]
         assert isinstance(fetched, Fetched)
         if self._was_erased(ask, record, written):
-            self._counters.erased += 1
-            self._done(record, "erased")
+            self._discard(record, "erased", "erased")
             return None
         head, entries = fetched.head, fetched.entries
         marks = decode(fetched.documents[LATE].json)["turns"] if fetched.documents else []
         if self._is_there(ask, record, fetched, written):
             if head.stamp == record.op:
-                self._end_at(entity, LogEnd(head.version, head.stamp, False, marks))
-            self._stored(record, head.version, False)
+                self._end_at(entity, LogEnd(head.version, head.stamp, record.at, marks))
+            self._stored(record)
             return None
         known = self._ends.get(entity)
         if known is not None and (known.version, known.stamp) == (head.version, head.stamp):
             return known
-        late = bool(entries) and entries[-1].at > record.at + self._most
-        return LogEnd(head.version, head.stamp or None, late, marks)
+        return LogEnd(head.version, head.stamp or None, self._newest(entries), marks)
+
+    def _newest(self, entries: Sequence[Entry]) -> float:
+        """When the newest of them was written: not stored, if it was kept on this machine."""
+        newest = -math.inf
+        for entry in reversed(entries):
+            kept = self._backlog.neighbours.accepted(entry.stamp)
+            if kept is None:
+                return max(newest, entry.at - self._most)
+            newest = max(newest, kept)
+        return newest
 
     def _is_there(self, ask: Ask, record: SpillRecord, fetched: Fetched, written: float) -> bool:
         """Whether it had arrived after all, though the store may have forgotten the op by now.
@@ -254,8 +276,7 @@ class Replayer:
             first = stored.version - len(record.bodies) + 1
             gone = Replace(dict.fromkeys(range(first, stored.version + 1)))
             ask((Commit(entity, new_id(), (gone,)),))
-        self._counters.erased += 1
-        self._done(record, "erased")
+        self._discard(record, "erased", "erased")
 
     def _measure_clock(self, ask: Ask, record: SpillRecord) -> None:
         """How far the engine's clock is from ours: erasures are timed by that clock.
@@ -294,33 +315,42 @@ class Replayer:
             head = replace(head, commits=head.commits + 1)
         self._measured = now
 
-    def _stored(self, record: SpillRecord, version: int, late: bool) -> None:
-        self._counters.replayed += 1
-        if late:
-            self._counters.late += 1
-            logger.warning(
-                "memory_write_late",
-                extra={
-                    "thread_id": record.entity.id,
-                    "first": version - len(record.bodies) + 1,
-                    "last": version,
-                    "correlation_id": record.correlation,
-                },
-            )
-        self._done(record, None)
+    def _came_late(self, record: SpillRecord, version: int) -> None:
+        self._counters.late += 1
+        logger.warning(
+            "memory_write_late",
+            extra={
+                "thread_id": record.entity.id,
+                "first": version - len(record.bodies) + 1,
+                "last": version,
+                "correlation_id": record.correlation,
+            },
+        )
 
-    def _done(self, record: SpillRecord, discarded: str | None) -> None:
-        if discarded is not None:
+    def _stored(self, record: SpillRecord) -> None:
+        if self._forget(record):
+            self._counters.replayed += 1
+            self._settle(record)
+
+    def _discard(self, record: SpillRecord, counter: str, why: str) -> None:
+        if self._forget(record):
+            setattr(self._counters, counter, getattr(self._counters, counter) + 1)
             logger.warning(
                 "memory_write_discarded",
                 extra={
                     "thread_id": record.entity.id,
-                    "why": discarded,
+                    "why": why,
                     "correlation_id": record.correlation,
                 },
             )
+            self._settle(record)
+
+    def _forget(self, record: SpillRecord) -> bool:
+        """Whether it was ours; a neighbour finds out, counts its own and says so by itself."""
         self._searched.pop(record.op, None)
-        self._backlog.forget(record)
+        return self._backlog.forget(record)
+
+    def _settle(self, record: SpillRecord) -> None:
         if self._backlog.has_files:
             self._world.call(self._backlog.settle, (record.op,))
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from stateward.errors import AccessRefused, StatewardError, StoreUnavailable
 from stateward.layers.outage.answers import Dropped, Spilled, Suppressed
 from stateward.layers.outage.backlog import Backlog
+from stateward.layers.outage.neighbours import NearRecord
 from stateward.layers.outage.spill import SpillRecord
 from stateward.layers.policy import Policy
 from stateward.layers.queue import closed
@@ -35,6 +36,7 @@ CLOSING_SECONDS = 5.0
 CLOSING_PAUSE = 0.25
 RETRY_SECONDS = 1.0  # between two attempts to replay
 ADOPT_SECONDS = 30.0  # between two looks for files of processes that have ended
+LEFT_ROUNDS = 3  # of replay in which what a neighbour keeps first is left to it
 TOGETHER = 32  # threads replayed at once in the background
 
 
@@ -59,6 +61,8 @@ class Suppression:
         self._world = world
         self._counters = counters
         self._waiting = backlog.waiting
+        self._near = backlog.neighbours
+        self._left: dict[str, int] = {}  # for how many rounds neighbours were left what is first
         self._tick = min(ADOPT_SECONDS, alarms.alarm.seconds / 10)
         self._next_look = self._next_replay = 0.0
         self._news: deque[AlarmEvent] = deque()
@@ -85,20 +89,34 @@ class Suppression:
         """
         began = self._world.now()  # what is erased from here on must stay erased
         try:
-            if self._waiting:
-                return self._execute_after_replay(ops, deadline)  # type: ignore[return-value]
+            if self._waiting or self._near.count or self._near.stamp != self._near.seen:
+                return self._execute_after_all(ops, deadline)  # type: ignore[return-value]
             return self._below.execute(ops, deadline)  # type: ignore[return-value]
         except StoreUnavailable as error:
             (commit,) = ops
             assert isinstance(commit, Commit)
             return [self._suppress(commit, began, error)]
 
-    def _execute_after_replay(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
+    def _execute_after_all(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
+        """The same with what other processes of this machine keep of a thread."""
+        self._look_around()
+        (commit,) = ops
+        assert isinstance(commit, Commit)
+        touched = [] if self._near.head(commit.entity) is None else [commit.entity]
+        return self._execute_after_replay(ops, deadline, touched)
+
+    def _look_around(self) -> None:
+        if self._near.stamp != self._near.seen:
+            self._world.call(self._backlog.look)
+
+    def _execute_after_replay(
+        self, ops: Sequence[Op], deadline: float | None, near: Sequence[Entity] = ()
+    ) -> list[Outcome]:
         """What this process knows of a thread must be in the store before anything else is."""
         if self._is_over:
             raise closed()
         policy = self._policy
-        touched: dict[Entity, None] = {}
+        touched: dict[Entity, None] = dict.fromkeys(near)
         timeout = policy.read_timeout
         for op in ops:
             entity = getattr(op, "entity", None)
@@ -238,17 +256,33 @@ class Suppression:
         if left_out := self._sparing.rest(now):
             logger.warning("memory_write_suppressed_again", extra={"unlogged": left_out})
 
-    def _replay_all(self) -> bool:
-        """Whether everything has reached the store."""
+    def _replay_all(self, *, alone: bool = False) -> bool:
+        """Whether everything has reached the store; `alone`, whoever keeps what comes first."""
+        self._look_around()
         # Those that could not be stored last time come last: they must not hold up the others.
         self._stuck = {it: why for it, why in self._stuck.items() if it in self._waiting}
         entities = [it for it in self._waiting if it not in self._stuck] + list(self._stuck)
+        if not alone and self._near.count:
+            entities = self._without_neighbours(entities)
         for start in range(0, len(entities), TOGETHER):
             group = entities[start : start + TOGETHER]
             done = [self._try(entity) for entity in group]
             if not any(done):
                 return False
         return not self._waiting
+
+    def _without_neighbours(self, entities: list[Entity]) -> list[Entity]:
+        """Those of which we keep the first turn; and those whose first one nobody brings, at last.
+
+        Several that replay one thread at once do no harm, but a multiple of the work.
+        """
+        heads = [(entity, self._backlog.head(entity)) for entity in entities]
+        near = {head.op: entity for entity, head in heads if isinstance(head, NearRecord)}
+        left = {op: self._left.get(op, 0) + 1 for op in near}
+        due = [op for op, rounds in left.items() if rounds > LEFT_ROUNDS]
+        self._left = left | dict.fromkeys(due, 0)
+        others = set(near.values())
+        return [it for it in entities if it not in others] + [near[op] for op in due]
 
     def _try(self, entity: Entity) -> bool:
         try:
@@ -295,7 +329,7 @@ class Suppression:
         if self._ticker is not None:
             self._world.call(self._ticker.stop)
         deadline = self._world.monotonic() + CLOSING_SECONDS
-        while self._waiting and not self._replay_all():
+        while self._waiting and not self._replay_all(alone=True):
             if self._world.monotonic() + CLOSING_PAUSE >= deadline:
                 break
             self._world.block(CLOSING_PAUSE)

@@ -1,0 +1,240 @@
+"""What the other processes of this machine keep of the same store, read off their files.
+
+A conversation has one order, whichever process its turns come to. So whoever is about to append to
+it brings to the store first what was accepted before, in whosever file that is: the store knows a
+turn by its op, and takes it once. Nobody waits for anybody, and only its owner writes to a file.
+
+All processes of a folder have the same few bytes mapped, the stamp: they change behind every change
+of a file. As long as they do not, there is nothing to look at, and that costs a look at memory.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from hashlib import sha256
+
+from msgspec import Struct
+
+from stateward.files import lock, private_folder
+from stateward.layers.outage.spill import (
+    NO_LINK,
+    SpillRecord,
+    abandoned,
+    is_private,
+    open_ours,
+    read_lines,
+    records_in,
+)
+from stateward.ops import Entity
+
+HALF = 8  # bytes of the stamp: one is changed under a lock, the other where that is not to be had
+LOOKS = 20  # in a row, while others write, at most
+TIMES_KEPT = 100_000  # of turns that were kept, by op
+
+
+class NearRecord(Struct, frozen=True):
+    """Where a turn stands that another process keeps."""
+
+    op: str
+    entity: Entity
+    at: float
+    path: str
+    start: int
+    end: int
+
+
+class NearFile:
+    """What is known of one file: how far it was read, and what of that is still needed."""
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.records: dict[str, NearRecord] = {}
+        self.waiting: dict[Entity, dict[str, NearRecord]] = {}  # in the order of the file
+
+    def add(self, record: NearRecord) -> None:
+        self.records[record.op] = record
+        self.waiting.setdefault(record.entity, {})[record.op] = record
+
+    def forget(self, op: str) -> None:
+        record = self.records.pop(op, None)
+        if record is not None:
+            of_entity = self.waiting[record.entity]
+            del of_entity[op]
+            if not of_entity:
+                del self.waiting[record.entity]
+
+
+class Neighbours:
+    """The other processes' files of one store. Any thread may call; what blocks, one at a time."""
+
+    def __init__(self, folder: str | None, mark: str, new_id: Callable[[], str]) -> None:
+        self._folder = folder
+        self._mark = mark
+        self._new_id = new_id
+        self._lock = threading.Lock()  # over what is in memory; held for moments
+        self._files: dict[str, NearFile] = {}
+        self._mapped: tuple[int, int] | None = None  # which file
+        self._times: dict[str, float] = {}  # by op, of what was ever kept as far as we saw
+        self.stamp: bytes | memoryview = b""
+        self.seen: bytes | None = b"" if folder is None else None  # the stamp of the last look
+        self.count = 0  # of turns that wait elsewhere
+
+    def head(self, entity: Entity) -> NearRecord | None:
+        """The one that was accepted first of all that wait elsewhere."""
+        with self._lock:
+            heads = [
+                next(iter(file.waiting[entity].values()))
+                for file in self._files.values()
+                if entity in file.waiting
+            ]
+        return min(heads, key=lambda record: record.at, default=None)
+
+    def forget(self, op: str) -> None:
+        """It is in the store, or will not get there; its owner finds that out by itself."""
+        with self._lock:
+            for file in self._files.values():
+                file.forget(op)
+            self._recount()
+
+    def accepted(self, op: str) -> float | None:
+        """When the turn with this op was accepted, if it was ever kept on this machine."""
+        return self._times.get(op)
+
+    def note(self, op: str, at: float) -> None:
+        """It is kept, here or elsewhere."""
+        with self._lock:
+            self._note(op, at)
+
+    def _note(self, op: str, at: float) -> None:
+        self._times[op] = at
+        if len(self._times) > TIMES_KEPT:
+            del self._times[next(iter(self._times))]
+
+    def _recount(self) -> None:
+        self.count = sum(len(file.records) for file in self._files.values())
+
+    # --- in files: these block ------------------------------------------------------
+
+    def changed(self) -> None:
+        """A file of ours has changed. Nobody is told that a turn is kept before this returns."""
+        if self._folder is not None:
+            with suppress(OSError):
+                self._attach(change=True)
+
+    def look(self, ours: Iterable[str]) -> None:
+        """Read what is new in all files but these.
+
+        What is known afterwards is of one moment: whoever appears in it has written after all those
+        who must stand before it, and if one of those was missed, the stamp has changed meanwhile.
+        """
+        if self._folder is None:
+            return
+        for _ in range(LOOKS):
+            try:
+                self._attach()
+                before = bytes(self.stamp)
+                whole = self._read_files(list(ours))
+            except (OSError, ValueError):  # no such memory here: everybody for themselves
+                before, whole = bytes(self.stamp), True
+            self.seen = before
+            if whole and self.stamp == before:
+                return
+
+    def _attach(self, *, change: bool = False) -> None:
+        """Have the stamp mapped, though somebody may have removed its file; and change it."""
+        assert self._folder is not None
+        private_folder(self._folder)
+        account = getattr(os, "geteuid", int)()
+        path = os.path.join(self._folder, f".stamp-{account}")
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o600)
+        try:
+            found = os.fstat(descriptor)
+            if not is_private(found):
+                return  # who else may write it may also cut it off, and reading it would kill us
+            if found.st_size < 2 * HALF:
+                os.write(descriptor, self._draw() + self._draw())
+            if self._mapped != (found.st_dev, found.st_ino):
+                mapped = mmap.mmap(descriptor, 2 * HALF, access=mmap.ACCESS_READ)
+                self.stamp = memoryview(mapped)
+                self._mapped = (found.st_dev, found.st_ino)
+            if change:
+                self._change(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _change(self, descriptor: int) -> None:
+        """Under the lock no change of another's is overwritten, so ours needs no look of our own.
+
+        Nobody waits for the lock: whoever holds it may be paused.
+        """
+        value = self._draw()
+        if not lock(descriptor):
+            os.lseek(descriptor, HALF, os.SEEK_SET)
+            os.write(descriptor, value)
+            return
+        is_known = self.seen is not None and self.seen[:HALF] == bytes(self.stamp[:HALF])
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.write(descriptor, value)
+        if is_known and self.seen is not None:
+            self.seen = value + self.seen[HALF:]
+
+    def _draw(self) -> bytes:
+        return sha256(self._new_id().encode()).digest()[:HALF]
+
+    def _read_files(self, ours: list[str]) -> bool:
+        """False: a file went away meanwhile, and what it held may stand in another one by now."""
+        assert self._folder is not None
+        whole = True
+        paths = list(abandoned(self._folder, self._mark, ours))
+        with self._lock:
+            self._files = {path: file for path, file in self._files.items() if path in paths}
+        for path in paths:
+            try:
+                self._read_on(path)
+            except FileNotFoundError:
+                whole = False
+        with self._lock:
+            self._recount()
+        return whole
+
+    def _read_on(self, path: str) -> None:
+        descriptor = open_ours(path, os.O_RDONLY)
+        if descriptor is None:
+            return
+        file = self._files.get(path) or NearFile()
+        with open(descriptor, "rb") as opened:
+            opened.seek(file.read)
+            data = opened.read()
+        data = data[: data.rfind(b"\n") + 1]  # half a line is still being written
+        lines = [
+            NearRecord(it.op, it.entity, it.at, path, file.read + start, file.read + end)
+            if isinstance(it, SpillRecord)
+            else it
+            for start, end, it in records_in(data)
+        ]
+        with self._lock:
+            self._files[path] = file
+            file.read += len(data)
+            for line in lines:
+                if isinstance(line, NearRecord):
+                    file.add(line)
+                    self._note(line.op, line.at)
+                elif line is not None:
+                    file.forget(line)
+
+    def read(self, place: NearRecord) -> SpillRecord | None:
+        """The turn itself; None: its owner is done with it."""
+        try:
+            descriptor = open_ours(place.path, os.O_RDONLY)
+            if descriptor is None:
+                return None
+            with open(descriptor, "rb") as opened:
+                opened.seek(place.start)
+                data = opened.read(place.end - place.start)
+        except OSError:
+            return None
+        return read_lines(data)[0].get(place.op)
