@@ -168,7 +168,6 @@ def _audit(target: Target, servers: dict[str, str]) -> dict[str, Any]:
     return {
         "date": _today(),
         "versions": _versions(target.group, target.packages),
-        "apart": True,  # kills are judged apart from races
         "verdicts": {id: _verdict(answers[id]) for id in QUESTIONS},
         "summaries": {id: answers[id]["summary"] for id in QUESTIONS},
     }

@@ -44,7 +44,7 @@ The columns are questions of [the audit](reference/audit.md#questions), asked in
 
 TAIL = """
 *by design*: by its documentation or API the store is not meant to do this; the remark says what.
-*see races*: what is lost when replicas meet was lost here, too, and not told apart.
+*see sessions*: it loses turns by itself, so nothing can be said of kills.
 *unknown* and *error* are no findings: too little was seen on this machine to say anything.
 What several writers lose without any kill is no failure of `kills`: then one writes at a time.
 
@@ -113,9 +113,8 @@ def verdict(target: Target, found: dict[str, Any], id: str) -> str:
     said: str = found["verdicts"][id]
     if said == "fail" and id in target.by_design:
         return "by design"
-    raced = found["verdicts"]["races"] == "fail" and not found.get("apart")
-    if said == "fail" and id == "kills" and raced:
-        return "see races"
+    if said == "fail" and id == "kills" and found["verdicts"]["sessions"] == "fail":
+        return "see sessions"
     return said
 
 
