@@ -44,8 +44,9 @@ The columns are questions of [the audit](reference/audit.md#questions), asked in
 
 TAIL = """
 *by design*: by its documentation or API the store is not meant to do this; the remark says what.
-*see races*: what is lost when replicas meet is lost here, too: kills cannot be judged apart.
+*see sessions*: it loses turns by itself, so nothing can be said of kills.
 *unknown* and *error* are no findings: too little was seen on this machine to say anything.
+What several writers lose without any kill is no failure of `kills`: then one writes at a time.
 
 Losing a turn when two requests meet is no defect of a system that promises one writer a
 conversation. It is one of an architecture in which any replica may get the next message: [audit a
@@ -112,8 +113,8 @@ def verdict(target: Target, found: dict[str, Any], id: str) -> str:
     said: str = found["verdicts"][id]
     if said == "fail" and id in target.by_design:
         return "by design"
-    if said == "fail" and id == "kills" and found["verdicts"]["races"] == "fail":
-        return "see races"
+    if said == "fail" and id == "kills" and found["verdicts"]["sessions"] == "fail":
+        return "see sessions"
     return said
 
 

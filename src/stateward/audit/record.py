@@ -9,7 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
-FORMAT = 3  # 1: without the checks of promises; 2: without questions 27 to 30
+# 1: without the checks of promises; 2: without questions 27 to 30; 3: what others had and what was
+# missing of one's own were one promise
+FORMAT = 4
 
 
 class Sessions(Struct, frozen=True):

@@ -38,6 +38,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         for each in PROMISES
         if (each.name != "one's own state" or "users" in record.provides)
         and (each.name != TENANT or each.name in tried)  # not every target has tenants
+        and (each.name != WHOLE or record.format >= 4)
     ]
     holds = "everybody got their own, many at once and after errors"
     found = finding(record, record.isolation, promises, holds)
