@@ -11,7 +11,6 @@ import logging
 import os
 from collections.abc import Sequence
 
-from stateward import __version__
 from stateward.errors import StatewardError
 from stateward.kinds import HEARTBEAT
 from stateward.observe.collector import Collector
@@ -96,6 +95,8 @@ class Heartbeats:
         return True
 
     def _say(self) -> Beat:
+        from stateward import __version__  # which imports the store
+
         host, _, pid = self._world.name().rpartition(":")
         kept = sum(stack.backlog.depth for stack in self._stacks)
         return Beat(
