@@ -14,6 +14,7 @@ from stateward.errors import StatewardError, StoreUnavailable
 from stateward.layers.layer import Execute
 from stateward.layers.leases.held import HeldLease
 from stateward.layers.leases.renewal import Renewals
+from stateward.layers.queue import closed
 from stateward.ops import (
     Acquire,
     Applied,
@@ -55,6 +56,7 @@ class Leases:
         self._background = background
         self._world = world
         self._held: dict[HeldLease, None] = {}  # in the order in which they were granted
+        self._closed = False
 
     # --- asking ---------------------------------------------------------------------
 
@@ -102,6 +104,8 @@ class Leases:
         deadline: float | None = None,
     ) -> list[Outcome]:
         """The same, with others asked in the same round trip."""
+        if self._closed:
+            raise closed()  # nobody would give back what is granted from here on
         ops = (commit, *others)
         # async only: begin
         asking = self._background.must_finish(self._execute(ops, deadline))
@@ -210,8 +214,9 @@ class Leases:
     async def release_all(self) -> None:
         """Give every lease back at once, so that nobody waits for a ttl, be it to drive it.
 
-        Code that still holds one learns that it has lost it.
+        Code that still holds one learns that it has lost it, and no other is asked for any more.
         """
+        self._closed = True
         commits: dict[Entity, Commit] = {}  # of two leases on one entity the older one is lost
         for held in list(self._held):
             self.let_go(held)

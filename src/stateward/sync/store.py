@@ -270,10 +270,11 @@ class Store:
         What was kept locally during an outage is brought to the store for up to 5 s; what is left
         then stays in its file for the next process. One that was made by `within` stays as it is.
         """
-        if not self._is_within:
-            self._layered.close()
-            if self.collector.workers is not None:
-                self._scope.world.call(self.collector.workers.close)
+        if self._is_within:
+            return
+        self._layered.close()
+        if self.collector.workers is not None:
+            self._scope.world.call(self.collector.workers.close)
 
     @property
     def sections(self) -> Layered:
