@@ -21,6 +21,9 @@ import stateward
 from stateward import sync
 from stateward.engines.memory.model import Model
 from stateward.engines.redis.client.pool import MOST
+from stateward.engines.registry import parse
+from stateward.engines.sqlite.checkpoint import PAGES, Checkpoints
+from stateward.engines.sqlite.settings import parse_file
 from stateward.layers.coalescer_sync import Coalescer
 from stateward.ops import (
     Absent,
@@ -239,6 +242,20 @@ def test_wherever_the_leader_is_interrupted_those_with_it_are_answered() -> None
         for number in count(1):
             if not leader_interrupted(number, pool):
                 break
+
+
+def test_wherever_its_start_is_interrupted_the_log_is_copied_all_the_same(sqlite: str) -> None:
+    """A thread whose start was taken back would fail with a KeyError, and never be started anew."""
+    file = parse_file(parse(sqlite), World())
+    file.open()
+    for number in count(1):
+        checkpoints = Checkpoints(file)
+        interrupted = Interrupt(number).during(partial(checkpoints.consider, PAGES))
+        checkpoints.consider(3 * PAGES)
+        until(checkpoints.end_is_due)
+        checkpoints.close()
+        if not interrupted:
+            break
 
 
 def test_real_signals_wedge_nothing(sqlite: str) -> None:
