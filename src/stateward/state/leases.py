@@ -81,10 +81,22 @@ class Leases:
             asked = world.monotonic()
             commit = Commit(entity, world.new_op(), (acquire,), (), owner, retain)
             outcome = await self.claim(commit)
+            # async only: begin
             if not isinstance(outcome, Held):
                 lease = stored(outcome, entity).lease
                 assert lease is not None
                 return lease, asked
+            # async only: end
+            # sync only: try:
+            # sync only:     if not isinstance(outcome, Held):
+            # sync only:         lease = stored(outcome, entity).lease
+            # sync only:         assert lease is not None
+            # sync only:         return lease, asked
+            # sync only: except StatewardError:
+            # sync only:     raise
+            # sync only: except BaseException:  # from a handler of a signal, just then
+            # sync only:     self._undo(commit, ())
+            # sync only:     raise
             await waiting.pause(outcome, entity)
 
     async def claim(self, commit: Commit, *undo: Write) -> Outcome:
@@ -176,17 +188,37 @@ class Leases:
 
     # --- giving back ----------------------------------------------------------------
 
+    async def decline(self, entity: Entity, lease: Lease, held: HeldLease | None) -> None:
+        """Give back what was granted to a block that could not be entered."""
+        if held is not None:
+            await self.release(held)
+            return
+        try:
+            await self._give_back(entity, (Release(lease.token, lease.nonce),))
+        except StoreUnavailable as error:
+            _not_released(entity, error)
+
     async def release(self, held: HeldLease, *more: Write) -> None:
         """Give the lease back. If the store cannot be told, the ttl does it: said in the log."""
-        if not self.let_go(held):
+        # sync only: held.over = True
+        if held not in self._held:
             return  # given back when the store was closed
+        self._renewals.remove(held)
         try:
             await self._give_back(held.entity, (Release(held.token, held.nonce), *more))
         except StoreUnavailable as error:
             _not_released(held.entity, error)
+        # sync only: except StatewardError:
+        # sync only:     raise
+        # sync only: except BaseException:  # from a handler of a signal: nobody else will do it
+        # sync only:     self._give_back(held.entity, (Release(held.token, held.nonce), *more))
+        # sync only:     raise
+        finally:
+            self.let_go(held)  # told or not: its ttl ends it
 
     async def finish(self, held: HeldLease, *writes: Write) -> Outcome:
         """Record how the work ended and give its lease back, if it is still ours."""
+        # sync only: held.over = True
         try:
             writes = (*writes, Release(held.token, held.nonce))
             return await self._give_back(held.entity, writes, (held.fence,))

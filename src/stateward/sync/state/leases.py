@@ -81,10 +81,16 @@ class Leases:
             asked = world.monotonic()
             commit = Commit(entity, world.new_op(), (acquire,), (), owner, retain)
             outcome = self.claim(commit)
-            if not isinstance(outcome, Held):
-                lease = stored(outcome, entity).lease
-                assert lease is not None
-                return lease, asked
+            try:
+                if not isinstance(outcome, Held):
+                    lease = stored(outcome, entity).lease
+                    assert lease is not None
+                    return lease, asked
+            except StatewardError:
+                raise
+            except BaseException:  # from a handler of a signal, just then
+                self._undo(commit, ())
+                raise
             waiting.pause(outcome, entity)
 
     def claim(self, commit: Commit, *undo: Write) -> Outcome:
@@ -151,17 +157,37 @@ class Leases:
 
     # --- giving back ----------------------------------------------------------------
 
+    def decline(self, entity: Entity, lease: Lease, held: HeldLease | None) -> None:
+        """Give back what was granted to a block that could not be entered."""
+        if held is not None:
+            self.release(held)
+            return
+        try:
+            self._give_back(entity, (Release(lease.token, lease.nonce),))
+        except StoreUnavailable as error:
+            _not_released(entity, error)
+
     def release(self, held: HeldLease, *more: Write) -> None:
         """Give the lease back. If the store cannot be told, the ttl does it: said in the log."""
-        if not self.let_go(held):
+        held.over = True
+        if held not in self._held:
             return  # given back when the store was closed
+        self._renewals.remove(held)
         try:
             self._give_back(held.entity, (Release(held.token, held.nonce), *more))
         except StoreUnavailable as error:
             _not_released(held.entity, error)
+        except StatewardError:
+            raise
+        except BaseException:  # from a handler of a signal: nobody else will do it
+            self._give_back(held.entity, (Release(held.token, held.nonce), *more))
+            raise
+        finally:
+            self.let_go(held)  # told or not: its ttl ends it
 
     def finish(self, held: HeldLease, *writes: Write) -> Outcome:
         """Record how the work ended and give its lease back, if it is still ours."""
+        held.over = True
         try:
             writes = (*writes, Release(held.token, held.nonce))
             return self._give_back(held.entity, writes, (held.fence,))
