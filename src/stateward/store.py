@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio  # async only
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from copy import copy
@@ -232,6 +233,7 @@ class Store:
                 self._home, self._layered.stacks, given.heartbeat, self.collector
             )
         self._is_within = False
+        self._closing: asyncio.Task[None] | None = None  # async only
         if given.replica is not None and all(s.stack.replica is None for s in scopes.values()):
             raise InvalidInput(
                 "replica= divides what lies on each replica's own volume, but every URL here names "
@@ -284,12 +286,23 @@ class Store:
         What was kept locally during an outage is brought to the store for up to 5 s; what is left
         then stays in its file for the next process. One that was made by `within` stays as it is.
         """
-        if not self._is_within:
-            if self._heartbeats is not None:
-                await self._heartbeats.close()
-            await self._layered.close()
-            if self.collector.workers is not None:
-                await self._scope.world.offload(self.collector.workers.close)
+        if self._is_within:
+            return
+        # async only: begin
+        # In a task of its own: who closes it from within a block that holds a lease is cancelled
+        # by that very act, and must not leave it half closed.
+        closing = self._closing
+        if closing is None or closing.done() or closing.get_loop() != asyncio.get_running_loop():
+            closing = self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(closing)
+
+    async def _close(self) -> None:
+        # async only: end
+        if self._heartbeats is not None:
+            await self._heartbeats.close()
+        await self._layered.close()
+        if self.collector.workers is not None:
+            await self._scope.world.offload(self.collector.workers.close)
 
     @property
     def sections(self) -> Layered:

@@ -6,6 +6,7 @@ id. A test or a simulation passes a `World` of its own and owns all three.
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import base64
 import logging
@@ -41,6 +42,45 @@ def went_wrong(what: str, error: Exception) -> None:
     logger.error("background_failed", extra={"what": what, "error": repr(error)}, exc_info=error)
 
 
+class Helper(threading.Thread):
+    """A thread that is started or not, whatever a handler of a signal raises meanwhile.
+
+    Such handlers run on the main thread. One that raises in `Thread.start` makes it take back what
+    has begun: the new thread then fails before its first line, and cannot be joined. So another
+    thread, on which no handler runs, starts this one.
+    """
+
+    def __init__(self, target: Callable[[], object], name: str) -> None:
+        super().__init__(target=target, name=name, daemon=True)
+        self._asked = False
+        self._starting = threading.Lock()
+        self._started_or_failed = threading.Lock()  # free from then on; an `Event` can be wedged
+        self._started_or_failed.acquire()
+
+    def start(self) -> None:
+        """Start it soon; nothing, if it was started before."""
+        if not self._asked:
+            _thread.start_new_thread(self._begin, ())
+            self._asked = True
+
+    def _begin(self) -> None:
+        with self._starting:
+            try:
+                if self.ident is None:  # else the caller was interrupted, and came again
+                    super().start()
+            finally:
+                if self._started_or_failed.locked():
+                    self._started_or_failed.release()
+
+    def join(self, timeout: float | None = None) -> None:
+        """Until it has ended; nothing, if it was never started."""
+        if self._asked:
+            with self._started_or_failed:
+                pass
+        if self.ident is not None:
+            super().join(timeout)
+
+
 class Ticker:
     """Calls `step` on a thread of its own, when the time it asked for has come or when woken.
 
@@ -52,7 +92,7 @@ class Ticker:
         self._woken = threading.Condition()
         self._wanted = False
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = Helper(self._run, name)
         self._thread.start()
 
     def wake(self) -> None:

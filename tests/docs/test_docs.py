@@ -58,7 +58,7 @@ filterwarnings = error
 
 def run(*command: str | Path, cwd: Path) -> str:
     env = {name: value for name, value in os.environ.items() if name != "STATEWARD_URL"}
-    ran = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
     return ran.stdout
 

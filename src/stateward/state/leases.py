@@ -14,6 +14,7 @@ from stateward.errors import StatewardError, StoreUnavailable
 from stateward.layers.layer import Execute
 from stateward.layers.leases.held import HeldLease
 from stateward.layers.leases.renewal import Renewals
+from stateward.layers.queue import closed
 from stateward.ops import (
     Acquire,
     Applied,
@@ -55,6 +56,7 @@ class Leases:
         self._background = background
         self._world = world
         self._held: dict[HeldLease, None] = {}  # in the order in which they were granted
+        self._closed = False
 
     # --- asking ---------------------------------------------------------------------
 
@@ -79,10 +81,22 @@ class Leases:
             asked = world.monotonic()
             commit = Commit(entity, world.new_op(), (acquire,), (), owner, retain)
             outcome = await self.claim(commit)
+            # async only: begin
             if not isinstance(outcome, Held):
                 lease = stored(outcome, entity).lease
                 assert lease is not None
                 return lease, asked
+            # async only: end
+            # sync only: try:
+            # sync only:     if not isinstance(outcome, Held):
+            # sync only:         lease = stored(outcome, entity).lease
+            # sync only:         assert lease is not None
+            # sync only:         return lease, asked
+            # sync only: except StatewardError:
+            # sync only:     raise
+            # sync only: except BaseException:  # from a handler of a signal, just then
+            # sync only:     self._undo(commit, ())
+            # sync only:     raise
             await waiting.pause(outcome, entity)
 
     async def claim(self, commit: Commit, *undo: Write) -> Outcome:
@@ -102,6 +116,8 @@ class Leases:
         deadline: float | None = None,
     ) -> list[Outcome]:
         """The same, with others asked in the same round trip."""
+        if self._closed:
+            raise closed()  # nobody would give back what is granted from here on
         ops = (commit, *others)
         # async only: begin
         asking = self._background.must_finish(self._execute(ops, deadline))
@@ -172,17 +188,37 @@ class Leases:
 
     # --- giving back ----------------------------------------------------------------
 
+    async def decline(self, entity: Entity, lease: Lease, held: HeldLease | None) -> None:
+        """Give back what was granted to a block that could not be entered."""
+        if held is not None:
+            await self.release(held)
+            return
+        try:
+            await self._give_back(entity, (Release(lease.token, lease.nonce),))
+        except StoreUnavailable as error:
+            _not_released(entity, error)
+
     async def release(self, held: HeldLease, *more: Write) -> None:
         """Give the lease back. If the store cannot be told, the ttl does it: said in the log."""
-        if not self.let_go(held):
+        # sync only: held.over = True
+        if held not in self._held:
             return  # given back when the store was closed
+        self._renewals.remove(held)
         try:
             await self._give_back(held.entity, (Release(held.token, held.nonce), *more))
         except StoreUnavailable as error:
             _not_released(held.entity, error)
+        # sync only: except StatewardError:
+        # sync only:     raise
+        # sync only: except BaseException:  # from a handler of a signal: nobody else will do it
+        # sync only:     self._give_back(held.entity, (Release(held.token, held.nonce), *more))
+        # sync only:     raise
+        finally:
+            self.let_go(held)  # told or not: its ttl ends it
 
     async def finish(self, held: HeldLease, *writes: Write) -> Outcome:
         """Record how the work ended and give its lease back, if it is still ours."""
+        # sync only: held.over = True
         try:
             writes = (*writes, Release(held.token, held.nonce))
             return await self._give_back(held.entity, writes, (held.fence,))
@@ -210,8 +246,9 @@ class Leases:
     async def release_all(self) -> None:
         """Give every lease back at once, so that nobody waits for a ttl, be it to drive it.
 
-        Code that still holds one learns that it has lost it.
+        Code that still holds one learns that it has lost it, and no other is asked for any more.
         """
+        self._closed = True
         commits: dict[Entity, Commit] = {}  # of two leases on one entity the older one is lost
         for held in list(self._held):
             self.let_go(held)

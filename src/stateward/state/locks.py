@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from stateward.codec import check_span, check_ttl
-from stateward.errors import InvalidInput, LeaseLost
+from stateward.errors import InvalidInput
 from stateward.layers.leases.held import HeldLease
 from stateward.state.handle import Handle
 
@@ -33,15 +33,16 @@ class Lock:
             owner=self._handle.owner,
             retain=retain if retain is None else max(retain, 2 * self._ttl),
         )
-        held = self._leases.hold(entity, lease, self._ttl, asked)
+        held: HeldLease | None = None
         try:
+            held = self._leases.hold(entity, lease, self._ttl, asked)
             held.check()  # the answer may have taken longer than the lease lasts
-        except LeaseLost:
-            await self._leases.release(held)
+            await held.enter()
+            self._held = held
+            return held
+        except BaseException:  # or a handler of a signal has raised
+            await self._leases.decline(entity, lease, held)
             raise
-        await held.enter()
-        self._held = held
-        return held
 
     async def __aexit__(
         self,
@@ -56,4 +57,9 @@ class Lock:
             if error is None:
                 held.check()
         finally:
-            await self._leases.release(held)
+            await self._leases.release(held)  # async only
+            # sync only: try:
+            # sync only:     self._leases.release(held)
+            # sync only: except BaseException:
+            # sync only:     self._leases.release(held)  # interrupted before it began, perhaps
+            # sync only:     raise

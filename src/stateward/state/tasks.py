@@ -211,9 +211,9 @@ class Task:
         self.claimed, entity, ttl = True, self._entity, self._options.ttl
         leases = self._handle.scope.leases
         held = leases.hold(entity, claim.lease, ttl, claim.asked, undo=(BACK_TO_OTHERS,))
-        await held.enter()
         self._cancellations = cancellations()
         try:
+            await held.enter()
             held.check()  # the answer to the claim may have taken longer than the lease lasts
             if claim.deaths >= self._options.attempts + DEATHS_FORGIVEN:
                 raise Permanent(
@@ -225,8 +225,12 @@ class Task:
         except BaseException as error:
             await self._failed(held, claim, error)
             raise
-        await held.leave(None, None, None)
-        return await self._record(held, text)
+        try:
+            await held.leave(None, None, None)
+            return await self._record(held, text)
+        except BaseException:
+            await leases.release(held, BACK_TO_OTHERS)  # unless it was told how it ended
+            raise
 
     async def _record(self, held: HeldLease, text: str) -> Any:
         """The result as it is recorded, and as every later delivery gets it."""

@@ -285,12 +285,13 @@ class Store:
         What was kept locally during an outage is brought to the store for up to 5 s; what is left
         then stays in its file for the next process. One that was made by `within` stays as it is.
         """
-        if not self._is_within:
-            if self._heartbeats is not None:
-                self._heartbeats.close()
-            self._layered.close()
-            if self.collector.workers is not None:
-                self._scope.world.call(self.collector.workers.close)
+        if self._is_within:
+            return
+        if self._heartbeats is not None:
+            self._heartbeats.close()
+        self._layered.close()
+        if self.collector.workers is not None:
+            self._scope.world.call(self.collector.workers.close)
 
     @property
     def sections(self) -> Layered:

@@ -125,6 +125,29 @@ async def workers_side_by_side_all_end_when_their_store_is_closed(h: StoreHarnes
 
 
 @case
+async def work_ends_when_a_handler_closes_its_own_store(h: StoreHarness) -> None:
+    """The lease is given back by that, which must not keep the store from being closed."""
+    async with h.store() as other:
+        with raises(StoreUnavailable):
+            async with other.workflow("w", kind="refund"):
+                raise StoreUnavailable("left")
+        await other.once("t", print, at=h.world.now() + h.span)
+        await h.pass_time(h.span)
+    for kind in ("refund", "print"):
+        store = h.store()
+
+        async def handle(*_: Any, store: Store = store) -> None:
+            await store.close()
+
+        handlers = {"refund": handle} if kind == "refund" else {}
+        tasks = {"print": handle} if kind == "print" else {}
+        with raises(StoreClosed):
+            await store.work(handlers, tasks=tasks, poll=0.001, until=rounds(1000))
+        with raises(StoreClosed):
+            await store.thread("t").load()
+
+
+@case
 async def work_does_not_spin_over_what_cannot_go_on_now(h: StoreHarness) -> None:
     async with h.store() as store:
         with raises(StoreUnavailable):

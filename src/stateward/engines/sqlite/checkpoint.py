@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
+from queue import SimpleQueue
 
 import apsw
 
 from stateward.engines.sqlite.file import File
 from stateward.errors import StatewardError
+from stateward.world import Helper
 
 logger = logging.getLogger("stateward.sqlite")
 
@@ -20,11 +21,10 @@ class Checkpoints:
 
     def __init__(self, file: File) -> None:
         self._file = file
-        self._due = threading.Event()
-        self._stop = False
+        self._due: SimpleQueue[bool] = SimpleQueue()  # unlike an event, no interrupt wedges it
         self._copied = 0
         self._end_is_left = False
-        self._thread: threading.Thread | None = None
+        self._thread: Helper | None = None
 
     def consider(self, wal_pages: int) -> None:
         """Called after each write with the size of the WAL."""
@@ -34,10 +34,10 @@ class Checkpoints:
             return
         self._copied = wal_pages
         if self._thread is None:
-            name = "stateward-sqlite-checkpoint"
-            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._thread.start()
-        self._due.set()
+            self._due = SimpleQueue()
+            self._thread = Helper(self._run, "stateward-sqlite-checkpoint")
+        self._thread.start()
+        self._due.put(True)
 
     def end_is_due(self) -> bool:
         """Whether all is copied but what was written meanwhile.
@@ -51,14 +51,12 @@ class Checkpoints:
     def close(self) -> None:
         """Stop, and wait for the thread."""
         if self._thread is not None:
-            self._stop = True
-            self._due.set()
+            self._due.put(False)
             self._thread.join()
             self._thread = None
 
     def _run(self) -> None:
-        while self._due.wait() and not self._stop:
-            self._due.clear()
+        while self._due.get():
             try:
                 connection = self._file.connect(busy=0)
             except StatewardError:

@@ -44,13 +44,15 @@ class SqliteEngine:
         self._writer = Writer(file)
         self._checkpoints = Checkpoints(file)
         self._idle: deque[FileReader] = deque()  # append and pop are atomic
+        self._closed = False
 
     def open(self) -> None:
         self._file.open()
+        self._closed = False
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        self._closed = True
+        self._close_idle()
         with self._writing:  # the last to go, which copies the WAL into the file, is the writer
             self._checkpoints.close()
             self._writer.close()
@@ -80,13 +82,26 @@ class SqliteEngine:
         try:
             return reader.read(ops)
         finally:
-            self._idle.append(reader)
+            self._give_back(reader)
 
     def _borrow(self) -> FileReader:
         try:
             return self._idle.pop()
         except IndexError:
             return FileReader(self._file)
+
+    def _give_back(self, reader: FileReader) -> None:
+        self._idle.append(reader)
+        if self._closed:  # meanwhile: nobody else would close this one
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        while True:
+            try:
+                reader = self._idle.pop()
+            except IndexError:
+                return
+            reader.close()
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         world = self._file.world
@@ -101,7 +116,7 @@ class SqliteEngine:
                     return
                 world.block(min(POLL, left))
         finally:
-            self._idle.append(reader)
+            self._give_back(reader)
 
     @contextmanager
     def snapshot(self) -> Iterator[SyncReader]:
@@ -131,7 +146,7 @@ class SqliteEngine:
         try:
             return reader.describe()
         finally:
-            self._idle.append(reader)
+            self._give_back(reader)
 
 
 def create(url: EngineURL, world: World) -> SqliteEngine:

@@ -40,6 +40,7 @@ class HeldLease:
         self._asked = asked
         self._deadline = asked + SAFE * ttl
         self._lost = False
+        self.over = False  # its block was left, be it that it was interrupted in leaving
         self._thread = threading.current_thread()
         self._before: Token[tuple[HeldLease, ...]] | None = None
 
@@ -69,6 +70,7 @@ class HeldLease:
         trace: TracebackType | None,
     ) -> None:
         """The block is over."""
+        self.over = True
         self._renewals.remove(self)
         if self._before is not None:
             _held.reset(self._before)
@@ -90,4 +92,5 @@ _held: ContextVar[tuple[HeldLease, ...]] = ContextVar("stateward_held", default=
 def check_held() -> None:
     """Raise `LeaseLost` if a block around the caller has lost its lease."""
     for holding in _held.get():
-        holding.check()
+        if not holding.over:
+            holding.check()

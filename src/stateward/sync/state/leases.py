@@ -13,6 +13,7 @@ import logging
 from stateward.errors import StatewardError, StoreUnavailable
 from stateward.layers.leases.held_sync import HeldLease
 from stateward.layers.leases.renewal import Renewals
+from stateward.layers.queue import closed
 from stateward.ops import (
     Acquire,
     Applied,
@@ -55,6 +56,7 @@ class Leases:
         self._background = background
         self._world = world
         self._held: dict[HeldLease, None] = {}  # in the order in which they were granted
+        self._closed = False
 
     # --- asking ---------------------------------------------------------------------
 
@@ -79,10 +81,16 @@ class Leases:
             asked = world.monotonic()
             commit = Commit(entity, world.new_op(), (acquire,), (), owner, retain)
             outcome = self.claim(commit)
-            if not isinstance(outcome, Held):
-                lease = stored(outcome, entity).lease
-                assert lease is not None
-                return lease, asked
+            try:
+                if not isinstance(outcome, Held):
+                    lease = stored(outcome, entity).lease
+                    assert lease is not None
+                    return lease, asked
+            except StatewardError:
+                raise
+            except BaseException:  # from a handler of a signal, just then
+                self._undo(commit, ())
+                raise
             waiting.pause(outcome, entity)
 
     def claim(self, commit: Commit, *undo: Write) -> Outcome:
@@ -102,6 +110,8 @@ class Leases:
         deadline: float | None = None,
     ) -> list[Outcome]:
         """The same, with others asked in the same round trip."""
+        if self._closed:
+            raise closed()  # nobody would give back what is granted from here on
         ops = (commit, *others)
         try:
             return self._execute(ops, deadline)
@@ -147,17 +157,37 @@ class Leases:
 
     # --- giving back ----------------------------------------------------------------
 
+    def decline(self, entity: Entity, lease: Lease, held: HeldLease | None) -> None:
+        """Give back what was granted to a block that could not be entered."""
+        if held is not None:
+            self.release(held)
+            return
+        try:
+            self._give_back(entity, (Release(lease.token, lease.nonce),))
+        except StoreUnavailable as error:
+            _not_released(entity, error)
+
     def release(self, held: HeldLease, *more: Write) -> None:
         """Give the lease back. If the store cannot be told, the ttl does it: said in the log."""
-        if not self.let_go(held):
+        held.over = True
+        if held not in self._held:
             return  # given back when the store was closed
+        self._renewals.remove(held)
         try:
             self._give_back(held.entity, (Release(held.token, held.nonce), *more))
         except StoreUnavailable as error:
             _not_released(held.entity, error)
+        except StatewardError:
+            raise
+        except BaseException:  # from a handler of a signal: nobody else will do it
+            self._give_back(held.entity, (Release(held.token, held.nonce), *more))
+            raise
+        finally:
+            self.let_go(held)  # told or not: its ttl ends it
 
     def finish(self, held: HeldLease, *writes: Write) -> Outcome:
         """Record how the work ended and give its lease back, if it is still ours."""
+        held.over = True
         try:
             writes = (*writes, Release(held.token, held.nonce))
             return self._give_back(held.entity, writes, (held.fence,))
@@ -177,8 +207,9 @@ class Leases:
     def release_all(self) -> None:
         """Give every lease back at once, so that nobody waits for a ttl, be it to drive it.
 
-        Code that still holds one learns that it has lost it.
+        Code that still holds one learns that it has lost it, and no other is asked for any more.
         """
+        self._closed = True
         commits: dict[Entity, Commit] = {}  # of two leases on one entity the older one is lost
         for held in list(self._held):
             self.let_go(held)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from stateward.codec import check_span, check_ttl
-from stateward.errors import InvalidInput, LeaseLost
+from stateward.errors import InvalidInput
 from stateward.layers.leases.held_sync import HeldLease
 from stateward.sync.state.handle import Handle
 
@@ -34,15 +34,16 @@ class Lock:
             owner=self._handle.owner,
             retain=retain if retain is None else max(retain, 2 * self._ttl),
         )
-        held = self._leases.hold(entity, lease, self._ttl, asked)
+        held: HeldLease | None = None
         try:
+            held = self._leases.hold(entity, lease, self._ttl, asked)
             held.check()  # the answer may have taken longer than the lease lasts
-        except LeaseLost:
-            self._leases.release(held)
+            held.enter()
+            self._held = held
+            return held
+        except BaseException:  # or a handler of a signal has raised
+            self._leases.decline(entity, lease, held)
             raise
-        held.enter()
-        self._held = held
-        return held
 
     def __exit__(
         self,
@@ -57,4 +58,8 @@ class Lock:
             if error is None:
                 held.check()
         finally:
-            self._leases.release(held)
+            try:
+                self._leases.release(held)
+            except BaseException:
+                self._leases.release(held)  # interrupted before it began, perhaps
+                raise

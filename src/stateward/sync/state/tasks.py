@@ -212,9 +212,9 @@ class Task:
         self.claimed, entity, ttl = True, self._entity, self._options.ttl
         leases = self._handle.scope.leases
         held = leases.hold(entity, claim.lease, ttl, claim.asked, undo=(BACK_TO_OTHERS,))
-        held.enter()
         self._cancellations = cancellations()
         try:
+            held.enter()
             held.check()  # the answer to the claim may have taken longer than the lease lasts
             if claim.deaths >= self._options.attempts + DEATHS_FORGIVEN:
                 raise Permanent(
@@ -226,8 +226,12 @@ class Task:
         except BaseException as error:
             self._failed(held, claim, error)
             raise
-        held.leave(None, None, None)
-        return self._record(held, text)
+        try:
+            held.leave(None, None, None)
+            return self._record(held, text)
+        except BaseException:
+            leases.release(held, BACK_TO_OTHERS)  # unless it was told how it ended
+            raise
 
     def _record(self, held: HeldLease, text: str) -> Any:
         """The result as it is recorded, and as every later delivery gets it."""
