@@ -245,6 +245,26 @@ class Document(Struct, Generic[T], frozen=True):
         return moment(self.updated) if self.version else None
 
 
+class DocumentVersion(Struct, Generic[T], frozen=True):
+    """What a document was from a moment on, until its next version. See `history`.
+
+    `value` is None where it was removed. `version` is then 0, and None where it cannot be told.
+    """
+
+    value: T | None
+    version: int | None
+    stamp: str | None = None
+    updated: float = 0.0
+
+    @property
+    def deleted(self) -> bool:
+        return self.value is None
+
+    @property
+    def updated_at(self) -> datetime:
+        return moment(self.updated)
+
+
 class WorkflowInfo(Struct, frozen=True):
     """A workflow in a listing.
 
@@ -301,6 +321,7 @@ class Exported(Struct, frozen=True, repr_omit_defaults=True):
     messages: int
     documents: int
     replica: str | None = None  # whose own state it covers; None: all that the user has
+    versions: int = 0  # of documents, as they were: see `history`
 
 
 class Receipt(Struct, frozen=True, repr_omit_defaults=True):

@@ -1,0 +1,86 @@
+"""A document's history: read back from the records in its entity's log, and kept short."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from stateward.errors import StatewardError
+from stateward.ops import Applied, Fetched, Log, NotDroppedSince
+from stateward.state.handle import Handle
+from stateward.state.past import ROOM, Keep, Past, Pruning, read_record
+
+FIRST = 32  # records to read at first
+
+logger = logging.getLogger("stateward.documents")
+
+
+async def read_past(handle: Handle, name: str, enough: Callable[[Past], bool]) -> Past:
+    """The document and its past, back to where it is enough, or as far as it is kept."""
+    while True:
+        past = await _read(handle, name, enough)
+        if past is not None:
+            return past
+
+
+async def _read(handle: Handle, name: str, enough: Callable[[Past], bool]) -> Past | None:
+    """None: what was being read was erased and begun anew."""
+    scope = handle.scope
+    fetched = await handle.fetch(Log(last=FIRST, details=True), (name,))
+    past = Past(name, fetched.documents.get(name), fetched.head, scope.keep, scope.world.now())
+    while True:
+        for entry in reversed(fetched.entries):
+            past.take(read_record(entry))
+        older = _older(fetched, scope.capabilities.page)
+        if older is None or past.ended or enough(past):
+            return past
+        fetched = await handle.fetch(older)
+        if fetched.head.life != past.life:
+            return None
+
+
+def _older(fetched: Fetched, page: int) -> Log | None:
+    """What to read before this: about as much as there is room for. None: there is nothing."""
+    if not fetched.entries or fetched.entries[0].seq <= fetched.head.base + 1:
+        return None
+    size = sum(len(entry.body) for entry in fetched.entries) // len(fetched.entries)
+    last = max(1, min(page, ROOM // max(1, size)))
+    return Log(upto=fetched.entries[0].seq - 1, last=last, details=True)
+
+
+async def prune(handle: Handle, keep: Keep, applied: Applied) -> None:
+    """Remove the records that are beyond what is kept, if it is time to look.
+
+    That is when as many have come as were left the last time: so a write costs about two that are
+    read and one that is removed, however many documents there are. The head's label says when, for
+    other processes. What fails is tried again later: the write that it comes after is stored.
+    """
+    try:
+        await _prune(handle, keep, applied)
+    except StatewardError as error:
+        logger.info("history_not_pruned", extra={"error": type(error).__name__})
+
+
+async def _prune(handle: Handle, keep: Keep, applied: Applied) -> None:
+    prunings, entity = handle.scope.prunings, handle.entity
+    head = (await handle.fetch()).head
+    due = int(head.label) if head.label.isdigit() else 0
+    if applied.version < due:
+        prunings.plan(entity, applied.version, due)
+        return
+    pruning = Pruning(keep, applied.at)
+    fetched = await handle.fetch(Log(last=FIRST, details=True))
+    head = fetched.head
+    while True:
+        for entry in reversed(fetched.entries):
+            pruning.take(read_record(entry))
+        older = _older(fetched, handle.scope.capabilities.page)
+        if older is None:
+            break
+        fetched = await handle.fetch(older)
+        if fetched.head.life != head.life:
+            return
+    writes, checks, due = pruning.writes(head)
+    # What was erased and begun anew meanwhile has records of the same numbers.
+    await handle.commit(writes, (NotDroppedSince(applied.at), *checks))
+    prunings.plan(entity, head.version, due)

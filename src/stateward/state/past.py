@@ -1,0 +1,368 @@
+"""A document's past: the records of its writes, and what they say of any moment. No I/O.
+
+Every write of a user's or shared document appends a record to its entity's log, in the same
+commit: the document's name and its new value. The engine gives the record its number, its time and
+the stamp that the document's new version has, too. Version numbers follow from the document's
+present one, counted back. A writer that has read the document before it writes says the version in
+its record, so that writes of others who keep no history are noticed: what lies before such a gap is
+known, but not until when it held.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+from msgspec import Struct
+
+from stateward.codec import MOST, Retention, decode, encode, seconds, shown
+from stateward.errors import InvalidInput, NotKept, SchemaError
+from stateward.ops import (
+    Append,
+    Check,
+    Entity,
+    Entry,
+    Head,
+    LogAt,
+    Replace,
+    SetHead,
+    Trim,
+    Value,
+    Write,
+)
+from stateward.records import Document, DocumentVersion, moment
+
+NINETY_DAYS = timedelta(days=90)
+REACHES = "its history does not reach back that far"
+ROOM = 4 << 20  # bytes of records that are read or moved at once, roughly
+SPARSE = 8  # times as many numbers as records: then they are moved together
+MOST_PLANNED = 10_000
+OFTEN = 16  # records after which to look for some that need not be kept any longer
+
+
+class Keep(Struct, frozen=True):
+    """How much of a document's past is kept: `open(…, keep=…)`.
+
+    The last `versions`, the present one among them, and of these what still held `within` that
+    time (a timedelta or seconds; None: however long ago). `versions=0` keeps no past.
+    """
+
+    versions: int = 100
+    within: Retention = NINETY_DAYS
+
+    def __post_init__(self) -> None:
+        if type(self.versions) is not int or not 0 <= self.versions <= MOST:
+            raise InvalidInput(
+                f"keep is a number of versions of at least 0, or a Keep, not {shown(self.versions)}"
+            )
+        seconds(self.within)
+
+    @classmethod
+    def of(cls, keep: int | Keep) -> Keep:
+        """What was given, if it is a number of versions."""
+        return keep if isinstance(keep, Keep) else cls(keep)
+
+    def since(self, now: float) -> float:
+        """What did not hold any more by then is not kept."""
+        span = seconds(self.within)
+        return float("-inf") if span is None else now - span
+
+
+KEEP = Keep()
+
+
+class Prunings:
+    """When to look at a log the next time, as far as this process knows."""
+
+    def __init__(self) -> None:
+        self._next: dict[Entity, tuple[int, int]] = {}  # since which version, and at which
+
+    def due(self, entity: Entity, version: int) -> bool:
+        """Whether the log, which has this version now, may be longer than need be."""
+        if version < OFTEN:
+            return False
+        since, due = self._next.get(entity, (version, 0))
+        return version >= due if since < version else version % OFTEN == 0
+
+    def plan(self, entity: Entity, version: int, due: int) -> None:
+        """Look at it again at the version `due`."""
+        if len(self._next) >= MOST_PLANNED:
+            self._next.clear()  # those who do not know look at the head
+        self._next[entity] = (version, due)
+
+
+# --- records ----------------------------------------------------------------------------
+
+
+class Body(Struct, frozen=True):
+    """A record as its entry holds it. One that was moved says where it comes from."""
+
+    document: str
+    version: int | None = None
+    at: float | None = None
+    stamp: str | None = None
+    value: msgspec.Raw = msgspec.Raw()
+
+
+class Record(Struct, frozen=True):
+    """One write of a document: its new value, or None if it was removed."""
+
+    seq: int
+    document: str
+    json: str | None
+    version: int | None  # where the writer knew it
+    at: float
+    stamp: str
+
+    @property
+    def moved(self) -> str:
+        """The body of the same record at another place of the log."""
+        return record(self.document, self.json, self.version, (self.at, self.stamp))
+
+
+_decoder = msgspec.json.Decoder(Body)
+
+
+def record(
+    name: str,
+    text: str | None,
+    version: int | None = None,
+    origin: tuple[float, str] | None = None,
+) -> str:
+    """The body of a record. `origin` is its time and stamp, where they are not the entry's."""
+    known = "" if version is None else f',"version":{version}'
+    if origin is not None:
+        known += f',"at":{origin[0]!r},"stamp":{encode(origin[1], "a stamp")}'
+    value = "" if text is None else f',"value":{text}'
+    return f'{{"document":{encode(name, "a name")}{known}{value}}}'
+
+
+def read_record(entry: Entry) -> Record:
+    """The record that an entry of such a log holds."""
+    try:
+        body = _decoder.decode(entry.body)
+    except msgspec.DecodeError as error:
+        raise SchemaError(
+            f"the entry {entry.seq} is no record of a document's past ({error}): the store is "
+            "damaged or was changed by something else; restore it from a backup"
+        ) from error
+    return Record(
+        entry.seq,
+        body.document,
+        bytes(body.value).decode() or None,
+        body.version,
+        entry.at if body.at is None else body.at,
+        entry.stamp if body.stamp is None else body.stamp,
+    )
+
+
+# --- what the records say ---------------------------------------------------------------
+
+
+class Known(Struct, frozen=True):
+    """What a document was from a moment on, until the next one. `json=None`: it was missing."""
+
+    json: str | None
+    version: int | None  # None: it cannot be told; 0: it was missing
+    stamp: str | None
+    at: float
+    counts: bool = True  # the one before it has one number less: nobody wrote in between unseen
+    held: bool = True  # until the next one. False: somebody may have written in between
+
+    def document(self) -> Document:
+        """The document as it was."""
+        if self.json is None:
+            return Document({})
+        return Document(decode(self.json), self.version or 0, self.stamp, self.at)
+
+    def shown(self) -> DocumentVersion:
+        """The same in a list of them."""
+        value = None if self.json is None else decode(self.json)
+        return DocumentVersion(value, self.version, self.stamp, self.at)
+
+
+class Past:
+    """One document's past, put together from the newest record to the oldest."""
+
+    def __init__(self, name: str, value: Value | None, head: Head, keep: Keep, now: float) -> None:
+        self.name = name
+        self.value = value
+        self.life = head.life
+        self.versions: list[Known] = []  # the newest first
+        self.ended = False  # what is older is not kept
+        self._off = keep.versions == 0
+        self._most = max(1, keep.versions)
+        self._since = keep.since(now)
+        self._complete = head.base == 0 and head.live == head.version  # nothing was removed yet
+        if value is not None:  # should it have no record of its own, what was before is not known
+            self.versions = [Known(value.json, value.version, value.stamp, value.updated, False)]
+
+    def take(self, said: Record) -> None:
+        """The next older record of the log."""
+        if said.document != self.name or self.ended:
+            return
+        newer = self.versions[-1] if self.versions else None
+        if self.value is not None and said.stamp == self.value.stamp:
+            self.versions[-1] = msgspec.structs.replace(self.versions[-1], counts=True)
+            return
+        if said.json is None and newer is not None and newer.json is None:
+            self.versions.pop()  # the newer one removed nothing
+            newer = self.versions[-1] if self.versions else None
+        if newer is not None and (len(self.versions) >= self._most or newer.at < self._since):
+            self.ended = True
+            return
+        self.versions.append(_older(said, newer))
+
+    def at(self, time: float) -> Known:
+        """What it was at that time, or `NotKept`."""
+        for known in self.versions:
+            if known.at <= time:
+                if not known.held:
+                    raise self._not_kept("others wrote it without keeping its history", None)
+                return known
+        oldest = self.versions[-1] if self.versions else None
+        full = self.ended or (len(self.versions) >= self._most and not self._complete)
+        if oldest is not None and (full or not self._begins(oldest)):
+            raise self._not_kept(REACHES, oldest.at)
+        if self._off or (time < self._since and not self._complete):
+            raise self._not_kept(REACHES, self._since)
+        return Known(None, 0, None, 0.0)
+
+    def _begins(self, oldest: Known) -> bool:
+        """Whether the document was missing before its oldest record."""
+        if oldest.version is None:
+            return self._complete
+        return oldest.version == 1 and oldest.counts
+
+    def numbered(self, version: int) -> Known:
+        """That version of the document that is there now, or `NotKept`."""
+        if self.value is None:
+            raise self._not_kept("it is missing; ask for a time, with at=", None)
+        if version > self.value.version:
+            raise self._not_kept(f"its newest version is {self.value.version}", None)
+        since = self.value.updated
+        for known in self.versions:
+            if known.json is None:
+                break
+            if known.version == version:
+                return known
+            since = known.at
+        raise self._not_kept(f"version {version} is not kept", since)
+
+    def previous(self) -> Known:
+        """What it was before its last change, or `NotKept`."""
+        if len(self.versions) > 1 and self.versions[1].held:
+            return self.versions[1]
+        if len(self.versions) == 1 and not self.ended and self._begins(self.versions[0]):
+            return Known(None, 0, None, 0.0)
+        raise self._not_kept("what it was before is not kept", None)
+
+    def has(self, version: int) -> bool:
+        """Whether there is no need to look further back for that version."""
+        if self.value is None:
+            return True
+        oldest = self.versions[-1].version
+        return oldest is not None and oldest <= version
+
+    def reaches(self, time: float) -> bool:
+        """Whether there is no need to look further back for that time."""
+        return bool(self.versions) and self.versions[-1].at <= time
+
+    def listed(self) -> list[DocumentVersion]:
+        """All there is, the newest first; earlier lives are counted from where they began."""
+        shown: list[DocumentVersion] = []
+        number: int | None = None
+        whole = self._complete and not self.ended
+        for at, known in enumerate(reversed(self.versions)):
+            if known.json is None:
+                number = 0
+            elif known.version is not None:
+                number = known.version
+            elif number is not None or (at == 0 and whole):
+                number = (number or 0) + 1
+            each = known.shown()
+            shown.append(msgspec.structs.replace(each, version=number))
+            number = number if known.held else None
+        return shown[::-1]
+
+    def _not_kept(self, why: str, since: float | None) -> NotKept:
+        told = None if since is None or since < 0 else moment(since)
+        kept = "" if told is None else f"; it is kept since {told.isoformat()}"
+        return NotKept(f"the past of the document {self.name!r}: {why}{kept}", since=told)
+
+
+def _older(said: Record, newer: Known | None) -> Known:
+    """What this record says, before what is newer."""
+    if said.json is None:
+        held = newer is None or newer.version in (1, None)
+        return Known(None, 0, said.stamp, said.at, held=held)
+    version, held = said.version, True
+    if newer is None:  # it is missing now, and nothing says since when
+        held = False
+    elif newer.json is not None and newer.version is not None:
+        counted = newer.version - 1
+        if version is None and newer.counts:
+            version = counted or None
+        held = version == counted
+    return Known(said.json, version, said.stamp, said.at, held=held)
+
+
+# --- what need not be kept --------------------------------------------------------------
+
+
+class Newer(Struct, frozen=True):
+    """The last record of a document that was looked at: what is older held until then."""
+
+    record: Record
+    count: int  # of those that are newer still
+    until: float  # so long it held itself
+
+
+class Pruning:
+    """Which records of a log are beyond what is kept, told from the newest to the oldest."""
+
+    def __init__(self, keep: Keep, now: float) -> None:
+        self.gone: set[int] = set()
+        self._records: list[Record] = []
+        self._most = max(1, keep.versions)
+        self._since = keep.since(now)
+        self._newer: dict[str, Newer] = {}
+
+    def take(self, said: Record) -> None:
+        """The next older record of the log."""
+        newer = self._newer.get(said.document)
+        deletes = said.json is None
+        count, until = 0, said.at if deletes else float("inf")
+        if newer is not None and newer.record.json is None and deletes:  # the newer removed nothing
+            self.gone.add(newer.record.seq)
+            count, until = newer.count, newer.until
+        elif newer is not None:
+            count, until = newer.count + 1, newer.record.at
+        self._newer[said.document] = Newer(said, count, until)
+        self._records.append(said)
+        if count >= self._most or until < self._since:
+            self.gone.add(said.seq)
+
+    def writes(self, head: Head) -> tuple[tuple[Write, ...], tuple[Check, ...], int]:
+        """What to write to the log, if what holds, and the version at which to look again.
+
+        An entry that is removed leaves a trace, until all before it are gone and the log is
+        trimmed. If one old record keeps that from being done, all that are kept move to the end,
+        where they stay in their order: so nothing may be appended meanwhile.
+        """
+        kept = [said for said in reversed(self._records) if said.seq not in self.gone]
+        due = head.version + max(OFTEN, len(kept))
+        upto = kept[0].seq - 1 if kept else head.version
+        size = sum(len(said.json or "") for said in kept)
+        writes: tuple[Write, ...] = ()
+        if head.version - upto > SPARSE * max(OFTEN, len(kept)) and size <= ROOM:
+            label = SetHead(label=str(due + len(kept)))
+            moved = Append(tuple(said.moved for said in kept))
+            same = LogAt(head.version, head.stamp)
+            return (label, moved, Trim(head.version)), (same,), due + len(kept)
+        within = dict.fromkeys(seq for seq in sorted(self.gone) if seq > upto)
+        if within:
+            writes = (Replace(within),)
+        if upto > head.base:
+            writes = (*writes, Trim(upto))
+        return (SetHead(label=str(due)), *writes), (), due
