@@ -32,6 +32,7 @@ async def _read(handle: Handle, name: str, enough: Callable[[Past], bool]) -> Pa
         for entry in reversed(fetched.entries):
             past.take(read_record(entry))
         older = _older(fetched, scope.capabilities.page)
+        past.exhausted = older is None
         if older is None or past.ended or enough(past):
             return past
         fetched = await handle.fetch(older)

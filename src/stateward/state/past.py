@@ -11,11 +11,12 @@ known, but not until when it held.
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from stateward.codec import MOST, Retention, decode, encode, seconds, shown
+from stateward.codec import MOST, Json, Retention, decode, encode, seconds, shown
 from stateward.errors import InvalidInput, NotKept, SchemaError
 from stateward.ops import (
     Append,
@@ -94,50 +95,56 @@ class Prunings:
 # --- records ----------------------------------------------------------------------------
 
 
-class Body(Struct, frozen=True):
+class RecordBody(Struct, frozen=True):
     """A record as its entry holds it. One that was moved says where it comes from."""
 
     document: str
     version: int | None = None
+    after: str | None = None
     at: float | None = None
     stamp: str | None = None
     value: msgspec.Raw = msgspec.Raw()
 
 
-class Record(Struct, frozen=True):
+class DocumentRecord(Struct, frozen=True):
     """One write of a document: its new value, or None if it was removed."""
 
     seq: int
     document: str
     json: str | None
     version: int | None  # where the writer knew it
+    after: str | None  # the stamp of what was there before, where the writer had read it
     at: float
     stamp: str
 
     @property
     def moved(self) -> str:
         """The body of the same record at another place of the log."""
-        return record(self.document, self.json, self.version, (self.at, self.stamp))
+        origin = (self.at, self.stamp)
+        return record(self.document, self.json, self.version, self.after, origin)
 
 
-_decoder = msgspec.json.Decoder(Body)
+_decoder = msgspec.json.Decoder(RecordBody)
 
 
 def record(
     name: str,
     text: str | None,
     version: int | None = None,
+    after: str | None = None,
     origin: tuple[float, str] | None = None,
 ) -> str:
     """The body of a record. `origin` is its time and stamp, where they are not the entry's."""
     known = "" if version is None else f',"version":{version}'
+    if after is not None:
+        known += f',"after":{encode(after, "a stamp")}'
     if origin is not None:
         known += f',"at":{origin[0]!r},"stamp":{encode(origin[1], "a stamp")}'
     value = "" if text is None else f',"value":{text}'
     return f'{{"document":{encode(name, "a name")}{known}{value}}}'
 
 
-def read_record(entry: Entry) -> Record:
+def read_record(entry: Entry) -> DocumentRecord:
     """The record that an entry of such a log holds."""
     try:
         body = _decoder.decode(entry.body)
@@ -146,14 +153,22 @@ def read_record(entry: Entry) -> Record:
             f"the entry {entry.seq} is no record of a document's past ({error}): the store is "
             "damaged or was changed by something else; restore it from a backup"
         ) from error
-    return Record(
+    return DocumentRecord(
         entry.seq,
         body.document,
         bytes(body.value).decode() or None,
         body.version,
+        body.after,
         entry.at if body.at is None else body.at,
         entry.stamp if body.stamp is None else body.stamp,
     )
+
+
+def check_version(version: Any) -> int:
+    """The number of a version; for a difference, a Document will do as well."""
+    if type(version) is not int or version < 1:
+        raise InvalidInput(f"a version is a whole number of at least 1, not {shown(version)}")
+    return version
 
 
 # --- what the records say ---------------------------------------------------------------
@@ -168,17 +183,25 @@ class Known(Struct, frozen=True):
     at: float
     counts: bool = True  # the one before it has one number less: nobody wrote in between unseen
     held: bool = True  # until the next one. False: somebody may have written in between
+    after: str | None = None  # the stamp of the one before it, where that is said
+
+    @property
+    def value(self) -> Json:
+        return {} if self.json is None else decode(self.json)
 
     def document(self) -> Document:
         """The document as it was."""
         if self.json is None:
             return Document({})
-        return Document(decode(self.json), self.version or 0, self.stamp, self.at)
+        return Document(self.value, self.version or 0, self.stamp, self.at)
 
-    def shown(self) -> DocumentVersion:
+    def listed(self) -> DocumentVersion:
         """The same in a list of them."""
-        value = None if self.json is None else decode(self.json)
+        value = None if self.json is None else self.value
         return DocumentVersion(value, self.version, self.stamp, self.at)
+
+
+MISSING = Known(None, 0, None, 0.0)
 
 
 class Past:
@@ -190,6 +213,7 @@ class Past:
         self.life = head.life
         self.versions: list[Known] = []  # the newest first
         self.ended = False  # what is older is not kept
+        self.exhausted = False  # there is no older record
         self._off = keep.versions == 0
         self._most = max(1, keep.versions)
         self._since = keep.since(now)
@@ -197,13 +221,14 @@ class Past:
         if value is not None:  # should it have no record of its own, what was before is not known
             self.versions = [Known(value.json, value.version, value.stamp, value.updated, False)]
 
-    def take(self, said: Record) -> None:
+    def take(self, said: DocumentRecord) -> None:
         """The next older record of the log."""
         if said.document != self.name or self.ended:
             return
         newer = self.versions[-1] if self.versions else None
         if self.value is not None and said.stamp == self.value.stamp:
-            self.versions[-1] = msgspec.structs.replace(self.versions[-1], counts=True)
+            present = self.versions[-1]
+            self.versions[-1] = msgspec.structs.replace(present, counts=True, after=said.after)
             return
         if said.json is None and newer is not None and newer.json is None:
             self.versions.pop()  # the newer one removed nothing
@@ -215,75 +240,74 @@ class Past:
 
     def at(self, time: float) -> Known:
         """What it was at that time, or `NotKept`."""
-        for known in self.versions:
+        versions = self.numbered()
+        for known in versions:
             if known.at <= time:
                 if not known.held:
                     raise self._not_kept("others wrote it without keeping its history", None)
                 return known
-        oldest = self.versions[-1] if self.versions else None
-        full = self.ended or (len(self.versions) >= self._most and not self._complete)
-        if oldest is not None and (full or not self._begins(oldest)):
-            raise self._not_kept(REACHES, oldest.at)
+        full = self.ended or (len(versions) >= self._most and not self._complete)
+        if versions and (full or not _begins(versions[-1])):
+            raise self._not_kept(REACHES, versions[-1].at)
         if self._off or (time < self._since and not self._complete):
             raise self._not_kept(REACHES, self._since)
-        return Known(None, 0, None, 0.0)
+        return MISSING
 
-    def _begins(self, oldest: Known) -> bool:
-        """Whether the document was missing before its oldest record."""
-        if oldest.version is None:
-            return self._complete
-        return oldest.version == 1 and oldest.counts
-
-    def numbered(self, version: int) -> Known:
+    def version(self, number: int) -> Known:
         """That version of the document that is there now, or `NotKept`."""
         if self.value is None:
             raise self._not_kept("it is missing; ask for a time, with at=", None)
-        if version > self.value.version:
+        if number > self.value.version:
             raise self._not_kept(f"its newest version is {self.value.version}", None)
         since = self.value.updated
-        for known in self.versions:
+        for known in self.numbered():
             if known.json is None:
                 break
-            if known.version == version:
+            if known.version == number:
                 return known
             since = known.at
-        raise self._not_kept(f"version {version} is not kept", since)
+        raise self._not_kept(f"version {number} is not kept", since)
 
     def previous(self) -> Known:
         """What it was before its last change, or `NotKept`."""
-        if len(self.versions) > 1 and self.versions[1].held:
-            return self.versions[1]
-        if len(self.versions) == 1 and not self.ended and self._begins(self.versions[0]):
-            return Known(None, 0, None, 0.0)
+        versions = self.numbered()
+        if versions and (versions[0].json is None) == (self.value is None):
+            if len(versions) > 1 and versions[1].held:
+                return versions[1]
+            if len(versions) == 1 and not self.ended and _begins(versions[0]):
+                return MISSING
         raise self._not_kept("what it was before is not kept", None)
 
-    def has(self, version: int) -> bool:
+    @property
+    def newest(self) -> float:
+        """When it last changed."""
+        return self.versions[0].at if self.versions else 0.0
+
+    def has(self, number: int) -> bool:
         """Whether there is no need to look further back for that version."""
         if self.value is None:
             return True
         oldest = self.versions[-1].version
-        return oldest is not None and oldest <= version
+        return oldest is not None and oldest <= number
 
     def reaches(self, time: float) -> bool:
-        """Whether there is no need to look further back for that time."""
-        return bool(self.versions) and self.versions[-1].at <= time
+        """Whether there is no need to look further back for that time, or for its number."""
+        found = [known for known in self.versions if known.at <= time]
+        return bool(found) and any(known.version is not None for known in found)
 
-    def listed(self) -> list[DocumentVersion]:
+    def numbered(self) -> list[Known]:
         """All there is, the newest first; earlier lives are counted from where they began."""
-        shown: list[DocumentVersion] = []
+        found: list[Known] = []
         number: int | None = None
-        whole = self._complete and not self.ended
+        begins = self._complete and self.exhausted and not self.ended
         for at, known in enumerate(reversed(self.versions)):
-            if known.json is None:
-                number = 0
-            elif known.version is not None:
+            if known.version is not None:
                 number = known.version
-            elif number is not None or (at == 0 and whole):
+            elif number is not None or (at == 0 and begins):
                 number = (number or 0) + 1
-            each = known.shown()
-            shown.append(msgspec.structs.replace(each, version=number))
+            found.append(msgspec.structs.replace(known, version=number))
             number = number if known.held else None
-        return shown[::-1]
+        return found[::-1]
 
     def _not_kept(self, why: str, since: float | None) -> NotKept:
         told = None if since is None or since < 0 else moment(since)
@@ -291,20 +315,24 @@ class Past:
         return NotKept(f"the past of the document {self.name!r}: {why}{kept}", since=told)
 
 
-def _older(said: Record, newer: Known | None) -> Known:
+def _begins(oldest: Known) -> bool:
+    """Whether the document was missing before its oldest record."""
+    return oldest.version == 1 and oldest.counts
+
+
+def _older(said: DocumentRecord, newer: Known | None) -> Known:
     """What this record says, before what is newer."""
-    if said.json is None:
-        held = newer is None or newer.version in (1, None)
-        return Known(None, 0, said.stamp, said.at, held=held)
-    version, held = said.version, True
-    if newer is None:  # it is missing now, and nothing says since when
+    version, held = (0, True) if said.json is None else (said.version, True)
+    if newer is None:  # it is missing now: if this is not its removal, nothing says since when
+        held = said.json is None
+    elif newer.after is not None and newer.after != said.stamp:
         held = False
-    elif newer.json is not None and newer.version is not None:
+    elif newer.version:  # a put: this is its predecessor, or a removal before a first version
         counted = newer.version - 1
         if version is None and newer.counts:
             version = counted or None
         held = version == counted
-    return Known(said.json, version, said.stamp, said.at, held=held)
+    return Known(said.json, version, said.stamp, said.at, held=held, after=said.after)
 
 
 # --- what need not be kept --------------------------------------------------------------
@@ -313,7 +341,7 @@ def _older(said: Record, newer: Known | None) -> Known:
 class Newer(Struct, frozen=True):
     """The last record of a document that was looked at: what is older held until then."""
 
-    record: Record
+    record: DocumentRecord
     count: int  # of those that are newer still
     until: float  # so long it held itself
 
@@ -323,12 +351,12 @@ class Pruning:
 
     def __init__(self, keep: Keep, now: float) -> None:
         self.gone: set[int] = set()
-        self._records: list[Record] = []
+        self._records: list[DocumentRecord] = []
         self._most = max(1, keep.versions)
         self._since = keep.since(now)
         self._newer: dict[str, Newer] = {}
 
-    def take(self, said: Record) -> None:
+    def take(self, said: DocumentRecord) -> None:
         """The next older record of the log."""
         newer = self._newer.get(said.document)
         deletes = said.json is None

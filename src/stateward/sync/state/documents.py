@@ -37,6 +37,7 @@ from stateward.ops import (
     Fenced,
     Held,
     Lease,
+    NotDroppedSince,
     Outcome,
     Put,
     Release,
@@ -47,7 +48,7 @@ from stateward.ops import (
 from stateward.records import Document, DocumentVersion, T
 from stateward.state.json_patch import difference
 from stateward.state.merge_patch import merge_patch, with_unknown
-from stateward.state.past import Known, Past, record
+from stateward.state.past import Known, Past, check_version, record
 from stateward.state.refusals import refuse, stored
 from stateward.sync.state.calls import awaited
 from stateward.sync.state.handle import Handle
@@ -111,10 +112,11 @@ class DocumentHandle(Generic[T]):
         """What the document is and was, the newest first, as far back as it is kept."""
         most = None if limit is None else check_count(limit, "limit")
         past = self._past(lambda past: most is not None and len(past.versions) > most)
-        for known in past.listed()[:most]:
-            if self._type is not None and known.value is not None:
-                known = replace(known, value=self._of_type(known.value))
-            yield cast("DocumentVersion[T]", known)
+        for known in past.numbered()[:most]:
+            listed = known.listed()
+            if self._type is not None and listed.value is not None:
+                listed = replace(listed, value=self._of_type(listed.value))
+            yield cast("DocumentVersion[T]", listed)
 
     def diff(self, a: int | Document[T], b: int | Document[T] | None = None) -> list[Json]:
         """What changed from `a` to `b` (versions, or documents; None: as it is now).
@@ -122,15 +124,16 @@ class DocumentHandle(Generic[T]):
         A JSON patch (RFC 6902): a list of operations that make `b` of `a`, each of which also says
         what `was` there. Empty if nothing changed.
         """
-        versions = [each for each in (a, b) if type(each) is int]
-        for each in versions:
-            check_count(each, "a version")
+        versions = [
+            check_version(each)
+            for each in (a, b)
+            if each is not None and type(each) is not Document
+        ]
         past = None
         if versions or b is None:
             oldest = min(versions, default=MOST)
             past = self._past(lambda past: past.has(oldest))
-        old, new = (self._side(each, past) for each in (a, b))
-        return list(difference(old, new))
+        return list(difference(self._side(a, past), self._side(b, past)))
 
     def undo(self, *, to: int | None = None, at: datetime | float | None = None) -> Document[T]:
         """Make the document what it was: before its last change, in a version, or at a time.
@@ -144,10 +147,11 @@ class DocumentHandle(Generic[T]):
         else:
             past, known = self._at_or_numbered(at, to)
         op = self._scope.world.new_op()
-        base = past.value
-        writes = self._writes(known.json, 1 if base is None else base.version + 1)
-        outcome = self._handle.commit(writes, (document_at(self._name, base),), op=op)
-        found = self._written(op, outcome, known.document().value)
+        base = document_at(self._name, past.value)
+        # What was read in an earlier life was erased, and must not come back.
+        checks = (NotDroppedSince(past.newest), base)
+        outcome = self._handle.commit(self._writes(known.json, base), checks, op=op)
+        found = self._written(op, outcome, known.value)
         self._prune(outcome)
         return self._typed(found if known.json is not None else Document({}))
 
@@ -157,9 +161,9 @@ class DocumentHandle(Generic[T]):
         if at is not None and version is not None:
             raise InvalidInput("give a version or a time, not both")
         if version is not None:
-            number = check_count(version, "a version")
+            number = check_version(version)
             past = self._past(lambda past: past.has(number))
-            return past, past.numbered(number)
+            return past, past.version(number)
         time = check_time(at, "at")
         past = self._past(lambda past: past.reaches(time))
         return past, past.at(time)
@@ -176,19 +180,18 @@ class DocumentHandle(Generic[T]):
         """One side of a difference, as plain JSON."""
         if isinstance(given, Document):
             return self._plain(given.value)
-        if past is None or (given is not None and type(given) is not int):
-            raise InvalidInput(f"compare versions (1, 2, 3 …) or Documents, not {shown(given)}")
-        return (
-            document(past.value).value if given is None else past.numbered(given).document().value
-        )
+        assert past is not None
+        return document(past.value).value if given is None else past.version(given).value
 
-    def _writes(self, text: str | None, version: int | None = None) -> tuple[Write, ...]:
+    def _writes(self, text: str | None, base: DocumentAt | None = None) -> tuple[Write, ...]:
         """A new value, or None to remove it; and its record, where a history is kept."""
         write = Delete(self._name) if text is None else Put(self._name, text)
         if not self._remembers:
             return (write,)
-        known = None if text is None else version
-        return (write, Append((record(self._name, text, known),)))
+        if base is None:
+            return (write, Append((record(self._name, text),)))
+        version = None if text is None else base.version + 1
+        return (write, Append((record(self._name, text, version, base.stamp),)))
 
     def _encoded(self, value: Json) -> str:
         return encode_document(value, self._scope.limits, remembers=self._remembers)
@@ -213,8 +216,7 @@ class DocumentHandle(Generic[T]):
         checks = () if expect is None else (self._at(expect),)
         op = self._scope.world.new_op()
         plain = self._plain(value)
-        version = checks[0].version + 1 if checks else None
-        writes = self._writes(self._encoded(plain), version)
+        writes = self._writes(self._encoded(plain), *checks)
         outcome = self._handle.commit(writes, checks, op=op)
         written = self._written(op, outcome, plain)
         self._prune(outcome)
@@ -319,8 +321,9 @@ class DocumentHandle(Generic[T]):
     ) -> Document | Conflict | Held | Fenced:
         """Put `value` if the document still is `base` and it is nobody else's turn."""
         op = self._scope.world.new_op()
-        writes = self._writes(self._encoded(value), base.version + 1)
-        checks: tuple[Check, ...] = (DocumentAt(self._name, base.version, base.stamp),)
+        at = DocumentAt(self._name, base.version, base.stamp)
+        writes = self._writes(self._encoded(value), at)
+        checks: tuple[Check, ...] = (at,)
         if turn is not None:
             writes = (*writes, Release(turn.token, turn.nonce))
             checks = (Fence(turn.token, turn.nonce), *checks)
@@ -367,7 +370,7 @@ class DocumentHandle(Generic[T]):
     def delete(self, *, expect: int | Document[T] | None = None) -> None:
         """Remove the document; nothing happens if it is missing."""
         checks = () if expect is None else (self._at(expect),)
-        outcome = self._handle.commit(self._writes(None), checks)
+        outcome = self._handle.commit(self._writes(None, *checks), checks)
         stored(outcome, self._entity)
         self._prune(outcome)
 
