@@ -229,7 +229,7 @@ class Document(Struct, Generic[T], frozen=True):
     """A JSON object, or the object of a type that was read from it, with its version.
 
     A missing one is `{}` with version 0. One of the past whose number cannot be told any more has
-    that version too, and exists.
+    version -1.
     """
 
     value: T
@@ -239,11 +239,11 @@ class Document(Struct, Generic[T], frozen=True):
 
     @property
     def exists(self) -> bool:
-        return self.version > 0 or self.stamp is not None
+        return self.version != 0
 
     @property
     def updated_at(self) -> datetime | None:
-        return moment(self.updated) if self.exists else None
+        return moment(self.updated) if self.version else None
 
 
 class DocumentVersion(Struct, Generic[T], frozen=True):

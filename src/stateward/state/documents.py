@@ -47,7 +47,7 @@ from stateward.ops import (
 from stateward.records import Document, DocumentVersion, T
 from stateward.state.calls import awaited
 from stateward.state.handle import Handle
-from stateward.state.history import prune, read_past
+from stateward.state.history import forget_document, prune, read_past
 from stateward.state.json_patch import difference
 from stateward.state.merge_patch import merge_patch, with_unknown
 from stateward.state.past import Known, Past, check_version, record
@@ -370,9 +370,17 @@ class DocumentHandle(Generic[T]):
 
         return self._typed(await self._update(patched, conflict, retries, within))
 
-    async def delete(self, *, expect: int | Document[T] | None = None) -> None:
-        """Remove the document; nothing happens if it is missing."""
+    async def delete(
+        self, *, expect: int | Document[T] | None = None, forget: bool = False
+    ) -> None:
+        """Remove the document; nothing happens if it is missing.
+
+        Its history stays, for as long as it is kept. With `forget` that goes too, at once.
+        """
         checks = () if expect is None else (self._at(expect),)
+        if forget and self._is_permanent:
+            stored(await forget_document(self._handle, self._name, checks), self._entity)
+            return
         outcome = await self._handle.commit(self._writes(None, *checks), checks)
         stored(outcome, self._entity)
         await self._prune(outcome)

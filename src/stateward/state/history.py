@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 from stateward.errors import StatewardError
-from stateward.ops import Applied, Fetched, Log, NotDroppedSince
+from stateward.ops import (
+    Applied,
+    Check,
+    Conflict,
+    Delete,
+    Fetched,
+    Log,
+    LogAt,
+    NotDroppedSince,
+    Outcome,
+    Replace,
+    Write,
+)
 from stateward.state.handle import Handle
-from stateward.state.past import ROOM, Keep, Past, Pruning, read_record
+from stateward.state.past import ROOM, DocumentRecord, Keep, Past, Pruning, read_record
 
 FIRST = 32  # records to read at first
 
@@ -49,12 +61,42 @@ def _older(fetched: Fetched, page: int) -> Log | None:
     return Log(upto=fetched.entries[0].seq - 1, last=last, details=True)
 
 
+async def forget_document(handle: Handle, name: str, checks: tuple[Check, ...]) -> Outcome:
+    """Remove a document with all its records, in one commit, so that nothing tells of it."""
+    while True:
+        fetched = await handle.fetch(Log(last=FIRST, details=True))
+        head, records = fetched.head, _records(handle, fetched)
+        numbers = [record.seq async for record in records if record.document == name]
+        writes: tuple[Write, ...] = (Delete(name),)
+        if numbers:
+            writes = (*writes, Replace(dict.fromkeys(numbers)))
+        unchanged = LogAt(head.version, head.stamp or None)
+        outcome = await handle.commit(writes, (*checks, unchanged))
+        if not isinstance(outcome, Conflict) or outcome.failed != unchanged:
+            return outcome
+
+
+async def _records(handle: Handle, fetched: Fetched) -> AsyncIterator[DocumentRecord]:
+    """All records from the newest to the oldest, or as far as they are of one life."""
+    life = fetched.head.life
+    while True:
+        for entry in reversed(fetched.entries):
+            yield read_record(entry)
+        older = _older(fetched, handle.scope.capabilities.page)
+        if older is None:
+            return
+        fetched = await handle.fetch(older)
+        if fetched.head.life != life:
+            return
+
+
 async def prune(handle: Handle, keep: Keep, applied: Applied) -> None:
     """Remove the records that are beyond what is kept, if it is time to look.
 
-    That is when as many have come as were left the last time: so a write costs about two that are
-    read and one that is removed, however many documents there are. The head's label says when, for
-    other processes. What fails is tried again later: the write that it comes after is stored.
+    That is when twice as many have come as were left the last time: so a write costs about one and
+    a half that are read and one that is removed, however many documents there are. The head's label
+    says when, for other processes. What fails is tried again later: the write that it comes after
+    is stored.
     """
     try:
         await _prune(handle, keep, applied)
@@ -69,18 +111,10 @@ async def _prune(handle: Handle, keep: Keep, applied: Applied) -> None:
     if applied.version < due:
         prunings.plan(entity, applied.version, due)
         return
-    pruning = Pruning(keep, applied.at)
     fetched = await handle.fetch(Log(last=FIRST, details=True))
-    head = fetched.head
-    while True:
-        for entry in reversed(fetched.entries):
-            pruning.take(read_record(entry))
-        older = _older(fetched, handle.scope.capabilities.page)
-        if older is None:
-            break
-        fetched = await handle.fetch(older)
-        if fetched.head.life != head.life:
-            return
+    head, pruning = fetched.head, Pruning(keep, applied.at)
+    async for record in _records(handle, fetched):
+        pruning.take(record)
     writes, checks, due = pruning.writes(head)
     # What was erased and begun anew meanwhile has records of the same numbers.
     await handle.commit(writes, (NotDroppedSince(applied.at), *checks))

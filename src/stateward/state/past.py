@@ -193,7 +193,9 @@ class Known(Struct, frozen=True):
         """The document as it was."""
         if self.json is None:
             return Document({})
-        return Document(self.value, self.version or 0, self.stamp, self.at)
+        return Document(
+            self.value, -1 if self.version is None else self.version, self.stamp, self.at
+        )
 
     def listed(self) -> DocumentVersion:
         """The same in a list of them."""
@@ -379,7 +381,7 @@ class Pruning:
         where they stay in their order: so nothing may be appended meanwhile.
         """
         kept = [said for said in reversed(self._records) if said.seq not in self.gone]
-        due = head.version + max(OFTEN, len(kept))
+        due = head.version + max(OFTEN, 2 * len(kept))
         upto = kept[0].seq - 1 if kept else head.version
         size = sum(len(said.json or "") for said in kept)
         writes: tuple[Write, ...] = ()

@@ -90,9 +90,11 @@ class Documents:
         """Apply a JSON merge patch; see `DocumentHandle.patch`."""
         return await self._named(name).patch(patch, **options)
 
-    async def delete(self, name: str = DEFAULT, *, expect: int | Document | None = None) -> None:
-        """Remove the document; nothing happens if it is missing."""
-        await self._named(name).delete(expect=expect)
+    async def delete(
+        self, name: str = DEFAULT, *, expect: int | Document | None = None, forget: bool = False
+    ) -> None:
+        """Remove the document, or with `forget` its history too; see `DocumentHandle.delete`."""
+        await self._named(name).delete(expect=expect, forget=forget)
 
     async def list(self, prefix: str = "") -> AsyncIterator[tuple[str, Document]]:
         """All documents by name, those with a prefix only if one is given."""

@@ -52,7 +52,7 @@ from stateward.state.past import Known, Past, check_version, record
 from stateward.state.refusals import refuse, stored
 from stateward.sync.state.calls import awaited
 from stateward.sync.state.handle import Handle
-from stateward.sync.state.history import prune, read_past
+from stateward.sync.state.history import forget_document, prune, read_past
 
 Merge = Callable[[T, T, T], T]
 
@@ -367,9 +367,15 @@ class DocumentHandle(Generic[T]):
 
         return self._typed(self._update(patched, conflict, retries, within))
 
-    def delete(self, *, expect: int | Document[T] | None = None) -> None:
-        """Remove the document; nothing happens if it is missing."""
+    def delete(self, *, expect: int | Document[T] | None = None, forget: bool = False) -> None:
+        """Remove the document; nothing happens if it is missing.
+
+        Its history stays, for as long as it is kept. With `forget` that goes too, at once.
+        """
         checks = () if expect is None else (self._at(expect),)
+        if forget and self._is_permanent:
+            stored(forget_document(self._handle, self._name, checks), self._entity)
+            return
         outcome = self._handle.commit(self._writes(None, *checks), checks)
         stored(outcome, self._entity)
         self._prune(outcome)

@@ -4,11 +4,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from stateward.errors import StatewardError
-from stateward.ops import Applied, Fetched, Log, NotDroppedSince
-from stateward.state.past import ROOM, Keep, Past, Pruning, read_record
+from stateward.ops import (
+    Applied,
+    Check,
+    Conflict,
+    Delete,
+    Fetched,
+    Log,
+    LogAt,
+    NotDroppedSince,
+    Outcome,
+    Replace,
+    Write,
+)
+from stateward.state.past import ROOM, DocumentRecord, Keep, Past, Pruning, read_record
 from stateward.sync.state.handle import Handle
 
 FIRST = 32  # records to read at first
@@ -50,12 +62,42 @@ def _older(fetched: Fetched, page: int) -> Log | None:
     return Log(upto=fetched.entries[0].seq - 1, last=last, details=True)
 
 
+def forget_document(handle: Handle, name: str, checks: tuple[Check, ...]) -> Outcome:
+    """Remove a document with all its records, in one commit, so that nothing tells of it."""
+    while True:
+        fetched = handle.fetch(Log(last=FIRST, details=True))
+        head, records = fetched.head, _records(handle, fetched)
+        numbers = [record.seq for record in records if record.document == name]
+        writes: tuple[Write, ...] = (Delete(name),)
+        if numbers:
+            writes = (*writes, Replace(dict.fromkeys(numbers)))
+        unchanged = LogAt(head.version, head.stamp or None)
+        outcome = handle.commit(writes, (*checks, unchanged))
+        if not isinstance(outcome, Conflict) or outcome.failed != unchanged:
+            return outcome
+
+
+def _records(handle: Handle, fetched: Fetched) -> Iterator[DocumentRecord]:
+    """All records from the newest to the oldest, or as far as they are of one life."""
+    life = fetched.head.life
+    while True:
+        for entry in reversed(fetched.entries):
+            yield read_record(entry)
+        older = _older(fetched, handle.scope.capabilities.page)
+        if older is None:
+            return
+        fetched = handle.fetch(older)
+        if fetched.head.life != life:
+            return
+
+
 def prune(handle: Handle, keep: Keep, applied: Applied) -> None:
     """Remove the records that are beyond what is kept, if it is time to look.
 
-    That is when as many have come as were left the last time: so a write costs about two that are
-    read and one that is removed, however many documents there are. The head's label says when, for
-    other processes. What fails is tried again later: the write that it comes after is stored.
+    That is when twice as many have come as were left the last time: so a write costs about one and
+    a half that are read and one that is removed, however many documents there are. The head's label
+    says when, for other processes. What fails is tried again later: the write that it comes after
+    is stored.
     """
     try:
         _prune(handle, keep, applied)
@@ -70,18 +112,10 @@ def _prune(handle: Handle, keep: Keep, applied: Applied) -> None:
     if applied.version < due:
         prunings.plan(entity, applied.version, due)
         return
-    pruning = Pruning(keep, applied.at)
     fetched = handle.fetch(Log(last=FIRST, details=True))
-    head = fetched.head
-    while True:
-        for entry in reversed(fetched.entries):
-            pruning.take(read_record(entry))
-        older = _older(fetched, handle.scope.capabilities.page)
-        if older is None:
-            break
-        fetched = handle.fetch(older)
-        if fetched.head.life != head.life:
-            return
+    head, pruning = fetched.head, Pruning(keep, applied.at)
+    for record in _records(handle, fetched):
+        pruning.take(record)
     writes, checks, due = pruning.writes(head)
     # What was erased and begun anew meanwhile has records of the same numbers.
     handle.commit(writes, (NotDroppedSince(applied.at), *checks))

@@ -91,9 +91,11 @@ class Documents:
         """Apply a JSON merge patch; see `DocumentHandle.patch`."""
         return self._named(name).patch(patch, **options)
 
-    def delete(self, name: str = DEFAULT, *, expect: int | Document | None = None) -> None:
-        """Remove the document; nothing happens if it is missing."""
-        self._named(name).delete(expect=expect)
+    def delete(
+        self, name: str = DEFAULT, *, expect: int | Document | None = None, forget: bool = False
+    ) -> None:
+        """Remove the document, or with `forget` its history too; see `DocumentHandle.delete`."""
+        self._named(name).delete(expect=expect, forget=forget)
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Document]]:
         """All documents by name, those with a prefix only if one is given."""
