@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable
 
+from msgspec.structs import replace
+
 from stateward.errors import StatewardError
 from stateward.ops import (
     Applied,
@@ -20,7 +22,16 @@ from stateward.ops import (
     Write,
 )
 from stateward.state.handle import Handle
-from stateward.state.past import ROOM, DocumentRecord, Keep, Past, Pruning, read_record
+from stateward.state.past import (
+    ROOM,
+    DocumentRecord,
+    Keep,
+    Past,
+    Plan,
+    Pruning,
+    bare_records,
+    read_record,
+)
 
 FIRST = 32  # records to read at first
 
@@ -54,11 +65,11 @@ async def _read(handle: Handle, name: str, enough: Callable[[Past], bool]) -> Pa
 
 def _older(fetched: Fetched, page: int) -> Log | None:
     """What to read before this: about as much as there is room for. None: there is nothing."""
-    if not fetched.entries or fetched.entries[0].seq <= fetched.head.base + 1:
+    if not fetched.count or fetched.first <= fetched.head.base + 1:
         return None
-    size = sum(len(entry.body) for entry in fetched.entries) // len(fetched.entries)
-    last = max(1, min(page, ROOM // max(1, size)))
-    return Log(upto=fetched.entries[0].seq - 1, last=last, details=True)
+    size = len(fetched.lines) or sum(len(entry.body) for entry in fetched.entries)
+    last = max(1, min(page, ROOM * fetched.count // max(1, size)))
+    return Log(upto=fetched.first - 1, last=last, details=True)
 
 
 async def forget_document(handle: Handle, name: str, checks: tuple[Check, ...]) -> Outcome:
@@ -76,18 +87,30 @@ async def forget_document(handle: Handle, name: str, checks: tuple[Check, ...]) 
             return outcome
 
 
-async def _records(handle: Handle, fetched: Fetched) -> AsyncIterator[DocumentRecord]:
-    """All records from the newest to the oldest, or as far as they are of one life."""
-    life = fetched.head.life
+async def _records(
+    handle: Handle, fetched: Fetched, *, bare: bool = False
+) -> AsyncIterator[DocumentRecord]:
+    """All records from the newest to the oldest, or as far as they are of one life.
+
+    `bare` ones have neither time nor stamp, and cost a fraction. Their numbers show where none is
+    missing; elsewhere they are read with all that there is.
+    """
+    life, upto = fetched.head.life, fetched.head.version
     while True:
+        if fetched.count and not fetched.entries and upto - fetched.first + 1 != fetched.count:
+            fetched = await handle.fetch(Log(upto=upto, last=fetched.count, details=True))
+        if fetched.head.life != life or not fetched.count:
+            return
+        for record in reversed(bare_records(fetched)):
+            yield record
         for entry in reversed(fetched.entries):
             yield read_record(entry)
         older = _older(fetched, handle.scope.capabilities.page)
         if older is None:
             return
-        fetched = await handle.fetch(older)
-        if fetched.head.life != life:
-            return
+        assert older.upto is not None
+        upto = older.upto
+        fetched = await handle.fetch(replace(older, details=False) if bare else older)
 
 
 async def prune(handle: Handle, keep: Keep, applied: Applied) -> None:
@@ -107,15 +130,17 @@ async def prune(handle: Handle, keep: Keep, applied: Applied) -> None:
 async def _prune(handle: Handle, keep: Keep, applied: Applied) -> None:
     prunings, entity = handle.scope.prunings, handle.entity
     head = (await handle.fetch()).head
-    due = int(head.label) if head.label.isdigit() else 0
-    if applied.version < due:
-        prunings.plan(entity, applied.version, due)
+    plan = Plan.of(head)
+    if applied.version < plan.version:
+        prunings.plan(entity, applied.version, plan.version)
         return
-    fetched = await handle.fetch(Log(last=FIRST, details=True))
-    head, pruning = fetched.head, Pruning(keep, applied.at)
-    async for record in _records(handle, fetched):
+    pruning = Pruning(keep, applied.at)
+    bare = not plan.is_thorough(head, applied.at)
+    fetched = await handle.fetch(Log(last=FIRST, details=not bare))
+    head = fetched.head
+    async for record in _records(handle, fetched, bare=bare):
         pruning.take(record)
-    writes, checks, due = pruning.writes(head)
+    writes, checks, plan = pruning.writes(head, plan if bare else None)
     # What was erased and begun anew meanwhile has records of the same numbers.
     await handle.commit(writes, (NotDroppedSince(applied.at), *checks))
-    prunings.plan(entity, head.version, due)
+    prunings.plan(entity, head.version, plan.version)

@@ -16,13 +16,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from stateward.codec import MOST, Json, Retention, decode, encode, seconds, shown
+from stateward.codec import LONGEST, MOST, Json, Retention, decode, encode, seconds, shown
 from stateward.errors import InvalidInput, NotKept, SchemaError
 from stateward.ops import (
     Append,
     Check,
     Entity,
     Entry,
+    Fetched,
     Head,
     LogAt,
     Replace,
@@ -37,6 +38,7 @@ NINETY_DAYS = timedelta(days=90)
 REACHES = "its history does not reach back that far"
 ROOM = 4 << 20  # bytes of records that are read or moved at once, roughly
 SPARSE = 8  # times as many numbers as records: then they are moved together
+THOROUGH = 8  # times within `Keep.within` at least that a log is looked at for old records
 MOST_PLANNED = 10_000
 OFTEN = 16  # records after which to look for some that need not be kept any longer
 
@@ -162,6 +164,16 @@ def read_record(entry: Entry) -> DocumentRecord:
         entry.at if body.at is None else body.at,
         entry.stamp if body.stamp is None else body.stamp,
     )
+
+
+def bare_records(fetched: Fetched) -> list[DocumentRecord]:
+    """The records of entries that came without details, none of which is missing in between.
+
+    As if each were written just now.
+    """
+    bodies = fetched.lines.split("\n") if fetched.lines else []
+    numbered = enumerate(bodies, fetched.first)
+    return [read_record(Entry(seq, float("inf"), body, "")) for seq, body in numbered]
 
 
 def check_version(version: Any) -> int:
@@ -348,6 +360,30 @@ class Newer(Struct, frozen=True):
     until: float  # so long it held itself
 
 
+class Plan(Struct, frozen=True):
+    """When to look at a log again, kept in its head's label for whoever writes to it then."""
+
+    version: int = 0
+    thorough: float = 0.0  # from this time on, also at how old each record is
+
+    @classmethod
+    def of(cls, head: Head) -> Plan:
+        try:
+            version, thorough = head.label.split(" ")
+            return cls(int(version), float(thorough))
+        except ValueError:
+            return cls()
+
+    @property
+    def label(self) -> SetHead:
+        return SetHead(label=f"{self.version} {self.thorough:.0f}")
+
+    def is_thorough(self, head: Head, now: float) -> bool:
+        """Whether records may be too old by now, or must be moved together."""
+        sparse = head.version - head.base > SPARSE * max(OFTEN, head.live)
+        return sparse or now >= self.thorough
+
+
 class Pruning:
     """Which records of a log are beyond what is kept, told from the newest to the oldest."""
 
@@ -355,7 +391,8 @@ class Pruning:
         self.gone: set[int] = set()
         self._records: list[DocumentRecord] = []
         self._most = max(1, keep.versions)
-        self._since = keep.since(now)
+        self._now, self._since = now, keep.since(now)
+        self._span = seconds(keep.within) or LONGEST
         self._newer: dict[str, Newer] = {}
 
     def take(self, said: DocumentRecord) -> None:
@@ -373,26 +410,32 @@ class Pruning:
         if count >= self._most or until < self._since:
             self.gone.add(said.seq)
 
-    def writes(self, head: Head) -> tuple[tuple[Write, ...], tuple[Check, ...], int]:
-        """What to write to the log, if what holds, and the version at which to look again.
+    def writes(
+        self, head: Head, before: Plan | None
+    ) -> tuple[tuple[Write, ...], tuple[Check, ...], Plan]:
+        """What to write to the log, if what holds, and when to look again.
+
+        `before` is the plan there was, if this look was not thorough.
 
         An entry that is removed leaves a trace, until all before it are gone and the log is
         trimmed. If one old record keeps that from being done, all that are kept move to the end,
         where they stay in their order: so nothing may be appended meanwhile.
         """
         kept = [said for said in reversed(self._records) if said.seq not in self.gone]
-        due = head.version + max(OFTEN, 2 * len(kept))
+        thorough = self._now + self._span / THOROUGH if before is None else before.thorough
+        plan = Plan(head.version + max(OFTEN, 2 * len(kept)), thorough)
         upto = kept[0].seq - 1 if kept else head.version
         size = sum(len(said.json or "") for said in kept)
         writes: tuple[Write, ...] = ()
-        if head.version - upto > SPARSE * max(OFTEN, len(kept)) and size <= ROOM:
-            label = SetHead(label=str(due + len(kept)))
+        sparse = head.version - upto > SPARSE * max(OFTEN, len(kept))
+        if before is None and sparse and size <= ROOM:
+            plan = Plan(plan.version + len(kept), plan.thorough)
             moved = Append(tuple(said.moved for said in kept))
             same = LogAt(head.version, head.stamp)
-            return (label, moved, Trim(head.version)), (same,), due + len(kept)
+            return (plan.label, moved, Trim(head.version)), (same,), plan
         within = dict.fromkeys(seq for seq in sorted(self.gone) if seq > upto)
         if within:
             writes = (Replace(within),)
         if upto > head.base:
             writes = (*writes, Trim(upto))
-        return (SetHead(label=str(due)), *writes), (), due
+        return (plan.label, *writes), (), plan
