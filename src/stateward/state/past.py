@@ -65,10 +65,11 @@ class Keep(Struct, frozen=True):
         """What was given, if it is a number of versions."""
         return keep if isinstance(keep, Keep) else cls(keep)
 
-    def since(self, now: float) -> float:
-        """What did not hold any more by then is not kept."""
-        span = seconds(self.within)
-        return float("-inf") if span is None else now - span
+
+def kept_since(keep: Keep, now: float) -> float:
+    """What did not hold any more by then is not kept."""
+    span = seconds(keep.within)
+    return float("-inf") if span is None else now - span
 
 
 KEEP = Keep()
@@ -230,7 +231,7 @@ class Past:
         self.exhausted = False  # there is no older record
         self._off = keep.versions == 0
         self._most = max(1, keep.versions)
-        self._since = keep.since(now)
+        self._since = kept_since(keep, now)
         self._complete = head.base == 0 and head.live == head.version  # nothing was removed yet
         if value is not None:  # should it have no record of its own, what was before is not known
             self.versions = [Known(value.json, value.version, value.stamp, value.updated, False)]
@@ -391,7 +392,7 @@ class Pruning:
         self.gone: set[int] = set()
         self._records: list[DocumentRecord] = []
         self._most = max(1, keep.versions)
-        self._now, self._since = now, keep.since(now)
+        self._now, self._since = now, kept_since(keep, now)
         self._span = seconds(keep.within) or LONGEST
         self._newer: dict[str, Newer] = {}
 
