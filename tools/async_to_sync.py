@@ -61,8 +61,10 @@ FILES = dict.fromkeys(
 SHARED = {
     "state/about.py",
     "state/beginnings.py",
+    "state/json_patch.py",
     "state/merge_patch.py",
     "state/page_cursor.py",
+    "state/past.py",
     "state/refusals.py",
     "state/replica_record.py",
     "state/run_record.py",

@@ -23,6 +23,7 @@ from stateward.errors import (
     KeyReusedError,
     LeaseHeld,
     LeaseLost,
+    NotKept,
     NotLaidOut,
     NotYoursError,
     Permanent,
@@ -57,6 +58,7 @@ from stateward.records import (
     Context,
     Cursor,
     Document,
+    DocumentVersion,
     Exported,
     Folded,
     Health,
@@ -76,6 +78,7 @@ from stateward.records import (
 from stateward.state.documents import DocumentHandle
 from stateward.state.journals import Journal
 from stateward.state.locks import Lock
+from stateward.state.past import Keep
 from stateward.state.run import Run
 from stateward.state.threads import Thread
 from stateward.state.turns import Turn
@@ -101,12 +104,14 @@ __all__ = [
     "DiskProblem",
     "Document",
     "DocumentHandle",
+    "DocumentVersion",
     "EntityBusy",
     "Exported",
     "Folded",
     "Health",
     "InvalidInput",
     "Journal",
+    "Keep",
     "KeyReusedError",
     "Late",
     "LeaseHeld",
@@ -115,6 +120,7 @@ __all__ = [
     "Lock",
     "MessageShape",
     "Metrics",
+    "NotKept",
     "NotLaidOut",
     "NotYoursError",
     "Origin",

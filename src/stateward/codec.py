@@ -8,7 +8,7 @@ only what JSON can hold and return unchanged gets through (a tuple comes back as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from math import isfinite
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -142,11 +142,17 @@ def encode_messages(messages: Sequence[Any], limits: Limits) -> tuple[str, ...]:
     return tuple(bodies)
 
 
-def encode_document(value: Any, limits: Limits) -> str:
-    """The JSON text of a document: any JSON object, within the limit of a commit."""
+def encode_document(value: Any, limits: Limits, *, remembers: bool = False) -> str:
+    """The JSON text of a document: any JSON object, within the limit of a commit.
+
+    One that `remembers` is stored twice in a commit: as it is now, and in its history.
+    """
     if type(value) is not dict:
         raise InvalidInput(f"a document is a JSON object (a dict), not {type(value).__name__}")
-    return encode_value(value, "the document", limits)
+    text = encode_value(value, "the document", limits)
+    if remembers:
+        check_commit(2 * _size(text), limits, "the document with its copy in its history")
+    return text
 
 
 def encode_value(value: Any, what: str, limits: Limits) -> str:
@@ -293,6 +299,11 @@ def check_ttl(ttl: Any) -> float:
 
 def check_time(value: Any, name: str) -> float:
     """A moment, in seconds since the epoch, that a calendar has a date for."""
+    if isinstance(value, datetime):
+        try:
+            value = value.timestamp()
+        except (ValueError, OverflowError):  # a day at either end of the calendar, here
+            value = None
     if type(value) not in (int, float) or not 0 <= value < LAST_MOMENT:
         raise InvalidInput(
             f"{name} is a datetime, or a time in seconds since 1970 (not milliseconds) before the "

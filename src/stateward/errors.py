@@ -6,6 +6,7 @@ kept as `__cause__`. Unless an error says otherwise, nothing was written.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal
 
 
@@ -110,6 +111,17 @@ class Truncated(StatewardError):
     def __init__(self, message: str, *, base: int) -> None:
         super().__init__(message)
         self.base = base
+
+
+class NotKept(StatewardError):
+    """The past of a document that was asked for is not kept: any more, or it never was.
+
+    `since` is from when on it is kept, or None if that is not known.
+    """
+
+    def __init__(self, message: str, *, since: datetime | None = None) -> None:
+        super().__init__(message)
+        self.since = since
 
 
 # --- the store's failure ----------------------------------------------------------------

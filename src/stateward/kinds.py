@@ -66,6 +66,8 @@ KINDS = {
 UNROUTED = frozenset(name for name, kind in KINDS.items() if not kind.routed)
 CACHED = frozenset(name for name, kind in KINDS.items() if kind.cached)
 
+REMEMBERING = frozenset({USER, SHARED})  # their log is their documents' history
+
 
 def turn_of(thread: Entity, key: str) -> Entity:
     """The entity of one request on a thread: under a digest, so that it names neither."""

@@ -21,6 +21,7 @@ from stateward.layers.outage.spill import Spill
 from stateward.layers.policy import Policy
 from stateward.observe.alarm import Alarm, AlarmEvent
 from stateward.records import Redact, Shaper, ThreadListener
+from stateward.state.past import KEEP, Keep
 from stateward.volumes.names import Replicas
 
 SECTIONS = ("threads", "users", "workflows")
@@ -67,6 +68,7 @@ class Options(Struct, frozen=True, kw_only=True):
     redact: Redact | None = None
     listener: ThreadListener | None = None
     shape: Shaper | None = None
+    keep: Keep | int = KEEP
     metrics: bool | str | os.PathLike[str] = True
     heartbeat: float | None = 10.0
 
@@ -78,6 +80,7 @@ class Options(Struct, frozen=True, kw_only=True):
         check_id(self.namespace, "a namespace")
         seconds(self.retain)
         self._check_heartbeat()
+        Keep.of(self.keep)
         listener: object = self.listener
         if listener is None:
             return

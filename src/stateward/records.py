@@ -228,7 +228,8 @@ class ThreadInfo(Struct, frozen=True):
 class Document(Struct, Generic[T], frozen=True):
     """A JSON object, or the object of a type that was read from it, with its version.
 
-    A missing one is `{}` with version 0.
+    A missing one is `{}` with version 0. One of the past whose number cannot be told any more has
+    version -1.
     """
 
     value: T
@@ -238,11 +239,31 @@ class Document(Struct, Generic[T], frozen=True):
 
     @property
     def exists(self) -> bool:
-        return self.version > 0
+        return self.version != 0
 
     @property
     def updated_at(self) -> datetime | None:
         return moment(self.updated) if self.version else None
+
+
+class DocumentVersion(Struct, Generic[T], frozen=True):
+    """What a document was from a moment on, until its next version. See `history`.
+
+    `value` is None where it was removed. `version` is then 0, and None where it cannot be told.
+    """
+
+    value: T | None
+    version: int | None
+    stamp: str | None = None
+    updated: float = 0.0
+
+    @property
+    def deleted(self) -> bool:
+        return self.value is None
+
+    @property
+    def updated_at(self) -> datetime:
+        return moment(self.updated)
 
 
 class WorkflowInfo(Struct, frozen=True):
@@ -301,6 +322,7 @@ class Exported(Struct, frozen=True, repr_omit_defaults=True):
     messages: int
     documents: int
     replica: str | None = None  # whose own state it covers; None: all that the user has
+    versions: int = 0  # of documents, as they were: see `history`
 
 
 class Receipt(Struct, frozen=True, repr_omit_defaults=True):

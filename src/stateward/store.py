@@ -65,6 +65,7 @@ from stateward.state.heartbeats import Heartbeats
 from stateward.state.journals import Journal
 from stateward.state.layered import Layered
 from stateward.state.locks import RETAIN, Lock
+from stateward.state.past import KEEP, Keep
 from stateward.state.recent import Order
 from stateward.state.replica_record import listings, replicas_in
 from stateward.state.run_record import Machine
@@ -103,6 +104,7 @@ def open(
     redact: Redact | None = None,
     listener: ThreadListener | None = None,
     shape: Shaper | None = None,
+    keep: Keep | int = KEEP,
     metrics: bool | str | os.PathLike[str] = True,
     heartbeat: float | None = 10.0,
     world: World | None = None,
@@ -126,11 +128,12 @@ def open(
     every message passes through before it is stored, kept or logged; `listener` is told what
     becomes of conversations, e.g. a `RepeatDetector`. `shape` is a function that says of messages
     of a form of your own who speaks and which tool calls they make and answer (`MessageShape`), so
-    that windows keep together what belongs together. `metrics=False` counts nothing; a folder is
-    where all workers of this host keep what they count, so that one scrape tells of all of them
-    (without one, the environment's `STATEWARD_METRICS`). `heartbeat` is after how many seconds this
-    process says again in the store that it lives and what it has counted, for `Store.replicas`
-    (None: never). Raises `InvalidInput` for a wrong URL or option.
+    that windows keep together what belongs together. `keep` is how much of the past of users' and
+    shared documents is kept: a `Keep`, or a number of versions; 0: nothing. `metrics=False` counts
+    nothing; a folder is where all workers of this host keep what they count, so that one scrape
+    tells of all of them (without one, the environment's `STATEWARD_METRICS`). `heartbeat` is after
+    how many seconds this process says again in the store that it lives and what it has counted,
+    for `Store.replicas` (None: never). Raises `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
@@ -160,6 +163,7 @@ def open(
         redact=redact,
         listener=listener,
         shape=shape,
+        keep=keep,
         metrics=metrics,
         heartbeat=heartbeat,
     )
@@ -215,6 +219,7 @@ class Store:
                 redact=given.redact,
                 listener=given.listener,
                 shaper=given.shape,
+                keep=Keep.of(given.keep),
             )
 
         sections = {

@@ -45,7 +45,7 @@ def refused(path: Path, word: str, into: str) -> None:
 def test_it_is_json_lines_that_gzip_shows(small: Path) -> None:
     lines = [json.loads(line) for line in gzip.decompress(small.read_bytes()).splitlines()]
     kinds = [line["is"] for line in lines]
-    assert kinds == ["backup", "entity", "entry", "entity", "document", "end"]
+    assert kinds == ["backup", "entity", "entry", "entity", "document", "entry", "end"]
     assert lines[0] == {
         "is": "backup",
         "format": 1,
@@ -58,7 +58,7 @@ def test_it_is_json_lines_that_gzip_shows(small: Path) -> None:
     }
     assert lines[2]["body"] == '{"n":1}'
     end = lines[-1]
-    assert (end["entities"], end["messages"], end["documents"]) == (2, 1, 1)
+    assert (end["entities"], end["messages"], end["documents"]) == (2, 2, 1)
 
 
 def test_the_sum_of_its_last_line_is_over_all_bytes_before(small: Path) -> None:

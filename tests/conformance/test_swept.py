@@ -84,7 +84,7 @@ def test_a_former_life_is_swept_though_a_new_one_began(path: Path) -> None:
         tell(store)
         store.thread("t", user="u").delete()
         store.thread("t", user="u").append({"text": "a new life"})
-        store.user("u").delete("notes")
+        store.user("u").delete("notes", forget=True)
         sweep_all(store, limit=1)
         assert rows_with_the_secret(path) == 0
         assert store.thread("t", user="u").load().messages == [{"text": "a new life"}]
@@ -94,7 +94,7 @@ def test_what_has_expired_is_swept_after_the_grace(path: Path) -> None:
     world = SteppableWorld()
     with opened(path, world) as store:
         tell(store)
-        store.user("u").delete("notes")
+        store.user("u").delete("notes", forget=True)
         world.advance(101.0)
         sweep_all(store)
         assert rows_with_the_secret(path) > 2, "late callers still meet it"

@@ -33,6 +33,7 @@ HISTORY = 100
 SHORT, LONG = 20, 10_000
 LISTED = 20
 WARM, COUNTED = 10, 15
+PUTS = 1000  # to one document: what is not kept is looked for a few times
 TURN = tuple({"role": role, "content": role[0] * 480} for role in ("user", "assistant"))
 
 Counts = dict[str, int]
@@ -127,6 +128,7 @@ def operations(store: Any) -> dict[str, Callable[[int], Any]]:
         "context": lambda _: store.context(user="u", thread="t", last=20),
         "user get": lambda _: store.user("u").get(),
         "user update": lambda _: store.user("u").update(visit),
+        "user put": lambda number: store.user("u").put({"visits": number}, "put"),
         "run once": lambda number: store.once(f"charge-{number}", charge, number),
         "run once, finished": lambda _: store.once("charge-0", charge, 0),
         "turn": lambda number: turn(store, number),
@@ -224,6 +226,28 @@ def sqlite_steps(folder: Path) -> dict[str, dict[str, Counts]]:
     return found
 
 
+def sqlite_puts(folder: Path) -> dict[str, Counts]:
+    """What SQLite does for a put without a history, with one, and with all that keeps it short."""
+    seen = Statements()
+    apsw.connection_hooks.append(seen.attach)
+    found: dict[str, Counts] = {}
+    try:
+        for name, keep in (("no history", 0), ("history", 100)):
+            with stateward.sync.open(f"sqlite:///{folder}/{keep}.db", keep=keep) as store:
+                each = []
+                for number in range(PUTS):
+                    before = seen.statements, seen.steps
+                    store.user("u").put({"visits": number, "text": TURN[0]["content"]})
+                    ran, steps = seen.statements - before[0], seen.steps - before[1]
+                    each.append({"statements": ran, "steps": steps})
+                found[name] = median_of(each)
+                whole = sum(counts["steps"] for counts in each) // PUTS
+                found[f"{name}, kept short"] = {"steps": whole}
+    finally:
+        apsw.connection_hooks.remove(seen.attach)
+    return found
+
+
 def everything() -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="stateward-guard-") as name:
         folder = Path(name)
@@ -233,7 +257,7 @@ def everything() -> dict[str, Any]:
             "sqlite": asyncio.run(counted_awaiting(f"sqlite:///{folder}/awaited.db")),
             "sqlite, blocking": counted_blocking(f"sqlite:///{folder}/blocking.db"),
         }
-        return {"costs": costs, "sqlite": sqlite_steps(folder)}
+        return {"costs": costs, "sqlite": sqlite_steps(folder), "puts": sqlite_puts(folder)}
 
 
 if __name__ == "__main__":

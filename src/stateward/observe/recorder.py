@@ -28,8 +28,10 @@ from stateward.observe.tenants import Tenants
 from stateward.ops import (
     NOWHERE,
     Acquire,
+    Append,
     Applied,
     Commit,
+    Delete,
     Fenced,
     Fetch,
     Fetched,
@@ -40,6 +42,7 @@ from stateward.ops import (
     Put,
     SetHead,
     Swept,
+    Write,
 )
 
 KINDS = 24  # kinds of state that get series of their own; further ones share "other"
@@ -251,7 +254,7 @@ def operation_of(op: Op) -> str:
         first = type(op.writes[0])
         if NOWHERE in op.checks:
             return "find"
-        if len(op.writes) > 1:
+        if len(op.writes) > 1 and not _is_recorded(op.writes):
             return "acquire" if first is Acquire else "commit"
         if first is Put and op.checks:
             return "update"
@@ -261,6 +264,11 @@ def operation_of(op: Op) -> str:
             return "load"
         return "get" if op.documents or op.all_documents else "head"
     return "list" if type(op) is List else "sweep"
+
+
+def _is_recorded(writes: tuple[Write, ...]) -> bool:
+    """A document, and the record of it in its history."""
+    return len(writes) == 2 and type(writes[0]) in (Put, Delete) and type(writes[1]) is Append
 
 
 def name_of(write: type) -> str:

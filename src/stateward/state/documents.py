@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from copy import deepcopy
+from datetime import datetime
 from typing import Any, Generic, Literal, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stateward.codec import (
     MOST,
     Json,
+    check_count,
     check_id,
     check_span,
+    check_time,
     decode,
     encode_document,
     shown,
@@ -22,6 +26,8 @@ from stateward.codec import (
 from stateward.errors import InvalidInput, LeaseHeld, StateConflictError
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
+    Append,
+    Applied,
     Check,
     Conflict,
     Delete,
@@ -30,6 +36,7 @@ from stateward.ops import (
     Fenced,
     Held,
     Lease,
+    NotDroppedSince,
     Outcome,
     Put,
     Release,
@@ -37,10 +44,13 @@ from stateward.ops import (
     Value,
     Write,
 )
-from stateward.records import Document, T
+from stateward.records import Document, DocumentVersion, T
 from stateward.state.calls import awaited
 from stateward.state.handle import Handle
+from stateward.state.history import forget_document, prune, read_past
+from stateward.state.json_patch import difference
 from stateward.state.merge_patch import merge_patch, with_unknown
+from stateward.state.past import Known, Past, check_version, record
 from stateward.state.refusals import refuse, stored
 
 Merge = Callable[[T, T, T], T]
@@ -73,19 +83,128 @@ class DocumentHandle(Generic[T]):
         name: str,
         type: type[T] | None = None,
         *,
-        takes_turns: bool = False,
+        permanent: bool = False,
     ) -> None:
         self._handle = handle
         self._scope = handle.scope
         self._entity = handle.entity
         self._name = check_id(name, "the name of a document")
         self._type = type
-        self._takes_turns = takes_turns  # only where the entity's lease has no other use
+        # Only where the entity's lease and log have no other use.
+        self._takes_turns = self._is_permanent = permanent
+        self._remembers = permanent and self._scope.keep.versions > 0
 
-    async def get(self) -> Document[T]:
-        """The document as it is now; `{}` with version 0 if it is missing."""
-        fetched = await self._handle.fetch(documents=(self._name,))
-        return self._typed(document(fetched.documents.get(self._name)))
+    async def get(
+        self, *, at: datetime | float | None = None, version: int | None = None
+    ) -> Document[T]:
+        """The document as it is now, was at a time, or was in an earlier version.
+
+        A missing one is `{}` with version 0. The time is the store's. Versions are those of the
+        document that is there now: one that was removed and put again begins anew. Raises
+        `NotKept` for what is not kept.
+        """
+        if at is None and version is None:
+            fetched = await self._handle.fetch(documents=(self._name,))
+            return self._typed(document(fetched.documents.get(self._name)))
+        _, known = await self._at_or_numbered(at, version)
+        return self._typed(known.document())
+
+    async def history(self, *, limit: int | None = None) -> AsyncIterator[DocumentVersion[T]]:
+        """What the document is and was, the newest first, as far back as it is kept."""
+        most = None if limit is None else check_count(limit, "limit")
+        past = await self._past(lambda past: most is not None and len(past.versions) > most)
+        for known in past.numbered()[:most]:
+            listed = known.listed()
+            if self._type is not None and listed.value is not None:
+                listed = replace(listed, value=self._of_type(listed.value))
+            yield cast("DocumentVersion[T]", listed)
+
+    async def diff(self, a: int | Document[T], b: int | Document[T] | None = None) -> list[Json]:
+        """What changed from `a` to `b` (versions, or documents; None: as it is now).
+
+        A JSON patch (RFC 6902): a list of operations that make `b` of `a`, each of which also says
+        what `was` there. Empty if nothing changed.
+        """
+        versions = [
+            check_version(each)
+            for each in (a, b)
+            if each is not None and type(each) is not Document
+        ]
+        past = None
+        if versions or b is None:
+            oldest = min(versions, default=MOST)
+            past = await self._past(lambda past: past.has(oldest))
+        return list(difference(self._side(a, past), self._side(b, past)))
+
+    async def undo(
+        self, *, to: int | None = None, at: datetime | float | None = None
+    ) -> Document[T]:
+        """Make the document what it was: before its last change, in a version, or at a time.
+
+        That is a new version; what was missing then is removed. Raises `StateConflictError` if
+        somebody else changes it meanwhile, and `NotKept` for what is not kept.
+        """
+        if to is None and at is None:
+            past = await self._past(lambda past: len(past.versions) > 1)
+            known = past.previous()
+        else:
+            past, known = await self._at_or_numbered(at, to)
+        op = self._scope.world.new_op()
+        base = document_at(self._name, past.value)
+        # What was read in an earlier life was erased, and must not come back.
+        checks = (NotDroppedSince(past.newest), base)
+        outcome = await self._handle.commit(self._writes(known.json, base), checks, op=op)
+        found = self._written(op, outcome, known.value)
+        await self._prune(outcome)
+        return self._typed(found if known.json is not None else Document({}))
+
+    async def _at_or_numbered(
+        self, at: datetime | float | None, version: int | None
+    ) -> tuple[Past, Known]:
+        if at is not None and version is not None:
+            raise InvalidInput("give a version or a time, not both")
+        if version is not None:
+            number = check_version(version)
+            past = await self._past(lambda past: past.has(number))
+            return past, past.version(number)
+        time = check_time(at, "at")
+        past = await self._past(lambda past: past.reaches(time))
+        return past, past.at(time)
+
+    async def _past(self, enough: Callable[[Past], bool]) -> Past:
+        if not self._is_permanent:
+            raise InvalidInput(
+                f"the {self._entity.kind}'s documents keep no history: only those of users do, and "
+                "shared ones"
+            )
+        return await read_past(self._handle, self._name, enough)
+
+    def _side(self, given: int | Document[T] | None, past: Past | None) -> Json:
+        """One side of a difference, as plain JSON."""
+        if isinstance(given, Document):
+            return self._plain(given.value)
+        assert past is not None
+        return document(past.value).value if given is None else past.version(given).value
+
+    def _writes(self, text: str | None, base: DocumentAt | None = None) -> tuple[Write, ...]:
+        """A new value, or None to remove it; and its record, where a history is kept."""
+        write = Delete(self._name) if text is None else Put(self._name, text)
+        if not self._remembers:
+            return (write,)
+        if base is None:
+            return (write, Append((record(self._name, text),)))
+        version = None if text is None else base.version + 1
+        return (write, Append((record(self._name, text, version, base.stamp),)))
+
+    def _encoded(self, value: Json) -> str:
+        return encode_document(value, self._scope.limits, remembers=self._remembers)
+
+    async def _prune(self, outcome: Outcome) -> None:
+        """Look now and then for what the history need not hold any longer."""
+        if not self._remembers or not isinstance(outcome, Applied):
+            return
+        if self._scope.prunings.due(self._entity, outcome.version):
+            await prune(self._handle, self._scope.keep, outcome)
 
     async def _look(self) -> tuple[Document, int]:
         """The document, and the life of what it belongs to."""
@@ -100,9 +219,11 @@ class DocumentHandle(Generic[T]):
         checks = () if expect is None else (self._at(expect),)
         op = self._scope.world.new_op()
         plain = self._plain(value)
-        put = Put(self._name, encode_document(plain, self._scope.limits))
-        outcome = await self._handle.commit((put,), checks, op=op)
-        return self._typed(self._written(op, outcome, plain))
+        writes = self._writes(self._encoded(plain), *checks)
+        outcome = await self._handle.commit(writes, checks, op=op)
+        written = self._written(op, outcome, plain)
+        await self._prune(outcome)
+        return self._typed(written)
 
     async def update(
         self,
@@ -203,8 +324,9 @@ class DocumentHandle(Generic[T]):
     ) -> Document | Conflict | Held | Fenced:
         """Put `value` if the document still is `base` and it is nobody else's turn."""
         op = self._scope.world.new_op()
-        writes: tuple[Write, ...] = (Put(self._name, encode_document(value, self._scope.limits)),)
-        checks: tuple[Check, ...] = (DocumentAt(self._name, base.version, base.stamp),)
+        at = DocumentAt(self._name, base.version, base.stamp)
+        writes = self._writes(self._encoded(value), at)
+        checks: tuple[Check, ...] = (at,)
         if turn is not None:
             writes = (*writes, Release(turn.token, turn.nonce))
             checks = (Fence(turn.token, turn.nonce), *checks)
@@ -213,7 +335,9 @@ class DocumentHandle(Generic[T]):
         outcome = await self._handle.commit(writes, checks, op=op)
         if isinstance(outcome, Conflict | Held | Fenced):
             return outcome
-        return self._written(op, outcome, value)
+        written = self._written(op, outcome, value)
+        await self._prune(outcome)
+        return written
 
     def _conflict(self, tries: int, within: float, version: int) -> StateConflictError:
         return StateConflictError(
@@ -246,10 +370,20 @@ class DocumentHandle(Generic[T]):
 
         return self._typed(await self._update(patched, conflict, retries, within))
 
-    async def delete(self, *, expect: int | Document[T] | None = None) -> None:
-        """Remove the document; nothing happens if it is missing."""
+    async def delete(
+        self, *, expect: int | Document[T] | None = None, forget: bool = False
+    ) -> None:
+        """Remove the document; nothing happens if it is missing.
+
+        Its history stays, for as long as it is kept. With `forget` that goes too, at once.
+        """
         checks = () if expect is None else (self._at(expect),)
-        stored(await self._handle.commit((Delete(self._name),), checks), self._entity)
+        if forget and self._is_permanent:
+            stored(await forget_document(self._handle, self._name, checks), self._entity)
+            return
+        outcome = await self._handle.commit(self._writes(None, *checks), checks)
+        stored(outcome, self._entity)
+        await self._prune(outcome)
 
     def _written(self, op: str, outcome: Outcome, value: Json) -> Document:
         applied = stored(outcome, self._entity)

@@ -10,13 +10,14 @@ from stateward.codec import decode, encode
 from stateward.engine import GRACE
 from stateward.errors import EntityBusy, StateConflictError, StoreFull
 from stateward.files import WholeFile
-from stateward.kinds import ERASED, ERASED_ALL, FORK, THREAD, erasure_of
+from stateward.kinds import ERASED, ERASED_ALL, FORK, REMEMBERING, THREAD, erasure_of
 from stateward.layers.gather import gather
 from stateward.layers.layer import Execute
 from stateward.ops import (
     Commit,
     Drop,
     Entity,
+    Entry,
     Fetch,
     Fetched,
     Found,
@@ -29,6 +30,7 @@ from stateward.ops import (
 )
 from stateward.records import Exported, Receipt, moment
 from stateward.state.handle import Handle, tell_of, tell_of_erasure
+from stateward.state.past import read_record
 from stateward.state.refusals import refuse, stored
 from stateward.state.scope import Scope
 
@@ -200,7 +202,9 @@ async def export(scopes: Sequence[Scope], user: str, path: str) -> Exported:
         file.abandon()
         raise
     replica = _replica(scopes)
-    return Exported(path, counts["entity"], counts["message"], counts["document"], replica)
+    return Exported(
+        path, counts["entity"], counts["message"], counts["document"], replica, counts["version"]
+    )
 
 
 async def _lines(scope: Scope, found: Found) -> AsyncIterator[dict[str, Any]]:
@@ -228,6 +232,9 @@ async def _lines(scope: Scope, found: Found) -> AsyncIterator[dict[str, Any]]:
         log = Log(after=after, upto=head.version, first=scope.capabilities.page, details=True)
         page = await _fetch(scope, Fetch(entity, head.owner, log))
         for entry in page.entries:
+            if entity.kind in REMEMBERING:
+                yield _version(entry)
+                continue
             yield {
                 "is": "message",
                 "version": entry.seq,
@@ -238,6 +245,14 @@ async def _lines(scope: Scope, found: Found) -> AsyncIterator[dict[str, Any]]:
         if not page.entries:
             return
         after = page.entries[-1].seq
+
+
+def _version(entry: Entry) -> dict[str, Any]:
+    """What a document was: without a value, it was removed."""
+    said = read_record(entry)
+    value = {} if said.json is None else {"value": decode(said.json)}
+    at = moment(said.at).isoformat()
+    return {"is": "version", "name": said.document, "at": at, "stamp": said.stamp} | value
 
 
 async def _fetch(scope: Scope, fetch: Fetch) -> Fetched:

@@ -27,6 +27,7 @@ from stateward.records import Context, Redact, Shaper, ThreadListener
 from stateward.state.background import Background
 from stateward.state.beginnings import PlainBeginnings
 from stateward.state.leases import Leases
+from stateward.state.past import Keep, Prunings
 from stateward.state.refusals import refuse
 from stateward.world import World
 
@@ -48,6 +49,7 @@ class Scope:
         redact: Redact | None = None,
         listener: ThreadListener | None = None,
         shaper: Shaper | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
         self.stack = stack
@@ -61,6 +63,8 @@ class Scope:
         self.redact = redact
         self.listener = listener
         self.shaper = shaper
+        self.keep = keep or Keep()
+        self.prunings = Prunings()
         self.counters = stack.counters
         self.background = Background()
         self.leases = Leases(

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 from stateward.codec import Json
 from stateward.kinds import SHARED, USER
 from stateward.ops import Entity
 from stateward.ops import List as ListOp
-from stateward.records import Document, Exported, Receipt, T
+from stateward.records import Document, DocumentVersion, Exported, Receipt, T
 from stateward.state.documents import DocumentHandle, document
 from stateward.state.handle import Handle
 from stateward.state.personal_data import erase, export
 from stateward.state.scope import Scope
 
 DEFAULT = "default"
+ListOf = list  # which the method of that name hides within the class
 
 
 class Documents:
@@ -29,7 +31,7 @@ class Documents:
         return self.handle.entity.id
 
     def _named(self, name: str) -> DocumentHandle:
-        return DocumentHandle(self.handle, name, takes_turns=True)
+        return DocumentHandle(self.handle, name, permanent=True)
 
     def document(self, name: str = DEFAULT, type: type[T] | None = None) -> DocumentHandle[T]:
         """One document, as an object of a `type` if one is given.
@@ -37,11 +39,40 @@ class Documents:
         A dataclass, a TypedDict, a msgspec struct or a Pydantic model. Fields that the type does
         not know stay where they are when it is updated, and go when it is put.
         """
-        return DocumentHandle(self.handle, name, type, takes_turns=True)
+        return DocumentHandle(self.handle, name, type, permanent=True)
 
-    async def get(self, name: str = DEFAULT) -> Document:
-        """The document as it is now; `{}` with version 0 if it is missing."""
-        return await self._named(name).get()
+    async def get(
+        self,
+        name: str = DEFAULT,
+        *,
+        at: datetime | float | None = None,
+        version: int | None = None,
+    ) -> Document:
+        """The document as it is now, or was; see `DocumentHandle.get`."""
+        return await self._named(name).get(at=at, version=version)
+
+    async def history(
+        self, name: str = DEFAULT, *, limit: int | None = None
+    ) -> AsyncIterator[DocumentVersion]:
+        """What the document is and was, the newest first; see `DocumentHandle.history`."""
+        async for known in self._named(name).history(limit=limit):
+            yield known
+
+    async def diff(
+        self, a: int | Document, b: int | Document | None = None, name: str = DEFAULT
+    ) -> ListOf[Json]:
+        """What changed from `a` to `b`, as a JSON patch; see `DocumentHandle.diff`."""
+        return await self._named(name).diff(a, b)
+
+    async def undo(
+        self,
+        name: str = DEFAULT,
+        *,
+        to: int | None = None,
+        at: datetime | float | None = None,
+    ) -> Document:
+        """Make the document what it was; see `DocumentHandle.undo`."""
+        return await self._named(name).undo(to=to, at=at)
 
     async def put(
         self, value: Json, name: str = DEFAULT, *, expect: int | Document | None = None
@@ -59,9 +90,11 @@ class Documents:
         """Apply a JSON merge patch; see `DocumentHandle.patch`."""
         return await self._named(name).patch(patch, **options)
 
-    async def delete(self, name: str = DEFAULT, *, expect: int | Document | None = None) -> None:
-        """Remove the document; nothing happens if it is missing."""
-        await self._named(name).delete(expect=expect)
+    async def delete(
+        self, name: str = DEFAULT, *, expect: int | Document | None = None, forget: bool = False
+    ) -> None:
+        """Remove the document, or with `forget` its history too; see `DocumentHandle.delete`."""
+        await self._named(name).delete(expect=expect, forget=forget)
 
     async def list(self, prefix: str = "") -> AsyncIterator[tuple[str, Document]]:
         """All documents by name, those with a prefix only if one is given."""

@@ -24,6 +24,7 @@ from stateward.errors import (
     KeyReusedError,
     LeaseHeld,
     LeaseLost,
+    NotKept,
     NotLaidOut,
     NotYoursError,
     Permanent,
@@ -58,6 +59,7 @@ from stateward.records import (
     Context,
     Cursor,
     Document,
+    DocumentVersion,
     Exported,
     Folded,
     Health,
@@ -74,6 +76,7 @@ from stateward.records import (
     Window,
     WorkflowInfo,
 )
+from stateward.state.past import Keep
 from stateward.state.work import idempotency_key
 from stateward.sync.state.documents import DocumentHandle
 from stateward.sync.state.journals import Journal
@@ -102,12 +105,14 @@ __all__ = [
     "DiskProblem",
     "Document",
     "DocumentHandle",
+    "DocumentVersion",
     "EntityBusy",
     "Exported",
     "Folded",
     "Health",
     "InvalidInput",
     "Journal",
+    "Keep",
     "KeyReusedError",
     "Late",
     "LeaseHeld",
@@ -116,6 +121,7 @@ __all__ = [
     "Lock",
     "MessageShape",
     "Metrics",
+    "NotKept",
     "NotLaidOut",
     "NotYoursError",
     "Origin",

@@ -200,6 +200,19 @@ async def delete_document(store: Store, user: str, content: Content) -> None:
     await store.user(user).delete()
 
 
+async def undo(store: Store, user: str, content: Content) -> None:
+    await store.user(user).undo()
+
+
+async def undo_a_deletion(store: Store, user: str, content: Content) -> None:
+    await store.user(user).delete()
+    await store.user(user).undo()
+
+
+async def forget_document(store: Store, user: str, content: Content) -> None:
+    await store.user(user).delete(forget=True)
+
+
 async def append_event(store: Store, user: str, content: Content) -> None:
     await store.journal("j", user=user).append(content)
 
@@ -319,6 +332,9 @@ METHODS: dict[str, Method] = {
     "User.update and merge": Method(update_and_merge, "else", owned=False),
     "User.patch": Method(patch, "else", owned=False),
     "User.delete": Method(delete_document, owned=False),
+    "User.delete and forget": Method(forget_document, owned=False),
+    "User.undo": Method(undo, owned=False),
+    "User.undo of a deletion": Method(undo_a_deletion, owned=False),
     "Journal.append": Method(append_event, "else"),
     "Journal.snapshot": Method(snapshot),
     "Journal.snapshot of more": Method(snapshot_of_more, "else"),

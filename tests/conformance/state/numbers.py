@@ -15,6 +15,7 @@ from stateward.context.compaction import Compaction
 from stateward.errors import InvalidInput
 from stateward.layers.cache_memory import Cache
 from stateward.layers.policy import Policy
+from stateward.state.past import Keep
 from stateward.store import Store
 
 NAN, INFINITY = float("nan"), float("inf")
@@ -68,6 +69,10 @@ async def once(store: Store, **options: Any) -> None:
     await store.once("k", lambda: 1, **options)
 
 
+def document(store: Store) -> Any:
+    return store.user("u").document()
+
+
 async def append(make: Any, **options: Any) -> None:
     await make("x", **options).append({"n": 1})
 
@@ -88,6 +93,16 @@ COUNTS: Calls = {
     "Thread.turn last": lambda store, n: turn(store, last=n),
     "Thread.turn turns": lambda store, n: turn(store, turns=n),
     "Thread.turn max_tokens": lambda store, n: turn(store, max_tokens=n),
+    "DocumentHandle.get version": lambda store, n: document(store).get(version=n),
+    "DocumentHandle.history limit": lambda store, n: every(document(store).history(limit=n)),
+    "DocumentHandle.diff a": lambda store, n: document(store).diff(n),
+    "DocumentHandle.diff b": lambda store, n: document(store).diff(1, n),
+    "DocumentHandle.undo to": lambda store, n: document(store).undo(to=n),
+    "User.get version": lambda store, n: store.user("u").get(version=n),
+    "User.history limit": lambda store, n: every(store.user("u").history(limit=n)),
+    "User.diff a": lambda store, n: store.user("u").diff(n),
+    "User.diff b": lambda store, n: store.user("u").diff(1, n),
+    "User.undo to": lambda store, n: store.user("u").undo(to=n),
     "Store.context last": lambda store, n: store.context(user="u", thread="c", last=n),
     "Store.context turns": lambda store, n: store.context(user="u", thread="c", turns=n),
     "Store.context max_tokens": lambda store, n: store.context(user="u", thread="c", max_tokens=n),
@@ -119,6 +134,10 @@ NUMBERS: Calls = {
     "DocumentHandle.update within": lambda store, n: store.user("u").update(same, within=n),
     "DocumentHandle.patch retries": lambda store, n: store.user("u").patch({}, retries=n),
     "DocumentHandle.patch within": lambda store, n: store.user("u").patch({}, within=n),
+    "DocumentHandle.get at": lambda store, n: document(store).get(at=n),
+    "DocumentHandle.undo at": lambda store, n: document(store).undo(at=n),
+    "User.get at": lambda store, n: store.user("u").get(at=n),
+    "User.undo at": lambda store, n: store.user("u").undo(at=n),
     "User.put expect": lambda store, n: store.user("u").put({}, expect=n),
     "User.delete expect": lambda store, n: store.user("u").delete(expect=n),
     "Journal.append expect": lambda store, n: store.journal("j").append({"n": 1}, expect=n),
@@ -145,6 +164,8 @@ MADE: dict[str, Callable[[Any], Any]] = {
     "Compaction keep": lambda n: Compaction(fold, keep=n),
     "Compaction most": lambda n: Compaction(fold, most=n),
     "Compaction ttl": lambda n: Compaction(fold, ttl=n),
+    "Keep versions": Keep,
+    "Keep within": lambda n: Keep(1, n),
     "Limits message": lambda n: Limits(message=n),
     "Limits commit": lambda n: Limits(commit=n),
     "Cache size": lambda n: Cache(size=n),

@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from datetime import datetime
 from typing import Any, Generic, Literal, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stateward.codec import (
     MOST,
     Json,
+    check_count,
     check_id,
     check_span,
+    check_time,
     decode,
     encode_document,
     shown,
@@ -23,6 +27,8 @@ from stateward.codec import (
 from stateward.errors import InvalidInput, LeaseHeld, StateConflictError
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
+    Append,
+    Applied,
     Check,
     Conflict,
     Delete,
@@ -31,6 +37,7 @@ from stateward.ops import (
     Fenced,
     Held,
     Lease,
+    NotDroppedSince,
     Outcome,
     Put,
     Release,
@@ -38,11 +45,14 @@ from stateward.ops import (
     Value,
     Write,
 )
-from stateward.records import Document, T
+from stateward.records import Document, DocumentVersion, T
+from stateward.state.json_patch import difference
 from stateward.state.merge_patch import merge_patch, with_unknown
+from stateward.state.past import Known, Past, check_version, record
 from stateward.state.refusals import refuse, stored
 from stateward.sync.state.calls import awaited
 from stateward.sync.state.handle import Handle
+from stateward.sync.state.history import forget_document, prune, read_past
 
 Merge = Callable[[T, T, T], T]
 
@@ -74,19 +84,124 @@ class DocumentHandle(Generic[T]):
         name: str,
         type: type[T] | None = None,
         *,
-        takes_turns: bool = False,
+        permanent: bool = False,
     ) -> None:
         self._handle = handle
         self._scope = handle.scope
         self._entity = handle.entity
         self._name = check_id(name, "the name of a document")
         self._type = type
-        self._takes_turns = takes_turns  # only where the entity's lease has no other use
+        # Only where the entity's lease and log have no other use.
+        self._takes_turns = self._is_permanent = permanent
+        self._remembers = permanent and self._scope.keep.versions > 0
 
-    def get(self) -> Document[T]:
-        """The document as it is now; `{}` with version 0 if it is missing."""
-        fetched = self._handle.fetch(documents=(self._name,))
-        return self._typed(document(fetched.documents.get(self._name)))
+    def get(self, *, at: datetime | float | None = None, version: int | None = None) -> Document[T]:
+        """The document as it is now, was at a time, or was in an earlier version.
+
+        A missing one is `{}` with version 0. The time is the store's. Versions are those of the
+        document that is there now: one that was removed and put again begins anew. Raises
+        `NotKept` for what is not kept.
+        """
+        if at is None and version is None:
+            fetched = self._handle.fetch(documents=(self._name,))
+            return self._typed(document(fetched.documents.get(self._name)))
+        _, known = self._at_or_numbered(at, version)
+        return self._typed(known.document())
+
+    def history(self, *, limit: int | None = None) -> Iterator[DocumentVersion[T]]:
+        """What the document is and was, the newest first, as far back as it is kept."""
+        most = None if limit is None else check_count(limit, "limit")
+        past = self._past(lambda past: most is not None and len(past.versions) > most)
+        for known in past.numbered()[:most]:
+            listed = known.listed()
+            if self._type is not None and listed.value is not None:
+                listed = replace(listed, value=self._of_type(listed.value))
+            yield cast("DocumentVersion[T]", listed)
+
+    def diff(self, a: int | Document[T], b: int | Document[T] | None = None) -> list[Json]:
+        """What changed from `a` to `b` (versions, or documents; None: as it is now).
+
+        A JSON patch (RFC 6902): a list of operations that make `b` of `a`, each of which also says
+        what `was` there. Empty if nothing changed.
+        """
+        versions = [
+            check_version(each)
+            for each in (a, b)
+            if each is not None and type(each) is not Document
+        ]
+        past = None
+        if versions or b is None:
+            oldest = min(versions, default=MOST)
+            past = self._past(lambda past: past.has(oldest))
+        return list(difference(self._side(a, past), self._side(b, past)))
+
+    def undo(self, *, to: int | None = None, at: datetime | float | None = None) -> Document[T]:
+        """Make the document what it was: before its last change, in a version, or at a time.
+
+        That is a new version; what was missing then is removed. Raises `StateConflictError` if
+        somebody else changes it meanwhile, and `NotKept` for what is not kept.
+        """
+        if to is None and at is None:
+            past = self._past(lambda past: len(past.versions) > 1)
+            known = past.previous()
+        else:
+            past, known = self._at_or_numbered(at, to)
+        op = self._scope.world.new_op()
+        base = document_at(self._name, past.value)
+        # What was read in an earlier life was erased, and must not come back.
+        checks = (NotDroppedSince(past.newest), base)
+        outcome = self._handle.commit(self._writes(known.json, base), checks, op=op)
+        found = self._written(op, outcome, known.value)
+        self._prune(outcome)
+        return self._typed(found if known.json is not None else Document({}))
+
+    def _at_or_numbered(
+        self, at: datetime | float | None, version: int | None
+    ) -> tuple[Past, Known]:
+        if at is not None and version is not None:
+            raise InvalidInput("give a version or a time, not both")
+        if version is not None:
+            number = check_version(version)
+            past = self._past(lambda past: past.has(number))
+            return past, past.version(number)
+        time = check_time(at, "at")
+        past = self._past(lambda past: past.reaches(time))
+        return past, past.at(time)
+
+    def _past(self, enough: Callable[[Past], bool]) -> Past:
+        if not self._is_permanent:
+            raise InvalidInput(
+                f"the {self._entity.kind}'s documents keep no history: only those of users do, and "
+                "shared ones"
+            )
+        return read_past(self._handle, self._name, enough)
+
+    def _side(self, given: int | Document[T] | None, past: Past | None) -> Json:
+        """One side of a difference, as plain JSON."""
+        if isinstance(given, Document):
+            return self._plain(given.value)
+        assert past is not None
+        return document(past.value).value if given is None else past.version(given).value
+
+    def _writes(self, text: str | None, base: DocumentAt | None = None) -> tuple[Write, ...]:
+        """A new value, or None to remove it; and its record, where a history is kept."""
+        write = Delete(self._name) if text is None else Put(self._name, text)
+        if not self._remembers:
+            return (write,)
+        if base is None:
+            return (write, Append((record(self._name, text),)))
+        version = None if text is None else base.version + 1
+        return (write, Append((record(self._name, text, version, base.stamp),)))
+
+    def _encoded(self, value: Json) -> str:
+        return encode_document(value, self._scope.limits, remembers=self._remembers)
+
+    def _prune(self, outcome: Outcome) -> None:
+        """Look now and then for what the history need not hold any longer."""
+        if not self._remembers or not isinstance(outcome, Applied):
+            return
+        if self._scope.prunings.due(self._entity, outcome.version):
+            prune(self._handle, self._scope.keep, outcome)
 
     def _look(self) -> tuple[Document, int]:
         """The document, and the life of what it belongs to."""
@@ -101,9 +216,11 @@ class DocumentHandle(Generic[T]):
         checks = () if expect is None else (self._at(expect),)
         op = self._scope.world.new_op()
         plain = self._plain(value)
-        put = Put(self._name, encode_document(plain, self._scope.limits))
-        outcome = self._handle.commit((put,), checks, op=op)
-        return self._typed(self._written(op, outcome, plain))
+        writes = self._writes(self._encoded(plain), *checks)
+        outcome = self._handle.commit(writes, checks, op=op)
+        written = self._written(op, outcome, plain)
+        self._prune(outcome)
+        return self._typed(written)
 
     def update(
         self,
@@ -204,8 +321,9 @@ class DocumentHandle(Generic[T]):
     ) -> Document | Conflict | Held | Fenced:
         """Put `value` if the document still is `base` and it is nobody else's turn."""
         op = self._scope.world.new_op()
-        writes: tuple[Write, ...] = (Put(self._name, encode_document(value, self._scope.limits)),)
-        checks: tuple[Check, ...] = (DocumentAt(self._name, base.version, base.stamp),)
+        at = DocumentAt(self._name, base.version, base.stamp)
+        writes = self._writes(self._encoded(value), at)
+        checks: tuple[Check, ...] = (at,)
         if turn is not None:
             writes = (*writes, Release(turn.token, turn.nonce))
             checks = (Fence(turn.token, turn.nonce), *checks)
@@ -214,7 +332,9 @@ class DocumentHandle(Generic[T]):
         outcome = self._handle.commit(writes, checks, op=op)
         if isinstance(outcome, Conflict | Held | Fenced):
             return outcome
-        return self._written(op, outcome, value)
+        written = self._written(op, outcome, value)
+        self._prune(outcome)
+        return written
 
     def _conflict(self, tries: int, within: float, version: int) -> StateConflictError:
         return StateConflictError(
@@ -247,10 +367,18 @@ class DocumentHandle(Generic[T]):
 
         return self._typed(self._update(patched, conflict, retries, within))
 
-    def delete(self, *, expect: int | Document[T] | None = None) -> None:
-        """Remove the document; nothing happens if it is missing."""
+    def delete(self, *, expect: int | Document[T] | None = None, forget: bool = False) -> None:
+        """Remove the document; nothing happens if it is missing.
+
+        Its history stays, for as long as it is kept. With `forget` that goes too, at once.
+        """
         checks = () if expect is None else (self._at(expect),)
-        stored(self._handle.commit((Delete(self._name),), checks), self._entity)
+        if forget and self._is_permanent:
+            stored(forget_document(self._handle, self._name, checks), self._entity)
+            return
+        outcome = self._handle.commit(self._writes(None, *checks), checks)
+        stored(outcome, self._entity)
+        self._prune(outcome)
 
     def _written(self, op: str, outcome: Outcome, value: Json) -> Document:
         applied = stored(outcome, self._entity)

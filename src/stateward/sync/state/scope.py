@@ -18,6 +18,7 @@ from stateward.layers.leases.held_sync import check_held
 from stateward.ops import Entity, Fetch, Fetched, List, Listed, Op, Outcome
 from stateward.records import Context, Redact, Shaper, ThreadListener
 from stateward.state.beginnings import PlainBeginnings
+from stateward.state.past import Keep, Prunings
 from stateward.state.refusals import refuse
 from stateward.sync.layers.stack import Stack
 from stateward.sync.state.background import Background
@@ -42,6 +43,7 @@ class Scope:
         redact: Redact | None = None,
         listener: ThreadListener | None = None,
         shaper: Shaper | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self.namespace = check_id(namespace, "a namespace")
         self.stack = stack
@@ -52,6 +54,8 @@ class Scope:
         self.redact = redact
         self.listener = listener
         self.shaper = shaper
+        self.keep = keep or Keep()
+        self.prunings = Prunings()
         self.counters = stack.counters
         self.background = Background()
         self.leases = Leases(

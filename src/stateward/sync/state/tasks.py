@@ -117,7 +117,7 @@ class Task:
 
     def _schedule(self, at: datetime | float) -> bool:
         """Record a task of the future; False if its time has come."""
-        due = check_time(at.timestamp() if isinstance(at, datetime) else at, "at")
+        due = check_time(at, "at")
         left = due - self._handle.scope.world.now()
         if left <= 0:
             return False

@@ -4,19 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from stateward.codec import Json
 from stateward.kinds import SHARED, USER
 from stateward.ops import Entity
 from stateward.ops import List as ListOp
-from stateward.records import Document, Exported, Receipt, T
+from stateward.records import Document, DocumentVersion, Exported, Receipt, T
 from stateward.sync.state.documents import DocumentHandle, document
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.personal_data import erase, export
 from stateward.sync.state.scope import Scope
 
 DEFAULT = "default"
+ListOf = list  # which the method of that name hides within the class
 
 
 class Documents:
@@ -30,7 +32,7 @@ class Documents:
         return self.handle.entity.id
 
     def _named(self, name: str) -> DocumentHandle:
-        return DocumentHandle(self.handle, name, takes_turns=True)
+        return DocumentHandle(self.handle, name, permanent=True)
 
     def document(self, name: str = DEFAULT, type: type[T] | None = None) -> DocumentHandle[T]:
         """One document, as an object of a `type` if one is given.
@@ -38,11 +40,40 @@ class Documents:
         A dataclass, a TypedDict, a msgspec struct or a Pydantic model. Fields that the type does
         not know stay where they are when it is updated, and go when it is put.
         """
-        return DocumentHandle(self.handle, name, type, takes_turns=True)
+        return DocumentHandle(self.handle, name, type, permanent=True)
 
-    def get(self, name: str = DEFAULT) -> Document:
-        """The document as it is now; `{}` with version 0 if it is missing."""
-        return self._named(name).get()
+    def get(
+        self,
+        name: str = DEFAULT,
+        *,
+        at: datetime | float | None = None,
+        version: int | None = None,
+    ) -> Document:
+        """The document as it is now, or was; see `DocumentHandle.get`."""
+        return self._named(name).get(at=at, version=version)
+
+    def history(
+        self, name: str = DEFAULT, *, limit: int | None = None
+    ) -> Iterator[DocumentVersion]:
+        """What the document is and was, the newest first; see `DocumentHandle.history`."""
+        for known in self._named(name).history(limit=limit):
+            yield known
+
+    def diff(
+        self, a: int | Document, b: int | Document | None = None, name: str = DEFAULT
+    ) -> ListOf[Json]:
+        """What changed from `a` to `b`, as a JSON patch; see `DocumentHandle.diff`."""
+        return self._named(name).diff(a, b)
+
+    def undo(
+        self,
+        name: str = DEFAULT,
+        *,
+        to: int | None = None,
+        at: datetime | float | None = None,
+    ) -> Document:
+        """Make the document what it was; see `DocumentHandle.undo`."""
+        return self._named(name).undo(to=to, at=at)
 
     def put(
         self, value: Json, name: str = DEFAULT, *, expect: int | Document | None = None
@@ -60,9 +91,11 @@ class Documents:
         """Apply a JSON merge patch; see `DocumentHandle.patch`."""
         return self._named(name).patch(patch, **options)
 
-    def delete(self, name: str = DEFAULT, *, expect: int | Document | None = None) -> None:
-        """Remove the document; nothing happens if it is missing."""
-        self._named(name).delete(expect=expect)
+    def delete(
+        self, name: str = DEFAULT, *, expect: int | Document | None = None, forget: bool = False
+    ) -> None:
+        """Remove the document, or with `forget` its history too; see `DocumentHandle.delete`."""
+        self._named(name).delete(expect=expect, forget=forget)
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, Document]]:
         """All documents by name, those with a prefix only if one is given."""
