@@ -157,7 +157,7 @@ class Replayer:
             place = await self._look(ask, record, written)
             if place is None:
                 return None
-        writes: tuple[Write, ...] = (Append(record.bodies, record.key),)
+        writes: tuple[Write, ...] = (Append(record.bodies, record.key, note=record.note),)
         marks = place.marks
         if place.late:
             first, last = place.version + 1, place.version + len(record.bodies)
