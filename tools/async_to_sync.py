@@ -61,8 +61,10 @@ FILES = dict.fromkeys(
 SHARED = {
     "state/about.py",
     "state/beginnings.py",
+    "state/edits.py",
     "state/merge_patch.py",
     "state/page_cursor.py",
+    "state/receipts.py",
     "state/refusals.py",
     "state/run_record.py",
     "state/task_record.py",

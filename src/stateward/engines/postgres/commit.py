@@ -53,7 +53,7 @@ def commit_batch(commits: list[tuple[int, Commit]], queries: Queries) -> Stateme
         IntegerArray([append and len(append.bodies) for append in appends]),
         TextArray(lines),
         TextArray(specs),
-        TextArray([append and append.note for append in appends]),
+        TextArray([append.note if append else None for append in appends]),
     )
 
     def read(rows: Rows, found: list[Any]) -> None:
