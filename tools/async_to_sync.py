@@ -61,10 +61,12 @@ FILES = dict.fromkeys(
 SHARED = {
     "state/about.py",
     "state/beginnings.py",
+    "state/edits.py",
     "state/json_patch.py",
     "state/merge_patch.py",
     "state/page_cursor.py",
     "state/past.py",
+    "state/receipts.py",
     "state/refusals.py",
     "state/replica_record.py",
     "state/run_record.py",

@@ -101,11 +101,16 @@ class Append(Struct, frozen=True, tag=True):
     `Duplicate` if it has the same bodies and `KeyReused` if it has not. `takes_first` says that the
     caller is content with what was stored first under the key: for layers that keep an append for
     later. To an engine it means nothing.
+
+    `note` is JSON text that stays with the last entry: what else there is to say of this append.
+    Only `Log.whole` tells it. It is no part of what a key is compared by, outlives that the entry
+    is rewritten, and goes with it.
     """
 
     bodies: tuple[str, ...]
     key: str | None = None
     takes_first: bool = False
+    note: str | None = None
 
 
 class Put(Struct, frozen=True, tag=True):
@@ -197,7 +202,7 @@ class Restore(Struct, frozen=True, tag=True):
     `head` is taken word for word (owner, times, version, stamp, base, commits …), but for what the
     engine knows better: `live` is counted, the life is a new one of the engine's own numbering,
     `dropped` and the last lease token (`Head.token`) never become less than they were, and nobody
-    holds the lease. `entries` keep their own numbers, times, stamps, keys and digests, as
+    holds the lease. `entries` keep their own numbers, times, stamps, keys, digests and notes, as
     `Log.whole` gives them (a body of "" is an entry that was removed); `documents` their own
     versions, stamps, times and log versions. All that was there before goes, also the
     remembered ops.
@@ -261,9 +266,10 @@ class Log(Struct, frozen=True, tag=True):
     entries come one by one with number, time, stamp and key; without, only their text.
 
     `whole` is for backups, and never comes with `last` or `Fetch.known`: as `details`, and
-    `Head.token` and `Head.base_stamp` are set, entries with a key have its `digest`, and what is
-    left of entries that are gone comes too, with the body "": after the base those that ended an
-    append, up to the base those whose key is still remembered. `first` counts them like any other.
+    `Head.token` and `Head.base_stamp` are set, entries have their `note` and, with a key, its
+    `digest`, and what is left of entries that are gone comes too, with the body "": after the base
+    those that ended an append, up to the base those whose key is still remembered. `first` counts
+    them like any other.
     """
 
     after: int = 0
@@ -399,7 +405,8 @@ class Entry(Struct, frozen=True, tag=True):
 
     `stamp` is the op of the append it came with: entries of one append share it. `key` is
     that append's key, on its last entry. `digest` is `digest_of` that append's bodies: only
-    `Log.whole` tells it, where there is a key.
+    `Log.whole` tells it, where there is a key. `note` is that append's, on its last entry while
+    that is there: only `Log.whole` tells it too.
     """
 
     seq: int
@@ -408,6 +415,7 @@ class Entry(Struct, frozen=True, tag=True):
     stamp: str
     key: str | None = None
     digest: int | None = None
+    note: str | None = None
 
 
 class Applied(Struct, frozen=True, tag=True, omit_defaults=True):

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
-from msgspec import Struct
+from msgspec import Struct, json
+from msgspec.structs import replace
 
 from stateward.codec import MOST, shown, to_type
 from stateward.errors import InvalidInput
+from stateward.ops import Entity, digest_of
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # with a default; type checkers know it by heart
@@ -19,6 +21,27 @@ else:
     from typing import TypeVar
 
     T = TypeVar("T")
+
+RENAMED = {  # in a receipt as it is stored
+    "version": "v",
+    "stamp": "s",
+    "commits": "c",
+    "given": "n",
+    "pinned": "p",
+    "skipped": "k",
+    "omitted": "o",
+    "summarised": "u",
+    "summary": "b",
+    "shortened": "x",
+    "tokens": "t",
+    "last": "l",
+    "turns": "r",
+    "max_tokens": "m",
+    "after": "a",
+    "upto": "e",
+    "documents": "d",
+    "workflows": "w",
+}
 
 Redact = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -102,6 +125,53 @@ class Cursor(Struct, frozen=True):
         )
 
 
+class Sight(Struct, frozen=True):
+    """Where a window was read, and what was asked for: with the window it makes a receipt."""
+
+    entity: Entity
+    commits: int  # how many there had been to the thread
+    skipped: tuple[int, ...]  # as in the receipt
+    bounds: tuple[int | None, int | None, int | None, int, int | None]  # last … upto, as there
+
+
+class TurnReceipt(Struct, frozen=True, omit_defaults=True, rename=RENAMED):
+    """What the model was given that said a turn: kept with the turn, read by `store.knew`.
+
+    Numbers and stamps instead of content. The messages were the first `pinned` of the thread and
+    the newest `given` of those it had at `version`, without the `skipped`, counted from the end
+    (0 is the newest): a tool call without its result, or a result without its call. `omitted` is
+    how many others there were, `summarised` how many of them the summary covers. `documents` are
+    the versions and stamps of the user's, `workflows` the digest of each and when it was last
+    touched; both are None if only the thread was asked for.
+    """
+
+    version: int
+    stamp: str | None
+    commits: int
+    given: int
+    pinned: int = 0
+    skipped: tuple[int, ...] = ()
+    omitted: int = 0
+    summarised: int = 0
+    summary: int | None = None  # `digest_of` its text
+    shortened: int = 0
+    tokens: int | None = None
+    last: int | None = None
+    turns: int | None = None
+    max_tokens: int | None = None
+    after: int = 0
+    upto: int | None = None
+    documents: dict[str, tuple[int, str | None]] | None = None
+    workflows: dict[str, tuple[int, float]] | None = None
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many messages were not given, by reason: `summarised`, `unpaired`, `outside`."""
+        counted = {"summarised": self.summarised, "unpaired": len(self.skipped)}
+        counted["outside"] = self.omitted - sum(counted.values())
+        return {why: count for why, count in counted.items() if count > 0}
+
+
 class Window(Struct, frozen=True):
     """What a thread gives a prompt. Trimmed when read; everything stays stored."""
 
@@ -119,6 +189,19 @@ class Window(Struct, frozen=True):
     pending: tuple[str, ...] = ()  # calls at the very end whose results are still to come
     shortened: int = 0  # messages whose texts were cut, where that was allowed
     _entries: tuple[Change, ...] | None = None
+    sight: Sight | None = None  # where it was read
+
+    @property
+    def receipt(self) -> TurnReceipt:
+        """What this window gave, in numbers: what `append(…, saw=window)` keeps."""
+        sight, summary = self.sight, self.summary
+        if sight is None:
+            raise InvalidInput("a receipt is of what was loaded, not of a window of your own")
+        given = len(self.messages) - self.pinned
+        digest = None if summary is None else digest_of((summary,))
+        place = (self.version, self.cursor.stamp, sight.commits, given, self.pinned, sight.skipped)
+        told = (self.omitted, self.summarised, digest, self.shortened, self.tokens)
+        return TurnReceipt(*place, *told, *sight.bounds)
 
     @property
     def entries(self) -> tuple[Change, ...]:
@@ -282,6 +365,12 @@ class WorkflowInfo(Struct, frozen=True):
     error: str | None = None  # why it failed
     cursor: str = ""  # for `before=`, to go on after it: where the listing is by time
 
+    @property
+    def digest(self) -> int:
+        """64 bits that tell it from what it says at another time, whenever it was last touched."""
+        told = (self.id, self.kind, self.user, self.status, self.step, self.state, self.error)
+        return digest_of((json.encode(told, order="sorted").decode(),))
+
 
 class TaskInfo(Struct, frozen=True):
     """A task in a listing."""
@@ -303,6 +392,45 @@ class Context(Struct, frozen=True):
     thread: Window
     user: dict[str, Document]
     workflows: list[WorkflowInfo]
+    owner: str = ""  # the user's id
+
+    @property
+    def receipt(self) -> TurnReceipt:
+        """What it gave, in numbers: what `append(…, saw=context)` keeps."""
+        documents = {name: (of.version, of.stamp) for name, of in self.user.items()}
+        workflows = {of.id: (of.digest, of.updated_at.timestamp()) for of in self.workflows}
+        return replace(self.thread.receipt, documents=documents, workflows=workflows)
+
+
+class Gone(Struct, frozen=True):
+    """Something that was given then and cannot be shown any more as it was.
+
+    `name` is a message's number in the thread ("": which one is not known), a document's name or a
+    workflow's id. `why`: `edited`, `removed` or `trimmed` of messages, `changed` or `deleted` of
+    what has another version by now or none, `shortened` of texts that had been cut to fit and are
+    shown whole, `unknown` where the thread does not tell any more.
+    """
+
+    what: Literal["message", "summary", "document", "workflow"]
+    name: str
+    why: Literal["edited", "removed", "trimmed", "changed", "deleted", "shortened", "unknown"]
+
+
+class Knowledge(Struct, frozen=True):
+    """What an agent was given when it said a turn, of `store.knew`.
+
+    All that is shown is what was given, byte for byte; whatever is not, `gone` names.
+    """
+
+    thread: str
+    version: int  # of the turn's last message
+    at: datetime  # when the turn was stored
+    receipt: TurnReceipt
+    messages: list[dict[str, Any]]
+    summary: str | None
+    user: dict[str, Document]
+    workflows: list[WorkflowInfo]
+    gone: tuple[Gone, ...] = ()
 
 
 class Folded(Struct, frozen=True):

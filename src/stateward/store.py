@@ -49,7 +49,9 @@ from stateward.options import (
 )
 from stateward.records import (
     Context,
+    Cursor,
     Health,
+    Knowledge,
     Redact,
     ReplicaInfo,
     Shaper,
@@ -63,6 +65,7 @@ from stateward.state.context import read_context
 from stateward.state.handle import Handle
 from stateward.state.heartbeats import Heartbeats
 from stateward.state.journals import Journal
+from stateward.state.knowledge import knew
 from stateward.state.layered import Layered
 from stateward.state.locks import RETAIN, Lock
 from stateward.state.past import KEEP, Keep
@@ -625,6 +628,19 @@ class Store:
         bounds = Bounds.of(last, turns, max_tokens, count, oversized, exact)
         assert self._threads.context is not None
         return await self._threads.context(user, thread, bounds, summarize, entries)
+
+    async def knew(
+        self, thread: str, version: int | str | Cursor, *, user: Whose = UNSAID
+    ) -> Knowledge | None:
+        """What an agent was given when it said the turn that has this message.
+
+        `version` is that of any message of the turn, e.g. `appended.version`. All that is shown is
+        what was given then, byte for byte; what was changed or removed since, or is not kept any
+        more, is named in `gone`. None: the turn was stored without a receipt, see `saw=` of
+        `Thread.append`. A message that is not there raises `InvalidInput`.
+        """
+        handle = Thread(self._threads, thread, owner_of(user), self._retain).handle
+        return await knew(handle, self._users, self._scope, Cursor.of(version))
 
     # --- the store itself -----------------------------------------------------------
 

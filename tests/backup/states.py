@@ -38,7 +38,8 @@ def talk(store: Any) -> None:
         for turn in range(number):
             question = {"role": "user", "content": f"{turn}? é \x00 😀"}
             answer = {"role": "assistant", "content": "!" * turn}
-            thread.append(question, answer, key=f"turn-{turn}")
+            saw = thread.load(last=4) if turn % 2 else None
+            thread.append(question, answer, key=f"turn-{turn}", saw=saw)
         thread.vars.put({"topic": number})
     store.thread("s-5").claim(user="u-2")
     store.thread("s-4", user="u-0").delete()

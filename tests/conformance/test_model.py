@@ -191,7 +191,9 @@ class Histories(RuleBasedStateMachine):
         """What most commits are: one append, nothing checked."""
         for bodies, key in turns:
             self.commits += 1
-            commit = Commit(entity, f"op {self.commits}", (Append(bodies, key),), retain=GRACE)
+            note = None if self.commits % 3 else f'{{"n":{self.commits}}}'
+            append = Append(bodies, key, note=note)
+            commit = Commit(entity, f"op {self.commits}", (append,), retain=GRACE)
             self.note(commit, self.ask(commit)[0])
 
     @rule(owner=st.sampled_from((None, "u")), status=st.sampled_from((None, *STATUSES)))

@@ -43,6 +43,7 @@ READ = {
     "Store.counts",
     "Store.describe",
     "Store.health",
+    "Store.knew",
     "Store.metrics",
     "Store.ready",
     "Store.replicas",

@@ -61,6 +61,7 @@ WRONG: dict[str, Change] = {
     "stamps": entries(stamp="one"),
     "keys": entries(key=None),
     "digests": entries(digest=None),
+    "notes": entries(note=None),
     "removed entries": without_removed,
     "document versions": documents(version=1),
     "document stamps": documents(stamp=""),

@@ -116,14 +116,18 @@ def list_newest_blocking(store: Any, number: int) -> None:
     assert number < WARM or len(page) == LISTED
 
 
-def operations(store: Any) -> dict[str, Callable[[int], Any]]:
-    """By name: what is called with the number of the call. Awaitable in one of the colours."""
+def operations(store: Any, seen: Any) -> dict[str, Callable[[int], Any]]:
+    """By name: what is called with the number of the call. Awaitable in one of the colours.
+
+    `seen` is a window of the thread.
+    """
     thread = store.thread("t", user="u")
     awaits = isinstance(store, stateward.Store)
     turn = take_turn if awaits else take_turn_blocking
     newest = list_newest if awaits else list_newest_blocking
     return {
         "append": lambda _: thread.append(*TURN),
+        "append, saw": lambda _: thread.append(*TURN, saw=seen),
         "last 20": lambda _: thread.load(last=20),
         "context": lambda _: store.context(user="u", thread="t", last=20),
         "user get": lambda _: store.user("u").get(),
@@ -141,7 +145,8 @@ async def counted_awaiting(url: str) -> dict[str, Counts]:
     found: dict[str, Counts] = {}
     async with stateward.open(url) as store:
         await prepare(store)
-        for name, call in operations(store).items():
+        seen = await store.thread("t", user="u").load(last=20)
+        for name, call in operations(store, seen).items():
             for number in range(WARM):
                 await call(number)
             each = []
@@ -167,7 +172,8 @@ def counted_blocking(url: str) -> dict[str, Counts]:
         for _ in range(HISTORY // 2):
             store.thread("t", user="u").append(*TURN)
         store.user("u").put({"name": "Noor"})
-        for name, call in operations(store).items():
+        seen = store.thread("t", user="u").load(last=20)
+        for name, call in operations(store, seen).items():
             for number in range(WARM):
                 call(number)
             each = []

@@ -107,6 +107,7 @@ class Picked(Struct, frozen=True):
     pending: tuple[str, ...] = ()
     shortened: int = 0
     stored: list[Message] | None = None  # the same as they are stored, where some were cut
+    skipped: tuple[int, ...] = ()  # those between its messages that are not in it; 0: the newest
 
 
 class Room:
@@ -219,7 +220,17 @@ class Conversation:
             stored = [*pinned, *window]
             window, cost, changed = self._shorten(window, heads)
         pending = layout.pending if chosen else ()
-        return Picked([*pinned, *window], heads + cost, pending, changed, stored)
+        skipped = self._skipped(chosen)
+        return Picked([*pinned, *window], heads + cost, pending, changed, stored, skipped)
+
+    def _skipped(self, chosen: list[Unit]) -> tuple[int, ...]:
+        """The messages after the first chosen one that were not: how far each is from the end."""
+        size = len(self._stored)
+        first = chosen[0].start if chosen else size
+        if size - first == sum(unit.end - unit.start for unit in chosen):
+            return ()
+        taken = {at for unit in chosen for at in range(unit.start, unit.end)}
+        return tuple(size - 1 - at for at in range(size - 1, first - 1, -1) if at not in taken)
 
     def _check_turns(self, turns: list[list[Unit]]) -> None:
         """Refuse to count turns where nobody can tell who the user is."""

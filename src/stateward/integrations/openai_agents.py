@@ -39,6 +39,7 @@ from stateward.ops import (
 )
 from stateward.options import UNSAID, Unsaid, Whose
 from stateward.records import Cursor
+from stateward.state.edits import EDITS, edited
 from stateward.state.refusals import stored
 
 try:
@@ -235,7 +236,7 @@ class StatewardSession(OnAnyStore):
         from agents.memory.session import _CompactionSnapshot
 
         newest = Log(last=limit, details=True)
-        fetched = await self._call(self._handle.fetch, newest, (SUMMARY,))
+        fetched = await self._call(self._handle.fetch, newest, (SUMMARY, EDITS))
 
         async def replace_suffix(start: int, output: list[Item]) -> bool:
             replaced = fetched.entries[start:]
@@ -266,7 +267,8 @@ class StatewardSession(OnAnyStore):
         self, at: Fetched, gone: dict[int, None], output: list[Item]
     ) -> Cursor | None:
         """Items for others; None: somebody has written since they were read."""
-        writes: tuple[Write, ...] = (Replace(gone),)
+        noted = edited(at.documents.get(EDITS), at.head, gone)
+        writes: tuple[Write, ...] = (Replace(gone), noted)
         if output:
             writes = (*writes, Append(self._handle.encoded(output)))
         if SUMMARY in at.documents:  # it may say what is removed here

@@ -450,6 +450,7 @@ async def append_patching(
     key: str | None,
     checks: tuple[Check, ...],
     patch: tuple[str, Mapping[str, Any]],
+    saw: Any = None,
 ) -> Outcome | Suppressed:
     """Append messages and merge a patch into a document, in one commit.
 
@@ -463,7 +464,7 @@ async def append_patching(
         value = merge_patch(document(before).value, changes)
         put = Put(name, encode_document(value, handle.scope.limits))
         at = document_at(name, before)
-        outcome = await handle.append(messages, key, (*checks, at), (put,), keep=False)
+        outcome = await handle.append(messages, key, (*checks, at), (put,), keep=False, saw=saw)
         if not isinstance(outcome, Conflict) or outcome.failed != at:
             return outcome
         await world.pause(longest * world.random())

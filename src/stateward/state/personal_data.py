@@ -229,19 +229,22 @@ async def _lines(scope: Scope, found: Found) -> AsyncIterator[dict[str, Any]]:
         }
     after = 0
     while True:
-        log = Log(after=after, upto=head.version, first=scope.capabilities.page, details=True)
+        log = Log(after=after, upto=head.version, first=scope.capabilities.page, whole=True)
         page = await _fetch(scope, Fetch(entity, head.owner, log))
         for entry in page.entries:
+            if not entry.body:
+                continue  # removed
             if entity.kind in REMEMBERING:
                 yield _version(entry)
                 continue
-            yield {
+            message = {
                 "is": "message",
                 "version": entry.seq,
                 "at": moment(entry.at).isoformat(),
                 "key": entry.key,
                 "message": decode(entry.body),
             }
+            yield message if entry.note is None else message | {"saw": decode(entry.note)}
         if not page.entries:
             return
         after = page.entries[-1].seq

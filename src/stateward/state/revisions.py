@@ -29,6 +29,7 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Appended, Change, Cursor
+from stateward.state.edits import EDITS, edited
 from stateward.state.feeds import change_of, entries_after
 from stateward.state.handle import Handle
 from stateward.state.refusals import refuse, stored
@@ -45,7 +46,8 @@ async def edit_messages(
         for number, new in changes.items()
     }
     while True:
-        head, summary, entries = await _numbered(handle, bodies)
+        fetched, entries = await _numbered(handle, bodies)
+        head, summary = fetched.head, fetched.documents.get(SUMMARY)
         _check_expected(handle, expect, head)
         if not entries:
             return []
@@ -53,7 +55,7 @@ async def edit_messages(
         writes: tuple[Write, ...] = (Replace(there),)
         if _is_concerned(summary, head, bodies):  # also by a removal that came too late
             writes = (*writes, Delete(SUMMARY))
-        if await _committed(handle, writes, head) is not None:
+        if await _committed(handle, writes, fetched) is not None:
             return [change_of(entry) for entry in entries]
 
 
@@ -67,13 +69,13 @@ def _is_concerned(summary: Value | None, head: Head, edited: Mapping[int, str | 
 async def remove_after(handle: Handle, at: Cursor, expect: Cursor | None) -> list[Change]:
     """Remove every message after a place; those that it removed."""
     while True:
-        head = (await handle.fetch()).head
-        _check_expected(handle, expect, head)
+        fetched = await handle.fetch(documents=(EDITS,))
+        _check_expected(handle, expect, fetched.head)
         entries = [entry async for entry in entries_after(handle, at, follow=False)]
         if not entries:
             return []
         gone = Replace({entry.seq: None for entry in entries})
-        if await _committed(handle, (gone, Delete(SUMMARY)), head) is not None:
+        if await _committed(handle, (gone, Delete(SUMMARY)), fetched) is not None:
             return [change_of(entry) for entry in entries]
 
 
@@ -82,7 +84,8 @@ async def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | 
     messages = handle.redacted(messages)
     bodies = encode_messages(messages, handle.scope.limits) if messages else ()
     while True:
-        head = (await handle.fetch()).head
+        fetched = await handle.fetch(documents=(EDITS,))
+        head = fetched.head
         _check_expected(handle, expect, head)
         writes: tuple[Write, ...] = ()
         if head.live:
@@ -91,7 +94,7 @@ async def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | 
             writes = (*writes, Append(bodies))
         if not writes:
             return Appended("stored", head.version, Cursor(head.version, head.stamp or None))
-        outcome = await _committed(handle, writes, head)
+        outcome = await _committed(handle, writes, fetched)
         if outcome is not None:
             applied = stored(outcome, handle.entity)
             if bodies:
@@ -107,12 +110,10 @@ async def _numbers(handle: Handle, head: Head) -> Iterable[int]:
     return [entry.seq async for entry in entries_after(handle, start, follow=False)]
 
 
-async def _numbered(
-    handle: Handle, numbers: Iterable[int]
-) -> tuple[Head, Value | None, list[Entry]]:
-    """What there is of these numbers, with the head and the summary as they were before."""
+async def _numbered(handle: Handle, numbers: Iterable[int]) -> tuple[Fetched, list[Entry]]:
+    """What there is of these numbers, with the head and the documents as they were before."""
     scope, (first, *rest) = handle.scope, list(_spans(sorted(numbers), handle))
-    fetched = await handle.fetch(first, (SUMMARY,))
+    fetched = await handle.fetch(first, (SUMMARY, EDITS))
     entries = list(fetched.entries)
     for start in range(0, len(rest), scope.capabilities.batch):
         part = rest[start : start + scope.capabilities.batch]
@@ -121,7 +122,7 @@ async def _numbered(
             if not isinstance(outcome, Fetched):
                 refuse(outcome, handle.entity)
             entries += outcome.entries
-    return fetched.head, fetched.documents.get(SUMMARY), entries
+    return fetched, entries
 
 
 def _spans(numbers: Sequence[int], handle: Handle) -> Iterator[Log]:
@@ -144,8 +145,11 @@ def _check_expected(handle: Handle, expect: Cursor | None, head: Head) -> None:
         refuse(Conflict(LogAt(expect.version, expect.stamp), head), handle.entity)
 
 
-async def _committed(handle: Handle, writes: tuple[Write, ...], head: Head) -> Outcome | None:
+async def _committed(handle: Handle, writes: tuple[Write, ...], fetched: Fetched) -> Outcome | None:
     """None: something was committed since the head was read, or the thread has expired."""
+    head, first = fetched.head, writes[0]
+    if isinstance(first, Replace):
+        writes = (*writes, edited(fetched.documents.get(EDITS), head, first.entries))
     unchanged = (CommitsAt(head.commits), LogAt(head.version, head.stamp or None))
     outcome = await handle.commit(writes, unchanged)
     if isinstance(outcome, Conflict):

@@ -37,6 +37,7 @@ from stateward.records import (
     Appended,
     Branch,
     Change,
+    Context,
     Cursor,
     Late,
     Origin,
@@ -104,6 +105,7 @@ class Thread:
         fence: HeldLease | Lease | None = None,
         vars: Mapping[str, Any] | None = None,
         repeat: Literal["first"] | None = None,
+        saw: Window | Context | None = None,
     ) -> Appended:
         """Add messages to the end, adjacent and in this order, all or none.
 
@@ -113,7 +115,8 @@ class Thread:
         version (or window) the messages were written for: if somebody else was faster, raises
         `StateConflictError`. `fence` is a lease on this thread: once it is lost, raises
         `LeaseLost`. `vars` is a JSON merge patch for the thread's variables, applied in the same
-        commit: both are stored, or neither.
+        commit: both are stored, or neither. `saw` is the window or context that these messages
+        answer: its receipt is kept with them, in the same commit, for `store.knew`.
 
         If the store failed, an append with `expect`, `fence` or `vars` raises `StoreUnavailable`,
         whose `applied` says whether the messages may have been stored all the same; a plain one
@@ -126,12 +129,13 @@ class Thread:
                 if vars is not None:
                     raise InvalidInput('give repeat="first" or vars=, not both')
                 checks = self._checks(expect, fence)
-                return await append_first(self.handle, messages, key, checks, keep=not checks)
+                keep = not checks
+                return await append_first(self.handle, messages, key, checks, keep=keep, saw=saw)
         checks = () if expect is None and fence is None else self._checks(expect, fence)
         if vars is None:
-            outcome = await self.handle.append(messages, key, checks, keep=not checks)
+            outcome = await self.handle.append(messages, key, checks, keep=not checks, saw=saw)
         else:
-            outcome = await append_patching(self.handle, messages, key, checks, (VARS, vars))
+            outcome = await append_patching(self.handle, messages, key, checks, (VARS, vars), saw)
         if type(outcome) is Applied:
             return Appended("stored", outcome.version, Cursor(outcome.version, outcome.stamp))
         if isinstance(outcome, Suppressed):

@@ -142,6 +142,7 @@ class Turn:
         `append`, e.g. `turn.window`: raises `StateConflictError` if another request was stored
         since. If the store failed, it is kept locally (`spilled`) like any plain append, unless
         there is `expect`. In a turn that is `alone`, raises `LeaseLost` if another leads by now.
+        What the turn was given is kept with it: see `store.knew`.
         """
         if not self._open:
             raise InvalidInput("a turn is stored within its block: async with thread.turn(...)")
@@ -161,7 +162,13 @@ class Turn:
             at = expect.cursor if isinstance(expect, Window) else Cursor.of(expect)
             checks = (*checks, LogAt(at.version, at.stamp))
         said = await append_first(
-            self._handle, messages, self.key, checks, writes, keep=expect is None
+            self._handle,
+            messages,
+            self.key,
+            checks,
+            writes,
+            keep=expect is None,
+            saw=self.context or self.window,
         )
         if said.status == "dropped":
             return said
@@ -293,10 +300,13 @@ async def append_first(
     writes: tuple[Write, ...] = (),
     *,
     keep: bool,
+    saw: Any = None,
 ) -> Appended:
     """Append, unless the key was used before: then what was stored first under it."""
     redacted = handle.redacted(messages)
-    outcome = await handle.append(redacted, key, checks, writes, keep=keep, takes_first=True)
+    outcome = await handle.append(
+        redacted, key, checks, writes, keep=keep, takes_first=True, saw=saw
+    )
     if type(outcome) is KeyReused:
         return await first_append(handle, outcome)
     if isinstance(outcome, Suppressed):

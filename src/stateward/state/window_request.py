@@ -7,7 +7,7 @@ from msgspec import Struct
 from stateward.context.compaction import Compaction, Kept
 from stateward.context.window import Bounds, Picked
 from stateward.ops import Entity, Fetch, Found, Head, Log
-from stateward.records import Change, Cursor, ThreadInfo, Window, moment
+from stateward.records import Change, Cursor, Sight, ThreadInfo, Window, moment
 from stateward.state.about import is_archived, title_and_labels
 
 FIRST_ENTRIES = 4  # enough to see whether a thread begins with system messages
@@ -42,13 +42,15 @@ def beginning(wanted: WindowRequest, after: int) -> Fetch:
 
 
 def window_of(
+    wanted: WindowRequest,
     head: Head,
     picked: Picked,
     summary: Kept,
     pinned: int,
-    max_tokens: int | None,
-    entries: tuple[Change, ...] | None = None,
+    entries: tuple[Change, ...] | None,
 ) -> Window:
+    bounds, upto = wanted.bounds, None if wanted.upto is None else wanted.upto.version
+    asked = (bounds.last, bounds.turns, bounds.max_tokens, wanted.since.version, upto)
     return Window(
         picked.messages,
         head.version,
@@ -60,10 +62,11 @@ def window_of(
         summary.text,
         summary.messages,
         pinned,
-        None if max_tokens is None else picked.tokens,
+        None if bounds.max_tokens is None else picked.tokens,
         picked.pending,
         picked.shortened,
         entries,
+        Sight(wanted.entity, head.commits, picked.skipped, asked),
     )
 
 

@@ -48,7 +48,9 @@ from stateward.options import (
 )
 from stateward.records import (
     Context,
+    Cursor,
     Health,
+    Knowledge,
     Redact,
     ReplicaInfo,
     Shaper,
@@ -67,6 +69,7 @@ from stateward.sync.state.context import read_context
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.heartbeats import Heartbeats
 from stateward.sync.state.journals import Journal
+from stateward.sync.state.knowledge import knew
 from stateward.sync.state.layered import Layered
 from stateward.sync.state.locks import RETAIN, Lock
 from stateward.sync.state.recent import Order
@@ -588,6 +591,19 @@ class Store:
         bounds = Bounds.of(last, turns, max_tokens, count, oversized, exact)
         assert self._threads.context is not None
         return self._threads.context(user, thread, bounds, summarize, entries)
+
+    def knew(
+        self, thread: str, version: int | str | Cursor, *, user: Whose = UNSAID
+    ) -> Knowledge | None:
+        """What an agent was given when it said the turn that has this message.
+
+        `version` is that of any message of the turn, e.g. `appended.version`. All that is shown is
+        what was given then, byte for byte; what was changed or removed since, or is not kept any
+        more, is named in `gone`. None: the turn was stored without a receipt, see `saw=` of
+        `Thread.append`. A message that is not there raises `InvalidInput`.
+        """
+        handle = Thread(self._threads, thread, owner_of(user), self._retain).handle
+        return knew(handle, self._users, self._scope, Cursor.of(version))
 
     # --- the store itself -----------------------------------------------------------
 

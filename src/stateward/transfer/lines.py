@@ -87,13 +87,16 @@ class EntryLine(Line, frozen=True, tag="entry"):
     body: str = ""
     key: str | None = None
     digest: int | None = None
+    note: str | None = None
 
     @classmethod
     def of(cls, entry: Entry) -> EntryLine:
-        return cls(entry.seq, entry.at, entry.stamp, entry.body, entry.key, entry.digest)
+        own = (entry.key, entry.digest, entry.note)
+        return cls(entry.seq, entry.at, entry.stamp, entry.body, *own)
 
     def stored(self) -> Entry:
-        return Entry(self.seq, self.at, self.body, self.stamp, self.key, self.digest)
+        own = (self.key, self.digest, self.note)
+        return Entry(self.seq, self.at, self.body, self.stamp, *own)
 
 
 class End(Line, frozen=True, tag="end"):

@@ -142,6 +142,7 @@ NUMBERS: Calls = {
     "User.delete expect": lambda store, n: store.user("u").delete(expect=n),
     "Journal.append expect": lambda store, n: store.journal("j").append({"n": 1}, expect=n),
     "Journal.trim upto": lambda store, n: store.journal("j").trim(n),
+    "Store.knew version": lambda store, n: store.knew("t", n),
     "Store.thread retain": lambda store, n: append(store.thread, retain=n),
     "Store.journal retain": lambda store, n: append(store.journal, retain=n),
     "Store.lock ttl": lambda store, n: lock(store, ttl=n),

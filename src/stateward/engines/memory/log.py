@@ -57,8 +57,13 @@ def with_log(fetched: Fetched, log: Log, cell: Cell, now: float) -> Fetched:
         lines="" if log.details else "\n".join(e.body for e in entries),
         count=len(entries),
         first=entries[0].seq if entries else 0,
-        entries=tuple(entries) if log.details else (),
+        entries=tuple(map(plain, entries)) if log.details else (),
         documents=fetched.documents,
         unchanged=fetched.unchanged,
         truncated=log.after < cell.base,
     )
+
+
+def plain(entry: Entry) -> Entry:
+    """An entry without what only `Log.whole` tells."""
+    return entry if entry.note is None else msgspec.structs.replace(entry, note=None)

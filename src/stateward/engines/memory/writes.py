@@ -71,10 +71,11 @@ def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float
     append adds, which `take_back` finds again.
     """
     match write:
-        case Append(bodies=bodies, key=key):
+        case Append(bodies=bodies, key=key, note=note):
             last = cell.version + len(bodies)
             for seq, body in enumerate(bodies, cell.version + 1):
-                cell.entries[seq] = Entry(seq, now, body, op, key if seq == last else None)
+                own = (key, None, note) if seq == last else ()
+                cell.entries[seq] = Entry(seq, now, body, op, *own)
             cell.version = last
             cell.stamp = op
             digest = None if key is None else digest_of(bodies)
@@ -105,7 +106,7 @@ def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float
                 if entry is not None and new_body is None:
                     del cell.entries[seq]
                 elif entry is not None and new_body is not None:
-                    cell.entries[seq] = Entry(seq, entry.at, new_body, entry.stamp, entry.key)
+                    cell.entries[seq] = msgspec.structs.replace(entry, body=new_body)
         case Acquire():
             cell.lease = grant(cell.lease, write, now)
             restart_retention(cell, now)

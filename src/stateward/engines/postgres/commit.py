@@ -53,6 +53,7 @@ def commit_batch(commits: list[tuple[int, Commit]], queries: Queries) -> Stateme
         IntegerArray([append and len(append.bodies) for append in appends]),
         TextArray(lines),
         TextArray(specs),
+        TextArray([append.note if append else None for append in appends]),
     )
 
     def read(rows: Rows, found: list[Any]) -> None:
@@ -84,6 +85,7 @@ def commit_alone(commits: list[tuple[int, Commit]], queries: Queries) -> Stateme
         None if append is None else Int4(len(append.bodies)),
         lines,
         _spec(commit),
+        None if append is None else append.note,
     )
 
     def read(rows: Rows, found: list[Any]) -> None:

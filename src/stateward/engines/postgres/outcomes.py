@@ -93,7 +93,7 @@ class Answer(msgspec.Struct):
 _decode_told = msgspec.json.Decoder(Answer).decode
 _decode_documents = msgspec.json.Decoder(list[tuple[str, str | None, int, str, float, int]]).decode
 _decode_whole = msgspec.json.Decoder(
-    list[tuple[int, float, str, str | None, str | None, int | None]]
+    list[tuple[int, float, str, str | None, str | None, int | None, str | None]]
 ).decode
 _decode_entries = msgspec.json.Decoder(list[tuple[int, float, str, str | None, str | None]]).decode
 

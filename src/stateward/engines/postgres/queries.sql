@@ -4,11 +4,11 @@
 
 -- name: commit_batch
 SELECT now, plain, versions, others, outcomes
-FROM stateward.commit_batch(%b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b);
+FROM stateward.commit_batch(%b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b);
 
 -- name: commit_alone
 SELECT now, version, outcome
-FROM stateward.commit_alone(%s, %s, %s, %s, %s, %b, %s, %b, %b, %s, %s);
+FROM stateward.commit_alone(%s, %s, %s, %s, %s, %b, %s, %b, %b, %s, %s, %s);
 
 -- name: restore
 SELECT outcome FROM stateward.restore(%s, %s, %s, %s, %s, %s);
@@ -118,7 +118,7 @@ SELECT stateward.clock(), e.id,
                                 AND s.seq < coalesce(l.following, 1::bigint << 62)
                                 AND s.op IS NOT NULL
                               ORDER BY s.seq LIMIT 1) END,
-                   l.key, l.digest))
+                   l.key, l.digest, l.note))
         FROM (SELECT f.*, lead(f.seq) OVER (ORDER BY f.seq) AS following FROM (
               SELECT * FROM stateward.log f
               WHERE f.entity = e.id AND f.life = e.life AND f.seq > u.after

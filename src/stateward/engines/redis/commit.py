@@ -125,9 +125,11 @@ def append_command(
             return None
     key = append.key
     unusual: tuple[str, ...] = ("" if inline else "c",)
-    if clock or version or token or key is not None:
+    if clock or version or token or key is not None or append.note is not None:
         mark = "" if key is None else digest(append.bodies) + key
         unusual = ("+" if inline else "c+", clock, version, stamp, token, nonce, mark)
+    if append.note is not None:
+        unusual = (unusual[0] + "n", *unusual[1:], append.note)
     given = append_keys(op.entity, owner if turns else None, key is not None)
     return (
         "EVALSHA",
@@ -287,8 +289,9 @@ def _add_check(words: list[Word], check: Check) -> None:
 
 def _add_write(words: list[Word], write: Write) -> None:
     match write:
-        case Append(bodies=bodies, key=key):
-            words += "A", len(bodies), _maybe(key), "" if key is None else digest(bodies), *bodies
+        case Append(bodies=bodies, key=key, note=note):
+            words += "A", len(bodies), _maybe(key), "" if key is None else digest(bodies)
+            words += note or "", *bodies
         case Put(name=name, value=value):
             words += "P", name, value
         case Delete(name=name):
@@ -341,9 +344,13 @@ def _add_restore(words: list[Word], write: Restore) -> None:
 
 
 def _mark(entry: Entry) -> str:
+    size = len(entry.stamp.encode())
+    if entry.note is not None:
+        of_key = "-" if entry.key is None else len(entry.key.encode())
+        return f"{entry.at!r} {size}:{of_key} {entry.stamp}{entry.key or ''}{entry.note}"
     if entry.key is None:
         return f"{entry.at!r} - {entry.stamp}"
-    return f"{entry.at!r} {len(entry.stamp.encode())} {entry.stamp}{entry.key}"
+    return f"{entry.at!r} {size} {entry.stamp}{entry.key}"
 
 
 def _remembered(entry: Entry) -> str:

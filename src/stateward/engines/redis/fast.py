@@ -146,7 +146,7 @@ def _packed_append(
     if op.checks or clock or len(op.writes) != 1 or op.reading or not inline:
         return _pack_slowly(op, clock, owner, inline, turns)
     append = op.writes[0]
-    if type(append) is not Append or append.key is not None:
+    if type(append) is not Append or append.key is not None or append.note is not None:
         return _pack_slowly(op, clock, owner, inline, turns)
     bodies = append.bodies
     if not 0 < len(bodies) <= MOST_AT_ONCE:
@@ -167,7 +167,7 @@ def _packed_append(
 def _pack_slowly(
     op: Commit, clock: str, owner: str | None, inline: bool, turns: bool
 ) -> bytes | None:
-    """With checks or a key, whose words differ from call to call, and on a cluster."""
+    """With checks, a key or a note, whose words differ from call to call, and on a cluster."""
     command = append_command(op, clock, owner, inline, inline and turns)
     return None if command is None else pack([command])
 

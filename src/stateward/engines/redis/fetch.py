@@ -151,7 +151,7 @@ def _documents(op: Fetch, replies: Sequence[Any]) -> tuple[dict[str, Value], tup
 def _with_script_log(
     head: Head, log: Log, reply: Any, documents: dict[str, Value], unchanged: tuple[str, ...]
 ) -> Fetched:
-    flat, reset, numbers, bodies, marks, *digests = reply
+    flat, reset, numbers, bodies, marks, *for_backup = reply
     if reset:
         return Fetched(head, reset=True)
     by_entry = log.details or log.whole
@@ -160,7 +160,7 @@ def _with_script_log(
         "" if by_entry else b"\n".join(bodies).decode(),
         len(numbers),
         numbers[0] if numbers else 0,
-        entries_of(numbers, bodies, marks, *digests) if by_entry else (),
+        entries_of(numbers, bodies, marks, *for_backup) if by_entry else (),
         documents,
         unchanged,
         truncated=log.after < head.base,

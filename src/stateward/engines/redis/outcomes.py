@@ -143,20 +143,25 @@ def entries_of(
     numbers: Sequence[int],
     bodies: Sequence[bytes],
     marks: Sequence[bytes],
-    digests: Sequence[bytes] | None = None,
+    digests: Sequence[bytes] = (),
+    notes: Sequence[bytes] = (),
 ) -> tuple[Entry, ...]:
     """Entries with their details, from what `fetch.lua` answers."""
     parts = zip(numbers, bodies, marks, strict=True)
     entries = tuple(_entry(number, body, mark) for number, body, mark in parts)
-    if digests is None:
+    if not digests:
         return entries
     return tuple(
-        msgspec.structs.replace(entry, digest=_signed(digest)) if digest else entry
-        for entry, digest in zip(entries, digests, strict=True)
+        msgspec.structs.replace(entry, digest=_signed(digest), note=note.decode() or None)
+        if digest or note
+        else entry
+        for entry, digest, note in zip(entries, digests, notes, strict=True)
     )
 
 
-def _signed(digest: bytes) -> int:
+def _signed(digest: bytes) -> int | None:
+    if not digest:
+        return None
     return int.from_bytes(bytes.fromhex(digest.decode()), "big", signed=True)
 
 

@@ -307,16 +307,23 @@ class Session(Reads):
     def _insert_entries(
         self, id_: int, life: int, version: int, write: Append, op: str, now: float
     ) -> None:
-        bodies, key = write.bodies, write.key
+        bodies, key, note = write.bodies, write.key, write.note
         digest = None if key is None else digest_of(bodies)
         last = version + len(bodies)
+        end = (id_, life, last, now, op, key, digest, bodies[-1])
         if len(bodies) == 2:
             first = (id_, life, last - 1, now, bodies[0])
-            self._run(sql.append_two, (*first, id_, life, last, now, op, key, digest, bodies[1]))
+            if note is None:
+                self._run(sql.append_two, first + end)
+            else:
+                self._run(sql.append_two_noted, (*first, *end, note))
             return
         for number, body in enumerate(bodies[:-1], version + 1):
             self._run(sql.append_one, (id_, life, number, now, None, None, None, body))
-        self._run(sql.append_one, (id_, life, last, now, op, key, digest, bodies[-1]))
+        if note is None:
+            self._run(sql.append_one, end)
+        else:
+            self._run(sql.append_one_noted, (*end, note))
 
     def _begin_life(self, row: Row, now: float) -> None:
         self._keep_ops(row, row.version, now)

@@ -63,11 +63,19 @@ UPDATE entities SET touched = ? WHERE id = ?;
 -- name: append_one
 INSERT INTO log (entity, life, seq, at, op, key, digest, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: append_one_noted
+INSERT INTO log (entity, life, seq, at, op, key, digest, body, note)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+
 -- name: append_two
 -- A turn is mostly a question and an answer: one statement for both. A failure undoes the whole
 -- batch anyway: OR FAIL spares SQLite the copies of pages that undoing this statement would need.
 INSERT OR FAIL INTO log (entity, life, seq, at, op, key, digest, body)
 VALUES (?, ?, ?, ?, NULL, NULL, NULL, ?), (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: append_two_noted
+INSERT OR FAIL INTO log (entity, life, seq, at, op, key, digest, body, note)
+VALUES (?, ?, ?, ?, NULL, NULL, NULL, ?, NULL), (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: by_key
 -- The newest append with this key.
@@ -122,9 +130,9 @@ SELECT seq, at, coalesce(body, ''),
        CASE WHEN op IS NOT NULL THEN op WHEN following <> seq + 1 OR following IS NULL THEN
            (SELECT op FROM log WHERE entity = ?1 AND life = ?2 AND log.seq >= l.seq
               AND log.seq < coalesce(following, 1 << 62) AND op IS NOT NULL
-            ORDER BY log.seq LIMIT 1) END, key, digest
+            ORDER BY log.seq LIMIT 1) END, key, digest, note
 FROM (SELECT *, lead(seq) OVER (ORDER BY seq) AS following FROM
-         (SELECT seq, at, body, op, key, digest FROM log
+         (SELECT seq, at, body, op, key, digest, note FROM log
           WHERE entity = ?1 AND life = ?2 AND seq > ?3 AND seq <= ?4
             AND (body IS NOT NULL OR (op IS NOT NULL AND (
                  seq > ?5 OR (key IS NOT NULL AND at > ?6 AND seq > ?7))))
@@ -152,10 +160,12 @@ SELECT count(*) FROM log WHERE entity = ? AND life = ? AND seq <= ? AND body IS 
 DELETE FROM log WHERE entity = ? AND life = ? AND seq <= ? AND (key IS NULL OR at <= ?);
 
 -- name: trim_bodies
-UPDATE log SET body = NULL WHERE entity = ? AND life = ? AND seq <= ? AND body IS NOT NULL;
+UPDATE log SET body = NULL, note = NULL
+WHERE entity = ? AND life = ? AND seq <= ? AND body IS NOT NULL;
 
 -- name: replace_body
-UPDATE log SET body = ? WHERE entity = ? AND life = ? AND seq = ? AND seq > ? AND body IS NOT NULL;
+UPDATE log SET body = ?1, note = CASE WHEN ?1 IS NOT NULL THEN note END
+WHERE entity = ?2 AND life = ?3 AND seq = ?4 AND seq > ?5 AND body IS NOT NULL;
 
 -- name: document
 -- The documents of an entity; the caller adds the name.

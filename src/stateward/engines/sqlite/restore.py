@@ -25,7 +25,7 @@ def restore(run: Run, sql: SimpleNamespace, entity: int, life: int, write: Resto
         # An op stands on the last entry of its append.
         last = following is None or following.stamp != entry.stamp
         op = entry.stamp if last else None
-        row = (entry.seq, entry.at, op, entry.key, entry.digest, entry.body or None)
-        run(sql.append_one, (entity, life, *row))
+        row = (entry.seq, entry.at, op, entry.key, entry.digest, entry.body or None, entry.note)
+        run(sql.append_one_noted, (entity, life, *row))
         grown += 1 if entry.body else 0
     return grown

@@ -169,7 +169,7 @@ class Replayer:
             place = await self._look(ask, record, written)
             if place is None:
                 return None
-        writes: tuple[Write, ...] = (Append(record.bodies, record.key),)
+        writes: tuple[Write, ...] = (Append(record.bodies, record.key, note=record.note),)
         marks = place.marks
         late = place.newest > record.at
         if late:

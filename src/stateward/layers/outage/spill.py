@@ -109,6 +109,7 @@ class SpillRecord(Struct, frozen=True, array_like=True):
     retain: float | None = None
     correlation: str | None = None
     takes_first: bool = False
+    note: str | None = None
 
 
 _encoder = msgspec.json.Encoder()

@@ -164,6 +164,7 @@ class Suppression:
             commit.retain,
             correlation_id(),
             append.takes_first,
+            append.note,
         )
         kept = self._backlog.add(record)
         self._counters.suppressed += 1

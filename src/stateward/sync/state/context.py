@@ -53,4 +53,4 @@ def read_context(
         window = read_window(threads, wanted)
     assert isinstance(kept, Fetched)
     documents = {name: document(value) for name, value in kept.documents.items()}
-    return Context(window, documents, [workflow_info(found) for found in listed.entities])
+    return Context(window, documents, [workflow_info(found) for found in listed.entities], user)

@@ -445,6 +445,7 @@ def append_patching(
     key: str | None,
     checks: tuple[Check, ...],
     patch: tuple[str, Mapping[str, Any]],
+    saw: Any = None,
 ) -> Outcome | Suppressed:
     """Append messages and merge a patch into a document, in one commit.
 
@@ -458,7 +459,7 @@ def append_patching(
         value = merge_patch(document(before).value, changes)
         put = Put(name, encode_document(value, handle.scope.limits))
         at = document_at(name, before)
-        outcome = handle.append(messages, key, (*checks, at), (put,), keep=False)
+        outcome = handle.append(messages, key, (*checks, at), (put,), keep=False, saw=saw)
         if not isinstance(outcome, Conflict) or outcome.failed != at:
             return outcome
         world.block(longest * world.random())

@@ -34,6 +34,7 @@ from stateward.ops import (
     SetHead,
     Write,
 )
+from stateward.state.receipts import note_of
 from stateward.state.refusals import refuse
 from stateward.sync.state.scope import Scope
 
@@ -124,24 +125,28 @@ class Handle(Struct, frozen=True):
         *,
         keep: bool,
         takes_first: bool = False,
+        saw: Any = None,
     ) -> Outcome | Suppressed:
         """Add messages to the end: redacted, encoded, committed, and then told to the listener.
 
         With `keep`, messages that the store cannot take are kept on this machine if the policy
         says so, whatever the checks were: then the answer is `Spilled`, or `Dropped`. A caller that
         `takes_first` is content with what was stored first under the key, has redacted its messages
-        itself, and gets `KeyReused` as it is.
+        itself, and gets `KeyReused` as it is. `saw` is what it was given: its receipt is kept too.
         """
         if self.sets_retain:
             sets, checked = (*writes, self.retention), (*checks, UNPINNED)
             plain = replace(self, sets_retain=False)
-            outcome = plain.append(messages, key, checked, sets, keep=keep, takes_first=takes_first)
+            outcome = plain.append(
+                messages, key, checked, sets, keep=keep, takes_first=takes_first, saw=saw
+            )
             if type(outcome) is not Conflict or outcome.failed != UNPINNED:
                 return outcome
         scope = self.scope
         if scope.redact is not None and not takes_first:
             messages = self.redacted(messages)
-        added = Append(encode_messages(messages, scope.limits), key, takes_first)
+        note = None if saw is None else note_of(saw, self.entity, self.owner)
+        added = Append(encode_messages(messages, scope.limits), key, takes_first, note)
         commit = Commit(
             self.entity,
             scope.world.new_op(),

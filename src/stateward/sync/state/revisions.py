@@ -30,6 +30,7 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Appended, Change, Cursor
+from stateward.state.edits import EDITS, edited
 from stateward.state.refusals import refuse, stored
 from stateward.sync.state.feeds import change_of, entries_after
 from stateward.sync.state.handle import Handle
@@ -46,7 +47,8 @@ def edit_messages(
         for number, new in changes.items()
     }
     while True:
-        head, summary, entries = _numbered(handle, bodies)
+        fetched, entries = _numbered(handle, bodies)
+        head, summary = fetched.head, fetched.documents.get(SUMMARY)
         _check_expected(handle, expect, head)
         if not entries:
             return []
@@ -54,7 +56,7 @@ def edit_messages(
         writes: tuple[Write, ...] = (Replace(there),)
         if _is_concerned(summary, head, bodies):  # also by a removal that came too late
             writes = (*writes, Delete(SUMMARY))
-        if _committed(handle, writes, head) is not None:
+        if _committed(handle, writes, fetched) is not None:
             return [change_of(entry) for entry in entries]
 
 
@@ -68,13 +70,13 @@ def _is_concerned(summary: Value | None, head: Head, edited: Mapping[int, str | 
 def remove_after(handle: Handle, at: Cursor, expect: Cursor | None) -> list[Change]:
     """Remove every message after a place; those that it removed."""
     while True:
-        head = handle.fetch().head
-        _check_expected(handle, expect, head)
+        fetched = handle.fetch(documents=(EDITS,))
+        _check_expected(handle, expect, fetched.head)
         entries = [entry for entry in entries_after(handle, at, follow=False)]
         if not entries:
             return []
         gone = Replace({entry.seq: None for entry in entries})
-        if _committed(handle, (gone, Delete(SUMMARY)), head) is not None:
+        if _committed(handle, (gone, Delete(SUMMARY)), fetched) is not None:
             return [change_of(entry) for entry in entries]
 
 
@@ -83,7 +85,8 @@ def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | None) 
     messages = handle.redacted(messages)
     bodies = encode_messages(messages, handle.scope.limits) if messages else ()
     while True:
-        head = handle.fetch().head
+        fetched = handle.fetch(documents=(EDITS,))
+        head = fetched.head
         _check_expected(handle, expect, head)
         writes: tuple[Write, ...] = ()
         if head.live:
@@ -92,7 +95,7 @@ def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | None) 
             writes = (*writes, Append(bodies))
         if not writes:
             return Appended("stored", head.version, Cursor(head.version, head.stamp or None))
-        outcome = _committed(handle, writes, head)
+        outcome = _committed(handle, writes, fetched)
         if outcome is not None:
             applied = stored(outcome, handle.entity)
             if bodies:
@@ -108,10 +111,10 @@ def _numbers(handle: Handle, head: Head) -> Iterable[int]:
     return [entry.seq for entry in entries_after(handle, start, follow=False)]
 
 
-def _numbered(handle: Handle, numbers: Iterable[int]) -> tuple[Head, Value | None, list[Entry]]:
-    """What there is of these numbers, with the head and the summary as they were before."""
+def _numbered(handle: Handle, numbers: Iterable[int]) -> tuple[Fetched, list[Entry]]:
+    """What there is of these numbers, with the head and the documents as they were before."""
     scope, (first, *rest) = handle.scope, list(_spans(sorted(numbers), handle))
-    fetched = handle.fetch(first, (SUMMARY,))
+    fetched = handle.fetch(first, (SUMMARY, EDITS))
     entries = list(fetched.entries)
     for start in range(0, len(rest), scope.capabilities.batch):
         part = rest[start : start + scope.capabilities.batch]
@@ -120,7 +123,7 @@ def _numbered(handle: Handle, numbers: Iterable[int]) -> tuple[Head, Value | Non
             if not isinstance(outcome, Fetched):
                 refuse(outcome, handle.entity)
             entries += outcome.entries
-    return fetched.head, fetched.documents.get(SUMMARY), entries
+    return fetched, entries
 
 
 def _spans(numbers: Sequence[int], handle: Handle) -> Iterator[Log]:
@@ -143,8 +146,11 @@ def _check_expected(handle: Handle, expect: Cursor | None, head: Head) -> None:
         refuse(Conflict(LogAt(expect.version, expect.stamp), head), handle.entity)
 
 
-def _committed(handle: Handle, writes: tuple[Write, ...], head: Head) -> Outcome | None:
+def _committed(handle: Handle, writes: tuple[Write, ...], fetched: Fetched) -> Outcome | None:
     """None: something was committed since the head was read, or the thread has expired."""
+    head, first = fetched.head, writes[0]
+    if isinstance(first, Replace):
+        writes = (*writes, edited(fetched.documents.get(EDITS), head, first.entries))
     unchanged = (CommitsAt(head.commits), LogAt(head.version, head.stamp or None))
     outcome = handle.commit(writes, unchanged)
     if isinstance(outcome, Conflict):

@@ -84,7 +84,7 @@ def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome]) -> 
     pages = Pages(scope, wanted, newest)
     if wanted.bounds.verbatim and wanted.compaction is None:
         stored = Picked(pages.verbatim(wanted.bounds.last), 0)
-        return window_of(newest.head, stored, Kept(), 0, None, pages.entries_of(stored))
+        return window_of(wanted, newest.head, stored, Kept(), 0, pages.entries_of(stored))
     system: list[Entry] = []
     if pins(wanted):
         system = _system_entries(scope, wanted, newest.head, outcomes[1:])
@@ -93,7 +93,7 @@ def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome]) -> 
         texts = untied_window(pages.newest, bounds, complete=pages.complete)
         if texts is not None:
             entries = pages.entries_of(texts) if wanted.entries else None
-            return window_of(newest.head, texts, summary, 0, None, entries)
+            return window_of(wanted, newest.head, texts, summary, 0, entries)
     if wanted.compaction is not None:
         found = newest.documents.get(SUMMARY)
         summary = kept(found, newest.head)
@@ -107,7 +107,7 @@ def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome]) -> 
     _look_at_shapes(scope, wanted, pages.newest[-LOOKED_AT:])
     picked = _pick(pages, bounds, pinned, summary, continued=wanted.since.version > 0)
     entries = pages.entries_of(picked)
-    return window_of(newest.head, picked, summary, len(pinned), bounds.max_tokens, entries)
+    return window_of(wanted, newest.head, picked, summary, len(pinned), entries)
 
 
 def _same_history(

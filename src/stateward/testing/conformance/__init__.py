@@ -27,6 +27,7 @@ import stateward.testing.conformance.fetches
 import stateward.testing.conformance.leases
 import stateward.testing.conformance.lifecycle
 import stateward.testing.conformance.listing
+import stateward.testing.conformance.notes
 import stateward.testing.conformance.recent
 import stateward.testing.conformance.repeats
 import stateward.testing.conformance.restores

@@ -67,7 +67,8 @@ async def eventful(a: Caller, entity: Entity) -> None:
     """Something of everything that an entity can have."""
     await a.apply(entity, Append(bodies(1, 2), key="trimmed"), owner=f"u{ODD}", retain=GRACE)
     await a.apply(entity, Append(bodies(3)))
-    await a.apply(entity, Append(bodies(4, 5), key=f"k{ODD}"), op=f"op{ODD}{a.world.new_id()}")
+    noted = Append(bodies(4, 5), key=f"k{ODD}", note='{"saw":[3]}')
+    await a.apply(entity, noted, op=f"op{ODD}{a.world.new_id()}")
     await a.apply(entity, Append(bodies(6, 7), key="removed"))
     await a.apply(entity, Append(bodies(8, 9, 10)))
     await a.apply(entity, Put(f"doc{ODD}", '{"a": "\\u0000"}'), Put("plain", "1"))

@@ -6,7 +6,7 @@
 -- probably touched in another minute than before, also 19 and 20 of commit.lua, of the owner that is named.
 -- ARGV: op · '' or =<owner> · '' or c on a cluster, or + or c+ and six words: clock ('' for the server's own) · '' or =<version> ·
 -- '' or =<stamp> · token of the fence or '' · its nonce · '' or the mark of the key: its digest and
--- <key> · then the bodies
+-- <key> · after +n or c+n, the note · then the bodies
 --
 -- ANSWER: "<version> <at> 0", or 0, or, alone in a list, the owner, if it is another.
 
@@ -18,10 +18,11 @@ local h = call('HMGET', KEYS[1], 'version', 'owner', 'expires', 'commits', 'reta
 local version, expires, commits, ops_from = h[1], h[3], h[4], h[7]
 if not version then return 0 end
 
-local first, at, key = 4, '', ''
+local first, at, key, note = 4, '', '', nil
 local unusual = ARGV[3]
 if unusual ~= '' and unusual ~= 'c' then
   first, at, key = 10, ARGV[4], ARGV[9]
+  if sub(unusual, -1) == 'n' then first, note = 11, ARGV[10] end
   if ARGV[5] ~= '' and sub(ARGV[5], 2) ~= version then return 0 end
   if ARGV[6] ~= '' and sub(ARGV[6], 2) ~= call('HGET', KEYS[1], 'stamp') then return 0 end
   if ARGV[7] ~= '' then
@@ -64,9 +65,10 @@ if key ~= '' then
   if not known[1] or known[1] == '' or now - known[1] >= KEY_SECONDS then return 0 end
   if version - known[2] >= KEYS_KEPT then return 0 end
   if call('HEXISTS', KEYS[6], key) == 1 or call('HEXISTS', KEYS[7], key) == 1 then return 0 end
-  mark = at .. ' ' .. #op .. ' ' .. op .. key
+  mark = at .. ' ' .. #op .. (note and ':' .. #key or '') .. ' ' .. op .. key .. (note or '')
   key = {key, version .. ' ' .. at .. ' ' .. digest .. ' ' .. op}
 end
+if note and key == '' then mark = at .. ' ' .. #op .. ':- ' .. op .. note end
 local outcome = version .. ' ' .. at .. ' 0'
 if call('HSETNX', KEYS[4], op, outcome) == 0 then return 0 end
 if count == OPS_KEPT then call('HSET', KEYS[4], '\255', string.rep(' ', 80)) end -- see commit_index.lua

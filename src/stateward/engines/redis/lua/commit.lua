@@ -16,6 +16,8 @@
 --   2 stateward:{<tag>}:log     list  one body an entry, from number base + 1 on; '' was removed
 --   3 stateward:{<tag>}:marks   list  one mark an entry: '' within an append, and on its last entry
 --                                     "<at> - <op>" or, with a key, "<at> <length of op> <op><key>"
+--                                     or, with a note, "<at> <length of op>:<length of key, or ->
+--                                     <op><key><note>"
 --   4 stateward:{<tag>}:docs    hash  =<name>: the value; @<name>: "<version> <updated> <log> <stamp>"
 --   5 stateward:{<tag>}:names   zset  the documents' names, all with score 0: sorted by bytes
 --   6 stateward:{<tag>}:ops     hash  <op>: its outcome; FF: filling, see commit_index.lua. As many are in

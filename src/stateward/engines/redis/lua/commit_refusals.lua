@@ -53,6 +53,7 @@ while next_arg <= #ARGV do
   local kind = take()
   if kind == 'A' then
     local count, key, digest = tonumber(take()), take(), take()
+    take() -- the note
     if key ~= '' and exists then
       key = string.sub(key, 2)
       local keyed = call('HGET', KEYS[8], key) or call('HGET', KEYS[9], key)

@@ -34,12 +34,19 @@ local function stamp_at(seq)
     for _, mark in ipairs(some) do
       if mark ~= '' then
         local size, rest = string.match(mark, '^%S+ (%S+) (.*)$')
-        return size == '-' and rest or string.sub(rest, 1, tonumber(size))
+        return size == '-' and rest or string.sub(rest, 1, tonumber(string.match(size, '^%d+')))
       end
     end
     if #some == 0 then return '' end
     from = from + 16
   end
+end
+
+local function without_note(mark)
+  local its_at, size, of_key, rest = string.match(mark, '^(%S+) (%d+):(%S+) (.*)$')
+  if not size then return mark end
+  if of_key == '-' then return its_at .. ' - ' .. string.sub(rest, 1, tonumber(size)) end
+  return its_at .. ' ' .. size .. ' ' .. string.sub(rest, 1, size + of_key)
 end
 
 local function restart_retention()
@@ -62,14 +69,19 @@ local documents, leased, plain = {}, false, true
 local write = {}
 
 function write.A()
-  local count, key, digest = tonumber(take()), take(), take()
+  local count, key, digest, note = tonumber(take()), take(), take(), take()
   local last = next_arg + count - 1
   for from = next_arg, last, SPAN do
     call('RPUSH', log, unpack(ARGV, from, math.min(from + SPAN - 1, last)))
   end
   next_arg = last + 1
   local mark = at .. ' - ' .. op
-  if key ~= '' then mark = at .. ' ' .. #op .. ' ' .. op .. string.sub(key, 2) end
+  if note ~= '' then
+    local size = key == '' and '-' or #key - 1
+    mark = at .. ' ' .. #op .. ':' .. size .. ' ' .. op .. string.sub(key, 2) .. note
+  elseif key ~= '' then
+    mark = at .. ' ' .. #op .. ' ' .. op .. string.sub(key, 2)
+  end
   if count == 1 then
     call('RPUSH', marks, mark)
   elseif count == 2 then
@@ -144,8 +156,14 @@ function write.R()
     if seq > base and seq <= version then
       local stored = call('LINDEX', log, seq - base - 1)
       if stored and stored ~= '' then
-        if body == '' then holes = holes + 1 end
         call('LSET', log, seq - base - 1, string.sub(body, 2))
+        if body == '' then -- its note goes with it
+          holes = holes + 1
+          local mark = call('LINDEX', marks, seq - base - 1)
+          if without_note(mark) ~= mark then
+            call('LSET', marks, seq - base - 1, without_note(mark))
+          end
+        end
       end
     end
   end

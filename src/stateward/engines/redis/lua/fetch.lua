@@ -7,8 +7,8 @@
 --
 -- ANSWER: the head as HGETALL gives it · 1 if the log is not the one that was meant, 2 if entries are
 -- missing that the head counts · the numbers of the entries · their bodies · with details, for each
--- entry the mark that ends its append, after 1 if this entry does · for a backup, for each entry the
--- digest that its key is remembered with, or ''.
+-- entry the mark that ends its append, after 1 if this entry does, and without its note · for a backup,
+-- for each entry the digest that its key is remembered with, or '' · and its note, or ''.
 
 local call = redis.call
 local SPAN = 500
@@ -40,7 +40,7 @@ local function stamp_at(seq)
   if seq == version then return h.stamp or '' end
   local size, rest = string.match(mark_of(seq), '^%S+ (%S+) (.*)$')
   if size == '-' then return rest end
-  return size and string.sub(rest, 1, tonumber(size))
+  return size and string.sub(rest, 1, tonumber(string.match(size, '^%d+')))
 end
 
 if call('LLEN', KEYS[2]) ~= version - base then return {head, 2, {}, {}, {}} end
@@ -112,7 +112,16 @@ else
   end
 end
 
-local marks = {}
+-- A mark as it would be without its note, and the note.
+local function divided(mark)
+  local its_at, size, of_key, rest = string.match(mark, '^(%S+) (%d+):(%S+) (.*)$')
+  if not size then return mark, '' end
+  local ends = of_key == '-' and tonumber(size) or size + of_key
+  size = of_key == '-' and '-' or size
+  return its_at .. ' ' .. size .. ' ' .. string.sub(rest, 1, ends), string.sub(rest, ends + 1)
+end
+
+local marks, notes = {}, {}
 if ARGV[6] ~= '' and #numbers > 0 then
   -- One look at the marks of the range, from its end: each entry has the next mark that there is.
   local start, stop = numbers[1], numbers[#numbers]
@@ -121,20 +130,21 @@ if ARGV[6] ~= '' and #numbers > 0 then
   local i = #numbers
   for seq = stop, start, -1 do
     local own = all[seq - start + 1]
-    if own ~= '' then mark = own elseif not mark then mark = mark_of(seq) end
+    local note = ''
+    if own ~= '' then mark, note = divided(own) elseif not mark then mark = divided(mark_of(seq)) end
     if numbers[i] == seq then
       -- Only the last entry of an append has the key: '' says that this one is not it.
-      marks[i] = (own ~= '' and '1' or '0') .. mark
+      marks[i], notes[i] = (own ~= '' and '1' or '0') .. mark, note
       i = i - 1
     end
   end
 end
 if not backup then return {head, 0, numbers, bodies, marks} end
 
-local all = {{}, {}, {}, {}}
+local all = {{}, {}, {}, {}, {}}
 for _, entry in ipairs(gone) do
   local n = #all[1] + 1
-  all[1][n], all[2][n], all[3][n], all[4][n] = entry[1], '', entry[2], entry[3]
+  all[1][n], all[2][n], all[3][n], all[4][n], all[5][n] = entry[1], '', entry[2], entry[3], ''
 end
 for i, seq in ipairs(numbers) do
   local n = #all[1] + 1
@@ -145,6 +155,6 @@ for i, seq in ipairs(numbers) do
     local known = call('HGET', KEYS[4], key) or call('HGET', KEYS[5], key)
     digest = known and string.match(known, '^%d+ %S+ (%S+)') or ''
   end
-  all[1][n], all[2][n], all[3][n], all[4][n] = seq, bodies[i], marks[i], digest
+  all[1][n], all[2][n], all[3][n], all[4][n], all[5][n] = seq, bodies[i], marks[i], digest, notes[i]
 end
-return {head, 0, all[1], all[2], all[3], all[4]}
+return {head, 0, all[1], all[2], all[3], all[4], all[5]}

@@ -1,0 +1,100 @@
+"""What an agent was given when it said a turn: read again by the receipt that the turn has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stateward.context.compaction import SUMMARY
+from stateward.errors import InvalidInput
+from stateward.kinds import USER, WORKFLOW
+from stateward.ops import Entry, Fetch, Fetched, Found, Log
+from stateward.records import Cursor, Document, Gone, Knowledge, TurnReceipt, WorkflowInfo, moment
+from stateward.state.documents import document
+from stateward.state.edits import EDITS, edits_of
+from stateward.state.feeds import reset
+from stateward.state.handle import Handle
+from stateward.state.receipts import Recalled, end_of, receipt_of, stale_documents
+from stateward.state.refusals import refuse
+from stateward.state.run_record import READING
+from stateward.state.scope import Scope
+
+FIRST_ENTRIES = 8  # enough to see the end of most turns at once
+
+
+async def knew(handle: Handle, users: Scope, work: Scope, at: Cursor) -> Knowledge | None:
+    """What was given for the turn that this message belongs to; None: it has no receipt.
+
+    `users` and `work` are where the users' documents and the workflows are.
+    """
+    end = await _end_of_turn(handle, at)
+    if end.note is None:
+        return None
+    receipt = receipt_of(end.note)
+    there = Log(receipt.version, first=1, stamp=receipt.stamp)
+    seen = await handle.fetch(there, (EDITS, SUMMARY))
+    recalled = Recalled(receipt, edits_of(seen.documents.get(EDITS)), seen)
+    if (log := recalled.beginning()) is not None:
+        recalled.read_beginning((await handle.fetch(log)).entries)
+    while (log := recalled.older(handle.scope.capabilities.page)) is not None:
+        recalled.read_older((await handle.fetch(log)).entries)
+    messages, summary = recalled.messages(), recalled.summary(seen.documents.get(SUMMARY))
+    documents, stale = await documents_then(users, seen.head.owner, receipt.documents or {})
+    workflows = await _workflows_then(work, receipt, recalled)
+    return Knowledge(
+        handle.entity.id,
+        end.seq,
+        moment(end.at),
+        receipt,
+        messages,
+        summary,
+        documents,
+        workflows,
+        (*recalled.gone, *stale),
+    )
+
+
+async def _end_of_turn(handle: Handle, at: Cursor) -> Entry:
+    """The last entry of the turn, with its note."""
+    entries: list[Entry] = []
+    after, size = max(at.version - 1, 0), FIRST_ENTRIES
+    while True:
+        seen = await handle.fetch(Log(after, first=size, whole=True))
+        entries += seen.entries
+        if not entries or entries[0].seq != at.version or not entries[0].body:
+            raise InvalidInput(
+                f"the thread {handle.entity.id!r} has no message {at.version}: it was removed, has "
+                "expired, or was never there"
+            )
+        if at.stamp not in (None, entries[0].stamp):
+            raise reset(handle.entity)
+        end = end_of(entries, seen.head)
+        if end is not None or not seen.entries:
+            return end or entries[-1]
+        after, size = entries[-1].seq, handle.scope.capabilities.page
+
+
+async def documents_then(
+    users: Scope, user: str, versions: Mapping[str, tuple[int, str | None]]
+) -> tuple[dict[str, Document], list[Gone]]:
+    """A user's documents as they were at these versions, and those that are not kept."""
+    if not versions:
+        return {}, []
+    fetch = Fetch(users.entity(USER, user), user, None, tuple(versions))
+    there = (await users.fetch(fetch)).documents
+    stale = stale_documents(versions, there)
+    names = versions.keys() - {gone.name for gone in stale}
+    return {name: document(there[name]) for name in versions if name in names}, stale
+
+
+async def _workflows_then(
+    work: Scope, receipt: TurnReceipt, recalled: Recalled
+) -> list[WorkflowInfo]:
+    asked = [work.entity(WORKFLOW, id) for id in receipt.workflows or {}]
+    fetches = [Fetch(entity, None, None, READING) for entity in asked]
+    found: list[WorkflowInfo] = []
+    for fetch, outcome in zip(fetches, await work.execute(fetches) if asked else (), strict=True):
+        if not isinstance(outcome, Fetched):
+            refuse(outcome, fetch.entity)
+        info = recalled.workflow(Found(fetch.entity, outcome.head, outcome.documents))
+        found += [] if info is None else [info]
+    return found

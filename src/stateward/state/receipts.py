@@ -1,0 +1,182 @@
+"""The receipt of what a model was given: how a turn keeps it, and what it stands for later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from stateward.codec import decode
+from stateward.context.compaction import Kept
+from stateward.errors import InvalidInput
+from stateward.ops import Entity, Entry, Fetched, Found, Head, Log, Value, digest_of
+from stateward.records import Context, Gone, TurnReceipt, Window, WorkflowInfo, moment
+from stateward.state.edits import Edits
+from stateward.state.run_record import workflow_info
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(TurnReceipt).decode
+_decode_summary = msgspec.json.Decoder(Kept).decode
+
+
+def note_of(saw: Any, entity: Entity, owner: str | None) -> str:
+    """What `saw=` was given, for the append that it led to; raises if it is of something else."""
+    window = saw.thread if isinstance(saw, Context) else saw
+    if not isinstance(window, Window):
+        raise InvalidInput(
+            "saw= is the window or the context that the model was given, of thread.load(), "
+            f"store.context() or a turn: not a {type(saw).__name__}"
+        )
+    note = _encode(saw.receipt).decode()
+    if window.sight is None or window.sight.entity != entity:
+        raise InvalidInput(
+            f"saw= is of another thread; pass what was loaded from the thread {entity.id!r}"
+        )
+    if isinstance(saw, Context) and saw.owner != owner:
+        raise InvalidInput(
+            f"saw= has documents of the user {saw.owner!r}: append to their thread, "
+            f"store.thread({entity.id!r}, user=...)"
+        )
+    return note
+
+
+def receipt_of(note: str) -> TurnReceipt:
+    """The receipt in a note."""
+    return _decode(note)
+
+
+class Recalled:
+    """The messages of a receipt, found again among those that are there now.
+
+    A receipt counts messages from the ends of the thread as it was then: what was removed since
+    counts too, and `Edits` knows what that was.
+    """
+
+    def __init__(self, receipt: TurnReceipt, edits: Edits, seen: Fetched) -> None:
+        self.gone: list[Gone] = []
+        self.receipt = receipt
+        self._head = seen.head
+        self._changed = edits.after(receipt.commits)
+        self._beginning: dict[int, Entry] = {}
+        self._end: dict[int, Entry] = {}
+        self._lowest = 0  # from here on it was read
+        self._top = receipt.version if receipt.upto is None else min(receipt.upto, receipt.version)
+        self.is_told = not seen.reset and edits.since <= receipt.commits and self._counts_agree()
+
+    def _counts_agree(self) -> bool:
+        """Whether nothing was removed but what is known of."""
+        head, receipt = self._head, self.receipt
+        if head.base:
+            return True  # what was trimmed is told by number
+        then = receipt.version - receipt.omitted - receipt.given - receipt.pinned
+        since = sum(why == "removed" for why in self._changed.values())
+        return head.version - head.live == then + since
+
+    def beginning(self) -> Log | None:
+        """What to read for the pinned messages."""
+        if not self.is_told or not self.receipt.pinned:
+            return None
+        return Log(0, self._top, first=self.receipt.pinned, details=True)
+
+    def older(self, page: int) -> Log | None:
+        """What to read next for the others, newest first; None: that is enough."""
+        if not self.is_told or len(self._numbers()) >= self._wanted or self._lowest == 1:
+            return None
+        upto = self._lowest - 1 if self._lowest else self._top
+        return Log(0, upto, last=min(page, self._wanted), details=True)
+
+    def read_beginning(self, entries: tuple[Entry, ...]) -> None:
+        self._beginning = {entry.seq: entry for entry in entries}
+
+    def read_older(self, entries: tuple[Entry, ...]) -> None:
+        self._end |= {entry.seq: entry for entry in entries}
+        self._lowest = entries[0].seq if entries else 1
+
+    @property
+    def _wanted(self) -> int:
+        return self.receipt.given + len(self.receipt.skipped)
+
+    def _numbers(self) -> list[int]:
+        """Of the last messages that there were then, as far as was read; the newest first."""
+        if not self._lowest:
+            return []
+        removed = (
+            number
+            for number, why in self._changed.items()
+            if why == "removed" and self._lowest <= number <= self._top
+        )
+        return sorted({*self._end, *removed}, reverse=True)[: self._wanted]
+
+    def _pinned(self) -> list[int]:
+        there = max(self._beginning, default=self._top)
+        removed = (n for n, why in self._changed.items() if why == "removed" and n <= there)
+        return sorted({*self._beginning, *removed})[: self.receipt.pinned]
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Those that are as they were given; the others are `gone`."""
+        receipt, base = self.receipt, self._head.base
+        if not self.is_told:
+            if receipt.given or receipt.pinned:
+                self.gone.append(Gone("message", "", "unknown"))
+            return []
+        numbers = [n for at, n in enumerate(self._numbers()) if at not in receipt.skipped][::-1]
+        missing = receipt.given - len(numbers)
+        trimmed = [*range(base - missing + 1, base + 1)] if missing <= base else []
+        pinned: list[int] = [] if base else self._pinned()
+        for _ in range(receipt.pinned - len(pinned) + missing - len(trimmed)):
+            self.gone.append(Gone("message", "", "trimmed" if base else "unknown"))
+        self.gone += [Gone("message", str(number), "trimmed") for number in trimmed]
+        shown = []
+        for number in (*pinned, *numbers):
+            entry = self._end.get(number) or self._beginning.get(number)
+            why = self._changed.get(number)
+            if entry is None or why is not None:
+                name = str(number)
+                removed = Gone("message", name, "removed")
+                self.gone.append(removed if entry is None else Gone("message", name, "edited"))
+            else:
+                shown.append(decode(entry.body))
+        if receipt.shortened:
+            self.gone.append(Gone("message", "", "shortened"))
+        return shown
+
+    def summary(self, value: Value | None) -> str | None:
+        """The summary that was given, if it is still that."""
+        if self.receipt.summary is None:
+            return None
+        text = None if value is None else _decode_summary(value.json).text
+        if text is not None and digest_of((text,)) == self.receipt.summary:
+            return text
+        self.gone.append(Gone("summary", "", "deleted" if text is None else "changed"))
+        return None
+
+    def workflow(self, found: Found) -> WorkflowInfo | None:
+        """One that was under way then, if nothing has happened to it since."""
+        digest, touched = (self.receipt.workflows or {})[found.entity.id]
+        if found.head.exists:
+            info = workflow_info(found)
+            if info.digest == digest:
+                return msgspec.structs.replace(info, updated_at=moment(touched))
+        id, exists = found.entity.id, found.head.exists
+        self.gone.append(Gone("workflow", id, "changed" if exists else "deleted"))
+        return None
+
+
+def end_of(entries: list[Entry], head: Head) -> Entry | None:
+    """The last entry of the append that the first of these came with; None: it is further on."""
+    same = [entry for entry in entries if entry.stamp == entries[0].stamp]
+    if len(same) < len(entries) or same[-1].seq == head.version:
+        return same[-1]
+    return None
+
+
+def stale_documents(
+    versions: Mapping[str, tuple[int, str | None]], there: Mapping[str, Value]
+) -> list[Gone]:
+    """Those that have another version by now, or none."""
+    return [
+        Gone("document", name, "changed" if name in there else "deleted")
+        for name, then in versions.items()
+        if name not in there or (there[name].version, there[name].stamp) != then
+    ]
