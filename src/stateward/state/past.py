@@ -202,6 +202,10 @@ class Known(Struct, frozen=True):
     def value(self) -> Json:
         return {} if self.json is None else decode(self.json)
 
+    def began_by(self, time: float) -> bool:
+        """Whether it was so at that time or before; to the microsecond, as times are told."""
+        return moment(self.at) <= moment(time)
+
     def document(self) -> Document:
         """The document as it was."""
         if self.json is None:
@@ -257,7 +261,7 @@ class Past:
         """What it was at that time, or `NotKept`."""
         versions = self.numbered()
         for known in versions:
-            if known.at <= time:
+            if known.began_by(time):
                 if not known.held:
                     raise self._not_kept("others wrote it without keeping its history", None)
                 return known
@@ -307,7 +311,7 @@ class Past:
 
     def reaches(self, time: float) -> bool:
         """Whether there is no need to look further back for that time, or for its number."""
-        found = [known for known in self.versions if known.at <= time]
+        found = [known for known in self.versions if known.began_by(time)]
         return bool(found) and any(known.version is not None for known in found)
 
     def numbered(self) -> list[Known]:
