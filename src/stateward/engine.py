@@ -80,6 +80,9 @@ class Capabilities(Struct, frozen=True):
     snapshots: bool = False  # `snapshot` shows one moment of the whole store
     purges: bool = False  # `purge` removes a namespace at once, and leaves no marks
     parts: bool = False  # some of it may fail while the rest answers: see `Parted`
+    migrates: bool = (
+        False  # its URL takes `migrate=off`: then it makes and changes nothing by itself
+    )
     schemas: bool = False  # whole stores can be kept apart in one database: see `Schemas`
     system: str = ""  # the store's name in metrics, e.g. "postgresql"; nothing else asks for it
 
@@ -175,6 +178,17 @@ class Reached(Protocol):
         """Its URL by way of these ports of this machine, one for each address.
 
         The same URL, if its connections are made by the event loop: they can be led aside there.
+        """
+
+
+@runtime_checkable
+class Traces(Protocol):
+    """What an engine can do besides whose server shows all that it holds."""
+
+    async def traces(self, text: str) -> Sequence[str]:
+        """The keys or tables that have a text in them, whether or not any call still returns it.
+
+        Does not need `open`.
         """
 
 

@@ -17,7 +17,7 @@ import stateward
 from stateward.engines.redis import backfill
 from stateward.engines.redis.engine import RedisEngine
 from stateward.engines.redis.settings import parse_server
-from stateward.engines.registry import parse
+from stateward.engines.registry import looking, parse
 from stateward.ops import Append, Commit, Drop, Entity, List, Listed, SetHead
 from stateward.world import World
 
@@ -214,3 +214,13 @@ async def test_a_sidebar_shows_conversations_from_before(valkey: RedisServer) ->
         shown = [it.id async for it in store.threads(user="u-1", order="recent", limit=50)]
         assert sorted(shown) == ["0001", "0004", "0007"]
     await purge(valkey, "sidebar")
+
+
+async def test_who_only_looks_enters_nothing(valkey: RedisServer) -> None:
+    await fill(valkey, "looked-at", 10)
+    before = sorted(valkey.ask("KEYS", "stateward:*").split())
+    engine = engine_on(looking(parse(valkey.url)).text)
+    await engine.open()
+    assert await ids(engine, "looked-at") == set()
+    await engine.close()
+    assert sorted(valkey.ask("KEYS", "stateward:*").split()) == before

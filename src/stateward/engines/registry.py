@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from stateward.engine import Creates, SyncMigrations
+from stateward.engine import Creates
 from stateward.engines.url import Credentials, EngineURL, did_you_mean, encoded_login
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.world import World
@@ -76,7 +76,7 @@ def create_sync_engine(url: EngineURL, world: World) -> Any:
 
 def looking(url: EngineURL) -> EngineURL:
     """The same store for whoever only looks: opening it neither makes nor migrates anything."""
-    if isinstance(create_sync_engine(url, World()), SyncMigrations):
+    if create_sync_engine(url, World()).capabilities.migrates:
         return url.with_options(migrate="off")
     return url
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from glob import escape, glob
@@ -29,6 +29,7 @@ from stateward.audit.safety.expiry import DAY, ExpiringEngine
 from stateward.audit.targets import traces
 from stateward.audit.targets.memory import Json, KeptLocally, NamedSteps, Refused, VersionConflict
 from stateward.audit.targets.target import AuditTarget, BackupProcedure, FileStorage
+from stateward.engine import Traces
 from stateward.engines.registry import create_engine, parse
 from stateward.engines.url import EngineURL
 from stateward.observe.catalogue import LOOKUP_LATENCY
@@ -175,7 +176,7 @@ class StoreMemory:
         }
 
 
-def _search(url: EngineURL) -> Callable[[str], Awaitable[list[str]]] | None:
+def _search(url: EngineURL) -> Callable[[str], Awaitable[Sequence[str]]] | None:
     """How all that a store holds is searched for a text; None where nobody can."""
     file = isolation.file_of(url)
     if file is not None:
@@ -184,13 +185,12 @@ def _search(url: EngineURL) -> Callable[[str], Awaitable[list[str]]] | None:
             return traces.in_files(traces.beside(file), text)
 
         return in_its_files
-    if url.scheme.startswith(("redis", "unix")):
-        return partial(traces.in_redis, url)
-    return partial(traces.in_postgres, url) if url.scheme.startswith("postgres") else None
+    engine = create_engine(url, World())
+    return engine.traces if isinstance(engine, Traces) else None
 
 
 async def _traces(
-    search: Callable[[str], Awaitable[list[str]]], folder: str, text: str
+    search: Callable[[str], Awaitable[Sequence[str]]], folder: str, text: str
 ) -> list[str]:
     """Where it is: in the store, and in turns that any replica keeps for later."""
     kept = traces.below(*glob(os.path.join(escape(folder), "spill-*")))

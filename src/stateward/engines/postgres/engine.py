@@ -26,6 +26,7 @@ from stateward.engines.postgres.pool import ConnectionLost, Pool
 from stateward.engines.postgres.schema import Queries, pending, quoted, script
 from stateward.engines.postgres.settings import Settings, read_settings
 from stateward.engines.postgres.snapshot import Snapshot
+from stateward.engines.postgres.traces import traces  # async only
 from stateward.engines.postgres.wire import Rows
 from stateward.engines.url import EngineURL
 from stateward.errors import SchemaError, StatewardError
@@ -68,6 +69,7 @@ class PostgresEngine:
             snapshots=True,
             networked=True,
             purges=True,
+            migrates=True,
             schemas=True,
             system="postgresql",
         )
@@ -260,6 +262,9 @@ class PostgresEngine:
 
     def through(self, url: str, ports: Sequence[int]) -> str:
         return through(url, self._settings.conninfo, ports)
+
+    async def traces(self, text: str) -> Sequence[str]:
+        return await traces(self._settings, text)
 
     # async only: end
 

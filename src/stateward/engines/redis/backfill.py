@@ -42,7 +42,7 @@ ROUNDS = 8  # of these at most before a listing is answered: others' calls may t
 def needs_backfill(op: List, traits: Traits) -> bool:
     """Whether the answer may depend on entities that nobody has entered yet."""
     asks = op.recent or op.tally == "owner" or (op.tally is not None and op.owner is not None)
-    return asks and op.namespace not in traits.filled
+    return asks and traits.server.migrates and op.namespace not in traits.filled
 
 
 def backfilled(

@@ -33,6 +33,7 @@ from stateward.engines.redis.plans import Clock, Latest, SeenMembers, Traits
 from stateward.engines.redis.purge import purge
 from stateward.engines.redis.scripts import ALL
 from stateward.engines.redis.settings import parse_server
+from stateward.engines.redis.traces import traces  # async only
 from stateward.engines.url import EngineURL
 from stateward.errors import StoreUnavailable
 from stateward.ops import Commit, Entity, Fetch, Op, Outcome
@@ -49,6 +50,7 @@ CAPABILITIES = Capabilities(
     batch=50,  # so that two batches share 100 callers: one is packed while the server has the other
     networked=True,
     purges=True,
+    migrates=True,
     system="redis",
 )
 
@@ -201,6 +203,10 @@ class RedisEngine:
 
     def through(self, url: str, ports: Sequence[int]) -> str:
         return url
+
+    async def traces(self, text: str) -> Sequence[str]:
+        addresses = await self._servers.addresses() or self._server.addresses
+        return await traces(self._server, addresses, text)
 
     # async only: end
 

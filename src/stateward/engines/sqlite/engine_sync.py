@@ -35,6 +35,7 @@ class SqliteEngine:
         inline_reads=True,
         snapshots=True,
         purges=True,
+        migrates=True,
         system="sqlite",
     )
 

@@ -66,6 +66,7 @@ class PostgresEngine:
             snapshots=True,
             networked=True,
             purges=True,
+            migrates=True,
             schemas=True,
             system="postgresql",
         )

@@ -47,6 +47,7 @@ CAPABILITIES = Capabilities(
     batch=50,  # so that two batches share 100 callers: one is packed while the server has the other
     networked=True,
     purges=True,
+    migrates=True,
     system="redis",
 )
 
