@@ -407,8 +407,9 @@ class Gone(Struct, frozen=True):
 
     `name` is a message's number in the thread ("": which one is not known), a document's name or a
     workflow's id. `why`: `edited`, `removed` or `trimmed` of messages, `changed` or `deleted` of
-    what has another version by now or none, `shortened` of texts that had been cut to fit and are
-    shown whole, `unknown` where the thread does not tell any more.
+    what has another version by now or none, and whose version of then is not kept, `shortened` of
+    texts that had been cut to fit and are shown whole, `unknown` where the thread does not tell any
+    more.
     """
 
     what: Literal["message", "summary", "document", "workflow"]

@@ -297,6 +297,10 @@ class Past:
                 return MISSING
         raise self._not_kept("what it was before is not kept", None)
 
+    def with_stamp(self, stamp: str | None) -> Known | None:
+        """The version that this write made, as far back as was read."""
+        return next((known for known in self.versions if known.stamp == stamp), None)
+
     @property
     def newest(self) -> float:
         """When it last changed."""

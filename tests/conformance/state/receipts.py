@@ -80,11 +80,29 @@ async def a_turn_keeps_what_its_context_gave(h: StoreHarness) -> None:
         await store.user("u").document("taste").delete()
         await run.__aexit__(None, None, None)
         then = await known(store, said.version)
-        assert (then.user, then.workflows) == ({}, [])
+        assert (then.user, then.workflows) == (context.user, []), "documents remember"
+        assert [(gone.what, gone.why) for gone in then.gone] == [("workflow", "changed")]
+        await store.user("u").document("taste").delete(forget=True)
+        then = await known(store, said.version)
+        assert then.user.keys() == {"default"}
+        assert ("document", "taste", "deleted") in [(g.what, g.name, g.why) for g in then.gone]
+
+
+@case
+async def without_a_history_what_changed_is_named(h: StoreHarness) -> None:
+    async with h.store(keep=0) as store:
+        await turns(store, 1, 1)
+        await store.user("u").put({"name": "Noor"})
+        await store.user("u").document("taste").put({"tea": True})
+        context = await store.context(user="u", thread="t")
+        said = await store.thread("t", user="u").append(ask(2), say(2), saw=context)
+        await store.user("u").put({"name": "Nora"})
+        await store.user("u").document("taste").delete()
+        then = await known(store, said.version)
+        assert then.user == {}
         assert sorted((gone.what, gone.why) for gone in then.gone) == [
             ("document", "changed"),
             ("document", "deleted"),
-            ("workflow", "changed"),
         ]
         await store.user("u").document("taste").put({"tea": True})
         then = await known(store, said.version)

@@ -11,12 +11,14 @@ from stateward.kinds import USER, WORKFLOW
 from stateward.ops import Entry, Fetch, Fetched, Found, Log
 from stateward.records import Cursor, Document, Gone, Knowledge, TurnReceipt, WorkflowInfo, moment
 from stateward.state.edits import EDITS, edits_of
+from stateward.state.past import Known
 from stateward.state.receipts import Recalled, end_of, receipt_of, stale_documents
 from stateward.state.refusals import refuse
 from stateward.state.run_record import READING
 from stateward.sync.state.documents import document
 from stateward.sync.state.feeds import reset
 from stateward.sync.state.handle import Handle
+from stateward.sync.state.history import read_past
 from stateward.sync.state.scope import Scope
 
 FIRST_ENTRIES = 8  # enough to see the end of most turns at once
@@ -80,11 +82,22 @@ def documents_then(
     """A user's documents as they were at these versions, and those that are not kept."""
     if not versions:
         return {}, []
-    fetch = Fetch(users.entity(USER, user), user, None, tuple(versions))
-    there = users.fetch(fetch).documents
-    stale = stale_documents(versions, there)
-    names = versions.keys() - {gone.name for gone in stale}
-    return {name: document(there[name]) for name in versions if name in names}, stale
+    handle = Handle(users, users.entity(USER, user), user)
+    there = handle.fetch(documents=tuple(versions)).documents
+    gone = {each.name: each for each in stale_documents(versions, there)}
+    then: dict[str, Document] = {}
+    for name, (version, stamp) in versions.items():
+        if name not in gone:
+            then[name] = document(there[name])
+        elif (known := _remembered(handle, name, stamp)) is not None:
+            then[name] = Document(known.value, version, stamp, known.at)
+    return then, [each for name, each in gone.items() if name not in then]
+
+
+def _remembered(handle: Handle, name: str, stamp: str | None) -> Known | None:
+    """A version of a document, from its history; None: it is not kept."""
+    past = read_past(handle, name, lambda past: past.with_stamp(stamp) is not None)
+    return past.with_stamp(stamp)
 
 
 def _workflows_then(work: Scope, receipt: TurnReceipt, recalled: Recalled) -> list[WorkflowInfo]:
