@@ -134,9 +134,10 @@ def test_sqlite_takes_the_same_steps(name: str, counts: Counts, file: File) -> N
 
 FILL_POSTGRES = """
 INSERT INTO stateward.entities
-    (namespace, kind, name, owner, expires, created, updated, commits)
+    (namespace, kind, name, owner, expires, created, updated, touched, commits)
 SELECT 'of ' || %(count)s, 'thread', to_char(i * 7919 %% %(count)s, 'FM000000'),
-       CASE WHEN i %% 2 = 1 THEN 'u' ELSE '' END, NULL, 0, (%(now)s - i / 3) * 60 + i %% 60, 1
+       CASE WHEN i %% 2 = 1 THEN 'u' ELSE '' END, NULL, 0, (%(now)s - i / 3) * 60 + i %% 60,
+       %(now)s - i / 3, 1
 FROM generate_series(0, %(count)s - 1) AS i;
 """
 FILL_DOCUMENTS = """
