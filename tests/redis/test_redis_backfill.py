@@ -224,3 +224,20 @@ async def test_who_only_looks_enters_nothing(valkey: RedisServer) -> None:
     assert await ids(engine, "looked-at") == set()
     await engine.close()
     assert sorted(valkey.ask("KEYS", "stateward:*").split()) == before
+
+
+@pytest.mark.parametrize("namespace", ["full", "new"])
+async def test_a_server_that_is_full_still_lists(valkey: RedisServer, namespace: str) -> None:
+    await fill(valkey, "full", 10)
+    engine = engine_on(valkey.url)
+    await engine.open()
+    try:
+        valkey.ask("CONFIG", "SET", "maxmemory", "1")
+        assert await ids(engine, namespace) == set()
+        valkey.ask("CONFIG", "SET", "maxmemory", "0")
+        expected = numbers(0, 1, 2, count=10) if namespace == "full" else set()
+        assert await ids(engine, namespace) == expected
+    finally:
+        valkey.ask("CONFIG", "SET", "maxmemory", "0")
+        await engine.purge("full")
+        await engine.close()

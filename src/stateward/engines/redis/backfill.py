@@ -103,8 +103,9 @@ class _Walk:
         while self._left is None or self._left > 0:
             asked = asked_of(part, after, TOGETHER, False)
             members: list[bytes] = (yield (PipelineStep(part.key, (asked,)),))[0][0]
-            if members:
-                yield from self._enter([self._entity(part, member) for member in members])
+            entities = [self._entity(part, member) for member in members]
+            if entities and not (yield from self._enter(entities)):
+                return False
             if len(members) < TOGETHER:
                 return True
             after = members[-1]
@@ -120,13 +121,17 @@ class _Walk:
 
     def _marked(self, text: bytes) -> tuple[PipelineStep]:
         mark = format_mark(self._namespace)
-        return (PipelineStep(mark, (("HSET", mark, "touched", text),), writes=True),)
+        command: Command = ("HSET", mark, "touched", text)
+        return (PipelineStep(mark, (command,), writes=True, optional=True),)
 
-    def _enter(self, entities: Sequence[Entity]) -> Plan[None]:
+    def _enter(self, entities: Sequence[Entity]) -> Plan[bool]:
+        """False if the server is full: whoever lists must not fail for that, but sees less."""
         steps = self._here(entities) if self._traits.inline else (yield from self._there(entities))
-        if steps:
-            told: list[list[Any]] = yield steps
-            self.entered += sum(reply[0] for reply in told)
+        told: list[list[Any]] = (
+            (yield [step._replace(optional=True) for step in steps]) if steps else []
+        )
+        self.entered += sum(reply[0] or 0 for reply in told)
+        return all(reply[0] is not None for reply in told)
 
     def _here(self, entities: Sequence[Entity]) -> list[PipelineStep]:
         """On one server a script does it, in the moment that it looks at them."""

@@ -26,6 +26,7 @@ class PipelineStep(NamedTuple):
     together: bool = False  # the commands see one moment
     timed: bool = False  # the first reply is the server's time
     asking: bool = False  # for a node that is about to take over the slot of the key
+    optional: bool = False  # a server that is full need not take it: then its replies are None
 
 
 class Pipeline:
@@ -118,7 +119,9 @@ class Pipeline:
         self.errors = {}
         for number, span in enumerate(self._spans):
             mine, error = span.of(replies)
-            if error is not None:
+            if error is not None and self.steps[number].optional and code_of(error) == "OOM":
+                mine = [None] * span.size
+            elif error is not None:
                 self.errors[number] = error
             self.answers.append(mine)
         self._waited = replies[-1] if self._replicas else None
