@@ -19,6 +19,7 @@ import msgspec
 
 from stateward.errors import BackupDamaged, DiskProblem, InvalidInput
 from stateward.files import WholeFile
+from stateward.kinds import REMEMBERING
 from stateward.transfer.lines import (
     FORMAT,
     AnyLine,
@@ -48,17 +49,19 @@ Advance = Callable[[int], None]  # called with the bytes of the file read so far
 
 
 class Counts:
-    """How much of what a backup holds."""
+    """How much of what a backup holds. What documents were before counts as part of them."""
 
     def __init__(self) -> None:
         self.entities = self.messages = self.documents = 0
+        self._kind = ""
 
     def add(self, line: Content) -> None:
         if isinstance(line, EntityLine):
             self.entities += 1
+            self._kind = line.kind
         elif isinstance(line, DocumentLine):
             self.documents += 1
-        elif line.body:
+        elif line.body and self._kind not in REMEMBERING:
             self.messages += 1
 
     def all(self) -> tuple[int, int, int]:
