@@ -142,17 +142,11 @@ def encode_messages(messages: Sequence[Any], limits: Limits) -> tuple[str, ...]:
     return tuple(bodies)
 
 
-def encode_document(value: Any, limits: Limits, *, remembers: bool = False) -> str:
-    """The JSON text of a document: any JSON object, within the limit of a commit.
-
-    One that `remembers` is stored twice in a commit: as it is now, and in its history.
-    """
+def encode_document(value: Any, limits: Limits) -> str:
+    """The JSON text of a document: any JSON object, within the limit of a commit."""
     if type(value) is not dict:
         raise InvalidInput(f"a document is a JSON object (a dict), not {type(value).__name__}")
-    text = encode_value(value, "the document", limits)
-    if remembers:
-        check_commit(2 * _size(text), limits, "the document with its copy in its history")
-    return text
+    return encode_value(value, "the document", limits)
 
 
 def encode_value(value: Any, what: str, limits: Limits) -> str:

@@ -272,6 +272,8 @@ OTHERWISE: dict[str, str] = {
     "growing.updates": "nought where the target has no users",
     "growing.document": "held against what an update takes",
     "growing.bytes_updated": "not every record has it",
+    "growing.more_updates": "measured only if it had grown",
+    "growing.bytes_more": "measured only if it had grown",
     "long_race.acknowledged": "the first race has told whether there were enough",
     "long_race.parts": "the same as in the first race",
     "long_race.unreadable": "empty is good",

@@ -324,6 +324,12 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
         outages=[outage(in_turn=["b", "a"])])),
     ("growth", "fail", "every update of a user's state takes 950 bytes more", changes(
         growing=Growing(100, 1000, 101_000, 10**12, 30, 1000, 20, 121_000, 100, 1000, 216_000))),
+    ("growth", "fail", "every update of a user's state takes 900 bytes more", changes(
+        growing=Growing(100, 1000, 101_000, 10**12, 30, 1000, 20, 121_000, 100, 1000, 216_000,
+                        100, 306_000))),
+    ("growth", "pass", "some versions are kept, 95,000 bytes after 100", changes(
+        growing=Growing(100, 1000, 101_000, 10**12, 30, 1000, 20, 121_000, 100, 1000, 216_000,
+                        100, 226_000))),
     ("workflows", "fail", "0 finished steps ran again, 3 skipped", changes(
         workflows=[WorkflowRun("w", ["a", "b", "c"], ["a"], "b", ["b", "c"], True),
                    WorkflowRun("x", ["a", "b", "c"], [], "", [], True)])),

@@ -93,7 +93,7 @@ def test_without_a_section_it_shows_what_is_stored_by_kind(folder: Path) -> None
     kinds = {row["kind"]: (row["entities"], row["entries"]) for row in said["rows"]}
     assert kinds == {
         "thread": (8, 43),
-        "user": (1, 0),
+        "user": (1, 2),  # what its documents were
         "workflow": (2, 2),
         "task": (2, 0),
         "lock": (1, 0),

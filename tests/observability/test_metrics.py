@@ -376,7 +376,7 @@ async def test_a_layered_store_counts_each_engine_by_its_name(tmp_path: Any) -> 
     assert metrics.value(DURATION, engine="memory", kind="workflow", operation="list") == 3
     assert metrics.value(DURATION, engine="sqlite", kind="user") == 0
     assert metrics.value("stateward_storage_rows", engine="sqlite") == 2
-    assert metrics.value("stateward_storage_rows", engine="memory") == 2
+    assert metrics.value("stateward_storage_rows", engine="memory") == 3
     asked = metrics.value("stateward_cache_lookups_total")
     assert asked == counted.cache_hits + counted.cache_misses > 0  # shared, and read once
 
@@ -468,12 +468,12 @@ async def test_an_engine_says_how_many_rows_and_bytes_it_holds(url: str, tmp_pat
             await store.thread(f"s-{n}").append(HELLO, HELLO)
         await store.user("u-1").put({"a": 1})
         said = await store.describe()
-        assert said.rows == 11 + 20 + 1
+        assert said.rows == 11 + 20 + 2  # a document, and what it is in its history
         if said.capacity is not None:
             assert said.bytes is not None
             assert said.capacity > said.bytes
         name = store._scope.capabilities.system
-        assert store.metrics().value("stateward_storage_rows", engine=name) == 32
+        assert store.metrics().value("stateward_storage_rows", engine=name) == 33
 
 
 # --- the arithmetic ---------------------------------------------------------------------

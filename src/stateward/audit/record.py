@@ -232,6 +232,8 @@ class Growing(Struct, frozen=True):
     updates: int = 0  # then of one user's state, which stays as large as it is
     document: int = 0  # bytes that it has
     bytes_updated: int | None = None  # and the store's size after those
+    more_updates: int = 0  # if it had grown by then: it may keep some versions, and no more
+    bytes_more: int | None = None  # and the store's size after those, too
 
 
 class Costs(Struct, frozen=True):

@@ -197,7 +197,7 @@ class DocumentHandle(Generic[T]):
         return (write, Append((record(self._name, text, version, base.stamp),)))
 
     def _encoded(self, value: Json) -> str:
-        return encode_document(value, self._scope.limits, remembers=self._remembers)
+        return encode_document(value, self._scope.limits)
 
     async def _prune(self, outcome: Outcome) -> None:
         """Look now and then for what the history need not hold any longer."""

@@ -12,8 +12,7 @@ from typing import Any
 from conformance.state.cases import case, clock_case
 from conformance.state.harness import StoreHarness
 from conformance.state.meanwhile import Beside
-from stateward.codec import Limits
-from stateward.errors import InvalidInput, NotKept, StateConflictError, TooLarge
+from stateward.errors import InvalidInput, NotKept, StateConflictError
 from stateward.ops import Delete, Log, Put
 from stateward.records import Document, DocumentVersion
 from stateward.state.past import OFTEN, Keep
@@ -431,17 +430,6 @@ async def a_put_without_its_record_is_a_write_of_another(h: StoreHarness) -> Non
         await user.handle.commit((Delete("default"),))
         with raises(NotKept):
             await user.undo()
-
-
-@case
-async def a_document_counts_twice_towards_the_size_of_a_commit(h: StoreHarness) -> None:
-    large = {"n": "x" * 600}
-    async with h.store(limits=Limits(commit=1000)) as store:
-        with told(TooLarge, "history"):
-            await store.user("u").put(large)
-        await store.thread("t").vars.put(large)
-    async with h.store(limits=Limits(commit=1000), keep=0) as store:
-        await store.user("u").put(large)
 
 
 @case

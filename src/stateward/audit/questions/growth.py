@@ -44,9 +44,19 @@ def updates(record: Record, limits: Thresholds) -> Finding:
         return Finding("pass", "")
     grown = seen.bytes_updated - seen.bytes_long
     each = grown / seen.updates
-    facts = (Evidence(f"bytes an update of {seen.document:,} bytes", round(each)),)
+    facts: tuple[Evidence, ...] = (
+        Evidence(f"bytes an update of {seen.document:,} bytes", round(each)),
+    )
     if each < KEPT * seen.document or grown < limits["history_floor_bytes"]:
         return Finding("pass", "", facts)
+    if seen.bytes_more is not None and seen.more_updates:
+        each = (seen.bytes_more - seen.bytes_updated) / seen.more_updates
+        facts = (*facts, Evidence(f"… after {seen.updates:,} of them", round(each)))
+        if each < KEPT * seen.document:
+            said = (
+                f"of a user's state some versions are kept, {grown:,} bytes after {seen.updates:,}"
+            )
+            return Finding("pass", said, facts)
     said = (
         f"every update of a user's state takes {each:,.0f} bytes more, though that has "
         f"{seen.document:,} bytes before and after"

@@ -17,6 +17,7 @@ FEWEST = 20  # turns that show what one takes
 LEAST = 100  # bytes that a turn has, at the least
 AT_ONCE = 100  # messages a call, when a history is made
 UPDATES = 200  # of one user's state
+MORE_UPDATES = 600  # if it has grown by then, it may be a history that has an end
 DOCUMENT = 1000  # bytes that it has, whatever is changed in it
 
 
@@ -38,9 +39,13 @@ async def conduct(stage: Stage) -> None:
     await replica.ask("growth:write", threads=[one], count=more, patience=300.0)
     replica, at_last = await _measured(stage, replica)
     updated: dict[str, Any] = {}
+    at_the_end: dict[str, Any] = {}
     if stage.provides("users"):
         await replica.ask("growth:update", user=one, count=UPDATES, patience=300.0)
         replica, updated = await _measured(stage, replica)
+        if (updated.get("bytes") or 0) - (at_last.get("bytes") or 0) > UPDATES * DOCUMENT // 2:
+            await replica.ask("growth:update", user=one, count=MORE_UPDATES, patience=300.0)
+            replica, at_the_end = await _measured(stage, replica)
     await stage.fleet.end(replica)
     most = after.get("settings", {}).get("max_connections")
     stage.record.growing = Growing(
@@ -55,6 +60,8 @@ async def conduct(stage: Stage) -> None:
         updates=UPDATES,
         document=DOCUMENT,
         bytes_updated=updated.get("bytes"),
+        more_updates=MORE_UPDATES if at_the_end else 0,
+        bytes_more=at_the_end.get("bytes"),
     )
     stage.record.costs = Costs(
         stage.sizes.replicas,

@@ -161,7 +161,7 @@ class Replayer:
     ) -> LogEnd | None:
         """The end of the log behind it; None if that is not known."""
         if self._world.now() - record.at > self._backlog.max_age:
-            await self._discard(record, "expired", "expired")
+            await self._discard(record, "expired")
             return place
         await self._measure_clock(ask, record)
         written = record.at + self._least
@@ -195,7 +195,7 @@ class Replayer:
                     self._end_at(record.entity, end)
                 await self._stored(record)
             case Conflict(failed=NotDroppedSince()):
-                await self._discard(record, "erased", "erased")
+                await self._discard(record, "erased")
             case Conflict():
                 pass  # somebody else wrote meanwhile: look again
             case KeyReused() if record.takes_first or await self._is_redelivered(
@@ -203,7 +203,7 @@ class Replayer:
             ):
                 await self._stored(record)
             case _:
-                await self._discard(record, "refused", f"refused: {type(outcome).__name__}")
+                await self._discard(record, f"refused: {type(outcome).__name__}")
         return None
 
     async def _is_redelivered(self, ask: Ask, record: SpillRecord, refused: KeyReused) -> bool:
@@ -220,7 +220,7 @@ class Replayer:
         fetched = (await ask((tail,)))[0]
         assert isinstance(fetched, Fetched)
         if await self._was_erased(ask, record, written):
-            await self._discard(record, "erased", "erased")
+            await self._discard(record, "erased")
             return None
         head, entries = fetched.head, fetched.entries
         marks = decode(fetched.documents[LATE].json)["turns"] if fetched.documents else []
@@ -290,7 +290,7 @@ class Replayer:
             first = stored.version - len(record.bodies) + 1
             gone = Replace(dict.fromkeys(range(first, stored.version + 1)))
             await ask((Commit(entity, new_id(), (gone,)),))
-        await self._discard(record, "erased", "erased")
+        await self._discard(record, "erased")
 
     async def _measure_clock(self, ask: Ask, record: SpillRecord) -> None:
         """How far the engine's clock is from ours: erasures are timed by that clock.
@@ -346,9 +346,14 @@ class Replayer:
             self._counters.replayed += 1
             await self._settle(record)
 
-    async def _discard(self, record: SpillRecord, counter: str, why: str) -> None:
+    async def _discard(self, record: SpillRecord, why: str) -> None:
         if self._forget(record):
-            setattr(self._counters, counter, getattr(self._counters, counter) + 1)
+            if why == "erased":
+                self._counters.erased += 1
+            elif why == "expired":
+                self._counters.expired += 1
+            else:
+                self._counters.refused += 1
             logger.warning(
                 "memory_write_discarded",
                 extra={

@@ -151,7 +151,7 @@ class Replayer:
     def _replay_one(self, ask: Ask, record: SpillRecord, place: LogEnd | None) -> LogEnd | None:
         """The end of the log behind it; None if that is not known."""
         if self._world.now() - record.at > self._backlog.max_age:
-            self._discard(record, "expired", "expired")
+            self._discard(record, "expired")
             return place
         self._measure_clock(ask, record)
         written = record.at + self._least
@@ -185,13 +185,13 @@ class Replayer:
                     self._end_at(record.entity, end)
                 self._stored(record)
             case Conflict(failed=NotDroppedSince()):
-                self._discard(record, "erased", "erased")
+                self._discard(record, "erased")
             case Conflict():
                 pass  # somebody else wrote meanwhile: look again
             case KeyReused() if record.takes_first or self._is_redelivered(ask, record, outcome):
                 self._stored(record)
             case _:
-                self._discard(record, "refused", f"refused: {type(outcome).__name__}")
+                self._discard(record, f"refused: {type(outcome).__name__}")
         return None
 
     def _is_redelivered(self, ask: Ask, record: SpillRecord, refused: KeyReused) -> bool:
@@ -208,7 +208,7 @@ class Replayer:
         fetched = ask((tail,))[0]
         assert isinstance(fetched, Fetched)
         if self._was_erased(ask, record, written):
-            self._discard(record, "erased", "erased")
+            self._discard(record, "erased")
             return None
         head, entries = fetched.head, fetched.entries
         marks = decode(fetched.documents[LATE].json)["turns"] if fetched.documents else []
@@ -276,7 +276,7 @@ class Replayer:
             first = stored.version - len(record.bodies) + 1
             gone = Replace(dict.fromkeys(range(first, stored.version + 1)))
             ask((Commit(entity, new_id(), (gone,)),))
-        self._discard(record, "erased", "erased")
+        self._discard(record, "erased")
 
     def _measure_clock(self, ask: Ask, record: SpillRecord) -> None:
         """How far the engine's clock is from ours: erasures are timed by that clock.
@@ -332,9 +332,14 @@ class Replayer:
             self._counters.replayed += 1
             self._settle(record)
 
-    def _discard(self, record: SpillRecord, counter: str, why: str) -> None:
+    def _discard(self, record: SpillRecord, why: str) -> None:
         if self._forget(record):
-            setattr(self._counters, counter, getattr(self._counters, counter) + 1)
+            if why == "erased":
+                self._counters.erased += 1
+            elif why == "expired":
+                self._counters.expired += 1
+            else:
+                self._counters.refused += 1
             logger.warning(
                 "memory_write_discarded",
                 extra={
