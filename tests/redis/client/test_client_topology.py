@@ -240,13 +240,20 @@ def move_for_good(slot: int, nodes: list[RedisServer], ids: list[str], owner: in
     if b":0\r\n" in where and where[owner] != b":0\r\n":
         source = ids[where.index(b":0\r\n")]
         nodes[owner].ask("CLUSTER", "SETSLOT", str(slot), "IMPORTING", source)
-    for node in (nodes[owner], *nodes):
-        assert node.ask("CLUSTER", "SETSLOT", str(slot), "NODE", ids[owner]) == b"+OK\r\n"
     elsewhere = b"-MOVED %d 127.0.0.1:%d\r\n" % (slot, nodes[owner].port)
     agreed = [b":0\r\n" if number == owner else elsewhere for number in range(len(nodes))]
     end = time.monotonic() + 60
-    while (said := [node.ask("EXISTS", KEY) for node in nodes]) != agreed:
-        assert time.monotonic() < end, said
+    while True:
+        for node in (nodes[owner], *nodes):
+            assert node.ask("CLUSTER", "SETSLOT", str(slot), "NODE", ids[owner]) == b"+OK\r\n"
+        patience = time.monotonic() + 2
+        while (said := [node.ask("EXISTS", KEY) for node in nodes]) != agreed:
+            assert time.monotonic() < end, said
+            if time.monotonic() > patience:
+                break
+        else:
+            return
+        nodes[owner].ask("CLUSTER", "BUMPEPOCH")  # on a busy machine gossip of before may win
 
 
 async def test_sentinels_are_asked_in_turn_and_again_after_a_failure(client: Any) -> None:
