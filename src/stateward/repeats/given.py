@@ -1,0 +1,59 @@
+"""Whether the model had been given what it asked for again: the receipt of its turn tells.
+
+A question about something that was in the window is the model's, or the prompt's. One about
+something that was never given to the model is lost context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stateward.records import Document, Knowledge
+from stateward.repeats.facts import state_facts
+from stateward.repeats.history import Repeat
+from stateward.repeats.messages import speaker
+
+
+def holder(repeat: Repeat, messages: Sequence[Mapping[str, Any]]) -> int | None:
+    """The index of the message that has what is asked for again: of a question, its reply."""
+    if repeat.kind != "asked_again" or repeat.earlier is None:
+        return repeat.earlier
+    replies = range(repeat.earlier + 1, repeat.at)
+    return next((at for at in replies if speaker(messages[at]) == "user"), repeat.earlier)
+
+
+def was_given(repeat: Repeat, number: int | None, knew: Knowledge | None) -> bool | None:
+    """Whether the turn that shows the repeat had been given it; None: that is not known.
+
+    `number` is that of the message that has it, in the thread; None: the user's state has it.
+    """
+    if knew is None or repeat.kind == "complaint":
+        return None
+    if knew.receipt.unread:
+        return False
+    if number is None:
+        return slot_given(repeat.evidence, knew)
+    if any(gone.what == "message" and not gone.name for gone in knew.gone):
+        return True if number in knew.numbers else None
+    return number in knew.numbers
+
+
+def slot_given(slot: str, knew: Knowledge) -> bool | None:
+    """Whether a slot of the user's documents was among what was given: `profile.email`."""
+    if any(fact.name == slot for fact in state_facts(values_of(knew.user))):
+        return True
+    stale = any(gone.what == "document" for gone in knew.gone)
+    return None if stale else False  # the version that was given may not be kept any more
+
+
+def values_of(documents: Mapping[str, Document]) -> dict[str, Any]:
+    return {name: document.value for name, document in documents.items()}
+
+
+def document_with(slot: str, documents: Mapping[str, Document]) -> str | None:
+    """The document that has this slot; None: none of them has it."""
+    for name, document in documents.items():
+        if any(fact.name == slot for fact in state_facts({name: document.value})):
+            return name
+    return None
