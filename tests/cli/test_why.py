@@ -5,16 +5,23 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import DESK, PHONE, Opened, browser, contrast
+from playwright.sync_api import Browser
 
 from stateward import cli, sync
 from stateward.context.compaction import Compaction
 from stateward.sync.testing.faults import open_faulty
+
+__all__ = ["browser"]  # the fixture
 
 Message = dict[str, Any]
 
@@ -190,3 +197,183 @@ def test_inspect_repeats_says_whether_it_was_given(url: str, reason: str) -> Non
     found = json.loads(printed.getvalue())["repeats"]
     expected = [] if reason == "other_user" else [reason == "given"]
     assert [one["given"] for one in found] == expected
+
+
+# --- which turn -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/agents.db"
+
+
+def test_a_turn_can_be_named_by_any_of_its_messages(url: str) -> None:
+    for word in ("7", "8"):
+        found = told(url, "window", word)
+        assert (found["turn"]["first"], found["turn"]["last"]) == (7, 8)
+        assert (found["judgement"], found["signs"]) == ("nothing", [])
+        assert [sign["turn"] for sign in found["others"]] == [14]
+        assert [m["number"] for m in found["messages"] if m["given"]] == [3, 4, 5, 6]
+    shown = say(url, "window", "7")
+    assert "NO SIGN" in shown
+    assert f"stateward why {url} window 14" in " ".join(shown.split())
+
+
+def test_of_a_question_that_was_stored_alone_the_answer_is_explained(place: str) -> None:
+    with sync.open(place) as store:
+        thread = store.thread("s-1", "u-1")
+        for n in range(3):
+            thread.append(user(f"I tell you {n}."))
+            thread.append(agent("Thank you."), saw=thread.load(last=1))
+    for word in ((), ("5",), ("6",)):
+        found = told(place, "s-1", *word)
+        assert (found["turn"]["first"], found["turn"]["last"]) == (6, 6)
+        assert [m["number"] for m in found["messages"] if m["given"]] == [5]
+
+
+def test_a_complaint_speaks_against_the_turn_before_it(place: str) -> None:
+    with sync.open(place) as store:
+        thread = store.thread("s-1", "u-1")
+        thread.append(user("I live in Lyon."), agent("Lovely."), saw=thread.load())
+        thread.append(user("Ship it."), agent("To Paris, then."), saw=thread.load(after=2))
+        thread.append(user("I already told you!"), agent("Sorry."), saw=thread.load())
+    found = told(place, "s-1")
+    assert (found["turn"]["last"], found["judgement"]) == (4, "lost")
+    assert [(sign["kind"], sign["at"]) for sign in found["signs"]] == [("complaint", 5)]
+    assert [(c["reason"], c["numbers"]) for c in found["causes"]] == [("window", [1, 2])]
+    assert "after=2" in found["answer"]
+
+
+def test_without_a_receipt_nothing_is_known_and_it_says_how_to_keep_one(place: str) -> None:
+    with sync.open(place) as store:
+        store.thread("s-1").append(user("Hello."), agent("What is your name?"))
+    found = told(place, "s-1")
+    assert found["judgement"] == "unknown"
+    assert (found["receipt"], found["before"], found["now"]) == (None, None, None)
+    assert "saw=window" in found["advice"]
+    assert "UNKNOWN" in say(place, "s-1")
+
+
+# --- what else is said ------------------------------------------------------------------
+
+
+def test_what_was_removed_or_changed_before_and_meanwhile_is_named(place: str) -> None:
+    with sync.open(place) as store:
+        thread = begin(store, "s-1")
+        store.user("u-1").put({"city": "Lyon", "tea": True}, "profile")
+        talk(thread, 1)
+        context = store.context(user="u-1", thread="s-1")
+        thread.append(user("And?"), agent("Well."), saw=context)
+        thread.edit({3: None, 5: user("It hums.")})
+        context = store.context(user="u-1", thread="s-1", last=2)
+        store.user("u-1").put({"city": "Paris", "tea": True}, "profile")
+        thread.append(user("So?"), agent("Hm."), saw=context)
+        store.user("u-1").document("taste").put({"tea": False})
+        thread.append(user("Bye."), agent("Bye."), saw=thread.load())
+    found = told(place, "s-1", "10")
+    causes = {cause["reason"]: cause for cause in found["causes"]}
+    assert causes["removed"]["numbers"] == [3]
+    assert causes["rewritten"]["numbers"] == [5]
+    assert causes["later"]["documents"] == ["profile"]
+    assert causes["window"]["numbers"] == [1, 2, 4, 5, 6]
+    assert found["documents"] == {"profile": {"city": "Lyon", "tea": True}}
+    assert (found["before"]["came"], found["before"]["left"]) == ([7, 8], [1, 2, 3, 4, 5, 6])
+    assert found["now"]["came"] == [11, 12]
+    told_now = " ".join(found["now"]["sentences"])
+    assert "“profile”: version 1 to 2 (city)" in told_now
+    assert "“taste”: new" in told_now
+
+
+def test_of_a_long_thread_only_the_last_messages_are_read(place: str) -> None:
+    with sync.open(place) as store:
+        thread = begin(store, "s-1")
+        talk(thread, 20)
+    found = told(place, "s-1", "--last", "10")
+    assert [m["number"] for m in found["messages"]] == list(range(35, 43))
+    (cause,) = found["causes"]
+    assert (cause["numbers"], "and so were 34 older ones" in cause["sentence"]) == (
+        [35, 36, 37, 38],
+        True,
+    )
+
+
+def test_what_is_stored_cannot_steer_the_terminal(place: str) -> None:
+    with sync.open(place) as store:
+        thread = store.thread("s-1", "u-1")
+        thread.append(user("\x1b[2J\x9b2J <b>ha"), agent("\x1b]0;x\x07"), saw=thread.load())
+        thread.append(user("\u202eno"), agent("no"), saw=thread.load())
+    shown = say(place, "s-1")
+    assert all(character.isprintable() or character == "\n" for character in shown)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("s-1",), 2, "STATEWARD_URL"),
+        (("sqlite:///agents.db",), 2, "say which thread"),
+        (("sqlite:///agents.db", "a", "1", "2"), 2, "say which thread"),
+        (("sqlite:///agents.db", "nobody"), 2, "there is no thread 'nobody'"),
+        (("sqlite:///agents.db", "s-1", "x"), 2, "no place in a history"),
+        (("sqlite:///agents.db", "s-1", "9"), 2, "has no message 9"),
+        (("sqlite:///agents.db", "s-1", "2.xyz"), 1, "not the one you were reading"),
+        (("sqlite:///agents.db", "s-1", "--last", "0"), 2, "--last must be"),
+        (("sqlite:///agnets.db", "s-1"), 1, "there is no store"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    words: tuple[str, ...],
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("STATEWARD_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with sync.open("sqlite:///agents.db") as store:
+        store.thread("s-1").append(user("Hello."), agent("Hello."))
+    assert cli.main(["why", *words]) == code
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert said in error
+    assert not (tmp_path / "agnets.db").exists()
+
+
+def test_it_is_a_command_of_its_own(url: str) -> None:
+    env = {**os.environ, "STATEWARD_URL": url}
+    command = [sys.executable, "-m", "stateward", "why", "window"]
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("LOST  Thread window, messages 13–14, ")
+
+
+# --- the page ---------------------------------------------------------------------------
+
+
+def test_the_page_is_one_file_with_all_of_it(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "why.html"
+    assert f"page: {file}" in say(url, "window", "--html", str(file))
+    page = file.read_text("utf-8")
+    assert "Messages 1–8 were outside of its window (last=4)." in page
+    assert "default-src 'none'" in page
+    assert page.count("It flickers, number") == 4
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_the_page_fits_a_screen_and_asks_nobody_for_anything(
+    url: str, tmp_path: Path, browser: Browser, size: Any, scheme: Any
+) -> None:
+    with sync.open(url) as store:
+        long = store.thread("long-" + "x" * 200, "u-1")
+        long.append(user("y" * 500), agent("<script>alert(1)</script>"), saw=long.load())
+        long.append(user("So?"), agent("z" * 500), saw=long.load())
+    for thread in ("summarised", long.id):
+        file = tmp_path / "why.html"
+        say(url, thread, "--html", str(file))
+        opened = Opened(browser, file, viewport=size, color_scheme=scheme)
+        assert opened.sideways() == []
+        assert opened.complaints == []
+        assert opened.requests == [file.as_uri()]
+        assert contrast(opened, ".sight, .verdict, .sentence, .card p, td") >= 4.5
+        opened.context.close()

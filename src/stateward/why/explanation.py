@@ -112,6 +112,7 @@ def explain(moment: ThreadMoment) -> Explanation:
         moment.turn,
         judgement,
         answer,
+        next((cause.advice for cause in causes if cause.sentence in answer), ""),
         causes,
         signs,
         tuple(_sight(entry, reasons) for entry in _known_then(moment)),
@@ -252,13 +253,14 @@ def _in_summary(moment: ThreadMoment, held: Iterable[int]) -> str:
     """Whether the summary has the words of the message that matters."""
     summary = None if moment.knew is None else moment.knew.summary
     texts = [said(entry.message) for entry in moment.entries if entry.version in {*held}]
-    own = {word for text in texts for word in split_words(text)} - PLAIN - COMMON
+    words = [word.strip(".,;:!?\"'()") for text in texts for word in text.split()]
+    own = [word for word in dict.fromkeys(words) if {*split_words(word)} - PLAIN - COMMON]
     if summary is None or not own:
         return ""
-    missing = own - {*split_words(summary)}
+    missing = [word for word in own if word.lower() not in summary.lower()]
     if not missing:
         return " The summary has all the words of what was asked for."
-    return f" The summary does not say {listed(quoted(word) for word in sorted(missing)[:5])}."
+    return f" The summary does not say {listed(quoted(word) for word in missing[:5])}."
 
 
 def _unpaired(_: ThreadMoment, numbers: tuple[int, ...]) -> str:
@@ -298,10 +300,7 @@ def _no_receipt(moment: ThreadMoment, _: tuple[int, ...]) -> str:
             "the thread has no record of, or too many since."
         )
     kept = " It was kept on a machine that could not reach the store." if moment.turn.kept else ""
-    return (
-        f"The turn has no receipt, so what the model was given is not known.{kept} Keep one: "
-        "thread.turn(…), or append(…, saw=window)."
-    )
+    return f"The turn has no receipt, so what the model was given is not known.{kept}"
 
 
 def _given(_: ThreadMoment, numbers: tuple[int, ...]) -> str:
@@ -360,7 +359,7 @@ def _document_causes(moment: ThreadMoment, signs: Sequence[Sign]) -> list[Cause]
     if knew.receipt.documents is None:
         names = sorted(then)
         text = f"Only the thread was asked for: the {_documents(names)} of {moment.user} "
-        text += f"{'was' if len(names) == 1 else 'were'} not given. Ask for store.context()."
+        text += f"{'was' if len(names) == 1 else 'were'} not given."
         add("not_asked", names, then, text)
         return found
     for name, document in sorted(then.items()):
@@ -424,7 +423,8 @@ def _sign(sign: Sign, moment: ThreadMoment) -> str:
     if sign.kind == "restarted":
         return f"The agent began anew what it had finished in message {sign.earlier}."
     if sign.holder is None:
-        return f"The agent asked for {quoted(sign.evidence)}, which is in the user's documents."
+        whose = moment.asked_user if sign.reason == "other_user" else "the user"
+        return f"The agent asked for {quoted(sign.evidence)}, which the documents of {whose} have."
     text = next((said(it.message) for it in moment.entries if it.version == sign.holder), "")
     return f"The agent asked again for what message {sign.holder} says: {quoted(text)}."
 
@@ -442,8 +442,10 @@ def _since_before(moment: ThreadMoment) -> KnowledgeDifference | None:
     if old.receipt.unread != new.receipt.unread:
         which = "This turn" if new.receipt.unread else "The turn before"
         told.append(f"{which} could not read the store.")
-    if old.receipt.summary != new.receipt.summary:
-        told.append("The summary is another one.")
+    if old.receipt.summary is None and new.receipt.summary is not None:
+        told.append("There is a summary now.")
+    elif old.receipt.summary != new.receipt.summary:
+        told.append(f"{'No' if new.receipt.summary is None else 'Another'} summary is given now.")
     if bounds(old.receipt) != bounds(new.receipt):
         told.append(f"Asked for: {bounds(new.receipt)}; before: {bounds(old.receipt)}.")
     before = {name: each[0] for name, each in (old.receipt.documents or {}).items()}
@@ -460,13 +462,9 @@ def _until_now(moment: ThreadMoment) -> KnowledgeDifference | None:
         return None
     told = []
     own = range(moment.turn.first, moment.turn.last + 1)
-    came = tuple(
-        sorted(
-            it.version
-            for it in moment.entries
-            if it.version > knew.receipt.version and it.version not in own
-        )
-    )
+    read = moment.turn.last if knew.receipt.unread else knew.receipt.version
+    since = (it.version for it in moment.entries if it.version > read)
+    came = tuple(sorted(number for number in since if number not in own))
     gone = [g for g in knew.gone if g.what == "message"]
     for why in dict.fromkeys(g.why for g in gone):
         numbers = tuple(sorted(int(g.name) for g in gone if g.why == why and g.name))

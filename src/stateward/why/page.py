@@ -75,8 +75,9 @@ def _cause(cause: Cause) -> Markup:
     dress = "fail" if cause.matters and lost else "warn" if cause.matters else "absent"
     return tag(
         "article",
-        tag("header", tag("h3", cause.reason.replace("_", " "))),
+        tag("header", tag("h3", text.TITLES[cause.reason])),
         tag("p", cause.sentence),
+        tag("p", cause.advice, class_="remedy") if cause.matters and cause.advice else None,
         class_=f"card {dress}",
     )
 
@@ -120,7 +121,7 @@ def _messages(it: Explanation) -> Markup | None:
         return None
     held = {sign.holder for sign in it.signs}
     rows = [_message(message, message.number in held) for message in it.messages]
-    head = heads("Message", "The model", "Speaker", "Text")
+    head = heads("No.", "The model", "Speaker", "Text")
     table = tag("table", head, tag("tbody", *rows), class_="sights")
     return section("messages", "Messages before it", tag("div", table, class_="panel"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -23,6 +23,19 @@ Reason = Literal[
     "no_receipt",  # what was given is not known
     "given",  # the model had it
 ]
+ADVICE: Final[dict[Reason, str]] = {
+    "window": "Load more (last=, turns=, max_tokens=), or have a summary stand for what is older "
+    "(summarize=).",
+    "summarised": "Have the summary keep what must not be lost, or put that into the user's "
+    "documents.",
+    "later": "Take one request after the other, thread.turn(…, alone=True), or store with expect=.",
+    "kept": "See why that machine could not reach the store: its log has memory_write_suppressed.",
+    "unread": 'Have such requests fail instead: Policy(threads="raise").',
+    "not_asked": "Give the model store.context(…), or use thread.turn(…, context=True).",
+    "other_user": "Begin the thread as theirs, store.thread(id, user=…), or claim it for them.",
+    "no_receipt": "Keep receipts: thread.turn(…), or append(…, saw=window).",
+    "given": "Look at the prompt and at the model.",
+}
 Judgement = Literal["lost", "given", "unknown", "nothing"]
 
 
@@ -87,6 +100,11 @@ class Cause(Struct, frozen=True):
     documents: tuple[str, ...] = ()
     matters: bool = False
 
+    @property
+    def advice(self) -> str:
+        """What to do about it; "": nothing that fits every agent."""
+        return ADVICE.get(self.reason, "")
+
 
 class MessageSight(Struct, frozen=True):
     """A message of the thread, and whether the turn was given it; None: that is not known."""
@@ -116,6 +134,7 @@ class Explanation(Struct, frozen=True):
     turn: AppendSpan
     judgement: Judgement
     answer: str  # in a sentence or two
+    advice: str  # what to do about that
     causes: tuple[Cause, ...]
     signs: tuple[Sign, ...]
     messages: tuple[MessageSight, ...]

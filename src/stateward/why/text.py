@@ -6,7 +6,14 @@ from typing import Final
 
 from stateward.audit.forms.terminal import fold
 from stateward.audit.forms.words import cells, line
-from stateward.why.records import Explanation, Judgement, KnowledgeDifference, MessageSight, Sign
+from stateward.why.records import (
+    Explanation,
+    Judgement,
+    KnowledgeDifference,
+    MessageSight,
+    Reason,
+    Sign,
+)
 from stateward.why.words import bounds, count, day, quoted, spans
 
 WORDS: Final[dict[Judgement, str]] = {
@@ -14,6 +21,20 @@ WORDS: Final[dict[Judgement, str]] = {
     "given": "NOT LOST",
     "unknown": "UNKNOWN",
     "nothing": "NO SIGN",
+}
+TITLES: Final[dict[Reason, str]] = {
+    "window": "Outside of the window",
+    "summarised": "Summarised",
+    "unpaired": "Left out of the window",
+    "later": "Stored later",
+    "kept": "Kept on a machine",
+    "unread": "The store could not be read",
+    "removed": "Removed before",
+    "rewritten": "Rewritten before",
+    "not_asked": "Not asked for",
+    "other_user": "Another user's",
+    "no_receipt": "No receipt",
+    "given": "Given",
 }
 MOST = 12  # messages and turns that are listed; --json and --html have all
 _COLOURS: Final[dict[Judgement, str]] = {
@@ -66,9 +87,12 @@ def shown(it: Explanation, command: str, *, colour: bool = False, width: int = 8
         sheet.lines.append((mark if at == 0 else " " * (len(word) + 2)) + part)
     sheet.lines.append("")
     sheet.add(it.answer, _BOLD)
-    if it.causes:
-        sheet.title("Why" if it.signs else "What it was not given")
-        for cause in it.causes:
+    if it.advice:
+        sheet.add(it.advice, mark="To do: ")
+    rest = [cause for cause in it.causes if cause.sentence not in it.answer]
+    if rest:
+        sheet.title("What it was not given" if len(rest) == len(it.causes) else "Besides")
+        for cause in rest:
             sheet.point(cause.sentence)
     _given(sheet, it)
     for title, difference in differences(it):
@@ -145,7 +169,7 @@ def _sentences(difference: KnowledgeDifference, came: str) -> list[str]:
 
 def sign_line(sign: Sign) -> str:
     """A sign, and whether the model had been given what it asked for."""
-    given = {True: " It was given.", False: " It was not given.", None: ""}[sign.given]
+    given = {True: " The model had it.", False: " The model did not have it.", None: ""}[sign.given]
     earlier = "" if sign.earlier is None else f" as message {sign.earlier}"
     kind = sign.kind.replace("_", " ")
     return f"Message {sign.at}: {kind}{earlier}, {quoted(sign.evidence)} ({sign.score:.2f}).{given}"
