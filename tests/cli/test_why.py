@@ -284,6 +284,71 @@ def test_what_was_removed_or_changed_before_and_meanwhile_is_named(place: str) -
     assert "“taste”: new" in told_now
 
 
+def test_what_the_model_did_twice_in_one_turn_was_not_lost(place: str) -> None:
+    def call(id: str) -> list[Message]:
+        made = {"id": id, "type": "function", "function": {"name": "track", "arguments": "{}"}}
+        said = {"role": "assistant", "content": None, "tool_calls": [made]}
+        return [said, {"role": "tool", "tool_call_id": id, "content": "on its way"}]
+
+    with sync.open(place) as store:
+        thread = store.thread("s-1", "u-1")
+        twice = [user("Where is it?"), *call("c-1"), *call("c-2"), agent("On its way.")]
+        thread.append(*twice, saw=thread.load())
+    found = told(place, "s-1", "6")
+    (sign,) = found["signs"]
+    assert (sign["kind"], sign["given"], sign["reason"]) == ("tool_call", True, "given")
+    assert (found["judgement"], found["causes"][0]["numbers"]) == ("given", [2])
+
+
+def test_a_fork_is_no_turn_and_its_origin_is_named(place: str) -> None:
+    with sync.open(place) as store:
+        thread = begin(store, "s-1")
+        forget(thread, thread.load(last=2))
+        thread.fork(to="s-2")
+    found = told(place, "s-2")
+    assert (found["judgement"], [sign["given"] for sign in found["signs"]]) == ("unknown", [None])
+    assert "copied from the thread “s-1”: ask there" in found["answer"]
+
+
+def test_what_a_window_left_out_is_told_from_what_is_older(place: str) -> None:
+    made = {"id": "c-1", "type": "function", "function": {"name": "track", "arguments": "{}"}}
+    with sync.open(place) as store:
+        thread = store.thread("s-1", "u-1")
+        thread.append({"role": "system", "content": "Be kind."})
+        talk(thread, 2)
+        thread.append(user("Where?"), {"role": "assistant", "content": None, "tool_calls": [made]})
+        thread.append(user("Well?"), agent("Soon."), saw=thread.load())
+        thread.append(user("Bye."), agent("Bye."), saw=thread.load(last=6))
+    found = told(place, "s-1")
+    reasons = {m["number"]: m["reason"] for m in found["messages"]}
+    assert found["receipt"]["left_out"]["unpaired"] == 1
+    assert reasons == {
+        **dict.fromkeys((1, 4, 5, 6, 8, 9), None),
+        **dict.fromkeys((2, 3), "window"),
+        7: "unpaired",
+    }
+
+
+def test_a_user_of_whom_nothing_is_kept_is_named(url: str) -> None:
+    found = told(url, "other_user", "--user", "u-nobody")
+    assert [c["sentence"] for c in found["causes"]] == [
+        "No documents are kept of u-nobody: check the id."
+    ]
+
+
+def test_colours_are_for_terminals(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for coloured in (True, False):
+        with contextlib.redirect_stdout(Terminal()) as printed:
+            assert cli.main(["why", url, "window"]) == 0
+        assert ("\x1b[1;31mLOST" in printed.getvalue()) == coloured
+        monkeypatch.setenv("NO_COLOR", "1")
+
+
 def test_of_a_long_thread_only_the_last_messages_are_read(place: str) -> None:
     with sync.open(place) as store:
         thread = begin(store, "s-1")

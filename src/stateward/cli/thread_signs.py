@@ -12,7 +12,7 @@ from stateward.errors import InvalidInput
 from stateward.records import Change, Cursor, Document, Knowledge, Late
 from stateward.repeats import find_repeats
 from stateward.repeats.find import EmbedFunction
-from stateward.repeats.given import holder, was_given
+from stateward.repeats.given import holder, is_answered, was_given
 from stateward.repeats.messages import speaker
 from stateward.why.explanation import appends_of, as_written, not_before, span_of
 from stateward.why.records import AppendSpan, Sign
@@ -90,8 +90,10 @@ def find_signs(
         held = number(holder(repeat, messages))
         if turn not in knew and repeat.kind != "complaint":
             knew[turn] = known_at(store, read.id, entry.cursor)
-        given = was_given(repeat, held, knew.get(turn))
         at, earlier = read.entries[repeat.at].version, number(repeat.earlier)
+        given = was_given(repeat, held, knew.get(turn))
+        if held is not None and span is not None and span.first <= held <= span.last:
+            given = True if is_answered(held, at, read.entries) else None
         found.append(
             Sign(repeat.kind, at, turn, earlier, held, repeat.evidence, repeat.score, given)
         )

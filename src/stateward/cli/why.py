@@ -128,6 +128,7 @@ def _moment(
         for number in range(start, end + 1)
     }
     numbers = [it.version for it in read.entries]
+    origin = store.thread(thread).origin()
     waiting = [(each.host, each.counts.kept) for each in store.replicas() if each.counts.kept]
     return ThreadMoment(
         thread,
@@ -147,6 +148,7 @@ def _moment(
         head.base,
         head.version,
         max(0, min(numbers) - 1 - head.base),
+        None if origin is None else origin.thread,
         tuple(waiting),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stateward.records import Document, Knowledge
+from stateward.records import Change, Document, Knowledge
 from stateward.repeats.facts import state_facts
 from stateward.repeats.history import Repeat
 from stateward.repeats.messages import speaker
@@ -21,6 +21,16 @@ def holder(repeat: Repeat, messages: Sequence[Mapping[str, Any]]) -> int | None:
         return repeat.earlier
     replies = range(repeat.earlier + 1, repeat.at)
     return next((at for at in replies if speaker(messages[at]) == "user"), repeat.earlier)
+
+
+def is_answered(number: int, at: int, entries: Sequence[Change]) -> bool:
+    """Whether a message is of the very turn that shows the repeat: no user spoke in between.
+
+    It has to be of the same append too. What came with the question or after it, the model had.
+    """
+    return not any(
+        number < entry.version < at and speaker(entry.message) == "user" for entry in entries
+    )
 
 
 def was_given(repeat: Repeat, number: int | None, knew: Knowledge | None) -> bool | None:

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from stateward.records import Change, Document, Late, TurnReceipt
-from stateward.repeats.given import document_with
+from stateward.repeats.given import document_with, is_answered
 from stateward.repeats.lexicon import COMMON, PLAIN
 from stateward.repeats.messages import said, speaker
 from stateward.repeats.words import split_words
@@ -158,7 +158,7 @@ def message_reasons(moment: ThreadMoment) -> dict[int, Reason]:
     reasons: dict[int, Reason] = {}
     left = [n for n in sorted(numbers) if n <= receipt.version and n not in given]
     summarised = {*left[: max(0, receipt.summarised - moment.older)]}
-    within = min(given, default=receipt.version)
+    unpaired = _unpaired_of(left, receipt, knew.numbers)
     for number in numbers:
         if number in given:
             reasons[number] = "given"
@@ -166,11 +166,23 @@ def message_reasons(moment: ThreadMoment) -> dict[int, Reason]:
             reasons[number] = "later" if _kept(number, moment.late) is None else "kept"
         elif number in summarised:
             reasons[number] = "summarised"
-        elif receipt.skipped and number > within:
+        elif number in unpaired:
             reasons[number] = "unpaired"
         else:
             reasons[number] = "window"
     return reasons
+
+
+def _unpaired_of(left: list[int], receipt: TurnReceipt, numbers: Sequence[int]) -> set[int]:
+    """Those that were left out of the window's own stretch: between its messages, or before."""
+    if not receipt.skipped:
+        return set()
+    stretch = range(receipt.given + len(receipt.skipped))  # counted from the newest
+    oldest = max((at for at in stretch if at not in receipt.skipped), default=-1)
+    begins = min(numbers[-receipt.given :], default=0) if receipt.given else receipt.version + 1
+    before = [number for number in left if number < begins]
+    at_its_edge = sum(at > oldest for at in receipt.skipped)
+    return {n for n in left if n > begins} | {*before[len(before) - at_its_edge :]}
 
 
 def _sight(entry: Change, reasons: Mapping[int, Reason]) -> MessageSight:
@@ -189,12 +201,23 @@ def _sight(entry: Change, reasons: Mapping[int, Reason]) -> MessageSight:
 
 def _with_reason(sign: Sign, moment: ThreadMoment, reasons: Mapping[int, Reason]) -> Sign:
     reason: Reason | None = None
-    if sign.holder is not None:
+    if _is_own(sign, moment):
+        reason = "given"
+    elif sign.holder is not None:
         reason = reasons.get(sign.holder)
     elif sign.kind != "complaint":
         reason = _slot_reason(sign, moment)
     given = sign.given if reason in (None, "no_receipt") else reason == "given"
     return replace(sign, given=given, reason=reason)
+
+
+def _is_own(sign: Sign, moment: ThreadMoment) -> bool:
+    """Whether what it asked for was in the very turn."""
+    return (
+        sign.holder is not None
+        and moment.turn.first <= sign.holder <= moment.turn.last
+        and is_answered(sign.holder, sign.at, moment.entries)
+    )
 
 
 def _slot_reason(sign: Sign, moment: ThreadMoment) -> Reason:
@@ -226,6 +249,10 @@ def _causes(
             if reason == "summarised":
                 sentence += _in_summary(moment, held & {*numbers})
             found.append(Cause(reason, sentence, numbers, matters=matters))
+    own = sorted({sign.holder for sign in signs if sign.holder and _is_own(sign, moment)})
+    if own:
+        sentence = f"{_messages(tuple(own))} {'is' if len(own) == 1 else 'are'} of this very turn."
+        found.append(Cause("given", sentence, tuple(own), matters=True))
     if moment.knew is None and not found:
         found.append(Cause("no_receipt", _no_receipt(moment, ())))
     for host, turns in moment.waiting:
@@ -300,7 +327,10 @@ def _no_receipt(moment: ThreadMoment, _: tuple[int, ...]) -> str:
             "the thread has no record of, or too many since."
         )
     kept = " It was kept on a machine that could not reach the store." if moment.turn.kept else ""
-    return f"The turn has no receipt, so what the model was given is not known.{kept}"
+    forked = ""
+    if moment.origin is not None and moment.turn.first == 1:
+        forked = f" It was copied from the thread {quoted(moment.origin)}: ask there."
+    return f"The turn has no receipt, so what the model was given is not known.{kept}{forked}"
 
 
 def _given(_: ThreadMoment, numbers: tuple[int, ...]) -> str:
@@ -353,6 +383,9 @@ def _document_causes(moment: ThreadMoment, signs: Sequence[Sign]) -> list[Cause]
             "could not be given."
         )
         add("other_user", theirs, moment.asked_documents, text)
+    elif moment.asked_user not in (None, moment.user):
+        text = f"No documents are kept of {moment.asked_user}: check the id."
+        found.append(Cause("other_user", text))
     then = moment.documents_then
     if knew is None or knew.receipt.unread or not then:
         return found
@@ -364,7 +397,7 @@ def _document_causes(moment: ThreadMoment, signs: Sequence[Sign]) -> list[Cause]
         return found
     for name, document in sorted(then.items()):
         given = knew.receipt.documents.get(name)
-        if given is not None and (given[1], given[0]) == (document.stamp, document.version):
+        if given is not None and given[1] == document.stamp:
             continue
         at = "" if document.updated_at is None else f" at {clock(document.updated_at)}"
         had = "did not find it" if given is None else f"had read version {given[0]}"
@@ -396,6 +429,9 @@ def _answer(
     lost = [cause for cause in causes if cause.reason not in ("given", "no_receipt")]
     main = next((cause for cause in causes if cause.matters), None)
     given = sum(reason == "given" for reason in reasons.values())
+    if sign is not None and main is not None and main.reason == "given":
+        said_so = _sign(sign, moment)
+        return "given", f"{said_so} {main.sentence} Nothing was lost on the way to it."
     if moment.knew is None:
         what = "" if sign is None else f"{_sign(sign, moment)} "
         return "unknown", f"{what}{_no_receipt(moment, ())}"
@@ -405,14 +441,11 @@ def _answer(
         share = f"{given} of {count(len(reasons), 'message')} written before it"
         return "nothing", f"This turn shows no sign of lost context. It was given {share}."
     said_so = _sign(sign, moment)
-    if main is not None and main.reason == "given":
-        return "given", f"{said_so} {main.sentence} Nothing was lost on the way to it."
     if main is not None:
         return "lost", f"{said_so} {main.sentence}"
     if not lost:
         return "given", f"{said_so} But the model was given all that was there."
-    rest = f" {lost[0].sentence}" if len(lost) == 1 else f" {count(len(lost), 'thing')} it had not."
-    return "lost", f"{said_so} What they mean is not known.{rest}"
+    return "lost", " ".join([said_so, *(cause.sentence for cause in lost[:2])])
 
 
 def _sign(sign: Sign, moment: ThreadMoment) -> str:

@@ -88,6 +88,7 @@ class ThreadMoment(Struct, frozen=True):
     trimmed: int = 0  # messages up to here are not kept any more
     version: int = 0  # of the thread now
     older: int = 0  # messages before the first of `entries`
+    origin: str | None = None  # the thread that this one was forked from
     waiting: tuple[tuple[str, int], ...] = ()  # turns that machines keep now, by host
 
 
