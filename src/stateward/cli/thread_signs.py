@@ -10,9 +10,9 @@ from stateward import sync
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.records import Change, Cursor, Document, Knowledge, Late
-from stateward.repeats import find_repeats
+from stateward.repeats import Repeat, find_repeats, with_receipts
 from stateward.repeats.find import EmbedFunction
-from stateward.repeats.given import holder, is_answered, was_given
+from stateward.repeats.given import holder
 from stateward.repeats.messages import speaker
 from stateward.why.explanation import appends_of, as_written, not_before, span_of
 from stateward.why.records import AppendSpan, Sign
@@ -73,31 +73,34 @@ def find_signs(
     messages = [entry.message for entry in read.entries]
     older = {name: each for name, each in documents.items() if each.updated < read.created}
     now = {name: each for name, each in documents.items() if name not in older}
-    knew: dict[int, Knowledge | None] = {}
+    repeats = find_repeats(messages, user=now, before={**older, **known}, embed=embed)
+    shown = [read.entries[repeat.at] for repeat in repeats if repeat.kind != "complaint"]
+    knew = {entry.version: known_at(store, read.id, entry.cursor) for entry in shown}
+    return [_sign(repeat, read) for repeat in with_receipts(repeats, read.entries, knew)]
+
+
+def _sign(repeat: Repeat, read: ReadThread) -> Sign:
+    messages = [entry.message for entry in read.entries]
 
     def number(at: int | None) -> int | None:
         return None if at is None else read.entries[at].version
 
-    found = []
-    for repeat in find_repeats(messages, user=now, before={**older, **known}, embed=embed):
-        spoken = repeat.at
-        if repeat.kind == "complaint":  # of what the assistant said before
-            before = range(repeat.at - 1, -1, -1)
-            spoken = next((n for n in before if speaker(messages[n]) == "assistant"), repeat.at)
-        entry = read.entries[spoken]
-        span = span_of(entry.version, read.appends)
-        turn = entry.version if span is None else span.last
-        held = number(holder(repeat, messages))
-        if turn not in knew and repeat.kind != "complaint":
-            knew[turn] = known_at(store, read.id, entry.cursor)
-        at, earlier = read.entries[repeat.at].version, number(repeat.earlier)
-        given = was_given(repeat, held, knew.get(turn))
-        if held is not None and span is not None and span.first <= held <= span.last:
-            given = True if is_answered(held, at, read.entries) else None
-        found.append(
-            Sign(repeat.kind, at, turn, earlier, held, repeat.evidence, repeat.score, given)
-        )
-    return found
+    spoken = repeat.at
+    if repeat.kind == "complaint":  # of what the assistant said before
+        before = range(repeat.at - 1, -1, -1)
+        spoken = next((n for n in before if speaker(messages[n]) == "assistant"), repeat.at)
+    entry = read.entries[spoken]
+    span = span_of(entry.version, read.appends)
+    return Sign(
+        repeat.kind,
+        read.entries[repeat.at].version,
+        entry.version if span is None else span.last,
+        number(repeat.earlier),
+        number(holder(repeat, messages)),
+        repeat.evidence,
+        repeat.score,
+        repeat.given,
+    )
 
 
 def known_at(store: sync.Store, thread: str, at: Cursor) -> Knowledge | None:

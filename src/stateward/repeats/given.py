@@ -6,8 +6,10 @@ something that was never given to the model is lost context.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from stateward.records import Change, Document, Knowledge
 from stateward.repeats.facts import state_facts
@@ -31,6 +33,28 @@ def is_answered(number: int, at: int, entries: Sequence[Change]) -> bool:
     return not any(
         number < entry.version < at and speaker(entry.message) == "user" for entry in entries
     )
+
+
+def with_receipts(
+    repeats: Iterable[Repeat], entries: Sequence[Change], knew: Mapping[int, Knowledge | None]
+) -> list[Repeat]:
+    """The repeats, each with `given`: whether the model had been given what it asked for.
+
+    `entries` are those whose messages the repeats were found in, of `load(…, entries=True)`; `knew`
+    is what `store.knew` gave, by the number of the message that shows the repeat.
+    """
+    messages = [entry.message for entry in entries]
+    found = []
+    for repeat in repeats:
+        given: bool | None
+        at, held = entries[repeat.at], holder(repeat, messages)
+        if held is not None and entries[held].cursor.stamp == at.cursor.stamp:
+            given = is_answered(entries[held].version, at.version, entries) or None
+        else:
+            number = None if held is None else entries[held].version
+            given = was_given(repeat, number, knew.get(at.version))
+        found.append(replace(repeat, given=given))
+    return found
 
 
 def was_given(repeat: Repeat, number: int | None, knew: Knowledge | None) -> bool | None:
