@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -252,6 +253,20 @@ def test_without_a_receipt_nothing_is_known_and_it_says_how_to_keep_one(place: s
     assert (found["receipt"], found["before"], found["now"]) == (None, None, None)
     assert "saw=window" in found["advice"]
     assert "UNKNOWN" in say(place, "s-1")
+
+
+def test_where_the_thread_does_not_tell_any_more_nothing_is_claimed(place: str) -> None:
+    with sync.open(place) as store:
+        thread = begin(store, "s-1")
+        talk(thread, 1)
+        forget(thread, thread.load(last=2))
+    with contextlib.closing(sqlite3.connect(place.removeprefix("sqlite:///"))) as database:
+        database.execute("DELETE FROM log WHERE seq = 5")  # nobody has a record of that
+        database.execute("UPDATE entities SET live = live - 1 WHERE kind = 'thread'")
+        database.commit()
+    found = told(place, "s-1", "8")
+    assert found["judgement"] == "unknown"
+    assert {m["given"] for m in found["messages"]} == {None}
 
 
 # --- what else is said ------------------------------------------------------------------

@@ -14,8 +14,8 @@ from stateward.repeats import Repeat, find_repeats, with_receipts
 from stateward.repeats.find import EmbedFunction
 from stateward.repeats.given import holder
 from stateward.repeats.messages import speaker
-from stateward.why.explanation import appends_of, as_written, not_before, span_of
 from stateward.why.records import AppendSpan, Sign
+from stateward.why.written_order import appends_of, as_written, not_before, span_of
 
 
 class ReadThread(Struct, frozen=True):

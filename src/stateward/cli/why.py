@@ -31,8 +31,9 @@ from stateward.records import Cursor, Document, Knowledge
 from stateward.repeats import local_embed
 from stateward.state.edits import EDITS, edits_of
 from stateward.why import page, text
-from stateward.why.explanation import explain, span_of, strongest
+from stateward.why.explanation import explain, strongest
 from stateward.why.records import AppendSpan, Explanation, Sign, ThreadMoment
+from stateward.why.written_order import span_of
 
 USAGE = "stateward why [URL] THREAD [TURN] [options]"
 EXAMPLES = """\

@@ -7,27 +7,35 @@ was given; for everything else there is exactly one reason.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
-from stateward.records import Change, Document, Late, TurnReceipt
+from stateward.records import Change, Document, TurnReceipt
 from stateward.repeats.given import document_with, is_answered
 from stateward.repeats.lexicon import COMMON, PLAIN
 from stateward.repeats.messages import said, speaker
 from stateward.repeats.words import split_words
+from stateward.why.differences import since_before, until_now
 from stateward.why.records import (
     AppendSpan,
     Cause,
     Explanation,
     Judgement,
-    KnowledgeDifference,
     MessageSight,
     Reason,
     Sign,
     ThreadMoment,
 )
-from stateward.why.words import bounds, clock, count, listed, quoted, spans
+from stateward.why.words import (
+    bounds,
+    clock,
+    count,
+    listed,
+    naming,
+    quoted,
+    were,
+)
+from stateward.why.written_order import kept_span, written
 
 TEXT = 400  # characters of a message that are shown
 # What is worst for whoever asks comes first.
@@ -35,60 +43,6 @@ ORDER: Sequence[Reason] = (
     *("no_receipt", "unread", "kept", "later", "window", "summarised", "unpaired"),
     *("removed", "rewritten", "other_user", "not_asked", "given"),
 )
-
-
-def as_written(entries: Iterable[Change], late: Sequence[Late]) -> tuple[Change, ...]:
-    """The messages in the order in which they were written, not in which they arrived."""
-
-    def place(it: Change) -> tuple[float, bool, int]:
-        return _written(it, late), _kept(it.version, late) is not None, it.version
-
-    return tuple(sorted(entries, key=place))
-
-
-def not_before(
-    late: Iterable[Late], read: Mapping[int, int], entries: Sequence[Change]
-) -> tuple[Late, ...]:
-    """Late turns, none written before what its receipt says it had read.
-
-    When it was written is estimated, to milliseconds; what it had read is known. `read` has the
-    version that each of them had read, by its first message.
-    """
-    found = []
-    for span in late:
-        version = read.get(span.first, 0)
-        seen = [entry.at for entry in entries if entry.version <= version]
-        found.append(replace(span, written_at=max([span.written_at, *seen[-1:]])))
-    return tuple(found)
-
-
-def _written(entry: Change, late: Sequence[Late]) -> float:
-    found = _kept(entry.version, late)
-    return (entry.at if found is None else found.written_at).timestamp()
-
-
-def _kept(number: int, late: Sequence[Late]) -> Late | None:
-    return next((span for span in late if span.first <= number <= span.last), None)
-
-
-def appends_of(entries: Sequence[Change], late: Sequence[Late]) -> list[AppendSpan]:
-    """The appends that these messages came with, in the order in which they were written."""
-    together: dict[str | None, list[Change]] = {}
-    for entry in entries:
-        together.setdefault(entry.cursor.stamp, []).append(entry)
-    found = []
-    for group in together.values():
-        first, last = group[0], group[-1]
-        kept = _kept(first.version, late)
-        at = first.at if kept is None else kept.written_at
-        speaks = any(speaker(entry.message) == "assistant" for entry in group)
-        span = (first.version, last.version, at, last.at, kept is not None, speaks)
-        found.append(AppendSpan(*span))
-    return found
-
-
-def span_of(number: int, spans: Sequence[AppendSpan]) -> AppendSpan | None:
-    return next((span for span in spans if span.first <= number <= span.last), None)
 
 
 def strongest(signs: Iterable[Sign]) -> Sign | None:
@@ -121,8 +75,8 @@ def explain(moment: ThreadMoment) -> Explanation:
         {} if knew is None else {name: each.value for name, each in knew.user.items()},
         () if knew is None else tuple(each.id for each in knew.workflows),
         () if knew is None else knew.gone,
-        _since_before(moment),
-        _until_now(moment),
+        since_before(moment),
+        until_now(moment),
         tuple(sign for sign in moment.signs if not _is_of(sign, moment.turn)),
     )
 
@@ -163,7 +117,7 @@ def message_reasons(moment: ThreadMoment) -> dict[int, Reason]:
         if number in given:
             reasons[number] = "given"
         elif number > receipt.version:
-            reasons[number] = "later" if _kept(number, moment.late) is None else "kept"
+            reasons[number] = "later" if kept_span(number, moment.late) is None else "kept"
         elif number in summarised:
             reasons[number] = "summarised"
         elif number in unpaired:
@@ -251,7 +205,7 @@ def _causes(
             found.append(Cause(reason, sentence, numbers, matters=matters))
     own = sorted({sign.holder for sign in signs if sign.holder and _is_own(sign, moment)})
     if own:
-        sentence = f"{_messages(tuple(own))} {'is' if len(own) == 1 else 'are'} of this very turn."
+        sentence = f"{naming(tuple(own))} {'is' if len(own) == 1 else 'are'} of this very turn."
         found.append(Cause("given", sentence, tuple(own), matters=True))
     if moment.knew is None and not found:
         found.append(Cause("no_receipt", _no_receipt(moment, ())))
@@ -263,17 +217,22 @@ def _causes(
     return tuple(sorted(found, key=lambda it: (not it.matters, ORDER.index(it.reason))))
 
 
+def _receipt(moment: ThreadMoment) -> TurnReceipt:
+    assert moment.knew is not None
+    return moment.knew.receipt
+
+
 def _window(moment: ThreadMoment, numbers: tuple[int, ...]) -> str:
     receipt = _receipt(moment)
     more = max(0, moment.older - receipt.summarised)
     older = f", and so were {more:,} older ones" if more else ""
-    return f"{_were(numbers)} outside of its window ({bounds(receipt)}){older}."
+    return f"{were(numbers)} outside of its window ({bounds(receipt)}){older}."
 
 
 def _summarised(moment: ThreadMoment, numbers: tuple[int, ...]) -> str:
     summary = None if moment.knew is None else moment.knew.summary
     long = "" if summary is None else f" of {count(len(summary), 'character')}"
-    return f"A summary{long} was given in the place of {_messages(numbers, capital=False)}."
+    return f"A summary{long} was given in the place of {naming(numbers, capital=False)}."
 
 
 def _in_summary(moment: ThreadMoment, held: Iterable[int]) -> str:
@@ -291,24 +250,24 @@ def _in_summary(moment: ThreadMoment, held: Iterable[int]) -> str:
 
 
 def _unpaired(_: ThreadMoment, numbers: tuple[int, ...]) -> str:
-    return f"{_were(numbers)} left out: a tool call without its result, or the other way round."
+    return f"{were(numbers)} left out: a tool call without its result, or the other way round."
 
 
 def _later(moment: ThreadMoment, numbers: tuple[int, ...]) -> str:
     version = _receipt(moment).version
     stored = [entry.at for entry in moment.entries if entry.version in numbers]
     return (
-        f"{_were(numbers)} stored by another request at {clock(min(stored))}, after this turn had "
+        f"{were(numbers)} stored by another request at {clock(min(stored))}, after this turn had "
         f"read the thread (at version {version}) and before it was stored."
     )
 
 
 def _kept_away(moment: ThreadMoment, numbers: tuple[int, ...]) -> str:
     entries = [entry for entry in moment.entries if entry.version in numbers]
-    written = min(_written(entry, moment.late) for entry in entries)
+    begun = min(written(entry, moment.late) for entry in entries)
     arrived = max(entry.at for entry in entries)
     return (
-        f"{_were(numbers)} written at {clock(written)} and kept on a machine that could not reach "
+        f"{were(numbers)} written at {clock(begun)} and kept on a machine that could not reach "
         f"the store: not there before {clock(arrived)}."
     )
 
@@ -334,7 +293,7 @@ def _no_receipt(moment: ThreadMoment, _: tuple[int, ...]) -> str:
 
 
 def _given(_: ThreadMoment, numbers: tuple[int, ...]) -> str:
-    return f"{_were(numbers)} in its window: the model was given what it asked for."
+    return f"{were(numbers)} in its window: the model was given what it asked for."
 
 
 _SENTENCES: dict[Reason, Callable[[ThreadMoment, tuple[int, ...]], str]] = {
@@ -352,14 +311,14 @@ _SENTENCES: dict[Reason, Callable[[ThreadMoment, tuple[int, ...]], str]] = {
 def _gone_before(moment: ThreadMoment) -> list[Cause]:
     found = []
     if moment.removed:
-        sentence = f"{_messages(moment.removed)} had been removed before it read the thread."
+        sentence = f"{naming(moment.removed)} had been removed before it read the thread."
         found.append(Cause("removed", sentence, moment.removed))
     if moment.rewritten:
-        sentence = f"{_messages(moment.rewritten)} had been rewritten before it read the thread."
+        sentence = f"{naming(moment.rewritten)} had been rewritten before it read the thread."
         found.append(Cause("rewritten", sentence, moment.rewritten))
     if moment.trimmed:
-        sentence = f"{_messages(tuple(range(1, moment.trimmed + 1)))} are not kept any more."
-        found.append(Cause("removed", sentence, (1, moment.trimmed)))
+        sentence = f"What came up to message {moment.trimmed} is not kept any more."
+        found.append(Cause("removed", sentence))
     return found
 
 
@@ -442,7 +401,8 @@ def _answer(
         return "nothing", f"This turn shows no sign of lost context. It was given {share}."
     said_so = _sign(sign, moment)
     if main is not None:
-        return "lost", f"{said_so} {main.sentence}"
+        known = main.reason != "no_receipt"
+        return "lost" if known else "unknown", f"{said_so} {main.sentence}"
     if not lost:
         return "given", f"{said_so} But the model was given all that was there."
     return "lost", " ".join([said_so, *(cause.sentence for cause in lost[:2])])
@@ -460,106 +420,3 @@ def _sign(sign: Sign, moment: ThreadMoment) -> str:
         return f"The agent asked for {quoted(sign.evidence)}, which the documents of {whose} have."
     text = next((said(it.message) for it in moment.entries if it.version == sign.holder), "")
     return f"The agent asked again for what message {sign.holder} says: {quoted(text)}."
-
-
-# --- differences ------------------------------------------------------------------------
-
-
-def _since_before(moment: ThreadMoment) -> KnowledgeDifference | None:
-    """What this turn was given and the one before was not, and the other way round."""
-    old, new = moment.before, moment.knew
-    if old is None or new is None:
-        return None
-    came, left = _changed(old.numbers, new.numbers)
-    told = []
-    if old.receipt.unread != new.receipt.unread:
-        which = "This turn" if new.receipt.unread else "The turn before"
-        told.append(f"{which} could not read the store.")
-    if old.receipt.summary is None and new.receipt.summary is not None:
-        told.append("There is a summary now.")
-    elif old.receipt.summary != new.receipt.summary:
-        told.append(f"{'No' if new.receipt.summary is None else 'Another'} summary is given now.")
-    if bounds(old.receipt) != bounds(new.receipt):
-        told.append(f"Asked for: {bounds(new.receipt)}; before: {bounds(old.receipt)}.")
-    before = {name: each[0] for name, each in (old.receipt.documents or {}).items()}
-    after = {name: each[0] for name, each in (new.receipt.documents or {}).items()}
-    told += _versions(before, after, old.user, new.user)
-    told += _names("Workflow", old.receipt.workflows or {}, new.receipt.workflows or {})
-    return KnowledgeDifference(old.version, came, left, tuple(told))
-
-
-def _until_now(moment: ThreadMoment) -> KnowledgeDifference | None:
-    """What became of what this turn was given."""
-    knew = moment.knew
-    if knew is None:
-        return None
-    told = []
-    own = range(moment.turn.first, moment.turn.last + 1)
-    read = moment.turn.last if knew.receipt.unread else knew.receipt.version
-    since = (it.version for it in moment.entries if it.version > read)
-    came = tuple(sorted(number for number in since if number not in own))
-    gone = [g for g in knew.gone if g.what == "message"]
-    for why in dict.fromkeys(g.why for g in gone):
-        numbers = tuple(sorted(int(g.name) for g in gone if g.why == why and g.name))
-        if numbers:
-            told.append(f"{_messages(numbers)}: {why} since.")
-    others = [g for g in knew.gone if g.what in ("summary", "workflow")]
-    told += [f"{f'The {g.what} {g.name}'.rstrip()}: {g.why} since." for g in others]
-    if knew.receipt.documents is not None:
-        before = {name: each[0] for name, each in knew.receipt.documents.items()}
-        after = {name: each.version for name, each in moment.documents.items()}
-        told += _versions(before, after, knew.user, moment.documents)
-    return KnowledgeDifference(moment.version, came, (), tuple(told))
-
-
-def _changed(old: Iterable[int], new: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    before, after = {*old}, {*new}
-    return tuple(sorted(after - before)), tuple(sorted(before - after))
-
-
-def _versions(
-    old: Mapping[str, int],
-    new: Mapping[str, int],
-    before: Mapping[str, Document],
-    after: Mapping[str, Document],
-) -> list[str]:
-    told = []
-    for name in sorted({*old, *new}):
-        if name not in new:
-            told.append(f"Document {quoted(name)}: not there any more.")
-        elif name not in old:
-            told.append(f"Document {quoted(name)}: new, version {new[name]}.")
-        elif old[name] != new[name]:
-            keys = _keys(before.get(name), after.get(name))
-            told.append(f"Document {quoted(name)}: version {old[name]} to {new[name]}{keys}.")
-    return told
-
-
-def _keys(old: Document | None, new: Document | None) -> str:
-    """Which names of a document have other values."""
-    if old is None or new is None:
-        return ""
-    names = [n for n in {**old.value, **new.value} if old.value.get(n) != new.value.get(n)]
-    return f" ({', '.join(sorted(names)[:8])})" if names else ""
-
-
-def _names(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    came = [f"{what} {quoted(name)}: new." for name in sorted({*new} - {*old})]
-    return came + [f"{what} {quoted(name)}: ended." for name in sorted({*old} - {*new})]
-
-
-# --- words ------------------------------------------------------------------------------
-
-
-def _receipt(moment: ThreadMoment) -> TurnReceipt:
-    assert moment.knew is not None
-    return moment.knew.receipt
-
-
-def _messages(numbers: tuple[int, ...], *, capital: bool = True) -> str:
-    noun = "message" if len(numbers) == 1 else "messages"
-    return f"{noun.capitalize() if capital else noun} {spans(numbers)}"
-
-
-def _were(numbers: tuple[int, ...]) -> str:
-    return f"{_messages(numbers)} {'was' if len(numbers) == 1 else 'were'}"

@@ -22,6 +22,17 @@ def spans(numbers: Iterable[int]) -> str:
     return ", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in found)
 
 
+def naming(numbers: Iterable[int], *, capital: bool = True) -> str:
+    """Messages 1–4."""
+    named = tuple(numbers)
+    noun = "message" if len(named) == 1 else "messages"
+    return f"{noun.capitalize() if capital else noun} {spans(named)}"
+
+
+def were(numbers: tuple[int, ...]) -> str:
+    return f"{naming(numbers)} {'was' if len(numbers) == 1 else 'were'}"
+
+
 def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
