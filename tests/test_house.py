@@ -35,7 +35,8 @@ FLOORS = (
     ("context", "state"),
     ("options", "store", "__init__"),
     (
-        *("transfer", "integrations", "repeats", "audit", "benchmark", "cli", "testing"),
+        *("transfer", "integrations", "repeats", "why", "audit", "benchmark", "cli"),
+        "testing",
         "__main__",
     ),
 )

@@ -41,6 +41,7 @@ RENAMED = {  # in a receipt as it is stored
     "upto": "e",
     "documents": "d",
     "workflows": "w",
+    "unread": "f",
 }
 
 Redact = Callable[[dict[str, Any]], dict[str, Any]]
@@ -142,7 +143,8 @@ class TurnReceipt(Struct, frozen=True, omit_defaults=True, rename=RENAMED):
     (0 is the newest): a tool call without its result, or a result without its call. `omitted` is
     how many others there were, `summarised` how many of them the summary covers. `documents` are
     the versions and stamps of the user's, `workflows` the digest of each and when it was last
-    touched; both are None if only the thread was asked for.
+    touched; both are None if only the thread was asked for. `unread`: the store did not answer, and
+    the model was given nothing; all else is empty then.
     """
 
     version: int
@@ -163,6 +165,7 @@ class TurnReceipt(Struct, frozen=True, omit_defaults=True, rename=RENAMED):
     upto: int | None = None
     documents: dict[str, tuple[int, str | None]] | None = None
     workflows: dict[str, tuple[int, float]] | None = None
+    unread: bool = False
 
     @property
     def left_out(self) -> dict[str, int]:
@@ -420,7 +423,8 @@ class Gone(Struct, frozen=True):
 class Knowledge(Struct, frozen=True):
     """What an agent was given when it said a turn, of `store.knew`.
 
-    All that is shown is what was given, byte for byte; whatever is not, `gone` names.
+    All that is shown is what was given, byte for byte; whatever is not, `gone` names. `numbers` are
+    those of all messages that were given, as far as they can be told, of those in `gone` too.
     """
 
     thread: str
@@ -432,6 +436,7 @@ class Knowledge(Struct, frozen=True):
     user: dict[str, Document]
     workflows: list[WorkflowInfo]
     gone: tuple[Gone, ...] = ()
+    numbers: tuple[int, ...] = ()
 
 
 class Folded(Struct, frozen=True):

@@ -19,6 +19,7 @@ LOOKS = {
     "inspect": ["inspect", "URL"],
     "inspect thread": ["inspect", "URL", "thread", "t-1"],
     "inspect --watch": ["inspect", "URL", "--watch", "--times", "1", "--every", "0.5"],
+    "why": ["why", "URL", "t-1"],
     "health": ["health", "URL"],
     "backup": ["backup", "URL", "FILE"],
     "copy, of its source": ["copy", "URL", "sqlite:///OTHER"],

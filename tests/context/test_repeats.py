@@ -13,8 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateward import InvalidInput
-from stateward.repeats import Repeat, find_repeats, find_repeats_async, local_embed
+from stateward import InvalidInput, sync
+from stateward.repeats import (
+    Repeat,
+    find_repeats,
+    find_repeats_async,
+    local_embed,
+    with_receipts,
+)
 from stateward.repeats.complaints import complains
 
 Message = dict[str, Any]
@@ -776,3 +782,29 @@ def test_a_message_takes_less_than_5_milliseconds() -> None:
     begun = time.perf_counter()
     find_repeats(lines, user=known)
     assert (time.perf_counter() - begun) / len(lines) < 0.005
+
+
+def test_a_receipt_tells_what_the_model_had_from_what_never_reached_it() -> None:
+    with sync.open("memory://") as store:
+        thread = store.thread("s-1", "u-1")
+        for said, answer, last in (
+            ("I want to return a lamp.", "What is the order number?", 2),
+            ("B-7731", "Thank you.", 2),
+            ("So?", "Could you give me the order number?", 2),
+            ("B-7731!", "Thank you.", 1),
+            ("So?", "Could you give me the order number?", 1),
+        ):
+            window = thread.load(last=last)
+            thread.append(
+                {"role": "user", "content": said},
+                {"role": "assistant", "content": answer},
+                saw=window,
+            )
+        entries = thread.load(entries=True).entries
+        repeats = find_repeats([entry.message for entry in entries])
+        assert [repeat.given for repeat in repeats] == [None, None]
+        shown = [entries[repeat.at].version for repeat in repeats]
+        knew = {number: store.knew("s-1", number) for number in shown}
+        told = with_receipts(repeats, entries, knew)
+        assert [repeat.given for repeat in told] == [True, False]
+        assert [repeat.given for repeat in with_receipts(repeats, entries, {})] == [None, None]

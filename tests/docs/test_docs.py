@@ -37,7 +37,13 @@ from stateward import cli, codec, engine, errors
 from stateward.cli import common
 from stateward.engines.registry import ENGINES, SYNC_ENGINES, create_engine, parse
 from stateward.integrations.langgraph import StatewardSaver, StatewardStore
-from stateward.repeats import Repeat, RepeatDetector, find_repeats, find_repeats_async
+from stateward.repeats import (
+    Repeat,
+    RepeatDetector,
+    find_repeats,
+    find_repeats_async,
+    with_receipts,
+)
 from stateward.state.documents import DocumentHandle
 from stateward.state.journals import Journal
 from stateward.state.run import Run
@@ -221,7 +227,9 @@ def test_every_argument_of_open_is_in_the_reference() -> None:
         assert named(argument, read(REFERENCE / "store.md")), argument
 
 
-@pytest.mark.parametrize("function", [find_repeats, find_repeats_async, RepeatDetector])
+@pytest.mark.parametrize(
+    "function", [find_repeats, find_repeats_async, with_receipts, RepeatDetector]
+)
 def test_every_way_to_find_repeats_is_in_the_reference(function: Any) -> None:
     text = read(REFERENCE / "repeats.md")
     for name in (function.__name__, *inspect.signature(function).parameters, *members(Repeat)):

@@ -41,6 +41,7 @@ COMMANDS = {
     "restore": "put a backup into an empty namespace",
     "sweep": "remove what has expired or was deleted",
     "verify": "say whether a backup is complete",
+    "why": "say what an agent was given at a turn, what it was not, and why",
 }
 
 EXAMPLES = """\

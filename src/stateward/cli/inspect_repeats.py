@@ -9,23 +9,23 @@ from contextlib import closing
 from heapq import nsmallest
 from typing import Any
 
-import msgspec
-
 from stateward import sync
 from stateward.cli.common import OK
 from stateward.cli.tables import table
+from stateward.cli.thread_signs import documents_of, find_signs, open_to_look, read_thread
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.options import UNSAID
-from stateward.records import Document, ThreadInfo
-from stateward.repeats import Repeat, find_repeats, local_embed
+from stateward.records import ThreadInfo
+from stateward.repeats import local_embed
+from stateward.why.records import Sign
 
 
 def show_repeats(url: EngineURL, options: argparse.Namespace) -> int:
     """Look through stored threads for what agents asked or did again."""
     if options.last < 1:
         raise InvalidInput("--last must be at least 1")
-    with closing(sync.open(url.text, namespace=options.namespace, heartbeat=None)) as store:
+    with closing(open_to_look(url, options.namespace)) as store:
         return _repeats(store, options, url.safe)
 
 
@@ -35,11 +35,9 @@ def _repeats(store: sync.Store, options: argparse.Namespace, url: str) -> int:
     page, more = threads[: options.limit], len(threads) > options.limit
     found = []
     for info in page:
-        window = store.thread(info.id, info.user).load(last=options.last)
-        now, before = _state(store, info)
-        repeats = find_repeats(window.messages, user=now, before=before, embed=embed)
-        offset = window.version - len(window.messages)
-        found += [_placed(repeat, info, offset) for repeat in repeats]
+        read = read_thread(store, info.id, info.user, last=options.last)
+        signs = find_signs(store, read, documents_of(store, info.user), {}, embed)
+        found += [_placed(sign, info) for sign in signs]
     after = page[-1].id if more else None
     if options.json:
         print(json.dumps({"url": url, "threads": len(page), "repeats": found, "after": after}))
@@ -64,24 +62,9 @@ def _by_id(info: ThreadInfo) -> bytes:
     return info.id.encode()
 
 
-def _state(store: sync.Store, info: ThreadInfo) -> tuple[dict[str, Document], dict[str, Document]]:
-    """The user's documents: those changed since the thread began, and those older than it."""
-    if info.user is None:
-        return {}, {}
-    documents = dict(store.user(info.user).list())
-    older = {
-        name: document
-        for name, document in documents.items()
-        if document.updated < info.created_at.timestamp()
-    }
-    return {name: one for name, one in documents.items() if name not in older}, older
-
-
-def _placed(repeat: Repeat, info: ThreadInfo, offset: int) -> dict[str, Any]:
-    """A repeat with its thread, and with versions of the thread instead of indexes."""
-    earlier = None if repeat.earlier is None else repeat.earlier + offset + 1
-    place = {"at": repeat.at + offset + 1, "earlier": earlier}
-    return {"thread": info.id, "user": info.user, **msgspec.to_builtins(repeat), **place}
+def _placed(sign: Sign, info: ThreadInfo) -> dict[str, Any]:
+    fields = ("kind", "at", "earlier", "evidence", "score", "given")
+    return {"thread": info.id, "user": info.user} | {name: getattr(sign, name) for name in fields}
 
 
 def _show(found: list[dict[str, Any]], threads: int, after: str | None) -> None:
@@ -92,6 +75,6 @@ def _show(found: list[dict[str, Any]], threads: int, after: str | None) -> None:
         for one in found
     ]
     if rows:
-        print(table(("thread", "at", "earlier", "kind", "score", "evidence"), rows))
+        print(table(("thread", "at", "earlier", "kind", "score", "given", "evidence"), rows))
     rest = "" if after is None else f"; more with --after {after}"
     print(f"{len(found):,} repeats in {threads:,} threads{rest}")

@@ -46,6 +46,8 @@ class Repeat(Struct, frozen=True):
 
     `earlier` is None where the user's state, not a message, holds the answer. `evidence` names
     what was there already: the earlier question, the slot, the words of the complaint, the tool.
+    `given` says whether the model had been given that, where a receipt tells: see
+    `stateward.repeats.given`. If it had, nothing was lost on the way to it.
     """
 
     kind: Kind
@@ -53,6 +55,7 @@ class Repeat(Struct, frozen=True):
     earlier: int | None
     evidence: str
     score: float
+    given: bool | None = None
 
 
 class Embed(Struct, frozen=True):

@@ -52,6 +52,7 @@ async def knew(handle: Handle, users: Scope, work: Scope, at: Cursor) -> Knowled
         documents,
         workflows,
         (*recalled.gone, *stale),
+        recalled.numbers,
     )
 
 

@@ -22,6 +22,8 @@ _decode_summary = msgspec.json.Decoder(Kept).decode
 
 def note_of(saw: Any, entity: Entity, owner: str | None) -> str:
     """What `saw=` was given, for the append that it led to; raises if it is of something else."""
+    if saw is UNREAD:
+        return _encode(UNREAD).decode()
     window = saw.thread if isinstance(saw, Context) else saw
     if not isinstance(window, Window):
         raise InvalidInput(
@@ -46,6 +48,10 @@ def receipt_of(note: str) -> TurnReceipt:
     return _decode(note)
 
 
+# Of a turn that was answered while the store could not be read.
+UNREAD = TurnReceipt(0, None, 0, 0, unread=True)
+
+
 class Recalled:
     """The messages of a receipt, found again among those that are there now.
 
@@ -55,6 +61,7 @@ class Recalled:
 
     def __init__(self, receipt: TurnReceipt, edits: Edits, seen: Fetched) -> None:
         self.gone: list[Gone] = []
+        self.numbers: tuple[int, ...] = ()  # of the messages that were given: see `messages`
         self.receipt = receipt
         self._head = seen.head
         self._changed = edits.after(receipt.commits)
@@ -127,6 +134,7 @@ class Recalled:
         for _ in range(receipt.pinned - len(pinned) + missing - len(trimmed)):
             self.gone.append(Gone("message", "", "trimmed" if base else "unknown"))
         self.gone += [Gone("message", str(number), "trimmed") for number in trimmed]
+        self.numbers = (*pinned, *trimmed, *numbers)
         shown = []
         for number in (*pinned, *numbers):
             entry = self._end.get(number) or self._beginning.get(number)

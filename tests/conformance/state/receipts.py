@@ -55,6 +55,7 @@ async def a_turn_keeps_what_its_window_gave(h: StoreHarness) -> None:
             assert then.messages == window.messages == [ask(4), say(4), ask(5), say(5)]
             assert then.receipt == window.receipt
             assert (then.summary, then.user, then.workflows) == (None, {}, [])
+            assert then.numbers == (7, 8, 9, 10)
         receipt = window.receipt
         assert (receipt.version, receipt.stamp) == (10, window.cursor.stamp)
         assert (receipt.given, receipt.last, receipt.omitted) == (4, 4, 6)
@@ -180,6 +181,15 @@ async def a_turn_that_was_kept_during_an_outage_brings_its_receipt(h: StoreHarne
         await until(h, is_well)
         then = await known(other, 8)
         assert (then.messages, then.receipt) == (window.messages, window.receipt)
+        assert then.numbers == (5, 6)
+        assert not then.receipt.unread
+        with store.faults.unavailable():
+            async with thread.turn(key="r-5", last=2) as turn:
+                assert (await turn.store(ask(5), say(5))).status == "spilled"
+        await until(h, is_well)
+        then = await known(other, 10)
+        assert (then.messages, then.numbers, then.gone) == ([], (), ())
+        assert then.receipt.unread, "it was given nothing, and says so"
 
 
 @case

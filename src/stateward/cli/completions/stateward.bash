@@ -6,7 +6,7 @@
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
 _shtab_stateward_audit_subparsers=(clean compare init)
-_shtab_stateward_subparsers=(audit backup bench completion copy health inspect migrate rebalance restore sweep verify)
+_shtab_stateward_subparsers=(audit backup bench completion copy health inspect migrate rebalance restore sweep verify why)
 
 _shtab_stateward_audit_clean_option_strings=(-h --help --url --json)
 _shtab_stateward_audit_compare_option_strings=(-h --help --profile --replicas --conversations --rate --duration --only --faults --seed --config --url --namespace --yes --dry-run --observe --abort-after-ms --abort-lag-mb --restart-command --backup-command --restore-command --restored --metrics-url --alerts-url --output --redact --prices --require --json)
@@ -23,6 +23,7 @@ _shtab_stateward_rebalance_option_strings=(-h --help --joining --leaving --names
 _shtab_stateward_restore_option_strings=(-h --help --namespace --erasures --json)
 _shtab_stateward_sweep_option_strings=(-h --help --limit --once --json)
 _shtab_stateward_verify_option_strings=(-h --help --json)
+_shtab_stateward_why_option_strings=(-h --help --namespace --user --last --semantic --html --json)
 _shtab_stateward_option_strings=(-h --help --version)
 
 _shtab_stateward_audit_compare___config_COMPGEN=_shtab_compgen_files
@@ -41,6 +42,7 @@ _shtab_stateward_bench___html_COMPGEN=_shtab_compgen_files
 _shtab_stateward_restore_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_stateward_restore___erasures_COMPGEN=_shtab_compgen_files
 _shtab_stateward_verify_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_stateward_why___html_COMPGEN=_shtab_compgen_files
 
 _shtab_stateward_audit_compare___profile_choices=(quick ci full)
 _shtab_stateward_audit_compare___only_choices=(sessions preferences workflows sharing backup latency concurrency outage monitoring races updates conflicts consistency growth costs settings fidelity windows keys locks tasks kills isolation lasting slowdown retention orphans effects context erasure)
@@ -53,7 +55,7 @@ _shtab_stateward_audit___with_server_choices=(redis valkey postgres)
 _shtab_stateward_bench___only_choices=(append last context get update once)
 _shtab_stateward_completion_pos_0_choices=(bash zsh fish)
 _shtab_stateward_inspect_pos_0_choices=(threads users workflows tasks locks replicas storage thread user shared workflow task journal repeats)
-_shtab_stateward_pos_0_choices=(audit backup bench completion copy health inspect migrate rebalance restore sweep verify)
+_shtab_stateward_pos_0_choices=(audit backup bench completion copy health inspect migrate rebalance restore sweep verify why)
 
 _shtab_stateward_audit_clean__h_nargs=0
 _shtab_stateward_audit_clean___help_nargs=0
@@ -120,6 +122,11 @@ _shtab_stateward_verify_pos_0_nargs='*'
 _shtab_stateward_verify__h_nargs=0
 _shtab_stateward_verify___help_nargs=0
 _shtab_stateward_verify___json_nargs=0
+_shtab_stateward_why_pos_0_nargs='*'
+_shtab_stateward_why__h_nargs=0
+_shtab_stateward_why___help_nargs=0
+_shtab_stateward_why___semantic_nargs=0
+_shtab_stateward_why___json_nargs=0
 _shtab_stateward_pos_0_nargs=A...
 _shtab_stateward__h_nargs=0
 _shtab_stateward___help_nargs=0

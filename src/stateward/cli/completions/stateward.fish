@@ -50,7 +50,7 @@ function _shtab_stateward_using
   test "$_shtab_stateward_cmdpath" = "$argv"
 end
 
-set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy health inspect migrate rebalance restore sweep verify
+set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy health inspect migrate rebalance restore sweep verify why
 set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --backup-command --baseline --config --conversations --duration --erasures --every --faults --from --history --html --joining --last --leaving --limit --metrics-url --namespace --only --output --prices --profile --rate --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scrape --seconds --seed --server-setting --spill --start-command --status --thread --times --to --url --user --wait --with-server
 
 complete -c stateward -e
@@ -203,3 +203,11 @@ complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npo
 complete -c stateward -n '_shtab_stateward_using verify' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using verify' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using verify; and test $_shtab_stateward_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a backup'
+complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a why -d 'say what an agent was given at a turn, what it was not, and why'
+complete -c stateward -n '_shtab_stateward_using why' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using why' -l namespace -x -d 'which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using why' -l user -x -d 'who was forgotten, if the thread is not theirs'
+complete -c stateward -n '_shtab_stateward_using why' -l last -x -d 'messages that are read (1000)'
+complete -c stateward -n '_shtab_stateward_using why' -l semantic -d 'use local embeddings, from stateward[semantic]'
+complete -c stateward -n '_shtab_stateward_using why' -l html -xka "(__fish_complete_path (commandline -ct))" -d 'also write it into one file that needs no network'
+complete -c stateward -n '_shtab_stateward_using why' -l json -d 'print one JSON object'

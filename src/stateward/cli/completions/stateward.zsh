@@ -22,6 +22,7 @@ _shtab_stateward_commands() {
     restore:'put a backup into an empty namespace'
     sweep:'remove what has expired or was deleted'
     verify:'say whether a backup is complete'
+    why:'say what an agent was given at a turn, what it was not, and why'
   )
   _describe 'stateward commands' _commands
 }
@@ -263,6 +264,20 @@ _shtab_stateward_verify_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_verify_defaults_added=0
 
+_shtab_stateward_why_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--user[who was forgotten, if the thread is not theirs]:ID:"
+  "--last[messages that are read (1000)]:N:"
+  "--semantic[use local embeddings, from stateward\[semantic\]]"
+  "--html[also write it into one file that needs no network]:FILE:_files"
+  "--json[print one JSON object]"
+  "(*)::the id of the thread, and a message\'s number or cursor:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_why_defaults_added=0
+
 
 _shtab_stateward() {
   local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->stateward'
@@ -294,6 +309,7 @@ _shtab_stateward() {
         restore) _arguments -C -s $_shtab_stateward_restore_options ;;
         sweep) _arguments -C -s $_shtab_stateward_sweep_options ;;
         verify) _arguments -C -s $_shtab_stateward_verify_options ;;
+        why) _arguments -C -s $_shtab_stateward_why_options ;;
       esac
   esac
 }

@@ -53,6 +53,7 @@ def knew(handle: Handle, users: Scope, work: Scope, at: Cursor) -> Knowledge | N
         documents,
         workflows,
         (*recalled.gone, *stale),
+        recalled.numbers,
     )
 
 

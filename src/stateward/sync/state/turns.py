@@ -38,6 +38,7 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Appended, Context, Cursor, Window
+from stateward.state.receipts import UNREAD
 from stateward.state.refusals import refuse, stored
 from stateward.state.window_request import WindowRequest
 from stateward.sync.state.handle import Handle
@@ -143,7 +144,8 @@ class Turn:
         `append`, e.g. `turn.window`: raises `StateConflictError` if another request was stored
         since. If the store failed, it is kept locally (`spilled`) like any plain append, unless
         there is `expect`. In a turn that is `alone`, raises `LeaseLost` if another leads by now.
-        What the turn was given is kept with it: see `store.knew`.
+        What the turn was given is kept with it: see `store.knew`. So is that it was given nothing,
+        because the store could not be read.
         """
         if not self._open:
             raise InvalidInput("a turn is stored within its block: with thread.turn(...)")
@@ -169,7 +171,7 @@ class Turn:
             checks,
             writes,
             keep=expect is None,
-            saw=self.context or self.window,
+            saw=self.context or self.window or UNREAD,
         )
         if said.status == "dropped":
             return said
