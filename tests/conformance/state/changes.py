@@ -29,7 +29,7 @@ async def ids(store: Store, after: str | None = None, **options: Any) -> list[st
 
 def following(store: Store, **options: Any) -> Any:
     """A feed that is closed at the end of its block."""
-    return aclosing(store.changes(**options))  # type: ignore[type-var]
+    return aclosing(store.changes(**options))
 
 
 async def touch(h: StoreHarness, a: Caller, times: dict[str, float]) -> None:

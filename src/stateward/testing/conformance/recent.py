@@ -264,5 +264,5 @@ async def a_listing_upwards_begins_at_any_minute_and_tells_the_time(h: Harness) 
             assert [found.entity.id for found in page.entities] == found[:3]
             applied = await a.apply(h.entity("now", "other"), Append(bodies(1)))
             assert abs(applied.at - page.settled) < MINUTE, "by the engine's clock"
-    (page,) = await a.execute(List(h.namespace, "none", recent=True, reverse=True))
-    assert is_a(page, Listed).settled > LONG_AGO, "also where there is none"
+    (none,) = await a.execute(List(h.namespace, "none", recent=True, reverse=True))
+    assert is_a(none, Listed).settled > LONG_AGO, "also where there is none"
