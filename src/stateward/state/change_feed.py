@@ -19,6 +19,8 @@ from stateward.errors import InvalidInput
 from stateward.kinds import KINDS, THREAD, USER
 from stateward.ops import Found, Head, List, Listed
 
+PAGE = 50  # of each kind: all kinds together are one answer; it is what may be told twice, too
+MOST = 10_000  # heads that are remembered before it is asked which of them matter
 STATE = tuple(name for name, kind in KINDS.items() if not kind.internal)
 
 
@@ -80,6 +82,7 @@ class KindFeed:
         self._whole = True
         self._now = self._looked = 0  # the engine's minute, and that of the last whole look
         self._told: dict[str, tuple[int, tuple[object, ...]]] = {}  # minute and head, by id
+        self._most = MOST
         self.looking = True
 
     @property
@@ -92,15 +95,13 @@ class KindFeed:
         self._whole = not self._now or self._now != self._looked
         self._page, self._seen, self.looking = None, 0, True
 
-    def listing(self, limit: int) -> List:
+    def listing(self) -> List:
         """What to ask for next."""
         after = self._page
         begin = self._since if self._whole else max(0, self._last - 1)
         if after is None and begin:
             after = encode([begin, self._kind, ""], "a cursor")
-        return List(
-            self._namespace, self._kind, recent=True, reverse=True, after=after, limit=limit
-        )
+        return List(self._namespace, self._kind, recent=True, reverse=True, after=after, limit=PAGE)
 
     def take(self, listed: Listed) -> list[Found]:
         """Those of a page that are not as they were told last."""
@@ -114,6 +115,8 @@ class KindFeed:
         self._page = listed.next
         if listed.next is None:
             self._end(listed.settled)
+        elif len(self._told) > self._most:  # a look at everything needs no memory of everything
+            self._forget(self._seen - OVERLAP)
         return fresh
 
     def _end(self, settled: float) -> None:
@@ -127,8 +130,12 @@ class KindFeed:
         if self._whole:
             self._looked = self._now
             self._since = max(0, self._last - OVERLAP)
-            told = self._told.items()
-            self._told = {id: said for id, said in told if said[0] >= self._since}
+            self._forget(self._since)
+
+    def _forget(self, before: int) -> None:
+        told = self._told.items()
+        self._told = {id: said for id, said in told if said[0] >= before}
+        self._most = max(MOST, 2 * len(self._told))
 
 
 def _state_of(head: Head) -> tuple[object, ...]:

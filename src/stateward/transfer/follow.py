@@ -26,7 +26,6 @@ from stateward.world import World
 
 POLL = 0.5  # seconds between two looks
 COMPARE = 300.0  # seconds between two comparisons
-PAGE = 200  # entities of each kind looked at in one round trip
 AGAIN = 1.0  # seconds until a store that failed is asked again
 
 
@@ -88,9 +87,8 @@ class Follower:
         while feeds := [feed for feed in self._feeds.values() if feed.looking]:
             fresh: list[Found] = []
             settled = 0.0
-            for feed, listed in zip(
-                feeds, self._engine.execute([feed.listing(PAGE) for feed in feeds]), strict=True
-            ):
+            asked = [feed.listing() for feed in feeds]
+            for feed, listed in zip(feeds, self._engine.execute(asked), strict=True):
                 assert isinstance(listed, Listed)
                 fresh += feed.take(listed)
                 settled = max(settled, listed.settled)

@@ -112,7 +112,7 @@ async def a_consumer_that_is_stopped_at_each_change_comes_to_the_end(h: StoreHar
     async with h.store() as store:
         dealt_with: set[str] = set()
         cursor: str | None = None
-        for _ in range(20):
+        for _ in range(6):
             number = 0
             async with following(store, after=cursor, wait=False) as changes:
                 async for change in changes:

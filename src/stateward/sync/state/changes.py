@@ -53,7 +53,7 @@ def changes_after(
 
 def _page(layered: Layered, looking: list[tuple[Scope, KindFeed]]) -> list[Found]:
     """The next page of each kind: what of it was not told yet, in the order of the touches."""
-    asked = [(scope, feed.listing(scope.capabilities.page)) for scope, feed in looking]
+    asked = [(scope, feed.listing()) for scope, feed in looking]
     fresh: list[Found] = []
     for (_, feed), listed in zip(looking, layered.execute(asked), strict=True):
         assert isinstance(listed, Listed)
