@@ -61,6 +61,7 @@ FILES = dict.fromkeys(
 SHARED = {
     "state/about.py",
     "state/beginnings.py",
+    "state/change_feed.py",
     "state/edits.py",
     "state/json_patch.py",
     "state/merge_patch.py",

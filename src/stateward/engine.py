@@ -60,6 +60,7 @@ OPS_KEPT = 64
 OPS_SECONDS = 600.0
 OPS_MOST = 1024
 MINUTE = 60.0  # what a listing of recent ones is ordered by: so rarely does its index change
+OVERLAP = 10  # minutes: no commit enters that index later than so long after its time
 CALL_SECONDS = 120.0  # longer than a call lives
 KEY_SECONDS = 7 * 86_400.0
 KEYS_KEPT = 100_000

@@ -304,6 +304,7 @@ class List(Struct, frozen=True, tag=True):
     what is due by the engine's own clock, soonest first. `recent=True`, for one kind, gives what
     was touched last first: by the minute of `Head.updated`, which is what engines index, then by
     id, both from the greatest down; each page in itself is in the exact order of `Head.updated`.
+    Its cursors are JSON text, [minute, kind, id], so that a feed of changes can begin at a minute.
     `reverse` turns any order round. `expired=True` also gives what has expired but is still stored.
     `documents` names documents to bring along with each entity; `values=False` leaves the values
     of a `within` listing out.
@@ -511,12 +512,17 @@ class Found(Struct, frozen=True, tag=True):
 
 
 class Listed(Struct, frozen=True, tag=True):
-    """One page. `next` goes into `List.after` for the following page; None: this is the last."""
+    """One page. `next` goes into `List.after` for the following page; None: this is the last.
+
+    `settled` is told of what is recent, upwards (`reverse`): the engine's clock as it read the page
+    or, where a commit can be under way for longer than others, the time of the oldest that was.
+    """
 
     entities: tuple[Found, ...] = ()
     documents: tuple[tuple[str, Value], ...] = ()
     next: str | None = None
     tally: Mapping[str, int] = {}
+    settled: float = 0.0
 
 
 class Swept(Struct, frozen=True, tag=True):

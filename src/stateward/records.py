@@ -266,6 +266,21 @@ class Change(Struct, frozen=True):
     key: str | None = None
 
 
+class EntityChange(Struct, frozen=True):
+    """An entity that was touched: a conversation, a user's documents, a workflow … See `changes`.
+
+    `commits` counts all that was ever written to it, `version` the entries of its log.
+    """
+
+    kind: str
+    id: str
+    user: str | None
+    version: int
+    commits: int
+    updated_at: datetime
+    cursor: str  # for `after=`, to go on after it
+
+
 class Origin(Struct, frozen=True):
     """Where a thread was forked from: which thread, and which version of it."""
 

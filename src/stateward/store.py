@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio  # async only
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from copy import copy
 from datetime import datetime
 from functools import partial
@@ -50,6 +50,7 @@ from stateward.options import (
 from stateward.records import (
     Context,
     Cursor,
+    EntityChange,
     Health,
     Knowledge,
     Redact,
@@ -61,6 +62,7 @@ from stateward.records import (
     WorkflowInfo,
 )
 from stateward.state.about import Labels
+from stateward.state.changes import changes_after
 from stateward.state.context import read_context
 from stateward.state.handle import Handle
 from stateward.state.heartbeats import Heartbeats
@@ -641,6 +643,26 @@ class Store:
         """
         handle = Thread(self._threads, thread, owner_of(user), self._retain).handle
         return await knew(handle, self._users, self._scope, Cursor.of(version))
+
+    async def changes(
+        self,
+        kinds: str | Iterable[str] | None = None,
+        *,
+        after: str | None = None,
+        wait: bool = True,
+        poll: float = 1.0,
+    ) -> AsyncIterator[EntityChange]:
+        """What was touched: every entity at least once after its last change.
+
+        Of these kinds ("thread", "user", "workflow" …), or of all. From the beginning, or after the
+        change that has the `cursor` that is passed: from there on every entity is told that was
+        touched since, and some once more. What is told is how the entity is now, not each of its
+        changes; for one entity never an older state after a newer one. At the end it looks for
+        more every `poll` seconds; with `wait=False` it ends. Deletions are not told.
+        """
+        poll = check_span(poll, "poll")
+        async for change in changes_after(self._layered, kinds, after, wait=wait, poll=poll):
+            yield change
 
     # --- the store itself -----------------------------------------------------------
 

@@ -39,6 +39,7 @@ READ = {
     "Journal.changes",
     "Journal.fold",
     "Workflow.info",
+    "Store.changes",
     "Store.context",
     "Store.counts",
     "Store.describe",

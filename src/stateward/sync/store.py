@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from datetime import datetime
 from functools import partial
@@ -49,6 +49,7 @@ from stateward.options import (
 from stateward.records import (
     Context,
     Cursor,
+    EntityChange,
     Health,
     Knowledge,
     Redact,
@@ -65,6 +66,7 @@ from stateward.state.replica_record import listings, replicas_in
 from stateward.state.run_record import Machine
 from stateward.state.task_record import TaskOptions
 from stateward.sync.layers.stack import Stack
+from stateward.sync.state.changes import changes_after
 from stateward.sync.state.context import read_context
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.heartbeats import Heartbeats
@@ -604,6 +606,26 @@ class Store:
         """
         handle = Thread(self._threads, thread, owner_of(user), self._retain).handle
         return knew(handle, self._users, self._scope, Cursor.of(version))
+
+    def changes(
+        self,
+        kinds: str | Iterable[str] | None = None,
+        *,
+        after: str | None = None,
+        wait: bool = True,
+        poll: float = 1.0,
+    ) -> Iterator[EntityChange]:
+        """What was touched: every entity at least once after its last change.
+
+        Of these kinds ("thread", "user", "workflow" …), or of all. From the beginning, or after the
+        change that has the `cursor` that is passed: from there on every entity is told that was
+        touched since, and some once more. What is told is how the entity is now, not each of its
+        changes; for one entity never an older state after a newer one. At the end it looks for
+        more every `poll` seconds; with `wait=False` it ends. Deletions are not told.
+        """
+        poll = check_span(poll, "poll")
+        for change in changes_after(self._layered, kinds, after, wait=wait, poll=poll):
+            yield change
 
     # --- the store itself -----------------------------------------------------------
 

@@ -104,7 +104,7 @@ def restore(
         check_id(into, "a namespace")
         for other in erasures:
             _add_erasures(marks, other, file.header.namespace)
-        with _opened(parse(url)) as engine:
+        with opened(parse(url)) as engine:
             marks.add_all(Source(engine, into).marks(), there=True)
             what = f"the backup {os.path.basename(path)}"
             target = RestoreTarget(engine, into, found.sha256, what)
@@ -130,7 +130,7 @@ def copy(
     known = parse(source_url)
     if known.text == parse(target_url).text and into == namespace:
         raise InvalidInput("source and target are the same namespace of the same store")
-    with _reading(known, namespace) as (source, header), _opened(parse(target_url)) as engine:
+    with _reading(known, namespace) as (source, header), opened(parse(target_url)) as engine:
         marks = Erasures()
         marks.add_all(Source(engine, into).marks(), there=True)
         marks.add_all(source.marks(), source=True)
@@ -150,7 +150,8 @@ def copy(
 
 
 @contextmanager
-def _opened(url: EngineURL) -> Iterator[SyncEngine]:
+def opened(url: EngineURL) -> Iterator[SyncEngine]:
+    """A store's engine, for a block."""
     engine: SyncEngine = create_sync_engine(url, World())
     engine.open()
     try:
@@ -163,7 +164,7 @@ def _opened(url: EngineURL) -> Iterator[SyncEngine]:
 def _reading(url: EngineURL, namespace: str) -> Iterator[tuple[Source, Header]]:
     """A namespace to read, as of one moment where the engine can show one."""
     refuse_missing(url)
-    with _opened(looking(url)) as engine:
+    with opened(looking(url)) as engine:
         said = engine.describe()
         one_moment = engine.capabilities.snapshots
         header = Header(
@@ -187,7 +188,7 @@ def _add_erasures(marks: Erasures, other: str, namespace: str) -> None:
     if "://" in other:
         url = parse(other)
         refuse_missing(url)
-        with _opened(looking(url)) as engine:
+        with opened(looking(url)) as engine:
             marks.add_all(Source(engine, namespace).marks())
     else:
         with BackupFile(other) as file:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stateward.engine import SyncReader
 from stateward.errors import DiskProblem, StateConflictError
 from stateward.kinds import ERASED, ERASED_ALL, HEARTBEAT, RESTORING
-from stateward.ops import Entity, Fetch, Fetched, Found, List, Listed, Log
+from stateward.ops import Entity, Fetch, Fetched, Found, Head, List, Listed, Log
 from stateward.transfer.erasures import Mark
 from stateward.transfer.lines import Content, DocumentLine, EntityLine, EntryLine
 
@@ -82,14 +82,22 @@ class Source:
 
     def has(self, entities: Sequence[Entity]) -> list[bool]:
         """Which of these there are."""
+        return [head.exists for head in self.heads(entities)]
+
+    def heads(self, entities: Sequence[Entity]) -> list[Head]:
+        """What each of these says of itself."""
         fetched = self._reader.execute([Fetch(entity) for entity in entities])
-        return [isinstance(outcome, Fetched) and outcome.head.exists for outcome in fetched]
+        return [outcome.head for outcome in fetched if isinstance(outcome, Fetched)]
 
     def lines(self) -> Iterator[Content]:
         """Everything, entity by entity."""
+        return self.lines_of(self.entities())
+
+    def lines_of(self, listed: Iterable[Found]) -> Iterator[Content]:
+        """All of these that are still there."""
         together: list[Found] = []
         entries = 0
-        for found in self.entities():
+        for found in listed:
             if found.entity.kind == RESTORING:
                 raise StateConflictError(
                     f"a restore into the namespace {self._namespace!r} was not finished: run it "

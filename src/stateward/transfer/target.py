@@ -104,12 +104,18 @@ class RestoreTarget:
         source: str,
         what: str,
         option: str = "--namespace",
+        *,
+        follows: bool = False,
     ) -> None:
-        """`option` is what names another namespace, to whoever named one that is in use."""
+        """`option` is what names another namespace, to whoever named one that is in use.
+
+        `follows`: what is put may be there already, or may have been dropped by this very process.
+        """
         self._engine = engine
         self._namespace = namespace
         self._source = {"source": source, "what": what}
         self._option = option
+        self._follows = follows
         self._world = World()
         self._together: list[tuple[Entity, Write]] = []
         self._size = 0
@@ -166,9 +172,19 @@ class RestoreTarget:
         drop = Commit(self._marker, self._world.new_id(), (Drop(),), (self._lease.fence,))
         self._send([drop])
 
+    def leave(self) -> None:
+        """Let another process go on; the namespace stays marked."""
+        self._lease.release()
+
+    def keep(self) -> None:
+        """To be called every few seconds by whoever has nothing to put for a while."""
+        self._keep()
+
     def drop(self, entities: Iterable[Entity]) -> None:
         for entity in entities:
             self._add(entity, Drop(), 0)
+        if self._follows:
+            self._flush()
 
     # --- in between -----------------------------------------------------------------
 
@@ -234,7 +250,7 @@ class RestoreTarget:
         overwrite what agents have written since.
         """
         absent = (Absent(), NotDroppedSince(self._lease.granted))
-        if not self.resumed and entities[0].kind != ERASED:
+        if not self.resumed and not self._follows and entities[0].kind != ERASED:
             self._keep()
             return [absent] * len(entities)
         heads = self._engine.execute([Fetch(entity) for entity in entities])
@@ -243,7 +259,8 @@ class RestoreTarget:
         checks: list[tuple[Check, ...]] = []
         for found in heads:
             assert isinstance(found, Fetched)
-            checks.append((CommitsAt(found.head.commits),) if found.head.exists else absent)
+            known = found.head.exists or self._follows
+            checks.append((CommitsAt(found.head.commits),) if known else absent)
         return checks
 
     def _has_expired(self, part: Part) -> bool:

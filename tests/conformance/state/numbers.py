@@ -155,6 +155,7 @@ NUMBERS: Calls = {
     "Store.once retain": lambda store, n: once(store, retain=n),
     "Store.workflow ttl": lambda store, n: drive(store, ttl=n),
     "Store.workflow wait": lambda store, n: drive(store, wait=n),
+    "Store.changes poll": lambda store, n: every(store.changes(wait=False, poll=n)),
     "Store.work ttl": lambda store, n: work(store, ttl=n),
     "Store.work poll": lambda store, n: work(store, poll=n),
     "Store.work concurrency": lambda store, n: work(store, concurrency=n),

@@ -51,7 +51,7 @@ function _shtab_stateward_using
 end
 
 set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy health inspect migrate rebalance restore sweep verify why
-set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --backup-command --baseline --config --conversations --duration --erasures --every --faults --from --history --html --joining --last --leaving --limit --metrics-url --namespace --only --output --prices --profile --rate --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scrape --seconds --seed --server-setting --spill --start-command --status --thread --times --to --url --user --wait --with-server
+set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --backup-command --baseline --compare --config --conversations --duration --erasures --every --faults --from --history --html --joining --last --leaving --limit --metrics-url --namespace --only --output --prices --profile --rate --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scrape --seconds --seed --server-setting --spill --start-command --status --thread --times --to --url --user --wait --with-server
 
 complete -c stateward -e
 complete -c stateward -f
@@ -153,6 +153,10 @@ complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npo
 complete -c stateward -n '_shtab_stateward_using copy' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using copy' -l namespace -x -d 'which one (default: default)'
 complete -c stateward -n '_shtab_stateward_using copy' -l to -x -d 'into which one (default: the same)'
+complete -c stateward -n '_shtab_stateward_using copy' -l follow -d 'keep the copy up to date until Ctrl-C'
+complete -c stateward -n '_shtab_stateward_using copy' -l after -x -d 'with --follow: go on where an earlier one stopped'
+complete -c stateward -n '_shtab_stateward_using copy' -l compare -x -d 'with --follow: how often deletions are looked for (default: 300)'
+complete -c stateward -n '_shtab_stateward_using copy' -l finish -d 'with --follow: bring the rest, and end'
 complete -c stateward -n '_shtab_stateward_using copy' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a health -d 'say whether a store answers, and how it is set up'
 complete -c stateward -n '_shtab_stateward_using health' -s h -l help -d 'show this help message and exit'

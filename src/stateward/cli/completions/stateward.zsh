@@ -174,6 +174,10 @@ _shtab_stateward_copy_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--namespace[which one (default\: default)]:NAME:"
   "--to[into which one (default\: the same)]:NAME:"
+  "--follow[keep the copy up to date until Ctrl-C]"
+  "--after[with --follow\: go on where an earlier one stopped]:CURSOR:"
+  "--compare[with --follow\: how often deletions are looked for (default\: 300)]:SECONDS:"
+  "--finish[with --follow\: bring the rest, and end]"
   "--json[print one JSON object]"
 )
 

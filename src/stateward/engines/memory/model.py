@@ -282,7 +282,7 @@ class Model:
             )
             for _, entity, cell in page
         )
-        return Listed(entities=found, next=next)
+        return Listed(found, next=next, settled=now if op.recent and op.reverse else 0.0)
 
     def _tally(self, op: List) -> Listed:
         by_owner = op.tally == "owner"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stateward.engines.postgres.commit import commit_alone, commit_batch, restore, sweep
-from stateward.engines.postgres.fetch import documents, reads, tally, whole
+from stateward.engines.postgres.fetch import documents, reads, settled, tally, whole
 from stateward.engines.postgres.schema import Queries
 from stateward.engines.postgres.statement import Rows, Statement
 from stateward.ops import Commit, Fetch, List, Op, Outcome, Restore, Sweep, check_shape
@@ -55,7 +55,9 @@ class Batch:
             restores.sort(key=lambda item: item[1].entity)
             self.statements += [restore(index, commit, queries) for index, commit in restores]
         if fetches or listings:
-            self.statements.append(reads(fetches, listings, queries))
+            read = reads(fetches, listings, queries)
+            upwards = [index for index, op in listings if op.recent and op.reverse]
+            self.statements += settled(upwards, read, queries) if upwards else (read,)
 
     @property
     def queries(self) -> list[tuple[str, Sequence[Any]]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from stateward.engines.postgres.arrays import BigintArray, BooleanArray, TextArray
 from stateward.engines.postgres.escape import escape, escape_or_none
@@ -77,6 +78,26 @@ def _together(
             found[index] = read_entities(listing, page)
 
     return Statement(" UNION ALL ".join(parts), params, read)
+
+
+def settled(
+    upwards: Sequence[int], reads: Statement, queries: Queries
+) -> tuple[Statement, Statement]:
+    """The same reads, after asking since when commits are under way, for what is read upwards.
+
+    In this order: what ends between the two is seen by the second.
+    """
+    at: list[float] = []
+
+    def read_settled(rows: Rows, _found: list[Any]) -> None:
+        at.append(rows[0][0])
+
+    def read(rows: Rows, found: list[Any]) -> None:
+        reads.read(rows, found)
+        for index in upwards:
+            found[index] = replace(found[index], settled=at[-1])
+
+    return Statement(queries.settled, (), read_settled), Statement(reads.query, reads.params, read)
 
 
 def _parts(ops: Sequence[Fetch], queries: Queries) -> tuple[list[str], list[Any]]:

@@ -16,6 +16,17 @@ SELECT outcome FROM stateward.restore(%s, %s, %s, %s, %s, %s);
 -- name: sweep
 SELECT entities, removed, more, locked FROM stateward.sweep_and_tell(%s);
 
+-- name: settled
+-- The time or, if a commit is under way, when the oldest one began: it becomes visible with the time it
+-- had then. Whoever writes has this lock on the table until that. Of sessions of other roles the
+-- beginning is only shown to members of pg_read_all_stats.
+SELECT least(stateward.clock(), min(date_part('epoch', a.xact_start)))
+FROM pg_locks l
+JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'relation' AND l.relation = 'stateward.entities'::regclass
+  AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+  AND l.mode = 'RowExclusiveLock';
+
 -- name: fetch
 -- Any parts of any entities, in one statement: one round trip and one moment. Branches that an
 -- entity does not ask for are never executed. Exactly one of first and last is set where

@@ -25,6 +25,7 @@ class Queries(SimpleNamespace):
     commit_alone: str
     restore: str
     sweep: str
+    settled: str
     fetch: str
     fetch_whole: str
     fetch_tail: str

@@ -8,7 +8,7 @@ from typing import Any
 from stateward.engine import MINUTE
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.wire import Command, Word
-from stateward.engines.redis.index import entries_of, write_steps
+from stateward.engines.redis.index import entries_of, touches, write_steps
 from stateward.engines.redis.keys import EntityKeys, keys_of, owner_index, touched_index
 from stateward.engines.redis.outcomes import applied_of, seen_head, values_of
 from stateward.engines.redis.plans import Plan, Touched, Traits
@@ -55,8 +55,14 @@ _RANKS: dict[type, int] = {Fence: 0, Unheld: 1}
 MOST_AT_ONCE = 1000  # bodies that one command of a script takes without being split
 
 
-def commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
-    """What is asked of `append.lua` where that may do, and otherwise of `commit.lua`."""
+def commit(
+    op: Commit, traits: Traits, told: int | None = None, telling: int | None = None
+) -> Plan[CommitOutcome]:
+    """What is asked of `append.lua` where that may do, and otherwise of `commit.lua`.
+
+    On a cluster `told` is the minute that the index has of the entity at least, 0 if that is not
+    known, and `telling` what it has after the first round; None: it does not matter.
+    """
     writes = op.writes
     if len(writes) != 1 or (type(writes[0]) is Append and not writes[0].bodies):
         check_shape(op)
@@ -64,9 +70,10 @@ def commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
     owner = traits.owner_of(op)
     if op.entity in traits.seen:
         turns = traits.inline and traits.turns(op.entity)
-        short = append_command(op, traits.at(), owner, traits.inline, turns)
+        short = append_command(op, traits.at(), owner, turns, told)
         if short is not None:
             reply = (yield (PipelineStep(keys.head, (short,), True),))[0][0]
+            told = telling
             if type(reply) is bytes:
                 applied = applied_of(reply, op.op)
                 if turns:
@@ -78,8 +85,10 @@ def commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
     owners = likely_owners(op, owner or "") if traits.inline else ("", "")
     tail, drops = commit_tail(op), type(writes[0]) is Drop
     while True:
-        command = commit_command(op, keys, owners, traits.at(), traits.flags, tail)
+        flags = traits.flags if told is None else f"{traits.flags}c{told}"
+        command = commit_command(op, keys, owners, traits.at(), flags, tail)
         reply = (yield (PipelineStep(keys.head, (command,), True),))[0][0]
+        was_told, told = told, telling
         if type(reply) is list and reply[0] == b"O":
             owners = reply[1].decode(), reply[2].decode()
             traits.seen.keep(op.entity, owners[1])
@@ -89,6 +98,10 @@ def commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
             entries = entries_of(op.entity, keys, which, minute, *named)
             yield write_steps(entries, ("!" if drops else "") + traits.at())
             owners = at, need
+        elif type(reply) is list and reply[0] == b"T":
+            if told == was_told:  # it took too long
+                told = telling = int(reply[1])
+                yield write_steps(touches(op.entity, keys, op.owner, told, ">"), traits.at())
         else:
             outcome = commit_outcome(op, reply)
             if traits.inline and type(outcome) is Applied:
@@ -104,11 +117,12 @@ def touched_at(op: Commit, now: float) -> float:
 
 
 def append_command(
-    op: Commit, clock: str, owner: str | None, inline: bool, turns: bool
+    op: Commit, clock: str, owner: str | None, turns: bool, told: int | None
 ) -> Command | None:
     """The short form, for a commit that only appends and checks nothing unusual.
 
-    On one server (`inline`) an owner is always named: the index of theirs is given if it `turns`.
+    On one server an owner is always named: the index of theirs is given if it `turns`. On a cluster
+    `told` is the minute that the index has of the entity.
     """
     if len(op.writes) != 1 or op.reading:
         return None
@@ -124,10 +138,11 @@ def append_command(
         else:
             return None
     key = append.key
-    unusual: tuple[str, ...] = ("" if inline else "c",)
+    where = "" if told is None else f"c{told}"
+    unusual: tuple[str, ...] = (where,)
     if clock or version or token or key is not None or append.note is not None:
         mark = "" if key is None else digest(append.bodies) + key
-        unusual = ("+" if inline else "c+", clock, version, stamp, token, nonce, mark)
+        unusual = (f"{where}+", clock, version, stamp, token, nonce, mark)
     if append.note is not None:
         unusual = (unusual[0] + "n", *unusual[1:], append.note)
     given = append_keys(op.entity, owner if turns else None, key is not None)

@@ -101,7 +101,8 @@ class FastAppends(FastRequest):
                 owner = seen[op.entity] if owner is None else owner
             elif turns:
                 return None  # the index is to be told too
-            packed = _packed_append(op, clock, owner, inline, turns)
+            minute = None if inline or told is None else told.minute
+            packed = _packed_append(op, clock, owner, turns, minute)
             if packed is None:
                 return None
             parts.append(packed)
@@ -140,14 +141,14 @@ class FastAppends(FastRequest):
 
 
 def _packed_append(
-    op: Commit, clock: str, owner: str | None, inline: bool, turns: bool
+    op: Commit, clock: str, owner: str | None, turns: bool, told: int | None
 ) -> bytes | None:
     """The command for `append.lua`; None if the commit does, or asks, anything else."""
-    if op.checks or clock or len(op.writes) != 1 or op.reading or not inline:
-        return _pack_slowly(op, clock, owner, inline, turns)
+    if op.checks or clock or len(op.writes) != 1 or op.reading or told is not None:
+        return _pack_slowly(op, clock, owner, turns, told)
     append = op.writes[0]
     if type(append) is not Append or append.key is not None or append.note is not None:
-        return _pack_slowly(op, clock, owner, inline, turns)
+        return _pack_slowly(op, clock, owner, turns, told)
     bodies = append.bodies
     if not 0 < len(bodies) <= MOST_AT_ONCE:
         return None
@@ -165,10 +166,10 @@ def _packed_append(
 
 
 def _pack_slowly(
-    op: Commit, clock: str, owner: str | None, inline: bool, turns: bool
+    op: Commit, clock: str, owner: str | None, turns: bool, told: int | None
 ) -> bytes | None:
     """With checks, a key or a note, whose words differ from call to call, and on a cluster."""
-    command = append_command(op, clock, owner, inline, inline and turns)
+    command = append_command(op, clock, owner, turns, told)
     return None if command is None else pack([command])
 
 

@@ -56,7 +56,7 @@ def touches(
 ) -> list[IndexEntry]:
     """What says that an entity was touched in that minute; without an owner only of its kind.
 
-    What is there is changed, unless the sign is +.
+    What is there is changed; with the sign > only upwards, with + not at all.
     """
     id, score = entity.id.encode(), f"{sign}{minute}"
     found = [IndexEntry(keys.touched, id, score)]

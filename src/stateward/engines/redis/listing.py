@@ -115,7 +115,7 @@ class IndexPage:
         self._ranks: list[float] = []  # due times, or minutes of the last touch
         self._touched: dict[Entity, float] = {}
         self._wrong: list[tuple[Range, Candidate]] = []
-        self._now = 0.0
+        self._now = self._settled = 0.0
 
     def in_order(self) -> Plan[Any]:
         """By kind and id: the order of the index itself."""
@@ -195,6 +195,8 @@ class IndexPage:
                 *(minute, id, heads, *fields),
             )
             time, *flat = (yield (PipelineStep(part.key, (asked,)),))[0][0]
+            if op.reverse and not self._settled:
+                self._settled = self._traits.now(time)
             members = [flat[at : at + words] for at in range(0, len(flat), words)]
             candidates = [
                 Candidate(member[0], Entity(op.namespace, kind, member[0].decode()))
@@ -354,7 +356,7 @@ class IndexPage:
             next = encode([rank, last.kind, last.id], "a cursor")
         if op.recent:
             page.sort(key=self._touch_of, reverse=not op.reverse)
-        return Listed(tuple(page), next=next)
+        return Listed(tuple(page), next=next, settled=self._settled)
 
     def _touch_of(self, found: Found) -> tuple[float, str]:
         return self._touched[found.entity], found.entity.id

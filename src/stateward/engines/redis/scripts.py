@@ -9,6 +9,7 @@ from typing import NamedTuple
 from stateward import engine
 from stateward.engines.redis.client.migration import script_digest
 
+LATE = engine.OVERLAP - 2  # minutes; two are for the clocks of the nodes, which may differ
 LINGER = 120  # seconds that nobody removes an entry of a cluster's index that was just written
 CONSTANTS = {
     "GRACE": engine.GRACE,
@@ -19,6 +20,7 @@ CONSTANTS = {
     "KEY_SECONDS": engine.KEY_SECONDS,
     "KEYS_KEPT": engine.KEYS_KEPT,
     "MINUTE": engine.MINUTE,
+    "LATE": LATE,
     "LINGER": LINGER,
 }
 

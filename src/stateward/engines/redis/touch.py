@@ -1,9 +1,11 @@
 """On a cluster: the index of what was touched last, which no script reaches from an entity.
 
 It moves in the same round as the commit, so that an append costs no further one: once a minute for
-each entity and process. What was sent for nothing is put right afterwards, which is rare: a
-commit that was refused, or clocks that do not agree on the minute. Being late is no harm here:
-an entity is entered before it comes into being, and only stands too low for a moment.
+each entity and process. Whoever stops for good between the two leaves the index behind, by at most
+`LATE` minutes: a commit says which minute the index is known to have, and is refused if that is
+longer ago. By then it has been told, so that a second try is enough. A feed of changes reads
+more than those minutes again. What was sent for nothing is put right afterwards, which is rare: a
+commit that was refused, or clocks that do not agree on the minute.
 """
 
 from __future__ import annotations
@@ -19,16 +21,19 @@ from stateward.ops import Applied, Commit, CommitOutcome, Drop, Restore
 
 def touching_commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
     """A commit, and with it what the index says of its entity."""
-    entity, keys, plan = op.entity, keys_of(op.entity), commit(op, traits)
+    entity, keys = op.entity, keys_of(op.entity)
     before, now = traits.touched.get(entity), traits.minute()
     owner = op.owner
     if owner is None and before is not None:
         owner = before.owner
     along: list[PipelineStep] = []
     first = type(op.writes[0]) if op.writes else None  # which `commit` refuses
-    sent = first is not Drop and first is not Restore and (before is None or before.minute != now)
+    matters = first is not Drop and first is not Restore
+    sent = matters and (before is None or before.minute != now)
     if sent:
-        along = write_steps(touches(entity, keys, owner, now), traits.at())
+        along = write_steps(touches(entity, keys, owner, now, ">"), traits.at())
+    told = None if not matters else 0 if before is None else before.minute
+    plan = commit(op, traits, told, now if matters else None)
     if owner is None:
         along.append(PipelineStep(keys.head, (("HGET", keys.head, "owner"),)))
     outcome, replies = yield from carried_out(plan, along)
@@ -41,19 +46,26 @@ def touching_commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
         if owner is None:
             owner = (replies[-1][0] or b"").decode()
         owner = owner if theirs is None else theirs
-        if not right or minute != (now if sent or before is None else before.minute):
-            yield write_steps(touches(entity, keys, owner, minute), traits.at())
+        guess = now if sent or before is None else before.minute
+        if not right or minute != guess:
+            # Only upwards: whoever was stopped here must not hide what others did meanwhile.
+            sign = "=" if first is Restore or minute < guess else ">"
+            yield write_steps(touches(entity, keys, owner, minute, sign), traits.at())
         traits.touched.keep(entity, Touched(owner, minute))
     elif sent:
-        yield from _put_right(op, traits)
+        yield from _put_right(op, traits, now)
     return outcome
 
 
-def _put_right(op: Commit, traits: Traits) -> Plan[None]:
-    """What the index says of an entity that was not touched after all."""
+def _put_right(op: Commit, traits: Traits, told: int) -> Plan[None]:
+    """What the index says of an entity that was not touched after all, but perhaps by others."""
     keys = keys_of(op.entity)
     look = PipelineStep(keys.head, (("HMGET", keys.head, "created", "updated", "owner"),))
-    ((created, updated, owner),) = (yield (look,))[0]
-    if created is not None:
+    for sign in ("=", ">"):  # and up again, if others have touched it meanwhile
+        ((created, updated, owner),) = (yield (look,))[0]
+        if created is None:
+            return
         minute, name = int(float(updated) // MINUTE), (owner or b"").decode()
-        yield write_steps(touches(op.entity, keys, name, minute), traits.at())
+        if sign == "=" and minute == told and op.owner in (None, name):
+            return
+        yield write_steps(touches(op.entity, keys, name, minute, sign), traits.at())

@@ -38,11 +38,12 @@ def list_entities(rows: Rows, op: List, now: float, documents: Documents) -> Lis
     if op.recent:
         page.sort(key=lambda row: (row[_UPDATED], row[_NAME]), reverse=not op.reverse)
     entities = tuple([_found(row, op, now, documents) for row in page])
+    settled = now if op.recent and op.reverse else 0.0
     if len(found) <= op.limit:
-        return Listed(entities)
+        return Listed(entities, settled=settled)
     last = found[op.limit - 1]
     mark = [last[_TOUCHED if op.recent else _DUE], last[_KIND], last[_NAME]]
-    return Listed(entities, next=encode(mark, "a cursor"))
+    return Listed(entities, next=encode(mark, "a cursor"), settled=settled)
 
 
 def tally(rows: Rows, op: List) -> Listed:

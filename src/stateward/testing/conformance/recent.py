@@ -5,6 +5,7 @@ And how many there are of what: both are what a list of conversations shows.
 
 from __future__ import annotations
 
+from stateward.codec import encode
 from stateward.engine import MINUTE
 from stateward.ops import (
     Acquire,
@@ -14,6 +15,8 @@ from stateward.ops import (
     Drop,
     Entity,
     Head,
+    List,
+    Listed,
     LogAt,
     Put,
     Release,
@@ -243,3 +246,23 @@ async def owners_are_listed_with_how_much_they_have(h: Harness) -> None:
     await a.apply(h.entity("one of a"), SetHead(owner=""))
     left = await tally(100)
     assert left == {**{o: n for o, n in every.items() if o not in ("é", "Z", "a")}, "new": 1}
+
+
+@case
+async def a_listing_upwards_begins_at_any_minute_and_tells_the_time(h: Harness) -> None:
+    a = await h.replica()
+    await a.execute(
+        *[touched(h.entity(f"{n}"), LONG_AGO + n * MINUTE / 2, "u") for n in range(8)],
+    )
+    first = int(LONG_AGO // MINUTE)
+    for minute in range(5):
+        mark = encode([first + minute, "thing", ""], "a cursor")
+        for owner in (None, "u"):
+            op = List(h.namespace, "thing", owner, recent=True, reverse=True, after=mark, limit=3)
+            page = is_a((await a.execute(op))[0], Listed)
+            found = [f"{n}" for n in range(2 * minute, 8)]
+            assert [found.entity.id for found in page.entities] == found[:3]
+            applied = await a.apply(h.entity("now", "other"), Append(bodies(1)))
+            assert abs(applied.at - page.settled) < MINUTE, "by the engine's clock"
+    (none,) = await a.execute(List(h.namespace, "none", recent=True, reverse=True))
+    assert is_a(none, Listed).settled > LONG_AGO, "also where there is none"

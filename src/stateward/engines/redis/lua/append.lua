@@ -4,9 +4,10 @@
 --
 -- KEYS: head, log, marks, ops, ops2 of one entity; with a key also keys and keys2; on one server, if it is
 -- probably touched in another minute than before, also 19 and 20 of commit.lua, of the owner that is named.
--- ARGV: op · '' or =<owner> · '' or c on a cluster, or + or c+ and six words: clock ('' for the server's own) · '' or =<version> ·
+-- ARGV: op · '' or =<owner> · '' or, on a cluster, c and the minute that the index was told of it, or +
+-- after that and six words: clock ('' for the server's own) · '' or =<version> ·
 -- '' or =<stamp> · token of the fence or '' · its nonce · '' or the mark of the key: its digest and
--- <key> · after +n or c+n, the note · then the bodies
+-- <key> · after +n, the note · then the bodies
 --
 -- ANSWER: "<version> <at> 0", or 0, or, alone in a list, the owner, if it is another.
 
@@ -19,8 +20,9 @@ local version, expires, commits, ops_from = h[1], h[3], h[4], h[7]
 if not version then return 0 end
 
 local first, at, key, note = 4, '', '', nil
-local unusual = ARGV[3]
-if unusual ~= '' and unusual ~= 'c' then
+local unusual, told = ARGV[3], nil
+if unusual ~= '' then told = tonumber(string.match(unusual, '^c(%d+)')) end
+if unusual ~= '' and string.find(unusual, '+', 1, true) then
   first, at, key = 10, ARGV[4], ARGV[9]
   if sub(unusual, -1) == 'n' then first, note = 11, ARGV[10] end
   if ARGV[5] ~= '' and sub(ARGV[5], 2) ~= version then return 0 end
@@ -41,7 +43,11 @@ if now > tonumber(h[6]) then return 0 end
 if owner ~= '' and sub(owner, 2) ~= (h[2] or '') then return {h[2] or ''} end
 local minute, indexes = math.floor(now / MINUTE), #KEYS > (key ~= '' and 7 or 5)
 local turns = math.floor(h[9] / MINUTE) ~= minute
-if turns and not indexes and sub(unusual, 1, 1) ~= 'c' then return 0 end
+if told then
+  if minute - told > LATE then return 0 end -- see commit_refusals.lua
+elseif turns and not indexes then
+  return 0
+end
 local count = commits - ops_from
 if count >= OPS_KEPT then -- perhaps it is time to put the remembered ops aside
   if now - h[8] >= (count >= OPS_MOST and CALL_SECONDS or OPS_SECONDS) then return 0 end

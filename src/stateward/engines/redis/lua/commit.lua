@@ -55,20 +55,22 @@
 --     stateward:format:{<namespace>}                 hash  touched: 2 if all entities are in 19 to 22, or
 --                                                    how far those that are older have been entered
 --
--- On a cluster 19 to 21 do not wait for each other and the entity: they move up in the round of the
--- commit that touches it, and are put right after it if it was refused. See touch.py.
+-- On a cluster 19 to 21 move up in the round of the commit that touches the entity, and are put right
+-- after it if it was refused. This script refuses (T) if they are more than LATE minutes behind, as far as
+-- the caller can know. See touch.py.
 --
 -- ARGV: op · clock ('' for the server's own) · flags · '' or =<owner> · retain or '' · <kind+> ·
 -- id · owner A · owner B · tag · documents to read, their count first · checks, their count first
 -- (fences come first, then u) · writes. Flags: i the index keys are given ·
--- r replicas are waited for. Without i, in the places of the owners: when this script asked for
+-- r replicas are waited for · c and the minute that the index was told of the entity. Without i, in the places of the owners: when this script asked for
 -- entries, and what it asked for, if they have been written.
 --
 -- ANSWERS: "<version> <at> <created>[ <stamp>]" or a JSON array (see `outcome` below): applied ·
 -- A applied, with values · D duplicate · K key reused · C conflict · H held · F fenced · N not
 -- yours · O these owners' index keys are needed too, nothing was written · I these entries of the
 -- index are needed: when, what for, which (k kind · s its status · o owner · p their status · d due ·
--- w sweep), owner, status, due, sweep; nothing was written.
+-- w sweep), owner, status, due, sweep; nothing was written · T the index is to be told of this minute
+-- first; nothing was written.
 --
 -- GRACE, OPS_KEPT and other names in capitals that are not defined here: see scripts.py.
 

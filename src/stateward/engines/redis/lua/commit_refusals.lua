@@ -200,4 +200,10 @@ elseif not keeps_index then
     end
     if string.find(entries, 'w', 1, true) then sweep = text(over) end
   end
+  -- Whoever follows what is touched reads the last minutes of the index again, and no more: so it must be
+  -- told beforehand, or have been told of late, should the caller stop for good after this commit.
+  local told = tonumber(string.match(flags, 'c(%d+)'))
+  if told and minute - told > LATE and not string.find(entries, 'k', 1, true) then
+    return {'T', whole(minute)}
+  end
 end

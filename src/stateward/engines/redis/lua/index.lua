@@ -4,7 +4,8 @@
 -- removes what is in it: its entity may be about to come into being. The last never exists.
 -- ARGV: clock ('' for the server's own), after ! for a removal · for each entry its score and member.
 -- An entry that is there keeps the lower score: it may say too early, but not too late. One with = and a
--- minute gets just that; with + and a score it is only written if it is not there.
+-- minute gets just that; with > and a minute it is only moved up; with + and a score it is only written
+-- if it is not there.
 -- ANSWER: how many of those with + were not there.
 
 local call = redis.call
@@ -25,6 +26,8 @@ for i = 1, #KEYS - 1, 2 do
   local sign = string.sub(score, 1, 1)
   if sign == '+' then
     entered = entered + call('ZADD', KEYS[i], 'NX', string.sub(score, 2), member)
+  elseif sign == '>' then
+    call('ZADD', KEYS[i], 'GT', string.sub(score, 2), member)
   elseif sign == '=' then
     call('ZADD', KEYS[i], string.sub(score, 2), member)
   else
