@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from servers.redis import running
 
 from backup.conftest import NewStore
 from backup.states import everything, fill
@@ -92,6 +93,34 @@ def test_a_copy_that_is_in_use_is_not_overwritten(new_store: NewStore) -> None:
         follow(source, source)
     with pytest.raises(InvalidInput, match="no cursor"):
         follow(source, target, after="nonsense")
+
+
+def test_a_store_that_fails_is_waited_for(new_store: NewStore, tmp_path: Path) -> None:
+    with running(tmp_path / "valkey-hangs", "valkey", "--appendonly", "no") as server:
+        source, target = server.url, new_store("sqlite")
+        write(source, 1, 20)
+        problems: list[str] = []
+        looks = 0
+
+        def stopped() -> bool:
+            nonlocal looks
+            looks += 1
+            if looks == 2:
+                server.pause()
+            return bool(problems) and looks > 3
+
+        def progress(report: FollowReport) -> None:
+            if report.problem is not None:
+                problems.append(report.problem)
+                if len(problems) == 1:
+                    server.resume()
+                    write(source, 2, 20)
+
+        report = follow(f"{source}?timeout=0.5", target, stopped=stopped, progress=progress)
+        assert problems
+        assert report.problem is None
+        follow(f"{source}?timeout=0.5", target, finish=True)
+        assert seen(target) == seen(source)
 
 
 def test_the_command_says_how_far_behind_it_is_and_where_to_go_on(tmp_path: Path) -> None:
