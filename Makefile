@@ -134,7 +134,7 @@ audit: $(AUDIT_STAMP) ## audit the embedded store; leaves audit/report.html (ARG
 audit-power: $(STAMP) ## how many broken memories the audit finds (PROFILE=full ONLY='append.*' JOBS=2)
 	@PYTHONPATH=tests:tools $(BIN)/python -m audit.mutations --jobs $(JOBS) $(if $(PROFILE),--profile $(PROFILE)) $(if $(ONLY),--only '$(ONLY)') $(ARGS)
 
-findings: $(STAMP) ## audit public systems and show their defects; writes docs/findings.md (an hour or two)
+findings: $(STAMP) ## audit public systems and show their defects; writes docs/findings.md
 	@PYTHONPATH=tools $(BIN)/python -m findings $(ARGS)
 
 clean: ## remove .venv and the like, caches and builds

@@ -122,7 +122,7 @@ class Neighbours:
     def changed(self) -> None:
         """A file of ours has changed. Nobody is told that a turn is kept before this returns."""
         if self._folder is not None:
-            with suppress(OSError):
+            with suppress(OSError):  # then others find it late, and turns are marked as late
                 self._attach(change=True)
 
     def look(self, ours: Iterable[str]) -> None:
