@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -135,8 +136,12 @@ class Child:
 
 
 def begin_together(children: list[Child]) -> None:
-    """Let them go at one moment, when the last of them has got ready."""
+    """Let them go at one moment, when the last of them has got ready.
+
+    One that was told before the next could else be done before that one begins.
+    """
     for child in children:
         child.until_said("ready")
+    moment = time.monotonic() + (0.1 if len(children) > 1 else 0.0)
     for child in children:
-        child.tell("go")
+        child.tell(str(moment))

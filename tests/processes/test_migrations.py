@@ -12,6 +12,7 @@ import apsw
 import pytest
 
 import stateward.sync
+from processes.children import begin_together
 from processes.conftest import Start
 from stateward.engines.sql import Migration
 from stateward.engines.sqlite import schema
@@ -195,8 +196,7 @@ def test_a_running_replica_keeps_working_while_another_process_migrates(
     start: Start, path: Path, url: str, colour: str, newer: Migration
 ) -> None:
     replica = start("older_release", url, colour)
-    replica.until_said("ready")
-    replica.tell("go")
+    begin_together([replica])
     replica.until_lines(4)
 
     assert store_file(path).migrate() == [newer.name]
@@ -220,8 +220,7 @@ def test_an_older_release_may_also_start_on_the_migrated_file(
     with stateward.sync.open(url) as store:
         assert store.describe().schema == LATEST + 1
     replica = start("older_release", url, "async")
-    replica.until_said("ready")
-    replica.tell("go")
+    begin_together([replica])
     replica.until_lines(3)
     replica.tell("stop")
     facts = replica.report()

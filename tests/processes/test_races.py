@@ -111,7 +111,7 @@ def test_eight_processes_append_to_one_thread_for_long(start: Start, url: str, p
 
 
 def test_a_key_raced_by_eight_processes_is_stored_once(start: Start, url: str, path: Path) -> None:
-    count = 100
+    count = 400
     reports = race(start, url, "same_key", count, MIXED)
     winners = set()
     for number in range(count):

@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,9 +27,9 @@ def hear() -> str:
 
 
 def ready() -> None:
-    """Wait until everybody is ready."""
+    """Wait until everybody is ready, and then for the moment at which all begin."""
     say("ready")
-    hear()
+    time.sleep(max(0.0, float(hear()) - time.monotonic()))
 
 
 def open_store(colour: str, url: str, **options: Any) -> Any:
