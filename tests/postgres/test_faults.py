@@ -207,7 +207,8 @@ if os.getuid() == 0:  # only root may mount a small disk
         try:
             server.run_sql(f"CREATE TABLESPACE small LOCATION '{small_disk}'")
             server.run_sql("ALTER ROLE postgres SET default_tablespace = small")
-            async with stateward.open(server.url_of("full")) as store:
+            policy = stateward.Policy(threads="raise")  # not kept for later: told
+            async with stateward.open(server.url_of("full"), policy=policy) as store:
                 stored = await fill(store)
                 assert (await store.thread("t").load(last=1)).version == stored
                 server.run_sql('ALTER TABLE "full".log SET TABLESPACE pg_default')
