@@ -20,7 +20,7 @@ import time
 from typing import Any
 
 from talk import effect, facts, hear, listen, say, settled
-from witness import open_store
+from witness import load_async, open_store
 
 from stateward import Policy, StoreUnavailable, idempotency_key
 
@@ -91,7 +91,7 @@ async def work() -> None:
 
 
 async def main() -> None:
-    await store.thread("any").load()  # it is open: a slow start does not eat up a lease
+    await load_async(store)  # it is open: a slow start does not eat up a lease
     say(ready=True)
     if "drive" in facts:
         await drive(facts["drive"])

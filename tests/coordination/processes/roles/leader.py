@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from talk import facts, listen, say
-from witness import open_store
+from witness import load, load_async, open_store
 
 from stateward import LeaseLost
 
@@ -86,7 +86,7 @@ def heard(order: dict[str, Any]) -> None:
 
 
 def run() -> None:
-    store.thread("any").load()  # it is open: a slow start does not eat up a lease
+    load(store)  # it is open: a slow start does not eat up a lease
     say(ready=True)
     go.wait()
     threads = [threading.Thread(target=lead, args=(id,)) for id in facts["threads"]]
@@ -98,7 +98,7 @@ def run() -> None:
 
 
 async def run_async() -> None:
-    await store.thread("any").load()
+    await load_async(store)
     say(ready=True)
     await asyncio.to_thread(go.wait)
     await asyncio.gather(*(lead_async(id) for id in facts["threads"]))

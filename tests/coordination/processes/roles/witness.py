@@ -11,6 +11,7 @@ from stateward import Policy
 from stateward.engine import Engine
 from stateward.engines.passthrough import Passthrough
 from stateward.engines.registry import create_engine, create_sync_engine, parse
+from stateward.errors import StoreTooSlow
 from stateward.ops import Append, Commit, Duplicate, Fence, Op, Outcome, Put
 from stateward.store import Store
 from stateward.sync.engines.passthrough import Passthrough as SyncPassthrough
@@ -56,3 +57,21 @@ def open_store(colour: str, policy: Policy | None = None) -> Any:
         return SyncStore(SyncWitness(create_sync_engine(url, world)), world=world, policy=policy)
     engine: Engine = Witness(create_engine(url, world))
     return Store(engine, world=world, policy=policy)
+
+
+def load(store: Any) -> Any:
+    """Any read, which opens the store, of a blocking one. On a busy machine that may take long."""
+    while True:
+        try:
+            return store.thread("any").load()
+        except StoreTooSlow:  # opening it goes on
+            pass
+
+
+async def load_async(store: Any) -> Any:
+    """As `load`."""
+    while True:
+        try:
+            return await store.thread("any").load()
+        except StoreTooSlow:
+            pass
