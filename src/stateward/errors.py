@@ -114,7 +114,7 @@ class Truncated(StatewardError):
 
 
 class NotKept(StatewardError):
-    """The past of a document that was asked for is not kept: any more, or it never was.
+    """The past that was asked for is not kept: any more, or it never was.
 
     `since` is from when on it is kept, or None if that is not known.
     """

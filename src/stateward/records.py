@@ -474,7 +474,7 @@ class Exported(Struct, frozen=True, repr_omit_defaults=True):
     versions: int = 0  # of documents, as they were: see `history`
 
 
-class Receipt(Struct, frozen=True, repr_omit_defaults=True):
+class ErasureReceipt(Struct, frozen=True, repr_omit_defaults=True):
     """What an erasure removed, by kind. Keep it: it names no content.
 
     Until `remembered_until` the store keeps the bare ids of what was erased, so that a write

@@ -33,6 +33,7 @@ HISTORY = 100
 SHORT, LONG = 20, 10_000
 LISTED = 20
 WARM, COUNTED = 10, 15
+TURNS = 1000  # whose bytes are counted
 PUTS = 1000  # to one document: what is not kept is looked for a few times
 TURN = tuple({"role": role, "content": role[0] * 480} for role in ("user", "assistant"))
 
@@ -254,6 +255,42 @@ def sqlite_puts(folder: Path) -> dict[str, Counts]:
     return found
 
 
+def sqlite_receipts(folder: Path) -> dict[str, Counts]:
+    """What an append and its turn cost without a receipt, with one, and with one of a context."""
+    seen = Statements()
+    found: dict[str, Counts] = {}
+    apsw.connection_hooks.append(seen.attach)
+    try:
+        for name in ("none", "window", "context"):
+            path = folder / f"receipts-{name}.db"
+            with stateward.sync.open(f"sqlite:///{path}", heartbeat=None, spill=False) as store:
+                store.user("u").put({"name": "Noor"})
+                store.user("u").put({"tea": True}, "taste")
+                thread, each = store.thread("t", user="u"), []
+                for _ in range(TURNS):
+                    saw: Any = None
+                    if name == "window":
+                        saw = thread.load(last=20)
+                    elif name == "context":
+                        saw = store.context(user="u", thread="t", last=20)
+                    before = seen.statements, seen.steps
+                    thread.append(*TURN, saw=saw)
+                    ran, steps = seen.statements - before[0], seen.steps - before[1]
+                    each.append({"statements": ran, "steps": steps})
+            found[name] = {**median_of(each), "bytes": payload(path) // TURNS}
+    finally:
+        apsw.connection_hooks.remove(seen.attach)
+    return found
+
+
+def payload(path: Path) -> int:
+    """Bytes of all rows and index entries; how well they fill their pages is left out."""
+    connection = apsw.Connection(str(path))
+    ((found,),) = connection.execute("SELECT sum(payload) FROM dbstat")
+    connection.close()
+    return int(found)
+
+
 def everything() -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="stateward-guard-") as name:
         folder = Path(name)
@@ -263,7 +300,12 @@ def everything() -> dict[str, Any]:
             "sqlite": asyncio.run(counted_awaiting(f"sqlite:///{folder}/awaited.db")),
             "sqlite, blocking": counted_blocking(f"sqlite:///{folder}/blocking.db"),
         }
-        return {"costs": costs, "sqlite": sqlite_steps(folder), "puts": sqlite_puts(folder)}
+        return {
+            "costs": costs,
+            "sqlite": sqlite_steps(folder),
+            "puts": sqlite_puts(folder),
+            "receipts": sqlite_receipts(folder),
+        }
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ MORE = 1.15  # a budget may be exceeded by this much
 LESS = 0.5  # and must not be twice as large as what is needed: it would guard nothing
 TURN = ({"role": "user", "content": "q" * 480}, {"role": "assistant", "content": "a" * 480})
 SHORT, LONG = 20, 10_000
+PUTS = 500
 
 
 @pytest.fixture(scope="module")
@@ -92,10 +93,21 @@ def test_a_put_costs_little_more_with_its_history(counted: dict[str, Any]) -> No
     assert puts["no history"] == budgets()["puts"]["no history"], "keep=0 costs what it always did"
     assert puts["history"]["statements"] == puts["no history"]["statements"] + 1
     assert puts["history"]["steps"] <= 1.3 * puts["no history"]["steps"]
-    # All that keeps it short included, of a thousand puts within seconds: ops that were applied in
-    # the last minutes are remembered when their entries go, which is the greater part of it.
+    # All that keeps it short included, of a thousand puts within seconds.
     short, bare = (puts[f"{name}, kept short"]["steps"] for name in ("history", "no history"))
-    assert short <= 1.75 * bare
+    assert short <= 1.3 * bare
+
+
+def test_a_receipt_costs_little(counted: dict[str, Any]) -> None:
+    for engine, costs in counted["costs"].items():
+        for unit, without in costs["append"].items():
+            assert costs["append, saw"][unit] <= 1.1 * without, engine
+    bare = counted["receipts"]["none"]
+    for name in ("window", "context"):
+        noted = counted["receipts"][name]
+        assert noted["statements"] == bare["statements"]
+        assert noted["steps"] <= 1.1 * bare["steps"]
+        assert noted["bytes"] <= 1.15 * bare["bytes"]
 
 
 # --- round trips ------------------------------------------------------------------------
@@ -219,3 +231,22 @@ async def least(server: RedisServer, call: Callable[[], Any]) -> tuple[int, int]
         seen.append((after[0] - before[0], after[1] - before[1] - 1))  # this question is read, too
     asking.close()
     return min(each for each, _ in seen), min(each for _, each in seen)
+
+
+async def test_a_server_runs_few_more_commands_for_a_put_with_its_history(
+    valkey: RedisServer,
+) -> None:
+    """Two for the record, one that tells of it, and now and then what keeps the log short."""
+    asking = redis.Redis(port=valkey.port)
+    commands = {}
+    for keep in (0, 100):
+        async with stateward.open(
+            valkey.url, namespace=f"keep-{keep}", keep=keep, heartbeat=None
+        ) as store:
+            await store.user("u").put({"visits": 0})
+            before, _ = served(asking)
+            for number in range(PUTS):
+                await store.user("u").put({"visits": number})
+            commands[keep] = served(asking)[0] - before
+    asking.close()
+    assert commands[100] - commands[0] <= 3.25 * PUTS, commands

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from stateward import sync
 from stateward.engines.url import EngineURL
-from stateward.errors import InvalidInput
+from stateward.errors import InvalidInput, NotKept
 from stateward.records import Change, Cursor, Document, Knowledge, Late
 from stateward.repeats import Repeat, find_repeats, with_receipts
 from stateward.repeats.find import EmbedFunction
@@ -106,6 +106,15 @@ def _sign(repeat: Repeat, read: ReadThread) -> Sign:
 def known_at(store: sync.Store, thread: str, at: Cursor) -> Knowledge | None:
     """What the turn with this message was given; None: not known, or it was removed meanwhile."""
     try:
-        return store.knew(thread, at)
+        return known_here(store, thread, at)
     except InvalidInput:
         return None
+
+
+def known_here(store: sync.Store, thread: str, at: Cursor) -> Knowledge | None:
+    """The same, and of what was copied by a fork nothing: its numbers are those of the origin."""
+    try:
+        knew = store.knew(thread, at)
+    except NotKept:
+        return None
+    return None if knew is None or knew.thread != thread else knew

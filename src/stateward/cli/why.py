@@ -19,6 +19,7 @@ from stateward.cli.thread_signs import (
     documents_of,
     find_signs,
     known_at,
+    known_here,
     open_to_look,
     read_thread,
 )
@@ -119,7 +120,7 @@ def _moment(
     turn = _turn(read, signs, at)
     first = next(it for it in read.entries if turn.first <= it.version <= turn.last)
     stamp = first.cursor.stamp if at is None or at.stamp is None else at.stamp
-    knew = store.knew(thread, Cursor(first.version, stamp))
+    knew = known_here(store, thread, Cursor(first.version, stamp))
     edits = edits_of(seen.documents.get(EDITS))
     commits = -1 if knew is None else knew.receipt.commits
     changed = {

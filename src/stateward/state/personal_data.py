@@ -28,7 +28,7 @@ from stateward.ops import (
     Sweep,
     Swept,
 )
-from stateward.records import Exported, Receipt, moment
+from stateward.records import ErasureReceipt, Exported, moment
 from stateward.state.handle import Handle, tell_of, tell_of_erasure
 from stateward.state.past import read_record
 from stateward.state.refusals import refuse, stored
@@ -54,13 +54,13 @@ async def erased_at(scope: Scope, user: str) -> float | None:
     return None if erased is None else erased.updated
 
 
-async def erase(scopes: Sequence[Scope], user: str) -> Receipt:
+async def erase(scopes: Sequence[Scope], user: str) -> ErasureReceipt:
     """From every engine at once, each with a mark of its own: it may be restored on its own."""
     receipts = await gather([_erasing(scope, user) for scope in scopes])
     removed: Counter[str] = Counter()
     for receipt in receipts:
         removed.update(receipt.removed)
-    return Receipt(
+    return ErasureReceipt(
         user,
         max(receipt.at for receipt in receipts),
         dict(removed),
@@ -69,7 +69,7 @@ async def erase(scopes: Sequence[Scope], user: str) -> Receipt:
     )
 
 
-def _erasing(scope: Scope, user: str) -> Callable[[], Coroutine[Any, Any, Receipt]]:
+def _erasing(scope: Scope, user: str) -> Callable[[], Coroutine[Any, Any, ErasureReceipt]]:
     return lambda: _erase(scope, user)
 
 
@@ -78,7 +78,7 @@ def _replica(scopes: Sequence[Scope]) -> str | None:
     return next((s.stack.replica for s in scopes if s.stack.replica is not None), None)
 
 
-async def _erase(scope: Scope, user: str) -> Receipt:
+async def _erase(scope: Scope, user: str) -> ErasureReceipt:
     """Mark first, then drop, then remove physically: a failure at any point can be repeated."""
     removed: Counter[str] = Counter()
     execute: Execute = scope.execute_here
@@ -96,7 +96,7 @@ async def _erase(scope: Scope, user: str) -> Receipt:
     removed += await _remove(scope, user, execute)
     await _mark(scope, user, ERASED_ALL, execute)
     tell_of_erasure(scope, user)
-    return Receipt(user, moment(at), dict(+removed), moment(at + GRACE))
+    return ErasureReceipt(user, moment(at), dict(+removed), moment(at + GRACE))
 
 
 async def _mark_late(scope: Scope, user: str, execute: Execute) -> float:

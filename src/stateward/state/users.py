@@ -10,7 +10,7 @@ from stateward.codec import Json
 from stateward.kinds import SHARED, USER
 from stateward.ops import Entity
 from stateward.ops import List as ListOp
-from stateward.records import Document, DocumentVersion, Exported, Receipt, T
+from stateward.records import Document, DocumentVersion, ErasureReceipt, Exported, T
 from stateward.state.documents import DocumentHandle, document
 from stateward.state.handle import Handle
 from stateward.state.personal_data import erase, export
@@ -120,7 +120,7 @@ class User(Documents):
         """
         return await export(self._everywhere, self.id, path)
 
-    async def erase(self) -> Receipt:
+    async def erase(self) -> ErasureReceipt:
         """Remove all that belongs to this user, for good, and leave a mark that says so.
 
         Restores and late replays of what was written before obey the mark; what the user

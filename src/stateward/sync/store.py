@@ -602,7 +602,8 @@ class Store:
         `version` is that of any message of the turn, e.g. `appended.version`. All that is shown is
         what was given then, byte for byte; what was changed or removed since, or is not kept any
         more, is named in `gone`. None: the turn was stored without a receipt, see `saw=` of
-        `Thread.append`. A message that is not there raises `InvalidInput`.
+        `Thread.append`. A message that is not there raises `InvalidInput`. The turns that a fork
+        shares have their receipts with its origin: `NotKept` if that is gone.
         """
         handle = Thread(self._threads, thread, owner_of(user), self._retain).handle
         return knew(handle, self._users, self._scope, Cursor.of(version))

@@ -9,7 +9,7 @@ from conformance.state.cases import case
 from conformance.state.harness import StoreHarness
 from conformance.state.meanwhile import severable, until
 from stateward.context.compaction import Compaction
-from stateward.errors import InvalidInput, NotYoursError, Reset
+from stateward.errors import InvalidInput, NotKept, NotYoursError, Reset
 from stateward.ops import Fetch, Fetched, Log, Replace, Restore, Trim
 from stateward.records import Appended, Cursor, Gone, Knowledge, Window
 from stateward.store import Store
@@ -370,6 +370,50 @@ async def a_window_of_a_life_before_is_not_taken_for_this_one(h: StoreHarness) -
         said = await thread.append(ask(3), saw=window)
         then = await known(store, said.version)
         assert (then.messages, then.gone) == ([], (Gone("message", "", "unknown"),))
+
+
+# --- forks ------------------------------------------------------------------------------
+
+
+@case
+async def the_turns_that_a_fork_shares_have_their_receipts_with_its_origin(
+    h: StoreHarness,
+) -> None:
+    async with h.store() as store:
+        thread = store.thread("t", user="u")
+        await turns(store, 1, 2)
+        await thread.edit({2: None, 3: None})
+        windows = {}
+        for n in (3, 4, 5):
+            windows[n] = await thread.load(last=2)
+            await thread.append(ask(n), say(n), saw=windows[n])
+        fork = await thread.fork(to="fork", at=8)  # messages 1, 4, 5, 6, 7 and 8 of the origin
+        own = await fork.load(last=3)
+        said = await fork.append(ask(6), say(6), saw=own)
+        await fork.fork(to="twig")
+        for number in (3, 4):
+            then = await known(store, number, "fork")
+            assert (then.thread, then.version, then.messages) == ("t", 6, windows[3].messages)
+        assert await store.knew("fork", 1) is None, "it has none in the origin either"
+        with raises(Reset):
+            await store.knew("fork", "1.another")
+        assert (await known(store, said.version, "fork")).messages == own.messages
+        await fork.edit({5: say(0), 6: None})
+        with raises(InvalidInput):
+            await store.knew("fork", 6)
+        then = await known(store, 6, "twig")
+        assert (then.thread, then.messages, then.gone) == ("t", windows[4].messages, ())
+        then = await known(store, 8, "twig")
+        assert (then.thread, then.version) == ("fork", said.version)
+        assert [(gone.name, gone.why) for gone in then.gone] == [("5", "edited"), ("6", "removed")]
+        await thread.truncate(after=6)
+        assert (await known(store, 4, "twig")).messages == windows[3].messages
+        with raises(NotKept):
+            await store.knew("twig", 6)
+        await thread.delete()
+        await turns(store, 1, 5)
+        with raises(NotKept):
+            await store.knew("fork", 4)
 
 
 # --- together ---------------------------------------------------------------------------

@@ -254,13 +254,15 @@ class Session(Reads):
             return Applied(row.version, commit.op, now, values=before)
 
         documents: dict[str, int] = {}
-        held = False
+        held, version = False, row.version
         for write in commit.writes:
             held |= type(write) is Acquire or type(write) is Renew
             self._write(row, write, commit.op, documents, now)
         lease = row.lease() if held else None
         outcome = Applied(row.version, row.stamp, now, documents, lease, not exists)
         self._remember(row, commit.op, outcome, now)
+        if version <= row.restored and type(commit.writes[0]) is not Append:
+            row.restored = row.version  # so nobody looks for these ops when the entries go
         self._save(row, indexed)
         return msgspec.structs.replace(outcome, values=before) if before else outcome
 
@@ -331,7 +333,10 @@ class Session(Reads):
 
     def _keep_ops(self, row: Row, upto: int, now: float) -> None:
         """Remember appends apart from their entries up to here, which are about to go."""
-        entries = (row.commits, row.id, row.life, max(row.base, row.restored), upto)
+        since = max(row.base, row.restored)
+        if upto <= since:
+            return
+        entries = (row.commits, row.id, row.life, since, upto)
         self._run(sql.keep_last_ops, (*entries, OPS_KEPT))
         self._run(sql.keep_recent_ops, (*entries, OPS_MOST, now - OPS_SECONDS))
         self._run(sql.keep_recent_ops, (*entries, -1, now - CALL_SECONDS))  # however many
@@ -341,7 +346,9 @@ class Session(Reads):
             return
         stamp = self._stamp_at(row, upto) or ""
         self._keep_ops(row, upto, now)
-        ((removed,),) = self._rows(sql.count_upto, (row.id, row.life, upto))
+        removed = upto - row.base
+        if row.live != row.version - row.base:  # some were removed before
+            ((removed,),) = self._rows(sql.count_upto, (row.id, row.life, upto))
         self._run(sql.trim_rows, (row.id, row.life, upto, now - KEY_SECONDS))
         self._run(sql.trim_bodies, (row.id, row.life, upto))
         row.base, row.base_stamp = upto, stamp

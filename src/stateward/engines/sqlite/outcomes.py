@@ -49,7 +49,7 @@ class Row(msgspec.Struct):
     holder: str = ""
     granted: float = 0.0
     until: float = 0.0
-    restored: int = 0
+    restored: int = 0  # entries up to here say nothing of ops: a backup or `ops` has them
 
     def exists(self, now: float) -> bool:
         return self.expires is None or now < self.expires

@@ -9,8 +9,9 @@ to be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from stateward.codec import decode, encode, encode_messages
@@ -85,6 +86,40 @@ def _origin(value: Value | None) -> Origin | None:
     return Origin(named["thread"], named["version"])
 
 
+class SharedMessage(Struct, frozen=True):
+    """The message of an origin that a fork has a copy of, and where the copy ends."""
+
+    thread: str
+    number: int
+    end: Cursor
+
+
+def shared_message(value: Value | None, number: int) -> SharedMessage | None:
+    """What a fork's message is a copy of, by what its note of its origin says.
+
+    None: it is the fork's own, or the fork was made before such numbers were kept.
+    """
+    named = {} if value is None else decode(value.json)
+    spans = named.get("numbers", ())
+    for first, last in spans:
+        if number <= last - first + 1:
+            end = Cursor(spans[-1][1], named["stamp"])
+            return SharedMessage(named["thread"], first + number - 1, end)
+        number -= last - first + 1
+    return None
+
+
+def _spans(numbers: Iterable[int]) -> list[list[int]]:
+    """Numbers that follow each other, as the first and the last of them."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return spans
+
+
 def list_branches(handle: Handle) -> Iterator[Branch]:
     """What was forked from a thread and exists, by id; of those the caller has a right to."""
     scope, entity = handle.scope, handle.entity
@@ -103,13 +138,16 @@ def list_branches(handle: Handle) -> Iterator[Branch]:
 
 
 def _beginning(origin: Handle, at: Cursor | None) -> tuple[Write, ...]:
-    everything = WindowRequest(origin.entity, origin.owner, Bounds(), upto=at)
+    everything = WindowRequest(origin.entity, origin.owner, Bounds(), upto=at, entries=True)
     window = read_window(origin.scope, everything)
     if not window.exists:
         raise _missing(origin)
     version = window.version if at is None else at.version
-    named = encode({"thread": origin.entity.id, "version": version}, "the origin")
-    writes: list[Write] = [Put(FORKED_FROM, named)]
+    named = {"thread": origin.entity.id, "version": version}
+    if window.entries:
+        named["numbers"] = _spans(entry.version for entry in window.entries)
+        named["stamp"] = window.entries[-1].cursor.stamp
+    writes: list[Write] = [Put(FORKED_FROM, encode(named, "the origin"))]
     variables = origin.fetch(documents=(VARS,)).documents.get(VARS)
     if variables is not None:
         writes.append(Put(VARS, variables.json))

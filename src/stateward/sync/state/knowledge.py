@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from stateward.context.compaction import SUMMARY
-from stateward.errors import InvalidInput
-from stateward.kinds import USER, WORKFLOW
+from stateward.errors import InvalidInput, NotKept, NotYoursError
+from stateward.kinds import THREAD, USER, WORKFLOW
 from stateward.ops import Entry, Fetch, Fetched, Found, Log
 from stateward.records import Cursor, Document, Gone, Knowledge, TurnReceipt, WorkflowInfo, moment
 from stateward.state.edits import EDITS, edits_of
@@ -17,6 +19,7 @@ from stateward.state.refusals import refuse
 from stateward.state.run_record import READING
 from stateward.sync.state.documents import document
 from stateward.sync.state.feeds import reset
+from stateward.sync.state.forks import FORKED_FROM, SharedMessage, shared_message
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.history import read_past
 from stateward.sync.state.scope import Scope
@@ -27,9 +30,12 @@ FIRST_ENTRIES = 8  # enough to see the end of most turns at once
 def knew(handle: Handle, users: Scope, work: Scope, at: Cursor) -> Knowledge | None:
     """What was given for the turn that this message belongs to; None: it has no receipt.
 
-    `users` and `work` are where the users' documents and the workflows are.
+    `users` and `work` are where the users' documents and the workflows are. Of a turn that a fork
+    shares with its origin, the origin has the receipt.
     """
     end = _end_of_turn(handle, at)
+    if isinstance(end, SharedMessage):
+        return _knew_at_origin(handle, users, work, end)
     if end.note is None:
         return None
     receipt = receipt_of(end.note)
@@ -57,12 +63,12 @@ def knew(handle: Handle, users: Scope, work: Scope, at: Cursor) -> Knowledge | N
     )
 
 
-def _end_of_turn(handle: Handle, at: Cursor) -> Entry:
-    """The last entry of the turn, with its note."""
+def _end_of_turn(handle: Handle, at: Cursor) -> Entry | SharedMessage:
+    """The last entry of the turn, with its note; of a copy, what it is a copy of."""
     entries: list[Entry] = []
     after, size = max(at.version - 1, 0), FIRST_ENTRIES
     while True:
-        seen = handle.fetch(Log(after, first=size, whole=True))
+        seen = handle.fetch(Log(after, first=size, whole=True), (FORKED_FROM,))
         entries += seen.entries
         if not entries or entries[0].seq != at.version or not entries[0].body:
             raise InvalidInput(
@@ -71,10 +77,36 @@ def _end_of_turn(handle: Handle, at: Cursor) -> Entry:
             )
         if at.stamp not in (None, entries[0].stamp):
             raise reset(handle.entity)
+        shared = shared_message(seen.documents.get(FORKED_FROM), at.version)
+        if shared is not None:
+            return shared
         end = end_of(entries, seen.head)
         if end is not None or not seen.entries:
             return end or entries[-1]
         after, size = entries[-1].seq, handle.scope.capabilities.page
+
+
+def _knew_at_origin(
+    handle: Handle, users: Scope, work: Scope, shared: SharedMessage
+) -> Knowledge | None:
+    """From the thread where the turn was stored, which may be the origin of an origin."""
+    try:
+        while True:
+            origin = replace(handle, entity=handle.scope.entity(THREAD, shared.thread))
+            there = Log(shared.end.version, first=1, stamp=shared.end.stamp)
+            seen = origin.fetch(there, (FORKED_FROM,))
+            if seen.reset or not seen.head.exists:
+                break
+            further = shared_message(seen.documents.get(FORKED_FROM), shared.number)
+            if further is None:
+                return knew(origin, users, work, Cursor(shared.number))
+            shared = further
+    except (InvalidInput, NotYoursError):
+        pass
+    raise NotKept(
+        f"the thread {handle.entity.id!r} shares this turn with the thread {shared.thread!r}, "
+        "which had its receipt and is gone, or has the turn no longer"
+    )
 
 
 def documents_then(

@@ -11,7 +11,7 @@ from stateward.codec import Json
 from stateward.kinds import SHARED, USER
 from stateward.ops import Entity
 from stateward.ops import List as ListOp
-from stateward.records import Document, DocumentVersion, Exported, Receipt, T
+from stateward.records import Document, DocumentVersion, ErasureReceipt, Exported, T
 from stateward.sync.state.documents import DocumentHandle, document
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.personal_data import erase, export
@@ -121,7 +121,7 @@ class User(Documents):
         """
         return export(self._everywhere, self.id, path)
 
-    def erase(self) -> Receipt:
+    def erase(self) -> ErasureReceipt:
         """Remove all that belongs to this user, for good, and leave a mark that says so.
 
         Restores and late replays of what was written before obey the mark; what the user

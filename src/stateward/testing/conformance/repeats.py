@@ -287,6 +287,29 @@ async def a_key_is_known_after_its_entries_were_trimmed_or_rewritten(h: Harness)
 
 
 @case
+async def an_op_is_known_after_its_entries_were_trimmed_whatever_it_wrote_besides(
+    h: Harness,
+) -> None:
+    a = await h.replica()
+    for plain in ((), (0,), (3,), (0, 1, 4, 5)):  # which of them are appends and nothing else
+        it = h.entity(f"{plain}")
+        ops = [h.new_id() for _ in range(7)]
+        for number, op in enumerate(ops):
+            record = Append(bodies(number))
+            await a.apply(it, *((record,) if number in plain else (Put("doc", "1"), record)), op=op)
+        for upto in (2, 5, 7):
+            await a.apply(it, Trim(upto))
+            for number, op in enumerate(ops):
+                again = is_a(await a.commit(it, Append(bodies(0)), op=op), Duplicate)
+                assert again.own
+                assert again.first.version == number + 1
+                assert bool(again.first.documents) == (number not in plain)
+        await a.apply(it, Drop())
+        for op in ops:
+            assert is_a(await a.commit(it, Append(bodies(0)), op=op), Duplicate).own
+
+
+@case
 async def a_new_life_knows_no_key_of_the_old(h: Harness) -> None:
     a = await h.replica()
     it = h.entity()
