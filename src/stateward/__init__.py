@@ -37,6 +37,7 @@ from stateward.errors import (
     StoreMisused,
     StoreTooSlow,
     StoreUnavailable,
+    TaskCancelled,
     TaskFailed,
     TooLarge,
     Truncated,
@@ -81,6 +82,7 @@ from stateward.state.journals import Journal
 from stateward.state.locks import Lock
 from stateward.state.past import Keep
 from stateward.state.run import Run
+from stateward.state.tasks import Task
 from stateward.state.threads import Thread
 from stateward.state.turns import Turn
 from stateward.state.users import Shared, User
@@ -146,6 +148,8 @@ __all__ = [
     "StoreTooSlow",
     "StoreUnavailable",
     "Summary",
+    "Task",
+    "TaskCancelled",
     "TaskFailed",
     "TaskInfo",
     "Thread",

@@ -391,16 +391,19 @@ class WorkflowInfo(Struct, frozen=True):
 
 
 class TaskInfo(Struct, frozen=True):
-    """A task in a listing."""
+    """How a task stands."""
 
     id: str
     user: str | None
-    status: str  # pending, running, completed or failed
+    status: str  # pending, running, completed, failed or cancelled
     name: str
     failures: int
     error: str | None
     updated_at: datetime
     due_at: datetime | None
+    attempt: int  # how often it was begun: failures, deaths, and the run under way
+    holder: str | None  # the process that runs it
+    since: datetime  # when it got this status
     cursor: str = ""  # for `before=`, to go on after it: where the listing is by time
 
 

@@ -77,6 +77,7 @@ from stateward.state.run_record import Machine
 from stateward.state.scope import Scope
 from stateward.state.tallies import count_kinds, list_owners
 from stateward.state.task_record import TaskOptions
+from stateward.state.task_run import TaskRun
 from stateward.state.tasks import Task, list_tasks
 from stateward.state.threads import Thread, list_threads
 from stateward.state.users import Shared, User
@@ -493,7 +494,11 @@ class Store:
         """
         owner = owner_of(user)
         options = TaskOptions(owner, ttl, wait, attempts, at, fingerprint, seconds(retain))
-        return await Task(self._scope, id, function, args, kwargs, options).run()
+        return await TaskRun(self._scope, id, function, args, kwargs, options).run()
+
+    def task(self, id: str, user: Whose = UNSAID) -> Task:
+        """A task that was recorded: how it stands, to try it again or to cancel it."""
+        return Task(self._scope, id, owner_of(user))
 
     async def tasks(
         self,
@@ -504,7 +509,7 @@ class Store:
         before: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[TaskInfo]:
-        """Tasks: all, or those pending, running, completed or failed.
+        """Tasks: all, or those pending, running, completed, failed or cancelled.
 
         By id, or the newest first; `order`, `before` and `limit` are those of `threads`.
         """

@@ -16,7 +16,7 @@ from stateward.state.calls import apart, cancellations, interrupted
 from stateward.state.run_record import ACTIVE
 from stateward.state.scope import Scope
 from stateward.state.task_record import ATTEMPTS, CALL, COMPLETED, TaskOptions
-from stateward.state.tasks import Task
+from stateward.state.task_run import TaskRun
 from stateward.state.work import OF_THE_STORE, holds
 from stateward.state.workflows import Workflow
 
@@ -123,7 +123,7 @@ class Worker:
             retain=found.head.retain,
         )
         id_ = found.entity.id
-        task = Task(self._scope, id_, function, call["args"], call["kwargs"], options)
+        task = TaskRun(self._scope, id_, function, call["args"], call["kwargs"], options)
         try:
             await apart(task.run)
         except BaseException as error:

@@ -38,6 +38,7 @@ from stateward.errors import (
     StoreMisused,
     StoreTooSlow,
     StoreUnavailable,
+    TaskCancelled,
     TaskFailed,
     TooLarge,
     Truncated,
@@ -83,6 +84,7 @@ from stateward.sync.state.documents import DocumentHandle
 from stateward.sync.state.journals import Journal
 from stateward.sync.state.locks import Lock
 from stateward.sync.state.run import Run
+from stateward.sync.state.tasks import Task
 from stateward.sync.state.threads import Thread
 from stateward.sync.state.turns import Turn
 from stateward.sync.state.users import Shared, User
@@ -147,6 +149,8 @@ __all__ = [
     "StoreTooSlow",
     "StoreUnavailable",
     "Summary",
+    "Task",
+    "TaskCancelled",
     "TaskFailed",
     "TaskInfo",
     "Thread",

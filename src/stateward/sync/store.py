@@ -77,6 +77,7 @@ from stateward.sync.state.locks import RETAIN, Lock
 from stateward.sync.state.recent import Order
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.tallies import count_kinds, list_owners
+from stateward.sync.state.task_run import TaskRun
 from stateward.sync.state.tasks import Task, list_tasks
 from stateward.sync.state.threads import Thread, list_threads
 from stateward.sync.state.users import Shared, User
@@ -456,7 +457,11 @@ class Store:
         """
         owner = owner_of(user)
         options = TaskOptions(owner, ttl, wait, attempts, at, fingerprint, seconds(retain))
-        return Task(self._scope, id, function, args, kwargs, options).run()
+        return TaskRun(self._scope, id, function, args, kwargs, options).run()
+
+    def task(self, id: str, user: Whose = UNSAID) -> Task:
+        """A task that was recorded: how it stands, to try it again or to cancel it."""
+        return Task(self._scope, id, owner_of(user))
 
     def tasks(
         self,
@@ -467,7 +472,7 @@ class Store:
         before: str | None = None,
         limit: int | None = None,
     ) -> Iterator[TaskInfo]:
-        """Tasks: all, or those pending, running, completed or failed.
+        """Tasks: all, or those pending, running, completed, failed or cancelled.
 
         By id, or the newest first; `order`, `before` and `limit` are those of `threads`.
         """

@@ -17,7 +17,7 @@ from stateward.state.task_record import ATTEMPTS, CALL, COMPLETED, TaskOptions
 from stateward.state.work import OF_THE_STORE, holds
 from stateward.sync.state.calls import apart, cancellations, interrupted
 from stateward.sync.state.scope import Scope
-from stateward.sync.state.tasks import Task
+from stateward.sync.state.task_run import TaskRun
 from stateward.sync.state.workflows import Workflow
 
 logger = logging.getLogger("stateward.workflows")
@@ -123,7 +123,7 @@ class Worker:
             retain=found.head.retain,
         )
         id_ = found.entity.id
-        task = Task(self._scope, id_, function, call["args"], call["kwargs"], options)
+        task = TaskRun(self._scope, id_, function, call["args"], call["kwargs"], options)
         try:
             apart(task.run)
         except BaseException as error:
