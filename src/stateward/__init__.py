@@ -70,6 +70,7 @@ from stateward.records import (
     Receipt,
     ReplicaCounts,
     ReplicaInfo,
+    ScheduleInfo,
     Summary,
     TaskInfo,
     ThreadInfo,
@@ -82,6 +83,7 @@ from stateward.state.journals import Journal
 from stateward.state.locks import Lock
 from stateward.state.past import Keep
 from stateward.state.run import Run
+from stateward.state.schedules import Schedule
 from stateward.state.tasks import Task
 from stateward.state.threads import Thread
 from stateward.state.turns import Turn
@@ -135,6 +137,8 @@ __all__ = [
     "ReplicaInfo",
     "Reset",
     "Run",
+    "Schedule",
+    "ScheduleInfo",
     "SchemaError",
     "Shared",
     "Spill",

@@ -71,6 +71,7 @@ from stateward.records import (
     Receipt,
     ReplicaCounts,
     ReplicaInfo,
+    ScheduleInfo,
     Summary,
     TaskInfo,
     ThreadInfo,
@@ -84,6 +85,7 @@ from stateward.sync.state.documents import DocumentHandle
 from stateward.sync.state.journals import Journal
 from stateward.sync.state.locks import Lock
 from stateward.sync.state.run import Run
+from stateward.sync.state.schedules import Schedule
 from stateward.sync.state.tasks import Task
 from stateward.sync.state.threads import Thread
 from stateward.sync.state.turns import Turn
@@ -136,6 +138,8 @@ __all__ = [
     "ReplicaInfo",
     "Reset",
     "Run",
+    "Schedule",
+    "ScheduleInfo",
     "SchemaError",
     "Shared",
     "Spill",

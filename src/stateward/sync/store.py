@@ -54,6 +54,7 @@ from stateward.records import (
     Knowledge,
     Redact,
     ReplicaInfo,
+    ScheduleInfo,
     Shaper,
     TaskInfo,
     ThreadInfo,
@@ -75,6 +76,7 @@ from stateward.sync.state.knowledge import knew
 from stateward.sync.state.layered import Layered
 from stateward.sync.state.locks import RETAIN, Lock
 from stateward.sync.state.recent import Order
+from stateward.sync.state.schedules import Schedule, list_schedules
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.tallies import count_kinds, list_owners
 from stateward.sync.state.task_run import TaskRun
@@ -480,6 +482,18 @@ class Store:
         for info in list_tasks(self._scope, status, owner, order, before, limit):
             yield info
 
+    def schedule(self, id: str, user: Whose = UNSAID) -> Schedule:
+        """Work that is due again and again: `declare` says when, and `work` runs each tick once.
+
+        With `user` its tasks and workflows are created as theirs too.
+        """
+        return Schedule(self._scope, id, owner_of(user))
+
+    def schedules(self, user: Whose = UNSAID) -> Iterator[ScheduleInfo]:
+        """Schedules by id, with their next tick and what became of the last one."""
+        for info in list_schedules(self._scope, owner_of(user)):
+            yield info
+
     def workflow(
         self,
         id: str,
@@ -543,7 +557,7 @@ class Store:
         until: Callable[[], bool] | None = None,
         concurrency: int = 1,
     ) -> None:
-        """Drive workflows that are abandoned, signalled or due, until cancelled.
+        """Drive workflows that are abandoned, signalled or due, and schedules, until cancelled.
 
         `handlers` maps a kind to a function of the run; `tasks` maps a function's name to the
         function, for tasks scheduled with `once(..., at=...)`. Up to `concurrency` of them are

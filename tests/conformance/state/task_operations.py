@@ -65,9 +65,11 @@ async def what_is_not_there_or_anothers_cannot_be_operated(h: StoreHarness) -> N
             with raises(InvalidInput) as caught:
                 await operate()
             assert "'no'" in str(caught.error)
-        for operate in (anothers.retry, anothers.cancel, anothers.info):
+        for operate in (anothers.retry, anothers.cancel):
             with raises(NotYoursError):
                 await operate()
+        with raises(NotYoursError):
+            await anothers.info()
         with raises(InvalidInput):
             await store.task("it").cancel(7)  # type: ignore[arg-type]
         with raises(InvalidInput):

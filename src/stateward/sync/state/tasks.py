@@ -118,7 +118,8 @@ class Task:
         last = fetched.documents.get(ERROR)
         error = Value(why, last.version + 1 if last else 1, handle.scope.world.new_op(), 0.0, 0)
         error = replace(error, updated=head.updated)
-        ended = replace(head, status=CANCELLED, due=None, lease=None)
+        commits = head.commits + 1  # else it would look as if the store had gone back
+        ended = replace(head, status=CANCELLED, due=None, lease=None, commits=commits)
         outcome = handle.commit((Restore(ended, (), {ERROR: error}, True),), unchanged)
         if isinstance(outcome, Conflict):
             return outcome
