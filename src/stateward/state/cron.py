@@ -73,7 +73,7 @@ def zone_of(name: str) -> tzinfo:
     except (ZoneInfoNotFoundError, ValueError, TypeError, OSError) as error:
         raise InvalidInput(
             f"no time zone {name!r} is known here; use a name such as 'Europe/Berlin', and where "
-            "the system has no time zones: pip install tzdata"
+            "the system has no time zones, install the package tzdata"
         ) from error
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stateward.codec import Retention, seconds
+from stateward.codec import Retention, check_id, seconds
 from stateward.errors import InvalidInput
 from stateward.kinds import SCHEDULE
 from stateward.ops import (
@@ -122,6 +122,7 @@ class Schedule:
         )
         scope = self._handle.scope
         check_spec(spec).after(scope.world.now())
+        check_id(run_of(self._handle.entity, spec, 0.0).id, "the id of a schedule with its tick")
         if scope.stack.replica is not None:
             raise InvalidInput(
                 "schedules need a store that all replicas reach: open it with workflows=, the URL "

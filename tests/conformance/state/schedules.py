@@ -92,6 +92,8 @@ async def what_cannot_be_meant_is_refused_and_nothing_is_declared(h: StoreHarnes
         for cron, options in wrong:
             with raises(InvalidInput):
                 await schedule.declare(cron, **options)
+        with raises(InvalidInput):
+            await store.schedule("x" * 500).declare(HOURLY, task="t")
         assert [info async for info in store.schedules()] == []
         for operate in (schedule.pause, schedule.resume):
             with raises(InvalidInput):
