@@ -37,6 +37,7 @@ from stateward.errors import (
     StoreMisused,
     StoreTooSlow,
     StoreUnavailable,
+    TaskCancelled,
     TaskFailed,
     TooLarge,
     Truncated,
@@ -69,6 +70,7 @@ from stateward.records import (
     Origin,
     ReplicaCounts,
     ReplicaInfo,
+    ScheduleInfo,
     Summary,
     TaskInfo,
     ThreadInfo,
@@ -81,6 +83,8 @@ from stateward.state.journals import Journal
 from stateward.state.locks import Lock
 from stateward.state.past import Keep
 from stateward.state.run import Run
+from stateward.state.schedules import Schedule
+from stateward.state.tasks import Task
 from stateward.state.threads import Thread
 from stateward.state.turns import Turn
 from stateward.state.users import Shared, User
@@ -133,6 +137,8 @@ __all__ = [
     "ReplicaInfo",
     "Reset",
     "Run",
+    "Schedule",
+    "ScheduleInfo",
     "SchemaError",
     "Shared",
     "Spill",
@@ -146,6 +152,8 @@ __all__ = [
     "StoreTooSlow",
     "StoreUnavailable",
     "Summary",
+    "Task",
+    "TaskCancelled",
     "TaskFailed",
     "TaskInfo",
     "Thread",

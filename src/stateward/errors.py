@@ -90,6 +90,10 @@ class TaskFailed(StatewardError):
     """The task failed for good, at an earlier delivery; the message says how."""
 
 
+class TaskCancelled(TaskFailed):
+    """The task was cancelled; the message says why. Nothing of it was or will be recorded."""
+
+
 class StepFailed(StatewardError):
     """A step of a workflow failed at an earlier try, by an exception that is not known here."""
 

@@ -12,6 +12,7 @@ USER = "user"
 SHARED = "shared"
 WORKFLOW = "workflow"
 TASK = "task"
+SCHEDULE = "schedule"
 LOCK = "lock"
 LEADER = "leader"
 JOURNAL = "journal"
@@ -46,6 +47,7 @@ KINDS = {
     SHARED: Kind(cached=True),
     WORKFLOW: Kind(),
     TASK: Kind(),
+    SCHEDULE: Kind(),
     LOCK: Kind(),
     LEADER: Kind(),
     JOURNAL: Kind(),

@@ -391,17 +391,41 @@ class WorkflowInfo(Struct, frozen=True):
 
 
 class TaskInfo(Struct, frozen=True):
-    """A task in a listing."""
+    """How a task stands."""
 
     id: str
     user: str | None
-    status: str  # pending, running, completed or failed
+    status: str  # pending, running, completed, failed or cancelled
     name: str
     failures: int
     error: str | None
     updated_at: datetime
     due_at: datetime | None
+    attempt: int  # how often it was begun: failures, deaths, and the run under way
+    holder: str | None  # the process that runs it
+    since: datetime  # when it got this status
     cursor: str = ""  # for `before=`, to go on after it: where the listing is by time
+
+
+class ScheduleInfo(Struct, frozen=True, kw_only=True):
+    """How a schedule stands."""
+
+    id: str
+    user: str | None
+    status: str  # active or paused
+    cron: str
+    tz: str
+    task: str | None  # the function's name
+    workflow: str | None  # or the kind of workflow
+    next_at: datetime | None  # None: paused
+    last_at: datetime | None  # the newest tick that ran, or is about to
+    last_id: str | None  # its task or workflow
+    last_status: str | None  # of that; None: not recorded yet, or forgotten
+    last_error: str | None
+    skipped: int  # ticks that never ran, of all that were missed
+    missed: int  # ticks of the last gap
+    missed_from: datetime | None
+    missed_to: datetime | None
 
 
 class Context(Struct, frozen=True):

@@ -55,6 +55,7 @@ from stateward.records import (
     Knowledge,
     Redact,
     ReplicaInfo,
+    ScheduleInfo,
     Shaper,
     TaskInfo,
     ThreadInfo,
@@ -74,9 +75,11 @@ from stateward.state.past import KEEP, Keep
 from stateward.state.recent import Order
 from stateward.state.replica_record import listings, replicas_in
 from stateward.state.run_record import Machine
+from stateward.state.schedules import Schedule, list_schedules
 from stateward.state.scope import Scope
 from stateward.state.tallies import count_kinds, list_owners
 from stateward.state.task_record import TaskOptions
+from stateward.state.task_run import TaskRun
 from stateward.state.tasks import Task, list_tasks
 from stateward.state.threads import Thread, list_threads
 from stateward.state.users import Shared, User
@@ -493,7 +496,11 @@ class Store:
         """
         owner = owner_of(user)
         options = TaskOptions(owner, ttl, wait, attempts, at, fingerprint, seconds(retain))
-        return await Task(self._scope, id, function, args, kwargs, options).run()
+        return await TaskRun(self._scope, id, function, args, kwargs, options).run()
+
+    def task(self, id: str, user: Whose = UNSAID) -> Task:
+        """A task that was recorded: how it stands, to try it again or to cancel it."""
+        return Task(self._scope, id, owner_of(user))
 
     async def tasks(
         self,
@@ -504,12 +511,24 @@ class Store:
         before: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[TaskInfo]:
-        """Tasks: all, or those pending, running, completed or failed.
+        """Tasks: all, or those pending, running, completed, failed or cancelled.
 
         By id, or the newest first; `order`, `before` and `limit` are those of `threads`.
         """
         owner = owner_of(user)
         async for info in list_tasks(self._scope, status, owner, order, before, limit):
+            yield info
+
+    def schedule(self, id: str, user: Whose = UNSAID) -> Schedule:
+        """Work that is due again and again: `declare` says when, and `work` runs each tick once.
+
+        With `user` its tasks and workflows are created as theirs too.
+        """
+        return Schedule(self._scope, id, owner_of(user))
+
+    async def schedules(self, user: Whose = UNSAID) -> AsyncIterator[ScheduleInfo]:
+        """Schedules by id, with their next tick and what became of the last one."""
+        async for info in list_schedules(self._scope, owner_of(user)):
             yield info
 
     def workflow(
@@ -575,7 +594,7 @@ class Store:
         until: Callable[[], bool] | None = None,
         concurrency: int = 1,
     ) -> None:
-        """Drive workflows that are abandoned, signalled or due, until cancelled.
+        """Drive workflows that are abandoned, signalled or due, and schedules, until cancelled.
 
         `handlers` maps a kind to a function of the run; `tasks` maps a function's name to the
         function, for tasks scheduled with `once(..., at=...)`. Up to `concurrency` of them are

@@ -29,6 +29,7 @@ from stateward.ops import (
     Log,
     Op,
     Outcome,
+    Restore,
 )
 from stateward.store import Store
 
@@ -300,8 +301,10 @@ class Simulation:
         """Whatever the scenario: no commit is applied twice, and none with a superseded lease."""
         if not isinstance(op, Commit) or type(outcome) is not Applied:
             return
-        if isinstance(op.writes[0], Drop):
-            return  # to drop what is not there is remembered by nobody
+        if isinstance(op.writes[0], Restore):
+            self._granted.pop(op.entity, None)  # what is restored is held by nobody
+        if isinstance(op.writes[0], Drop | Restore):
+            return  # to drop what is not there, or to restore, is remembered by nobody
         self.require((op.entity, op.op) not in self._applied, f"applied a second time: {op}")
         self._applied.add((op.entity, op.op))
         for check in op.checks:

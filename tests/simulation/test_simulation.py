@@ -19,13 +19,14 @@ from simulation.faults import (
 
 CHUNK = 80  # seeds a test
 CHUNKS = {
-    "documents": 3,
+    "documents": 2,
     "threads": 3,
     "turns": 2,
     "locks": 3,
     "tasks": 3,
+    "schedules": 2,
     "workflows": 3,
-    "journals": 3,
+    "journals": 2,
     "erase": 3,
     "spill": 2,
 }
@@ -39,6 +40,7 @@ ALSO = {
     "turns": AT_RENEWALS,
     "locks": AT_RENEWALS,
     "tasks": AT_RENEWALS,
+    "schedules": (),
     "workflows": AT_RENEWALS,
     "journals": (FEED_BROKEN,),
     "erase": (*AT_RENEWALS, TORN),

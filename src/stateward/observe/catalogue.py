@@ -97,6 +97,7 @@ RENEWALS_FAILED = _counter(
     "stateward_lease_renewal_failures_total", "Renewals that failed", ("engine",)
 )
 BATCH = _histogram("stateward_batch_size", "Operations in one round trip", ("engine", "lane"))
+SCHEDULE_TICKS = _counter("stateward_schedule_ticks_total", "Ticks of schedules", ("result",))
 SUMMARIES = _counter("stateward_summaries_total", "Attempts to summarise older turns", ("result",))
 CONTEXT_BREAKS = _counter(
     "stateward_context_breaks_total", "Conversations that lost context", ("reason",)

@@ -50,6 +50,10 @@ class Counters(Struct, eq=False):
     leases_lost: Annotated[dict[str, int], metric.LEASES_LOST] = {}  # by engine
     renewals_failed: Annotated[dict[str, int], metric.RENEWALS_FAILED] = {}  # by engine
 
+    ticks_on_time: Annotated[int, metric.SCHEDULE_TICKS, {"result": "on_time"}] = 0
+    ticks_late: Annotated[int, metric.SCHEDULE_TICKS, {"result": "late"}] = 0  # missed, then run
+    ticks_skipped: Annotated[int, metric.SCHEDULE_TICKS, {"result": "skipped"}] = 0  # never run
+
     context_breaks: Annotated[dict[str, int], metric.CONTEXT_BREAKS] = {}  # by reason
     summaries_made: Annotated[int, metric.SUMMARIES, {"result": "made"}] = 0
     summaries_failed: Annotated[int, metric.SUMMARIES, {"result": "failed"}] = 0

@@ -100,6 +100,12 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "work_interrupted": ("the worker could not ask for work", f"{_LOOK}; it is tried again"),
     "workflow_left": ("{who} was left", "Another replica goes on with it, or this one does"),
     "task_left": ("{who} was left", "Another replica goes on with it, or this one does"),
+    "schedule_missed": (
+        "{missed} ticks of {who} were missed, from {first} to {last}: {run_late} run late, "
+        "{skipped} do not run",
+        "No worker was there in their time. What becomes of them is missed= of the schedule",
+    ),
+    "schedule_left": ("{who} cannot be read by this worker", "Another one may"),
     "workflow_steps_not_asked_for": (
         "{who} ended without asking for steps that it had recorded: {steps}",
         "Has the code of the workflow changed since it began?",
@@ -185,7 +191,7 @@ def sentence(record: logging.LogRecord) -> str:
 
 def who(fields: dict[str, Any]) -> str:
     """Whom a record is about."""
-    for name in ("thread_id", "workflow", "task", "task_id"):
+    for name in ("thread_id", "workflow", "task", "task_id", "schedule"):
         if name in fields:
             return f"{name.removesuffix('_id')} {fields[name]!r}"
     if "id" in fields:

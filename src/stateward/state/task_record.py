@@ -15,6 +15,7 @@ from stateward.ops import Absent, Check, DocumentAt, Found, Head, Lease, Put, St
 from stateward.records import TaskInfo, moment
 
 PENDING, RUNNING, COMPLETED, FAILED = "pending", "running", "completed", "failed"
+CANCELLED = "cancelled"
 UNFINISHED = StatusIn((PENDING, RUNNING))
 CALL, RESULT, ERROR, DEATHS = "call", "result", "error", "deaths"
 READING = (CALL, RESULT, ERROR, DEATHS)
@@ -107,6 +108,24 @@ def scheduled_attempts(values: Values) -> int | None:
     return attempts
 
 
+def is_runnable(values: Values) -> bool:
+    """Whether all is kept that a worker needs to run it."""
+    return CALL in values and "args" in decode(values[CALL].json)
+
+
+def cancellation(values: Values, reason: str) -> dict[str, Any]:
+    """What is recorded of a task that was cancelled, as its last error."""
+    message = reason[:2000].encode("utf-8", "replace").decode()
+    error = {"type": "TaskCancelled", "message": message, "permanent": True}
+    return error | {"failures": failures(values)}
+
+
+def cancelled_because(values: Values) -> str:
+    """The reason that was given, in a sentence."""
+    reason = decode(values[ERROR].json)["message"] if ERROR in values else ""
+    return reason or "no reason was given"
+
+
 def call_of(
     function: Callable[..., Any],
     args: Sequence[Any],
@@ -137,6 +156,8 @@ def task_info(found: Found, cursor: str = "") -> TaskInfo:
     """A task as listed."""
     head, documents = found.head, found.documents
     error = decode(documents[ERROR].json) if ERROR in documents else None
+    running = head.status == RUNNING
+    lease = head.lease if running else None
     return TaskInfo(
         found.entity.id,
         head.owner or None,
@@ -146,5 +167,8 @@ def task_info(found: Found, cursor: str = "") -> TaskInfo:
         f"{error['type']}: {error['message']}" if error else None,
         moment(head.updated),
         None if head.due is None else moment(head.due),
+        failures(documents) + deaths(documents) + running,
+        lease.holder or None if lease else None,
+        moment(lease.granted if lease else head.updated),
         cursor,
     )

@@ -1,4 +1,4 @@
-"""Driving what nobody drives: abandoned, signalled and due workflows, and scheduled tasks."""
+"""Driving what nobody drives: abandoned, signalled and due workflows, schedules and tasks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from typing import Any
 
 from stateward.codec import check_count, decode
 from stateward.errors import InvalidInput, LeaseHeld, StatewardError, StoreMisused
+from stateward.kinds import SCHEDULE
 from stateward.layers.gather import gather
 from stateward.ops import Entity, Found, List
 from stateward.state.calls import apart, cancellations, interrupted
 from stateward.state.run_record import ACTIVE
+from stateward.state.schedule_record import READING as SCHEDULED
+from stateward.state.schedules import record_ticks
 from stateward.state.scope import Scope
 from stateward.state.task_record import ATTEMPTS, CALL, COMPLETED, TaskOptions
-from stateward.state.tasks import Task
+from stateward.state.task_run import TaskRun
 from stateward.state.work import OF_THE_STORE, holds
 from stateward.state.workflows import Workflow
 
@@ -53,6 +56,8 @@ class Worker:
         while not until():
             worked = False
             try:
+                async for found in self._due(SCHEDULE, None, *SCHEDULED):
+                    worked |= await self._alone(found, partial(self._plan, found))
                 for kind, handler in self._handlers.items():
                     async for found in self._due("workflow", kind):
                         worked |= await self._alone(found, partial(self._drive, found, handler))
@@ -69,7 +74,7 @@ class Worker:
                 nothing_to_do = self._poll * (0.5 + world.random() / 2)
                 await world.pause(0 if worked else nothing_to_do)  # others run in any case
 
-    async def _due(self, kind: str, label: str, *documents: str) -> AsyncIterator[Found]:
+    async def _due(self, kind: str, label: str | None, *documents: str) -> AsyncIterator[Found]:
         scope = self._scope
         wanted = List(scope.namespace, kind=kind, label=label, due=True, documents=documents)
         async for page in scope.pages(wanted):
@@ -85,6 +90,16 @@ class Worker:
             return await work()
         finally:
             self._taken.discard(found.entity)
+
+    async def _plan(self, found: Found) -> bool:
+        """Record the ticks of a schedule that have come; False if another replica does."""
+        try:
+            return await record_ticks(self._scope, found)
+        except InvalidInput as error:  # what reads its expression is not installed here
+            logger.warning(
+                "schedule_left", extra={"schedule": found.entity.id, "error": str(error)}
+            )
+            return False
 
     async def _drive(self, found: Found, handler: Callable[..., Any]) -> bool:
         """Go on with one workflow; False if another replica drives it."""
@@ -123,7 +138,7 @@ class Worker:
             retain=found.head.retain,
         )
         id_ = found.entity.id
-        task = Task(self._scope, id_, function, call["args"], call["kwargs"], options)
+        task = TaskRun(self._scope, id_, function, call["args"], call["kwargs"], options)
         try:
             await apart(task.run)
         except BaseException as error:

@@ -38,6 +38,7 @@ from stateward.errors import (
     StoreMisused,
     StoreTooSlow,
     StoreUnavailable,
+    TaskCancelled,
     TaskFailed,
     TooLarge,
     Truncated,
@@ -70,6 +71,7 @@ from stateward.records import (
     Origin,
     ReplicaCounts,
     ReplicaInfo,
+    ScheduleInfo,
     Summary,
     TaskInfo,
     ThreadInfo,
@@ -83,6 +85,8 @@ from stateward.sync.state.documents import DocumentHandle
 from stateward.sync.state.journals import Journal
 from stateward.sync.state.locks import Lock
 from stateward.sync.state.run import Run
+from stateward.sync.state.schedules import Schedule
+from stateward.sync.state.tasks import Task
 from stateward.sync.state.threads import Thread
 from stateward.sync.state.turns import Turn
 from stateward.sync.state.users import Shared, User
@@ -134,6 +138,8 @@ __all__ = [
     "ReplicaInfo",
     "Reset",
     "Run",
+    "Schedule",
+    "ScheduleInfo",
     "SchemaError",
     "Shared",
     "Spill",
@@ -147,6 +153,8 @@ __all__ = [
     "StoreTooSlow",
     "StoreUnavailable",
     "Summary",
+    "Task",
+    "TaskCancelled",
     "TaskFailed",
     "TaskInfo",
     "Thread",

@@ -54,6 +54,7 @@ from stateward.records import (
     Knowledge,
     Redact,
     ReplicaInfo,
+    ScheduleInfo,
     Shaper,
     TaskInfo,
     ThreadInfo,
@@ -75,8 +76,10 @@ from stateward.sync.state.knowledge import knew
 from stateward.sync.state.layered import Layered
 from stateward.sync.state.locks import RETAIN, Lock
 from stateward.sync.state.recent import Order
+from stateward.sync.state.schedules import Schedule, list_schedules
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.tallies import count_kinds, list_owners
+from stateward.sync.state.task_run import TaskRun
 from stateward.sync.state.tasks import Task, list_tasks
 from stateward.sync.state.threads import Thread, list_threads
 from stateward.sync.state.users import Shared, User
@@ -456,7 +459,11 @@ class Store:
         """
         owner = owner_of(user)
         options = TaskOptions(owner, ttl, wait, attempts, at, fingerprint, seconds(retain))
-        return Task(self._scope, id, function, args, kwargs, options).run()
+        return TaskRun(self._scope, id, function, args, kwargs, options).run()
+
+    def task(self, id: str, user: Whose = UNSAID) -> Task:
+        """A task that was recorded: how it stands, to try it again or to cancel it."""
+        return Task(self._scope, id, owner_of(user))
 
     def tasks(
         self,
@@ -467,12 +474,24 @@ class Store:
         before: str | None = None,
         limit: int | None = None,
     ) -> Iterator[TaskInfo]:
-        """Tasks: all, or those pending, running, completed or failed.
+        """Tasks: all, or those pending, running, completed, failed or cancelled.
 
         By id, or the newest first; `order`, `before` and `limit` are those of `threads`.
         """
         owner = owner_of(user)
         for info in list_tasks(self._scope, status, owner, order, before, limit):
+            yield info
+
+    def schedule(self, id: str, user: Whose = UNSAID) -> Schedule:
+        """Work that is due again and again: `declare` says when, and `work` runs each tick once.
+
+        With `user` its tasks and workflows are created as theirs too.
+        """
+        return Schedule(self._scope, id, owner_of(user))
+
+    def schedules(self, user: Whose = UNSAID) -> Iterator[ScheduleInfo]:
+        """Schedules by id, with their next tick and what became of the last one."""
+        for info in list_schedules(self._scope, owner_of(user)):
             yield info
 
     def workflow(
@@ -538,7 +557,7 @@ class Store:
         until: Callable[[], bool] | None = None,
         concurrency: int = 1,
     ) -> None:
-        """Drive workflows that are abandoned, signalled or due, until cancelled.
+        """Drive workflows that are abandoned, signalled or due, and schedules, until cancelled.
 
         `handlers` maps a kind to a function of the run; `tasks` maps a function's name to the
         function, for tasks scheduled with `once(..., at=...)`. Up to `concurrency` of them are

@@ -9,6 +9,7 @@ from simulation.scenarios.documents import documents
 from simulation.scenarios.erase import erase
 from simulation.scenarios.journals import journals
 from simulation.scenarios.locks import locks
+from simulation.scenarios.schedules import schedules
 from simulation.scenarios.spill import spill
 from simulation.scenarios.tasks import tasks
 from simulation.scenarios.threads import threads
@@ -24,6 +25,7 @@ SCENARIOS: dict[str, Scenario] = {
     "turns": turns,
     "locks": locks,
     "tasks": tasks,
+    "schedules": schedules,
     "workflows": workflows,
     "journals": journals,
     "erase": erase,

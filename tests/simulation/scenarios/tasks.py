@@ -10,12 +10,20 @@ from msgspec import Struct
 
 from simulation.simulation import Process, Simulation
 from stateward.codec import decode
-from stateward.errors import LeaseHeld, LeaseLost, Permanent, StoreUnavailable, TaskFailed
+from stateward.errors import (
+    InvalidInput,
+    LeaseHeld,
+    LeaseLost,
+    Permanent,
+    StateConflictError,
+    StoreUnavailable,
+    TaskFailed,
+)
 from stateward.ops import Fetched
 from stateward.state.work import idempotency_key
 
 ATTEMPTS = 3
-FINISHED = ("completed", "failed")
+FINISHED = ("completed", "failed", "cancelled")
 Function = Callable[[str], Coroutine[Any, Any, str]]
 
 
@@ -28,6 +36,8 @@ class Duty(Struct, frozen=True):
     seconds: float  # how long a run takes at most
     scheduled: float | None = None  # seconds from the beginning
     kept_for_ever: bool = False
+    cancelled: bool = False  # somebody cancels it, whatever it does just then
+    retried: bool = False  # somebody tries it again, whenever that can be done
 
 
 class Duties:
@@ -40,6 +50,7 @@ class Duties:
         self.duties = [self._duty(number) for number in range(plan.randint(3, 6))]
         self.results: dict[str, str] = {}
         self.recorded: set[str] = set()  # scheduled ones whose caller was told so
+        self.told_cancelled: set[str] = set()
         self._keys: dict[str, str] = {}
         self._runs = 0
 
@@ -51,6 +62,8 @@ class Duties:
             plan.choice((0.0, 0.5)),
             plan.choice((0.5, 2.0, 8.0)),
             plan.uniform(2.0, 15.0) if plan.random() < 0.3 else None,
+            plan.random() < 0.3,
+            plan.random() < 0.3,
             plan.random() < 0.3,
         )
 
@@ -83,6 +96,8 @@ class Duties:
         simulation = self._simulation
         if not simulation.faults.clock_is_true:
             return  # a clock that jumps ends leases early; then only the record is safe
+        if duty.cancelled or duty.retried:
+            return  # that ends leases too, of which one may just have been granted
         stored = self._stored(duty)
         simulation.require(
             stored.head.status != "completed", f"{duty.id} ran again after its result was stored"
@@ -128,6 +143,27 @@ class Duties:
         self._simulation.require(first == result, f"one got {first!r}, another got {result!r}")
         return True
 
+    async def meddle(self, process: Process) -> None:
+        """Cancel tasks and try them again, as an operator does who knows nothing of the storm."""
+        meddled = [duty for duty in self.duties if duty.cancelled or duty.retried] * 2
+        for duty in process.chance.sample(meddled, k=len(meddled)):
+            await process.pause(6.0)
+            task = process.store.task(duty.id)
+            try:
+                async with process.patience():
+                    if duty.retried and (not duty.cancelled or process.chance.random() < 0.5):
+                        await task.retry()
+                        continue
+                    status = (await task.cancel(f"by {process.name}")).status
+            except (StoreUnavailable, TimeoutError, InvalidInput, StateConflictError):
+                continue  # it is not there yet, or has not failed
+            self._simulation.require(
+                status in ("cancelled", "completed") or duty.retried,
+                f"{duty.id} is {status} after it was cancelled",
+            )
+            if status == "cancelled":
+                self.told_cancelled.add(duty.id)
+
     async def work(self, process: Process) -> None:
         """Run what is scheduled or left behind."""
         functions = {"charge": self.function(process)}
@@ -141,6 +177,12 @@ class Duties:
         simulation = self._simulation
         stored = self._stored(duty)
         simulation.require(stored.head.status in FINISHED, f"{duty.id} is {stored.head}")
+        simulation.require(stored.head.lease is None, f"{duty.id} is still held: {stored.head}")
+        if duty.id in self.told_cancelled and not duty.retried:
+            simulation.require(
+                stored.head.status == "cancelled" and "result" not in stored.documents,
+                f"{duty.id} was cancelled, and is {stored.head}",
+            )
         result = stored.documents.get("result")
         if stored.head.status == "completed" and result is not None:
             simulation.require(result.version == 1, f"{duty.id} committed {result.version} results")
@@ -158,6 +200,9 @@ async def tasks(simulation: Simulation) -> None:
     for _ in range(plan.randint(2, 3)):
         process = simulation.process()
         simulation.job(process, duties.deliver(process, plan.randint(2, 3)), "delivers")
+    if any(duty.cancelled or duty.retried for duty in duties.duties):
+        process = simulation.process()
+        simulation.job(process, duties.meddle(process), "meddles")
     for _ in range(plan.randint(1, 2)):
         simulation.service(duties.work, "works")
     await simulation.storm(60.0, calm=200.0)

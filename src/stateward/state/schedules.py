@@ -1,0 +1,336 @@
+"""Schedules: work that is due again and again, each time once.
+
+A schedule is an entity that is due at its next tick. Whichever worker finds it first decides which
+ticks are to run, by compare-and-swap, and then records a task or a workflow for each of them, whose
+id is the schedule and the tick. Nobody leads: whoever dies in between is succeeded by any other
+worker, which comes to the same ids.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from msgspec.structs import replace
+
+from stateward.codec import Retention, check_id, seconds
+from stateward.errors import InvalidInput
+from stateward.kinds import SCHEDULE
+from stateward.ops import (
+    Absent,
+    Check,
+    Commit,
+    CommitsAt,
+    Conflict,
+    DocumentAt,
+    Drop,
+    Fetch,
+    Fetched,
+    Found,
+    Head,
+    List,
+    Put,
+    SetHead,
+    StatusIn,
+    Write,
+)
+from stateward.records import ScheduleInfo
+from stateward.state.handle import Handle
+from stateward.state.refusals import stored
+from stateward.state.run_record import ACTIVE as WORKFLOW_ACTIVE
+from stateward.state.schedule_record import (
+    ACTIVE,
+    ERROR,
+    PAUSED,
+    READING,
+    SPEC,
+    STATE,
+    OnMissed,
+    ScheduleSpec,
+    ScheduleState,
+    check_spec,
+    decide,
+    due_at,
+    last_run,
+    run_of,
+    schedule_info,
+    spec_of,
+    spec_text,
+    state_of,
+    state_text,
+    tick_text,
+)
+from stateward.state.scope import Scope
+from stateward.state.task_record import ATTEMPTS, CALL, PENDING
+from stateward.state.workflows import Workflow
+
+logger = logging.getLogger("stateward.schedules")
+
+SUCCEEDED_AFTER = 5.0  # seconds after which another worker goes on, if one has died at it
+TASKS_AT_ONCE = 100  # in one round trip
+
+
+class Schedule:
+    """One schedule, whoever runs what is due."""
+
+    def __init__(self, scope: Scope, id: str, owner: str | None = None) -> None:
+        self._handle = Handle(scope, scope.entity(SCHEDULE, id), owner)
+
+    @property
+    def id(self) -> str:
+        return self._handle.entity.id
+
+    async def declare(
+        self,
+        cron: str,
+        *,
+        task: str | Callable[..., Any] | None = None,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        workflow: str | None = None,
+        input: Any = None,
+        tz: str = "UTC",
+        tick: str | None = None,
+        missed: OnMissed = "once",
+        at_most: int = 100,
+        grace: float = 60.0,
+        attempts: int = ATTEMPTS,
+        retain: Retention = timedelta(days=30),
+    ) -> ScheduleInfo:
+        """Create it, or make it be this; nothing happens if it is this already.
+
+        Each tick is run once by a worker, as the task of a function or as a workflow of a kind.
+        Another `cron` or `tz` than before counts from now on. A paused one stays paused.
+        """
+        name = task if isinstance(task, str | None) else getattr(task, "__name__", "")
+        spec = ScheduleSpec(
+            cron=cron,
+            tz=tz,
+            task=name,
+            workflow=workflow,
+            args=list(args),
+            kwargs=dict(kwargs or {}),
+            input=input,
+            tick=tick,
+            missed=missed,
+            at_most=at_most,
+            grace=grace,
+            attempts=attempts,
+            retain=seconds(retain),
+        )
+        scope = self._handle.scope
+        check_spec(spec).after(scope.world.now())
+        check_id(run_of(self._handle.entity, spec, 0.0).id, "the id of a schedule with its tick")
+        if scope.stack.replica is not None:
+            raise InvalidInput(
+                "schedules need a store that all replicas reach: open it with workflows=, the URL "
+                "of a server, beside the volumes"
+            )
+        await self._make(spec, spec_text(spec, scope.limits))
+        return await self._planned()
+
+    async def _make(self, spec: ScheduleSpec, text: str) -> None:
+        declared = (SetHead(label=spec.target), Put(SPEC, text))
+        first = SetHead(status=ACTIVE, label=spec.target, due_in=0.0)
+        create = (first, Put(SPEC, text), Put(STATE, state_text(ScheduleState())))
+        while True:
+            outcome = await self._handle.commit(create, (Absent(),), reading=READING)
+            if isinstance(outcome, Conflict):
+                head, before = outcome.head, spec_of(outcome.values)
+                if before == spec:
+                    return
+                writes: tuple[Write, ...] = declared
+                if (before.cron, before.tz) != (spec.cron, spec.tz):
+                    state = replace(state_of(outcome.values), next=None)
+                    writes = (replace(declared[0], due_in=_now_if_active(head)), declared[1])
+                    writes = (*writes, Put(STATE, state_text(state)))
+                outcome = await self._handle.commit(writes, (CommitsAt(head.commits),))
+                if isinstance(outcome, Conflict):
+                    continue
+            stored(outcome, self._handle.entity)
+            return
+
+    async def pause(self) -> ScheduleInfo:
+        """No tick runs until `resume`. What was recorded already runs; `store.task` cancels it."""
+        return await self._change(PAUSED)
+
+    async def resume(self) -> ScheduleInfo:
+        """From the next tick on it runs again; the ticks of the pause do not."""
+        return await self._change(ACTIVE)
+
+    async def _change(self, status: str) -> ScheduleInfo:
+        while True:
+            found = await self._there()
+            if found.head.status == status:
+                return await self._planned()
+            state = replace(state_of(found.documents), next=None)
+            head = SetHead(status=status, due=0.0)
+            if status == ACTIVE:
+                head = SetHead(status=status, due_in=0.0)
+            writes = (head, Put(STATE, state_text(state)))
+            outcome = await self._handle.commit(writes, (CommitsAt(found.head.commits),))
+            if not isinstance(outcome, Conflict):
+                stored(outcome, self._handle.entity)
+                return await self._planned()
+
+    async def remove(self) -> None:
+        """End it; nothing happens if there is none. What was recorded already runs."""
+        stored(await self._handle.commit((Drop(),)), self._handle.entity)
+
+    async def info(self) -> ScheduleInfo | None:
+        """How it stands, and what became of its last tick; None if there is none."""
+        found = await self._found()
+        if not found.head.exists:
+            return None
+        return (await infos(self._handle.scope, (found,)))[0]
+
+    async def _planned(self) -> ScheduleInfo:
+        """What `info` gives, with its next tick known."""
+        found = await self._there()
+        if state_of(found.documents).next is None:
+            await record_ticks(self._handle.scope, found)
+            found = await self._there()
+        return (await infos(self._handle.scope, (found,)))[0]
+
+    async def _there(self) -> Found:
+        found = await self._found()
+        if not found.head.exists:
+            raise InvalidInput(f"there is no schedule {self.id!r}; declare() makes one")
+        return found
+
+    async def _found(self) -> Found:
+        fetched = await self._handle.fetch(documents=READING)
+        return Found(self._handle.entity, fetched.head, fetched.documents)
+
+
+async def list_schedules(scope: Scope, owner: str | None) -> AsyncIterator[ScheduleInfo]:
+    """Schedules by id."""
+    op = List(scope.namespace, kind=SCHEDULE, owner=owner, documents=READING)
+    async for page in scope.pages(op):
+        for info in await infos(scope, page.entities):
+            yield info
+
+
+async def infos(scope: Scope, schedules: Sequence[Found]) -> list[ScheduleInfo]:
+    """How schedules stand, with what became of their last ticks: asked for all of them at once."""
+    runs = {found.entity: last_run(found) for found in schedules}
+    asked = [run for run in runs.values() if run is not None]
+    answers = (
+        await scope.execute([Fetch(run, documents=(ERROR,)) for run in asked]) if asked else []
+    )
+    fetched = {
+        run: answer
+        for run, answer in zip(asked, answers, strict=True)
+        if isinstance(answer, Fetched)
+    }
+    return [
+        schedule_info(found, None if run is None else fetched.get(run))
+        for found, run in zip(schedules, runs.values(), strict=True)
+    ]
+
+
+# --- by a worker ------------------------------------------------------------------------
+
+
+async def record_ticks(scope: Scope, found: Found) -> bool:
+    """Record what is to run of a schedule that is due; False if another worker was faster."""
+    handle = Handle(scope, found.entity)
+    spec, state = spec_of(found.documents), state_of(found.documents)
+    value = found.documents[STATE]
+    unchanged: tuple[Check, ...] = (
+        StatusIn((ACTIVE,)),
+        DocumentAt(SPEC, found.documents[SPEC].version, found.documents[SPEC].stamp),
+        DocumentAt(STATE, value.version, value.stamp),
+    )
+    if not state.planned:
+        # What time it is only the engine can say: a clock of ours that is ahead runs ticks early.
+        looked = await handle.commit((SetHead(due_in=SUCCEEDED_AFTER),), unchanged)
+        if isinstance(looked, Conflict):
+            return False
+        before, state = state, decide(spec, state, stored(looked, found.entity).at)
+        # Decided before it is done, so that whoever comes next does what was decided.
+        writes: tuple[Write, ...] = (Put(STATE, state_text(state)),)
+        if not state.planned:
+            writes = (*writes, due_at(state))
+        outcome = await handle.commit(writes, unchanged)
+        if isinstance(outcome, Conflict):
+            return False
+        decided = stored(outcome, found.entity)
+        _tell(scope, found, spec, state, before)
+        if not state.planned:
+            return True
+        unchanged = (unchanged[0], DocumentAt(STATE, decided.documents[STATE], None))
+    if spec.task is not None:
+        await _record_tasks(scope, found, spec, state.planned)
+    else:
+        await _begin_workflows(scope, found, spec, state.planned)
+    done = replace(state, planned=[])
+    outcome = await handle.commit((Put(STATE, state_text(done)), due_at(done)), unchanged)
+    if isinstance(outcome, Conflict):
+        return False  # another has done the same meanwhile
+    stored(outcome, found.entity)
+    return True
+
+
+async def _record_tasks(
+    scope: Scope, found: Found, spec: ScheduleSpec, ticks: Sequence[float]
+) -> None:
+    """A task for each tick; where there is one already, nothing."""
+    commits = [
+        Commit(
+            run_of(found.entity, spec, tick),
+            scope.world.new_op(),
+            (SetHead(status=PENDING, label=spec.task, due=tick), Put(CALL, spec.call(tick))),
+            (Absent(),),
+            found.head.owner,
+            spec.retain,
+        )
+        for tick in ticks
+    ]
+    for begin in range(0, len(commits), TASKS_AT_ONCE):
+        await scope.execute(commits[begin : begin + TASKS_AT_ONCE])
+
+
+async def _begin_workflows(
+    scope: Scope, found: Found, spec: ScheduleSpec, ticks: Sequence[float]
+) -> None:
+    """A workflow for each tick, for a worker to drive; where there is one already, nothing."""
+    assert spec.workflow is not None
+    for tick in ticks:
+        entity = run_of(found.entity, spec, tick)
+        owner, input = found.head.owner, spec.input_at(tick)
+        workflow = Workflow(scope, entity.id, kind=spec.workflow, owner=owner, input=input)
+        documents = workflow._first_documents().items()
+        head = SetHead(status=WORKFLOW_ACTIVE, label=spec.workflow, due_in=0.0)
+        writes: list[Write] = [head, *(Put(name, text) for name, text in documents)]
+        await Handle(scope, entity, owner).commit(tuple(writes), (Absent(),))
+
+
+def _tell(
+    scope: Scope, found: Found, spec: ScheduleSpec, state: ScheduleState, before: ScheduleState
+) -> None:
+    """Count the ticks, and name those that were missed."""
+    counters, gap = scope.counters, state.gap
+    late = 0
+    if gap is not None and gap != before.gap:
+        late = gap.count - gap.skipped
+        counters.ticks_late += late
+        counters.ticks_skipped += gap.skipped
+        logger.warning(
+            "schedule_missed",
+            extra={
+                "schedule": found.entity.id,
+                "missed": gap.count,
+                "run_late": late,
+                "skipped": gap.skipped,
+                "first": tick_text(gap.first),
+                "last": tick_text(gap.last),
+            },
+        )
+    counters.ticks_on_time += len(state.planned) - late
+
+
+def _now_if_active(head: Head) -> float | None:
+    return 0.0 if head.status == ACTIVE else None

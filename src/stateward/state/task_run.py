@@ -1,0 +1,290 @@
+"""Work that is committed once, whoever delivers it and however often.
+
+The effect of a task may happen twice if a process dies between the effect and its record (pass
+`idempotency_key()` on); its result is recorded once, and every delivery gets that result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from stateward.codec import check_span, check_time, check_ttl, decode, encode
+from stateward.errors import (
+    InvalidInput,
+    KeyReusedError,
+    LeaseLost,
+    Permanent,
+    StoreClosed,
+    StoreUnavailable,
+    TaskCancelled,
+    TaskFailed,
+)
+from stateward.kinds import TASK
+from stateward.layers.leases.held import HeldLease
+from stateward.ops import (
+    Absent,
+    Acquire,
+    Applied,
+    Check,
+    Commit,
+    Conflict,
+    Duplicate,
+    Fenced,
+    Head,
+    Held,
+    Outcome,
+    Put,
+    SetHead,
+)
+from stateward.state.calls import awaited, cancellations, interrupted
+from stateward.state.handle import Handle
+from stateward.state.leases import LeaseWait
+from stateward.state.refusals import refuse, stored
+from stateward.state.scope import Scope
+from stateward.state.task_record import (
+    CALL,
+    CANCELLED,
+    COMPLETED,
+    DEATHS,
+    DEATHS_FORGIVEN,
+    DIED,
+    ERROR,
+    FAILED,
+    FIRST_RETRY,
+    LONGEST_RETRY,
+    PENDING,
+    READING,
+    RESULT,
+    RUNNING,
+    Claim,
+    Finished,
+    TaskOptions,
+    Values,
+    call_of,
+    cancelled_because,
+    claimable,
+    deaths,
+    failures,
+    scheduled_attempts,
+)
+from stateward.state.work import OF_THE_STORE, error_record, holds, result_json, working_on
+
+BACK_TO_OTHERS = SetHead(status=PENDING, due_in=0)
+
+
+class TaskRun:
+    """One call for a task: what is to run, unless it has run."""
+
+    claimed = False  # whether the right to run it was had
+    _cancellations = 0
+
+    def __init__(
+        self,
+        scope: Scope,
+        id: str,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        options: TaskOptions,
+    ) -> None:
+        self._handle = Handle(scope, scope.entity(TASK, id), options.owner, options.retain)
+        self._entity = self._handle.entity
+        self._function, self._args, self._kwargs, self._options = function, args, kwargs, options
+        check_ttl(options.ttl)
+        if options.wait is not None:
+            check_span(options.wait, "wait")
+        if type(options.attempts) is not int or options.attempts < 1:
+            raise InvalidInput(f"attempts is a number of at least 1, not {options.attempts!r}")
+        self._call = call_of(function, args, kwargs, options.fingerprint, scope.limits)
+
+    async def run(self) -> Any:
+        """The result, computed now or recorded earlier; None if it was only scheduled."""
+        if self._handle.scope.capabilities.inline_reads:
+            # A hit costs a read instead of a write where reads are almost free.
+            fetched = await self._handle.fetch(documents=READING)
+            if fetched.head.status in (COMPLETED, FAILED, CANCELLED):
+                finished = self._judge(fetched.head, fetched.documents)
+                if finished is not None:
+                    return finished.value
+        if self._options.at is not None and await self._schedule(self._options.at):
+            return None
+        claimed = await self._claim()
+        if isinstance(claimed, Finished):
+            return claimed.value
+        try:
+            return await self._carry_out(claimed)
+        except LeaseLost:
+            await self._say_if_cancelled()
+            raise
+
+    async def _schedule(self, at: datetime | float) -> bool:
+        """Record a task of the future; False if its time has come."""
+        due = check_time(at, "at")
+        left = due - self._handle.scope.world.now()
+        if left <= 0:
+            return False
+        if self._call.arguments is None:
+            raise InvalidInput(
+                f"the task {self._entity.id!r} is to run later, but its arguments are not JSON, or "
+                "too large, and cannot be kept until then; pass ids or plain values"
+            )
+        retain = self._options.retain
+        kept = None if retain is None else left + retain
+        call = encode(decode(self._call.json) | {"attempts": self._options.attempts}, "the call")
+        outcome = await Handle(self._handle.scope, self._entity, self._options.owner, kept).commit(
+            (SetHead(status=PENDING, label=self._call.name, due=due), Put(CALL, call)),
+            (Absent(),),
+            reading=READING,
+        )
+        if isinstance(outcome, Conflict):
+            finished = self._judge(outcome.head, outcome.values)
+            return finished is None and outcome.head.status == PENDING
+        stored(outcome, self._entity)
+        return True
+
+    async def _claim(self) -> Claim | Finished:
+        """Wait for the right to run it, or for its result."""
+        world = self._handle.scope.world
+        waiting = LeaseWait(world, self._options.wait)
+        nonce = world.new_id()
+        checks: tuple[Check, ...] = (Absent(),)
+        died = False
+        while True:
+            asked = world.monotonic()
+            outcome = await self._try_claim(nonce, checks, died)
+            if isinstance(outcome, Applied | Duplicate):
+                applied, values = stored(outcome, self._entity), outcome.values
+                assert applied.lease is not None
+                died_with_it = applied.documents.get(DEATHS) or deaths(values)
+                attempts = scheduled_attempts(values)
+                return Claim(applied.lease, asked, failures(values), attempts, died_with_it)
+            if isinstance(outcome, Conflict):
+                finished = self._judge(outcome.head, outcome.values)
+                if finished is not None:
+                    return finished
+                checks = claimable(outcome.head, outcome.values)
+                died = outcome.head.lease is not None  # it was not given back
+                continue
+            if not isinstance(outcome, Held):
+                refuse(outcome, self._entity)
+            self._judge(outcome.head, outcome.values)
+            await waiting.pause(outcome, self._entity)
+
+    async def _try_claim(self, nonce: str, checks: tuple[Check, ...], died: bool) -> Outcome:
+        options = self._options
+        new = checks == (Absent(),)
+        more = Put(CALL, self._call.json) if new else DIED
+        take = (
+            Acquire(nonce, options.ttl, self._handle.scope.world.name()),
+            SetHead(status=RUNNING, label=self._call.name, due_in=options.ttl),
+        )
+        claim = Commit(
+            self._entity,
+            self._handle.scope.world.new_op(),
+            (*take, more) if new or died else take,
+            checks,
+            options.owner,
+            options.retain,
+            READING,
+        )
+        return await self._handle.scope.leases.claim(claim, BACK_TO_OTHERS)
+
+    def _judge(self, head: Head, values: Values) -> Finished | None:
+        """The recorded end, if there is one; raises if it failed for good or is another call."""
+        if not head.exists:
+            return None
+        recorded = decode(values[CALL].json)["fingerprint"] if CALL in values else None
+        if recorded and self._call.fingerprint and recorded != self._call.fingerprint:
+            raise KeyReusedError(
+                f"the task {self._entity.id!r} was already used with other arguments; use a new "
+                "id for new work (or pass fingerprint= to say what makes two calls the same)"
+            )
+        if head.status == COMPLETED:
+            return Finished(decode(values[RESULT].json)["value"])
+        if head.status == CANCELLED:
+            raise TaskCancelled(
+                f"the task {self._entity.id!r} was cancelled: {cancelled_because(values)}; "
+                "store.task(id).retry() lets it run again"
+            )
+        if head.status == FAILED and ERROR in values:
+            error = decode(values[ERROR].json)
+            if error["permanent"] or error["failures"] >= self._options.attempts:
+                raise TaskFailed(
+                    f"the task {self._entity.id!r} failed for good after {error['failures']} "
+                    f"attempt(s): {error['type']}: {error['message']}"
+                )
+        return None
+
+    async def _carry_out(self, claim: Claim) -> Any:
+        self.claimed, entity, ttl = True, self._entity, self._options.ttl
+        leases = self._handle.scope.leases
+        held = leases.hold(entity, claim.lease, ttl, claim.asked, undo=(BACK_TO_OTHERS,))
+        self._cancellations = cancellations()
+        try:
+            await held.enter()
+            held.check()  # the answer to the claim may have taken longer than the lease lasts
+            if claim.deaths >= self._options.attempts + DEATHS_FORGIVEN:
+                raise Permanent(
+                    f"{claim.deaths} processes have died with the task {entity.id!r} in hand"
+                )
+            with working_on(entity):
+                value = await awaited(self._function(*self._args, **self._kwargs))
+            text = result_json(value, f"the task {entity.id!r}", self._handle.scope.limits)
+        except BaseException as error:
+            await self._failed(held, claim, error)
+            raise
+        try:
+            await held.leave(None, None, None)
+            return await self._record(held, text)
+        except BaseException:
+            await leases.release(held, BACK_TO_OTHERS)  # unless it was told how it ended
+            raise
+
+    async def _record(self, held: HeldLease, text: str) -> Any:
+        """The result as it is recorded, and as every later delivery gets it."""
+        end = SetHead(status=COMPLETED, due=0, retain=self._options.retain or 0)
+        result = (Put(RESULT, text), *self._call.forgotten)
+        outcome = await self._handle.scope.leases.finish(held, *result, end)
+        if isinstance(outcome, Fenced):
+            # Taken over meanwhile. What counts is what is recorded, be it the successor's.
+            fetched = await self._handle.fetch(documents=READING)
+            finished = self._judge(fetched.head, fetched.documents)
+            if finished is None:
+                refuse(outcome, self._entity)
+            return finished.value
+        stored(outcome, self._entity)
+        return decode(text)["value"]
+
+    async def _say_if_cancelled(self) -> None:
+        """A lease may be lost because somebody cancelled the task: then that is the error."""
+        with suppress(StoreUnavailable, StoreClosed):  # then the lost lease says enough
+            fetched = await self._handle.fetch(documents=READING)
+            if fetched.head.status == CANCELLED:
+                self._judge(fetched.head, fetched.documents)
+
+    async def _failed(self, held: HeldLease, claim: Claim, error: BaseException) -> None:
+        """Record a failure of the task itself; a failure around it leaves the task to others."""
+        try:
+            await held.leave(type(error), error, error.__traceback__)
+        except LeaseLost:
+            await self._handle.scope.leases.release(held, BACK_TO_OTHERS)
+            raise
+        if holds(error, OF_THE_STORE) or interrupted(error, self._cancellations):
+            # One that ends its process is as poisonous as one that kills it.
+            died = (DIED,) if holds(error, (SystemExit,)) else ()
+            await self._handle.scope.leases.release(held, BACK_TO_OTHERS, *died)
+            return
+        record = error_record(error) | {"failures": claim.failures + 1}
+        put = Put(ERROR, encode(record, "the error"))
+        end = SetHead(status=FAILED, due=0)
+        if claim.attempts and record["failures"] < claim.attempts and not record["permanent"]:
+            pause = min(FIRST_RETRY * 2**claim.failures, LONGEST_RETRY)
+            end = SetHead(status=FAILED, due_in=pause)
+        # Nobody delivers a scheduled task again: without its arguments no retry could run it.
+        forgotten = self._call.forgotten if record["permanent"] and not claim.attempts else ()
+        outcome = await self._handle.scope.leases.finish(held, put, end, *forgotten)
+        if not isinstance(outcome, Fenced):
+            stored(outcome, self._entity)
