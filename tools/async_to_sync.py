@@ -63,6 +63,7 @@ SHARED = {
     "state/beginnings.py",
     "state/change_feed.py",
     "state/edits.py",
+    "state/effect_record.py",
     "state/json_patch.py",
     "state/merge_patch.py",
     "state/page_cursor.py",

@@ -18,6 +18,7 @@ from stateward.errors import (
     AccessRefused,
     BackupDamaged,
     DiskProblem,
+    EffectUnknown,
     EntityBusy,
     InvalidInput,
     KeyReusedError,
@@ -59,12 +60,15 @@ from stateward.records import (
     Cursor,
     Document,
     DocumentVersion,
+    Done,
+    EffectInfo,
     EntityChange,
     Exported,
     Folded,
     Health,
     Late,
     MessageShape,
+    NotDone,
     Origin,
     Receipt,
     ReplicaCounts,
@@ -77,6 +81,7 @@ from stateward.records import (
     WorkflowInfo,
 )
 from stateward.state.documents import DocumentHandle
+from stateward.state.effects import Effect
 from stateward.state.journals import Journal
 from stateward.state.locks import Lock
 from stateward.state.past import Keep
@@ -106,6 +111,10 @@ __all__ = [
     "Document",
     "DocumentHandle",
     "DocumentVersion",
+    "Done",
+    "Effect",
+    "EffectInfo",
+    "EffectUnknown",
     "EntityBusy",
     "EntityChange",
     "Exported",
@@ -122,6 +131,7 @@ __all__ = [
     "Lock",
     "MessageShape",
     "Metrics",
+    "NotDone",
     "NotKept",
     "NotLaidOut",
     "NotYoursError",

@@ -50,6 +50,7 @@ class Counters(Struct, eq=False):
     leases_lost: Annotated[dict[str, int], metric.LEASES_LOST] = {}  # by engine
     renewals_failed: Annotated[dict[str, int], metric.RENEWALS_FAILED] = {}  # by engine
 
+    effects: Annotated[dict[str, int], metric.EFFECTS] = {}  # by outcome
     context_breaks: Annotated[dict[str, int], metric.CONTEXT_BREAKS] = {}  # by reason
     summaries_made: Annotated[int, metric.SUMMARIES, {"result": "made"}] = 0
     summaries_failed: Annotated[int, metric.SUMMARIES, {"result": "failed"}] = 0
@@ -87,6 +88,12 @@ def count_context_break(counters: Counters, reason: str) -> None:
     """A conversation shows that context was lost."""
     with _lock:
         _add(counters.context_breaks, reason, REASONS, "other")
+
+
+def count_effect(counters: Counters, outcome: str) -> None:
+    """A call of a tool that acts was carried out, answered by the record, or left unknown."""
+    with _lock:
+        _add(counters.effects, outcome, REASONS, "other")
 
 
 def _add(numbers: dict[str, int], name: str, most: int, further: str) -> None:

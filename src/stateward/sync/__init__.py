@@ -19,6 +19,7 @@ from stateward.errors import (
     AccessRefused,
     BackupDamaged,
     DiskProblem,
+    EffectUnknown,
     EntityBusy,
     InvalidInput,
     KeyReusedError,
@@ -60,12 +61,15 @@ from stateward.records import (
     Cursor,
     Document,
     DocumentVersion,
+    Done,
+    EffectInfo,
     EntityChange,
     Exported,
     Folded,
     Health,
     Late,
     MessageShape,
+    NotDone,
     Origin,
     Receipt,
     ReplicaCounts,
@@ -80,6 +84,7 @@ from stateward.records import (
 from stateward.state.past import Keep
 from stateward.state.work import idempotency_key
 from stateward.sync.state.documents import DocumentHandle
+from stateward.sync.state.effects import Effect
 from stateward.sync.state.journals import Journal
 from stateward.sync.state.locks import Lock
 from stateward.sync.state.run import Run
@@ -107,6 +112,10 @@ __all__ = [
     "Document",
     "DocumentHandle",
     "DocumentVersion",
+    "Done",
+    "Effect",
+    "EffectInfo",
+    "EffectUnknown",
     "EntityBusy",
     "EntityChange",
     "Exported",
@@ -123,6 +132,7 @@ __all__ = [
     "Lock",
     "MessageShape",
     "Metrics",
+    "NotDone",
     "NotKept",
     "NotLaidOut",
     "NotYoursError",
