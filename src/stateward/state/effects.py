@@ -41,6 +41,7 @@ from stateward.ops import (
     Commit,
     CommitsAt,
     Conflict,
+    DocumentAt,
     Drop,
     Duplicate,
     Entity,
@@ -62,6 +63,7 @@ from stateward.ops import (
 )
 from stateward.records import Done, EffectInfo, NotDone
 from stateward.state.calls import awaited
+from stateward.state.documents import document_at
 from stateward.state.effect_record import (
     CALL,
     DECIDED,
@@ -127,6 +129,7 @@ class EffectRun:
         check_id(self._entity.id, "the id of an effect")
         self._handle = Handle(scope, self._entity, whose.owner)
         self._function, self._args, self._kwargs, self._options = function, args, kwargs, options
+        self._still: Check = DocumentAt(DECIDED, 0)
         self._call = call_of(function, args, kwargs, options, scope.redact, scope.limits)
 
     async def recorded(self) -> Ended | None:
@@ -221,6 +224,8 @@ class EffectRun:
         held = self._leases.hold(self._entity, lease, self._options.ttl, asked, undo=(UNDECIDED,))
         try:
             held.keep()  # losing it ends nothing: a tool that was called is let come to its end
+            # Whoever decides takes no lease, so a decision is noticed by what it leaves.
+            self._still = document_at(DECIDED, before.documents.get(DECIDED))
             return await self._tried(held, before)
         except BaseException:
             await held.leave(None, None, None)
@@ -260,7 +265,7 @@ class EffectRun:
         text = result_text(self._call.name, value, self._scope.redact, self._scope.limits)
         end = SetHead(status=DONE, due=0, retain=self._whose.retain or 0)
         outcome = await self._finish(held, Put(RESULT, text), *_decided(decided), end)
-        if isinstance(outcome, Fenced):
+        if isinstance(outcome, Fenced | Conflict):
             # Somebody took it for lost meanwhile. What counts is what is recorded.
             logger.warning("effect_decided_elsewhere", extra={"effect": self._entity.id})
             found = await self.recorded()
@@ -291,7 +296,7 @@ class EffectRun:
         put = Put(ERROR, error_text(error, failed + 1))
         end = SetHead(status=FAILED, due=0, retain=self._whose.retain or 0)
         outcome = await self._finish(held, put, end)
-        if not isinstance(outcome, Fenced):
+        if not isinstance(outcome, Fenced | Conflict):
             stored(outcome, self._entity)
         self._count(FAILED)
         raise error
@@ -306,7 +311,7 @@ class EffectRun:
 
     async def _finish(self, held: HeldLease, *writes: Write) -> Outcome:
         await held.leave(None, None, None)
-        return await self._leases.finish(held, *writes)
+        return await self._leases.finish(held, *writes, checks=(self._still,))
 
     def _count(self, outcome: str) -> None:
         count_effect(self._scope.counters, outcome)
