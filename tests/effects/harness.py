@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from effects.agents import turn
+from effects.cashiers import turn
 from effects.deaths import POINTS, Death
 
 

@@ -80,8 +80,8 @@ async def on_langgraph(url: str, order: str, death: Death, options: dict[str, An
 
 async def on_openai(url: str, order: str, death: Death, options: dict[str, Any] | None) -> str:
     from agents import Agent, Model, Runner, function_tool
-    from agents.testing import assistant_message, function_call
     from agents.items import ModelResponse
+    from agents.testing import assistant_message, function_call
     from agents.usage import Usage
 
     from stateward.integrations.openai_agents import StatewardSession, effect_tool
@@ -212,9 +212,8 @@ async def on_faststream(url: str, order: str, death: Death, options: dict[str, A
             return "charged"
 
         async with TestRedisBroker(broker) as test:
-            headers = {"message_id": order}
-            answer = await test.request(order, "orders", headers=headers, timeout=30)
-            return str(await answer.decode())
+            await test.publish(order, "orders", headers={"message_id": order})
+            return "charged"
 
 
 AGENTS: dict[str, Callable[..., str | Awaitable[str]]] = {
@@ -226,9 +225,7 @@ AGENTS: dict[str, Callable[..., str | Awaitable[str]]] = {
 }
 
 
-def turn(
-    framework: str, url: str, order: str, death: Death, options: dict[str, Any] | None
-) -> str:
+def turn(framework: str, url: str, order: str, death: Death, options: dict[str, Any] | None) -> str:
     """One delivery: what the agent says at the end, or what it raised. None: the tool as it is."""
     agent = AGENTS[framework]
     try:
@@ -236,4 +233,4 @@ def turn(
             return str(asyncio.run(agent(url, order, death, options)))
         return str(agent(url, order, death, options))
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}"[:200]
