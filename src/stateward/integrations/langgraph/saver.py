@@ -104,11 +104,6 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         )
         self._wait = None if wait is None else check_span(wait, "wait")
 
-    @property
-    def bridge(self) -> Bridge:
-        """Its store in both colours, for tools that act."""
-        return self._bridge
-
     def _entity(self, thread: Any) -> Entity:
         # LangGraph takes a number for a thread's id too.
         text = str(thread) if isinstance(thread, int) else thread

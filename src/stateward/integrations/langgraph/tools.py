@@ -35,15 +35,15 @@ def effect_tool(
     and raised again by further calls. What it returns must be JSON, or a message whose parts are.
     `EffectUnknown` ends the run: a person is to decide.
     """
-    bridge = store.bridge if isinstance(store, StatewardSaver) else Bridge(store)
+    bridge = store._bridge if isinstance(store, StatewardSaver) else Bridge(store)
     acts = ToolEffects(tool.name, key, reconcile, keyed, attempts, ttl)
     acting = tool.model_copy()
-    acting.__class__ = type(type(tool).__name__, (_Acting, type(tool)), {"__module__": __name__})
+    acting.__class__ = type(type(tool).__name__, (_ToolOnce, type(tool)), {"__module__": __name__})
     object.__setattr__(acting, "_acting", (bridge, acts))
     return acting
 
 
-class _Acting:
+class _ToolOnce:
     """What such a tool does otherwise."""
 
     def run(
@@ -53,7 +53,7 @@ class _Acting:
         given: dict[str, Any] = {"config": config, "tool_call_id": tool_call_id, **more}
 
         def act(**_: Any) -> Any:
-            return _record(super(_Acting, self).run(tool_input, *args, **given))  # type: ignore[misc]
+            return _record(super(_ToolOnce, self).run(tool_input, *args, **given))  # type: ignore[misc]
 
         whose = bridge.blocking_handle(_thread(bridge, config))
         found = acts.carry_out_here(whose, tool_call_id, act, _arguments(tool_input))
@@ -66,7 +66,7 @@ class _Acting:
         given: dict[str, Any] = {"config": config, "tool_call_id": tool_call_id, **more}
 
         async def act(**_: Any) -> Any:
-            return _record(await super(_Acting, self).arun(tool_input, *args, **given))  # type: ignore[misc]
+            return _record(await super(_ToolOnce, self).arun(tool_input, *args, **given))  # type: ignore[misc]
 
         whose = bridge.handle(_thread(bridge, config))
         found = await acts.carry_out(whose, tool_call_id, act, _arguments(tool_input))

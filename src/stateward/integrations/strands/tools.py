@@ -34,10 +34,10 @@ def effect_tool(
     decide.
     """
     acts = ToolEffects(tool.tool_name, key, reconcile, keyed, attempts, ttl)
-    return _Acting(session.handle, tool, acts)
+    return _EffectTool(session.handle, tool, acts)
 
 
-class _Acting(AgentTool):
+class _EffectTool(AgentTool):
     def __init__(self, whose: Any, tool: AgentTool, acts: ToolEffects) -> None:
         super().__init__()
         self._whose, self._tool, self._acts = whose, tool, acts
