@@ -5,9 +5,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 
-from stateward import idempotency_key, sync
+from stateward import EffectUnknown, idempotency_key, sync
 from stateward.sync.state.run import Run
 
 COUNT = 60  # turns, and updates, of each replica
@@ -26,6 +27,9 @@ def effect(world: str, name: str, what: str) -> str:
         time.sleep(60)  # kill -9 comes before that is over
     with open(world, "a", encoding="utf-8") as file:
         file.write(f"{what} {idempotency_key()} {name}\n")
+    if (name, what) == ("A", "book"):
+        print("booked", flush=True)
+        time.sleep(60)  # kill -9 comes before that is recorded
     return f"{what} by {name}"
 
 
@@ -55,6 +59,8 @@ def serve(store: sync.Store, name: str, job: str, do: partial[str]) -> None:
             refund(do, run)
     elif job == "reserve":
         store.work(handlers, poll=0.05, ttl=TTL, until=lambda: bool(workflow.info().state))
+    elif job == "book":
+        store.thread("s-1", user="u-1").effect("call-7", do, "book", ttl=TTL, name="effect")
     elif job == "pay":
         store.work(handlers, poll=0.05, ttl=TTL, until=lambda: workflow.info().status != "active")
 
@@ -133,6 +139,26 @@ def main(folder: str) -> None:
     proof(charges == 1, f"charged {charges} time(s)")
     same = len(set(answers)) == 1
     proof(same and len(answers) == 15, f"{len(answers)} deliveries, all answered: {answers[0]}")
+
+    print("kill -9 hits a tool after it has booked a flight, before that is recorded:")
+    (doomed,) = start(folder, "book", "A")
+    with doomed:
+        doomed.stdout.readline()  # it has booked
+        doomed.kill()
+    with sync.open(url) as store:
+        book = partial(effect, f"{folder}/world", "B")
+        thread = store.thread("s-1", user="u-1")
+        with suppress(EffectUnknown):  # it waits until the dead replica's lease is over
+            thread.effect("call-7", book, "book", name="effect")
+        unknown = [info.id for info in store.effects("unknown")]
+        booked = happened(folder)["book"]
+        proof(unknown == ["thread/s-1/call-7"], f"nobody knows, and that is listed: {unknown}")
+        proof(booked == 1, f"booked {booked} time(s): nothing was repeated in silence")
+        store.effect(unknown[0]).resolve("done", result="flight 991", by="a person who looked")
+        answer = thread.effect("call-7", book, "book", name="effect")
+        proof(answer == "flight 991", f"a person looked and decided: {answer!r}")
+        left = list(store.effects("unknown"))
+        proof(not left and happened(folder)["book"] == 1, "and there is nothing left to decide")
 
 
 if __name__ == "__main__":

@@ -64,6 +64,7 @@ SHARED = {
     "state/change_feed.py",
     "state/cron.py",
     "state/edits.py",
+    "state/effect_record.py",
     "state/json_patch.py",
     "state/merge_patch.py",
     "state/page_cursor.py",

@@ -18,6 +18,7 @@ from stateward.errors import (
     AccessRefused,
     BackupDamaged,
     DiskProblem,
+    EffectUnknown,
     EntityBusy,
     InvalidInput,
     KeyReusedError,
@@ -60,6 +61,8 @@ from stateward.records import (
     Cursor,
     Document,
     DocumentVersion,
+    Done,
+    EffectInfo,
     EntityChange,
     ErasureReceipt,
     Exported,
@@ -67,6 +70,7 @@ from stateward.records import (
     Health,
     Late,
     MessageShape,
+    NotDone,
     Origin,
     ReplicaCounts,
     ReplicaInfo,
@@ -79,6 +83,7 @@ from stateward.records import (
     WorkflowInfo,
 )
 from stateward.state.documents import DocumentHandle
+from stateward.state.effects import Effect
 from stateward.state.journals import Journal
 from stateward.state.locks import Lock
 from stateward.state.past import Keep
@@ -110,6 +115,10 @@ __all__ = [
     "Document",
     "DocumentHandle",
     "DocumentVersion",
+    "Done",
+    "Effect",
+    "EffectInfo",
+    "EffectUnknown",
     "EntityBusy",
     "EntityChange",
     "ErasureReceipt",
@@ -127,6 +136,7 @@ __all__ = [
     "Lock",
     "MessageShape",
     "Metrics",
+    "NotDone",
     "NotKept",
     "NotLaidOut",
     "NotYoursError",

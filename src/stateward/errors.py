@@ -98,6 +98,20 @@ class StepFailed(StatewardError):
     """A step of a workflow failed at an earlier try, by an exception that is not known here."""
 
 
+class EffectUnknown(StatewardError):
+    """Nobody knows whether an effect happened: it was begun, and its end is not recorded.
+
+    It is not repeated. Look at the other side (`effect` is its id, `key` its idempotency key), then
+    say what is true: `store.effect(id).resolve(...)`, or `stateward effect resolve`. Raise it in a
+    function that is run as an effect and cannot tell whether it has done anything.
+    """
+
+    def __init__(self, message: str = "", *, effect: str = "", key: str = "") -> None:
+        super().__init__(message)
+        self.effect = effect
+        self.key = key
+
+
 class Permanent(StatewardError):
     """Raise this in a task or step whose failure no retry can mend: it is recorded at once."""
 

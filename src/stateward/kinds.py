@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import NamedTuple
 
+from stateward.codec import ID_BYTES
 from stateward.ops import Entity
 
 THREAD = "thread"
@@ -13,6 +14,7 @@ SHARED = "shared"
 WORKFLOW = "workflow"
 TASK = "task"
 SCHEDULE = "schedule"
+EFFECT = "effect"  # one call of a tool that acts: see `effect_of`
 LOCK = "lock"
 LEADER = "leader"
 JOURNAL = "journal"
@@ -48,6 +50,7 @@ KINDS = {
     WORKFLOW: Kind(),
     TASK: Kind(),
     SCHEDULE: Kind(),
+    EFFECT: Kind(),
     LOCK: Kind(),
     LEADER: Kind(),
     JOURNAL: Kind(),
@@ -80,3 +83,41 @@ def turn_of(thread: Entity, key: str) -> Entity:
 def erasure_of(namespace: str, user: str) -> Entity:
     """The entity that remembers an erasure: under a digest, so that it does not name the user."""
     return Entity(namespace, ERASED, sha256(user.encode()).hexdigest())
+
+
+def effect_of(whose: Entity, call: str) -> Entity:
+    """The entity of one call of a tool in a thread, a workflow or a task.
+
+    A call whose name is too long for an id is known by its digest.
+    """
+    id = f"{effects_of(whose)}{_quoted(call)}"
+    if len(id.encode()) > ID_BYTES:
+        id = f"{effects_of(whose)}~{sha256(call.encode()).hexdigest()}"
+    return Entity(whose.namespace, EFFECT, id)
+
+
+def effects_of(whose: Entity) -> str:
+    """How the ids of all effects of a thread, a workflow or a task begin."""
+    return f"{whose.kind}/{_quoted(whose.id)}/"
+
+
+def effect_parts(id: str) -> tuple[str, str, str] | None:
+    """Kind and id of what an effect belongs to, and its call; None: it is no effect's id."""
+    parts = id.split("/")
+    if len(parts) != 3 or not all(parts):
+        return None
+    return parts[0], _unquoted(parts[1]), _unquoted(parts[2])
+
+
+def routed_by(entity: Entity) -> str:
+    """The id that says which replica an entity lives with: an effect, where its thread lives."""
+    parts = effect_parts(entity.id) if entity.kind == EFFECT else None
+    return entity.id if parts is None else parts[1]
+
+
+def _quoted(id: str) -> str:
+    return id.replace("%", "%25").replace("/", "%2F")
+
+
+def _unquoted(part: str) -> str:
+    return part.replace("%2F", "/").replace("%25", "%")

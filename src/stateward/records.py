@@ -428,6 +428,43 @@ class ScheduleInfo(Struct, frozen=True, kw_only=True):
     missed_to: datetime | None
 
 
+class EffectInfo(Struct, frozen=True):
+    """An effect: one call of a tool that acts, and what is known of it.
+
+    `status` is intended (it is being carried out, or is to be), done, failed, or unknown: it was
+    begun, and nobody has said how it ended. `kind` and `of` name the thread, workflow or task that
+    it belongs to, `call` the call. `args` and `kwargs` are None if they were not JSON.
+    """
+
+    id: str
+    status: str
+    name: str  # of the function or tool
+    kind: str
+    of: str
+    call: str
+    user: str | None
+    args: list[Any] | None
+    kwargs: dict[str, Any] | None
+    key: str  # what `idempotency_key()` is in it, at every try
+    keyed: bool  # whether the function passes the key on
+    result: Any
+    error: str | None  # of a failed one; of an unknown one, what is known of why
+    decided: str | None  # who said how it ended: "reconcile", "retry", or a person
+    tries: int  # how often somebody took it in hand
+    created_at: datetime
+    updated_at: datetime
+
+
+class Done(Struct, frozen=True):
+    """What a `reconcile` function answers: the effect happened, and this is its result."""
+
+    result: Any = None
+
+
+class NotDone(Struct, frozen=True):
+    """What a `reconcile` function answers: the effect did not happen."""
+
+
 class Context(Struct, frozen=True):
     """All that an agent needs to go on: thread, user and unfinished work, read together."""
 

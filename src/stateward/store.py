@@ -27,7 +27,7 @@ from stateward.engine import Description, Engine
 from stateward.engines.registry import create_engine
 from stateward.engines.url import Credentials
 from stateward.errors import InvalidInput
-from stateward.kinds import LEADER, LOCK
+from stateward.kinds import LEADER, LOCK, THREAD, WORKFLOW
 from stateward.layers.cache_memory import Cache
 from stateward.layers.outage.spill import Spill, chosen_spill
 from stateward.layers.policy import Policy
@@ -50,6 +50,7 @@ from stateward.options import (
 from stateward.records import (
     Context,
     Cursor,
+    EffectInfo,
     EntityChange,
     Health,
     Knowledge,
@@ -65,6 +66,7 @@ from stateward.records import (
 from stateward.state.about import Labels
 from stateward.state.changes import changes_after
 from stateward.state.context import read_context
+from stateward.state.effects import Effect, list_effects
 from stateward.state.handle import Handle
 from stateward.state.heartbeats import Heartbeats
 from stateward.state.journals import Journal
@@ -529,6 +531,41 @@ class Store:
     async def schedules(self, user: Whose = UNSAID) -> AsyncIterator[ScheduleInfo]:
         """Schedules by id, with their next tick and what became of the last one."""
         async for info in list_schedules(self._scope, owner_of(user)):
+            yield info
+
+    def effect(self, id: str) -> Effect:
+        """One effect by its id, as `effects` lists it and `EffectUnknown` names it: to decide it.
+
+        Effects are carried out by `Thread.effect` and `Run.effect`.
+        """
+        if str(id).startswith(f"{THREAD}/"):
+            return Effect(self._threads, id, self._retain)
+        return Effect(self._scope, id, None)
+
+    async def effects(
+        self,
+        status: str | None = None,
+        *,
+        user: Whose = UNSAID,
+        thread: str | None = None,
+        workflow: str | None = None,
+        name: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[EffectInfo]:
+        """Effects: all, or those intended, done, failed or unknown.
+
+        By id; those that are unknown the oldest first. `thread` and `workflow` give those of one,
+        `name` those of one function.
+        """
+        scopes = list(dict.fromkeys((self._threads, self._scope)))
+        whose = None
+        if thread is not None and workflow is not None:
+            raise InvalidInput("effects belong to a thread or to a workflow: name one of them")
+        if thread is not None:
+            scopes, whose = [self._threads], self._threads.entity(THREAD, thread)
+        elif workflow is not None:
+            scopes, whose = [self._scope], self._scope.entity(WORKFLOW, workflow)
+        async for info in list_effects(scopes, status, owner_of(user), whose, name, limit):
             yield info
 
     def workflow(

@@ -21,6 +21,7 @@ import stateward
 from stateward import sync
 from stateward.codec import Limits
 from stateward.errors import InvalidInput
+from stateward.integrations.tool_effects import handle_of
 from stateward.integrations.turns import TTL, AgentRun, RunTurn, Turns
 from stateward.ops import (
     Commit,
@@ -33,7 +34,9 @@ from stateward.ops import (
     Outcome,
     SetHead,
 )
+from stateward.state.handle import Handle
 from stateward.state.scope import Scope
+from stateward.sync.state.handle import Handle as BlockingHandle
 from stateward.sync.state.scope import Scope as BlockingScope
 from stateward.world import World
 
@@ -261,6 +264,17 @@ class Bridge:
             return
         granted = await self._async.leases.acquire(entity, ttl=TTL, wait=wait, owner=owner)
         self.turns.taken(entity, run, *granted)
+
+    def handle(self, entity: Entity) -> Handle | BlockingHandle:
+        """An entity, whoever's it is, for the event loop; blocking if the store is."""
+        scope = self._async or self._blocking_scope()
+        return handle_of(scope, entity, None, self.retention)
+
+    def blocking_handle(self, entity: Entity) -> BlockingHandle:
+        """The same for blocking callers."""
+        return BlockingHandle(
+            self._blocking or self._blocking_scope(), entity, None, self.retention
+        )
 
     def _blocking_scope(self) -> BlockingScope:
         """The same engine with connections of its own: any thread may wait for it."""

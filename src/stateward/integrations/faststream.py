@@ -19,7 +19,11 @@ from typing import Any, NamedTuple
 import stateward
 from stateward.codec import check_id
 from stateward.errors import InvalidInput, StoreMisused, TaskFailed
-from stateward.options import UNSAID, Whose
+from stateward.kinds import TASK
+from stateward.options import THIRTY_DAYS, UNSAID, Whose, owner_of
+from stateward.state.effect_record import EffectOptions, Reconcile
+from stateward.state.effects import EffectRun
+from stateward.state.handle import Handle
 
 try:
     from faststream import BaseMiddleware
@@ -139,6 +143,31 @@ async def step(name: str, function: Callable[..., Any], *args: Any, **kwargs: An
     if kwargs.keys() & {"fingerprint", "at", "retain", *options}:
         raise InvalidInput(f"step() passes {sorted(kwargs)} to the function: wrap it in a lambda")
     return await once(task, function, *args, **options, **kwargs)
+
+
+async def effect(
+    name: str,
+    function: Callable[..., Any],
+    *args: Any,
+    reconcile: Reconcile | None = None,
+    keyed: bool = False,
+    attempts: int = 1,
+    ttl: float = 30.0,
+    **kwargs: Any,
+) -> Any:
+    """A tool that acts, carried out once for the message that is handled: see `Thread.effect`.
+
+    Names are unique within a handler. Unlike a `step` it is never repeated when nobody knows
+    whether it happened: then `EffectUnknown` fails the delivery.
+    """
+    delivery = _delivery.get()
+    if delivery is None:
+        raise StoreMisused("effect() has a meaning only inside a handler with StatewardMiddleware")
+    scope = delivery.store.sections["workflows"]
+    task = scope.entity(TASK, delivery.task)
+    whose = Handle(scope, task, owner_of(delivery.user), THIRTY_DAYS.total_seconds())
+    options = EffectOptions(reconcile, keyed, attempts, ttl, name=name)
+    return await EffectRun(whose, name, function, args, kwargs, options).run()
 
 
 def message_id(message: Message) -> str:

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from copy import copy
 from typing import Any, Literal, NamedTuple
 
 from stateward.codec import Retention, check_span, decode, encode, encode_document
 from stateward.engines.registry import ENGINES
 from stateward.errors import InvalidInput
 from stateward.integrations.bridge import AnyStore, OnAnyStore
+from stateward.integrations.tool_effects import CallKey, ToolEffects
 from stateward.integrations.turns import WAIT, AgentRun, Turns, begin
 from stateward.kinds import ERASED, THREAD, erasure_of
 from stateward.layers.outage.answers import Suppressed
@@ -49,6 +51,7 @@ from stateward.ops import (
 )
 from stateward.options import UNSAID, Unsaid
 from stateward.records import Cursor
+from stateward.state.effect_record import Reconcile
 from stateward.state.refusals import refuse, stored
 from stateward.state.users import DEFAULT
 
@@ -64,6 +67,7 @@ try:
     )
     from google.adk.sessions.session import Session
     from google.adk.sessions.state import State
+    from google.adk.tools import BaseTool, FunctionTool, ToolContext
     from pydantic_core import to_jsonable_python
 except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
     raise InvalidInput(
@@ -381,6 +385,10 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
 
     # --- reading --------------------------------------------------------------------
 
+    def thread(self, app_name: str, user_id: str, session_id: str) -> Any:
+        """The thread that keeps a session."""
+        return self._thread(app_name, user_id, session_id)
+
     def _thread(self, app_name: str, user_id: str, session_id: str) -> Any:
         id = address(app_name, user_id, session_id)
         return self._store.thread(id, user=user_id, retain=self._retain)
@@ -520,3 +528,47 @@ def a_session(app_name: str, user_id: str, id: str, head: Head, state: Values) -
     )
     session._storage_update_marker = str(Cursor(head.version, head.stamp or None))
     return session
+
+
+# --- tools that act -----------------------------------------------------------------------------
+
+
+def effect_tool(
+    service: StatewardSessionService | AnyStore,
+    tool: BaseTool | Callable[..., Any],
+    *,
+    key: CallKey | None = None,
+    reconcile: Reconcile | None = None,
+    keyed: bool = False,
+    attempts: int = 1,
+    ttl: float = 30.0,
+) -> BaseTool:
+    """The same tool, each call of which is carried out once for its session: see `Thread.effect`.
+
+    `LlmAgent(tools=[effect_tool(service, charge)])`. The call is the id of the function call, or
+    what `key` makes of its arguments: give one where a run is repeated after a crash by asking the
+    same question again, because then the model makes another call. An exception of the tool is
+    recorded, and raised again by further calls; what it changes in the state of the session is not.
+    """
+    sessions = (
+        service
+        if isinstance(service, StatewardSessionService)
+        else StatewardSessionService(service)
+    )
+    inner = tool if isinstance(tool, BaseTool) else FunctionTool(tool)
+    acts = ToolEffects(inner.name, key, reconcile, keyed, attempts, ttl)
+
+    async def acting(*, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        async def act(**_: Any) -> Any:
+            answer = await inner.run_async(args=args, tool_context=tool_context)
+            return to_jsonable_python(answer)
+
+        if getattr(inner, "_require_confirmation", False) and not tool_context.tool_confirmation:
+            return await inner.run_async(args=args, tool_context=tool_context)  # it only asks
+        session = tool_context.session
+        thread = sessions.thread(session.app_name, session.user_id, session.id)
+        return await acts.carry_out(thread.handle, tool_context.function_call_id, act, args)
+
+    outer = copy(inner)
+    object.__setattr__(outer, "run_async", acting)
+    return outer

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from copy import copy
 from typing import Any, Literal, Self
 
 from stateward.codec import Retention, check_span, decode
 from stateward.context.compaction import SUMMARY, Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds
-from stateward.errors import InvalidInput, StateConflictError
+from stateward.errors import EffectUnknown, InvalidInput, StateConflictError
 from stateward.integrations.bridge import OnAnyStore
+from stateward.integrations.tool_effects import CallKey, ToolEffects
 from stateward.integrations.turns import WAIT, AgentRun, Turns, begin
 from stateward.layers.leases.held import HeldLease
 from stateward.layers.outage.answers import Suppressed
@@ -40,12 +42,21 @@ from stateward.ops import (
 from stateward.options import UNSAID, Unsaid, Whose
 from stateward.records import Cursor
 from stateward.state.edits import EDITS, edited
+from stateward.state.effect_record import Reconcile
 from stateward.state.refusals import stored
+from stateward.state.threads import Thread
+from stateward.sync.state.threads import Thread as BlockingThread
 
 try:
-    from agents import RunContextWrapper
+    from agents import FunctionTool, RunContextWrapper
     from agents.memory import SessionSettings
     from agents.memory.session_settings import coerce_session_settings
+    from agents.tool import (
+        maybe_invoke_function_tool_failure_error_function,
+        set_function_tool_failure_error_function,
+    )
+    from agents.tool_context import ToolContext
+    from pydantic_core import to_jsonable_python
 except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
     raise InvalidInput(
         "StatewardSession needs the OpenAI Agents SDK; install it with: "
@@ -175,6 +186,11 @@ class StatewardSession(OnAnyStore):
             self._read = end
 
     @property
+    def handle(self) -> Any:
+        """The session's thread, for tools that act."""
+        return self._handle
+
+    @property
     def _run(self) -> AgentRun:
         return AgentRun(self, self)
 
@@ -294,3 +310,53 @@ def goes_on(item: Item) -> bool:
     """Whether something is to follow this item in its run; unknown (e.g. encrypted): no."""
     role = item.get("role")
     return "type" in item if role is None else role != "assistant"
+
+
+# --- tools that act -----------------------------------------------------------------------------
+
+AnyThread = Thread | BlockingThread
+Conversation = StatewardSession | AnyThread
+
+
+def effect_tool(
+    session: Conversation | Callable[[ToolContext[Any]], Conversation],
+    tool: FunctionTool,
+    *,
+    key: CallKey | None = None,
+    reconcile: Reconcile | None = None,
+    keyed: bool = False,
+    attempts: int = 1,
+    ttl: float = 30.0,
+) -> FunctionTool:
+    """The same tool, each call of which is carried out once for a session: see `Thread.effect`.
+
+    `Agent(tools=[effect_tool(session, charge)])`; with a function of the tool's context instead of
+    a session, one agent serves all. The call is the id of the tool call, or what `key` makes of its
+    arguments: give one, because the SDK stores calls only with their results, so that a run that is
+    repeated after a crash asks its model anew, and gets another id. An exception of the tool is
+    recorded, and then told to the model as the tool does it; `EffectUnknown` ends the run.
+    """
+    acts = ToolEffects(tool.name, key, reconcile, keyed, attempts, ttl)
+    inner = set_function_tool_failure_error_function(copy(tool), None)
+
+    async def acting(context: ToolContext[Any], input: str) -> Any:
+        async def act(**_: Any) -> Any:
+            return to_jsonable_python(await inner.on_invoke_tool(context, input))
+
+        given = session(context) if callable(session) else session
+        arguments = decode(input) if input else {}
+        try:
+            return await acts.carry_out(given.handle, context.tool_call_id, act, arguments)
+        except EffectUnknown:
+            raise
+        except Exception as error:
+            told = await maybe_invoke_function_tool_failure_error_function(
+                function_tool=tool, context=context, error=error
+            )
+            if told is None:
+                raise
+            return told
+
+    outer = copy(tool)
+    outer.on_invoke_tool = acting
+    return outer

@@ -99,6 +99,9 @@ RENEWALS_FAILED = _counter(
 BATCH = _histogram("stateward_batch_size", "Operations in one round trip", ("engine", "lane"))
 SCHEDULE_TICKS = _counter("stateward_schedule_ticks_total", "Ticks of schedules", ("result",))
 SUMMARIES = _counter("stateward_summaries_total", "Attempts to summarise older turns", ("result",))
+EFFECTS = _counter(
+    "stateward_effects_total", "Calls of tools that act, by what became of them", ("outcome",)
+)
 CONTEXT_BREAKS = _counter(
     "stateward_context_breaks_total", "Conversations that lost context", ("reason",)
 )

@@ -54,6 +54,7 @@ class Counters(Struct, eq=False):
     ticks_late: Annotated[int, metric.SCHEDULE_TICKS, {"result": "late"}] = 0  # missed, then run
     ticks_skipped: Annotated[int, metric.SCHEDULE_TICKS, {"result": "skipped"}] = 0  # never run
 
+    effects: Annotated[dict[str, int], metric.EFFECTS] = {}  # by outcome
     context_breaks: Annotated[dict[str, int], metric.CONTEXT_BREAKS] = {}  # by reason
     summaries_made: Annotated[int, metric.SUMMARIES, {"result": "made"}] = 0
     summaries_failed: Annotated[int, metric.SUMMARIES, {"result": "failed"}] = 0
@@ -91,6 +92,12 @@ def count_context_break(counters: Counters, reason: str) -> None:
     """A conversation shows that context was lost."""
     with _lock:
         _add(counters.context_breaks, reason, REASONS, "other")
+
+
+def count_effect(counters: Counters, outcome: str) -> None:
+    """A call of a tool that acts was carried out, answered by the record, or left unknown."""
+    with _lock:
+        _add(counters.effects, outcome, REASONS, "other")
 
 
 def _add(numbers: dict[str, int], name: str, most: int, further: str) -> None:

@@ -17,9 +17,9 @@ async def awaited(result: Any) -> Any:
     return result
 
 
-async def called(function: Callable[..., Any], *args: Any) -> Any:
+async def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What a function of the user's gives, whether it is to be awaited or not."""
-    return await awaited(function(*args))
+    return await awaited(function(*args, **kwargs))
 
 
 async def apart(function: Callable[..., Any], *args: Any) -> Any:

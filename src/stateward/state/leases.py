@@ -216,12 +216,14 @@ class Leases:
         finally:
             self.let_go(held)  # told or not: its ttl ends it
 
-    async def finish(self, held: HeldLease, *writes: Write) -> Outcome:
+    async def finish(
+        self, held: HeldLease, *writes: Write, checks: tuple[Check, ...] = ()
+    ) -> Outcome:
         """Record how the work ended and give its lease back, if it is still ours."""
         # sync only: held.over = True
         try:
             writes = (*writes, Release(held.token, held.nonce))
-            return await self._give_back(held.entity, writes, (held.fence,))
+            return await self._give_back(held.entity, writes, (held.fence, *checks))
         finally:
             self.let_go(held)  # told or not: its ttl ends it
 

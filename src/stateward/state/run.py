@@ -34,6 +34,8 @@ from stateward.ops import (
     Write,
 )
 from stateward.state.calls import awaited, cancellations
+from stateward.state.effect_record import EffectOptions, Reconcile
+from stateward.state.effects import EffectRun
 from stateward.state.handle import Handle
 from stateward.state.machine import move
 from stateward.state.refusals import refuse, stored
@@ -228,6 +230,29 @@ class Run:
         return not isinstance(sys.exc_info()[1], asyncio.CancelledError)
 
     # async only: end
+
+    async def effect(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        keyed: bool = False,
+        attempts: int = 1,
+        ttl: float = 30.0,
+        **kwargs: Any,
+    ) -> Any:
+        """Carry out a tool that acts, once for this place in the workflow. See `Thread.effect`.
+
+        Effects that run at the same time need distinct names, as steps do. One that is unknown and
+        cannot be decided raises `EffectUnknown`, which fails the workflow unless it is caught.
+        """
+        id_ = self._number(f"effect {name}")
+        options = EffectOptions(reconcile, keyed, attempts, ttl, name=name)
+        effect = EffectRun(self._handle, id_, function, args, kwargs, options)
+        if self._held is None and (found := await effect.recorded()) is not None:
+            return found.value
+        return await self._alone(f"effect {name}", f"the effect {id_!r}", effect.run)
 
     async def wait(self, name: str, *, timeout: float | None = None) -> Any:
         """The value of the next signal `name`. Until it comes the workflow is parked.

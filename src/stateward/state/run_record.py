@@ -78,17 +78,17 @@ class RunRecord:
 
 def step_failure(id: str, error: BaseException, *, cut_short: bool = False) -> str:
     """A step that failed, or was `cut_short` by whoever ran it, as it is recorded."""
-    failed = _failure(error) | ({"cut_short": True} if cut_short else {})
+    failed = failure_of(error) | ({"cut_short": True} if cut_short else {})
     return encode({"step": id, "failed": failed}, "the failure")
 
 
-def _failure(error: BaseException) -> dict[str, Any]:
+def failure_of(error: BaseException) -> dict[str, Any]:
     """With the classes that an `except` could name, and, of a group, all that is in it."""
     classes = [f"{c.__module__}:{c.__qualname__}" for c in type(error).__mro__]
     classes = classes[: classes.index("builtins:BaseException") + 1]
     record = error_record(error) | {"classes": classes}
     if isinstance(error, BaseExceptionGroup):
-        parts = [_failure(each) for each in error.exceptions]
+        parts = [failure_of(each) for each in error.exceptions]
         return record | {"message": error.message, "parts": parts}
     if isinstance(error, KeyError) and len(error.args) == 1:  # it says the repr of what it has
         return record | {"message": str(error.args[0])[:2000]}

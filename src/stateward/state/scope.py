@@ -66,6 +66,7 @@ class Scope:
         self.keep = keep or Keep()
         self.prunings = Prunings()
         self.counters = stack.counters
+        self.counters.effects.setdefault("unknown", 0)  # a rate needs a 0 to start from
         self.background = Background()
         self.leases = Leases(
             self.execute, stack.execute_past_breaker, stack.renewals, self.background, world

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+)
 from math import inf, nextafter
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 from msgspec.structs import replace
 
@@ -48,6 +55,8 @@ from stateward.records import (
 )
 from stateward.state.about import ABOUT, Labels, checked, described, shown_in
 from stateward.state.documents import DocumentHandle, append_patching, document_at
+from stateward.state.effect_record import EffectOptions, Reconcile
+from stateward.state.effects import EffectRun, give_effects
 from stateward.state.feeds import change_of, entries_after
 from stateward.state.forks import VARS, fork, list_branches, origin_of
 from stateward.state.handle import Handle
@@ -63,6 +72,7 @@ from stateward.state.window_request import WindowRequest, thread_info
 from stateward.state.windows import read_window
 
 Position = int | str | Cursor | Window
+R = TypeVar("R")
 
 
 class Thread:
@@ -176,6 +186,73 @@ class Thread:
         handle = self.handle
         wanted = WindowRequest(handle.entity, handle.owner, bounds, compaction=compaction)
         return Turn(handle, key, wanted, context=context, alone=alone, ttl=ttl, wait=wait)
+
+    # async only: begin
+    @overload
+    async def effect(
+        self,
+        call: str,
+        function: Callable[..., Awaitable[R]],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        keyed: bool = False,
+        attempts: int = 1,
+        ttl: float = 30.0,
+        wait: float | None = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> R: ...
+
+    @overload
+    async def effect(
+        self,
+        call: str,
+        function: Callable[..., R],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        keyed: bool = False,
+        attempts: int = 1,
+        ttl: float = 30.0,
+        wait: float | None = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> R: ...
+
+    # async only: end
+    async def effect(
+        self,
+        call: str,
+        function: Callable[..., Any],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        keyed: bool = False,
+        attempts: int = 1,
+        ttl: float = 30.0,
+        wait: float | None = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Carry out a tool that acts, once for this call of this conversation.
+
+        `call` is the id of the tool call. What is intended is recorded before `function` is called,
+        and how it ended after it: then every further call gets the recorded result, or an exception
+        of the recorded class. Somebody who has it in hand elsewhere is waited for, up to `wait`
+        seconds, then `LeaseHeld`; one that died is noticed after `ttl` seconds.
+
+        If a process dies between the two, or the function is cancelled or does not hear from its
+        service in time, the effect is unknown. It is not repeated but decided: by `reconcile`, a
+        function that is given an `EffectInfo` and answers `Done(result)`, `NotDone()` or None; or,
+        with `keyed`, by calling `function` again, because it passes `idempotency_key()` on to a
+        service that honours it. Otherwise raises `EffectUnknown`, until somebody says what is true:
+        `store.effect(id).resolve(...)`.
+
+        A failure is raised again by further calls, unless it may be tried more often (`attempts`).
+        The same call with other arguments raises `KeyReusedError`. If the store fails before
+        `function` was called, nothing was done; afterwards the effect is unknown. `name` is shown
+        instead of the function's.
+        """
+        options = EffectOptions(reconcile, keyed, attempts, ttl, wait, name)
+        return await EffectRun(self.handle, call, function, args, kwargs, options).run()
 
     def _checks(
         self, expect: Position | None, fence: HeldLease | Lease | None
@@ -303,10 +380,12 @@ class Thread:
             outcome = await nobodys.commit((SetHead(owner=user),), as_seen)
             if isinstance(outcome, NotYours):
                 await theirs.handle.fetch()  # theirs already, or raises
-                return theirs
-            if not isinstance(outcome, Conflict):
+            elif isinstance(outcome, Conflict):
+                continue
+            else:
                 stored(outcome, self.handle.entity)
-                return theirs
+            await give_effects(self.handle.scope, self.handle.entity, user)
+            return theirs
 
     async def fork(self, *, to: str, at: Position | None = None) -> Thread:
         """Begin a new conversation `to` with what this one held at `at` (default: now).

@@ -26,22 +26,29 @@ _key: ContextVar[str | None] = ContextVar("stateward_idempotency_key", default=N
 
 
 def idempotency_key() -> str:
-    """The key of the task or step that is running here.
+    """The key of the task, step or effect that is running here.
 
     It is the same each time this very piece of work is tried, by whichever replica: pass it to the
     payment API, so that an effect that happened just before a crash does not happen again.
     """
     key = _key.get()
     if key is None:
-        raise StoreMisused("idempotency_key() has a meaning only inside a task or a workflow step")
+        raise StoreMisused(
+            "idempotency_key() has a meaning only inside a task, a workflow step or an effect"
+        )
     return key
+
+
+def key_of(parts: Sequence[str]) -> str:
+    """The key of the piece of work with these parts, for the outside world."""
+    text = encode(list(parts), "the idempotency key")
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 @contextmanager
 def working_on(parts: Sequence[str]) -> Iterator[None]:
     """Code inside belongs to the piece of work with these parts."""
-    text = encode(list(parts), "the idempotency key")
-    token = _key.set(blake2b(text.encode(), digest_size=16).hexdigest())
+    token = _key.set(key_of(parts))
     try:
         yield
     finally:

@@ -19,6 +19,7 @@ from stateward.errors import (
     AccessRefused,
     BackupDamaged,
     DiskProblem,
+    EffectUnknown,
     EntityBusy,
     InvalidInput,
     KeyReusedError,
@@ -61,6 +62,8 @@ from stateward.records import (
     Cursor,
     Document,
     DocumentVersion,
+    Done,
+    EffectInfo,
     EntityChange,
     ErasureReceipt,
     Exported,
@@ -68,6 +71,7 @@ from stateward.records import (
     Health,
     Late,
     MessageShape,
+    NotDone,
     Origin,
     ReplicaCounts,
     ReplicaInfo,
@@ -82,6 +86,7 @@ from stateward.records import (
 from stateward.state.past import Keep
 from stateward.state.work import idempotency_key
 from stateward.sync.state.documents import DocumentHandle
+from stateward.sync.state.effects import Effect
 from stateward.sync.state.journals import Journal
 from stateward.sync.state.locks import Lock
 from stateward.sync.state.run import Run
@@ -111,6 +116,10 @@ __all__ = [
     "Document",
     "DocumentHandle",
     "DocumentVersion",
+    "Done",
+    "Effect",
+    "EffectInfo",
+    "EffectUnknown",
     "EntityBusy",
     "EntityChange",
     "ErasureReceipt",
@@ -128,6 +137,7 @@ __all__ = [
     "Lock",
     "MessageShape",
     "Metrics",
+    "NotDone",
     "NotKept",
     "NotLaidOut",
     "NotYoursError",

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from stateward.engine import SyncEngine
 from stateward.errors import InvalidInput, StoreUnavailable
-from stateward.kinds import ERASED, LAYOUT
+from stateward.kinds import ERASED, LAYOUT, routed_by
 from stateward.ops import Absent, Check, CommitsAt, Entity, Fetched, Head, Restore, Write
 from stateward.transfer.source import SMALL, PageSize, bytes_of
 from stateward.transfer.volume import TTL, Volume
@@ -154,7 +154,7 @@ class Rebalancing:
         return Moved(list(self._names), moves, self._undecided, dry_run, self._replayed)
 
     def _home(self, entity: Entity) -> str:
-        return route(entity.id, self._names)
+        return route(routed_by(entity), self._names)
 
     def _note(self, source: str, home: str) -> None:
         if source != home:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from stateward.codec import decode
 from stateward.errors import NotLaidOut, StoreUnavailable, WrongReplica
-from stateward.kinds import LAYOUT, REPLICA, UNROUTED
+from stateward.kinds import LAYOUT, REPLICA, UNROUTED, routed_by
 from stateward.layers.layer import Execute
 from stateward.layers.leases.renewal import Renewals
 from stateward.ops import (
@@ -130,7 +130,7 @@ class Residence:
     def _check(self, entity: Entity, names: tuple[str, ...]) -> None:
         if entity.kind in UNROUTED:
             return
-        owner = _owner(entity.id, names)
+        owner = _owner(routed_by(entity), names)
         if owner != self.replica:
             raise WrongReplica(
                 f"the {entity.kind} {entity.id!r} lives with the replica {owner!r}, this is "
@@ -140,7 +140,9 @@ class Residence:
 
     def _own(self, listed: Listed, names: tuple[str, ...]) -> Listed:
         """A page without what is still here but has to move, or has just been copied here."""
-        own = tuple(f for f in listed.entities if _owner(f.entity.id, names) == self.replica)
+        own = tuple(
+            f for f in listed.entities if _owner(routed_by(f.entity), names) == self.replica
+        )
         return replace(listed, entities=own)
 
     # --- moving in and out ----------------------------------------------------------

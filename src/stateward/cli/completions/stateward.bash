@@ -6,7 +6,8 @@
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
 _shtab_stateward_audit_subparsers=(clean compare init)
-_shtab_stateward_subparsers=(audit backup bench completion copy health inspect migrate rebalance restore sweep verify why)
+_shtab_stateward_effect_subparsers=(list resolve show)
+_shtab_stateward_subparsers=(audit backup bench completion copy effect health inspect migrate rebalance restore sweep verify why)
 
 _shtab_stateward_audit_clean_option_strings=(-h --help --url --json)
 _shtab_stateward_audit_compare_option_strings=(-h --help --profile --replicas --conversations --rate --duration --only --faults --seed --config --url --namespace --yes --dry-run --observe --abort-after-ms --abort-lag-mb --restart-command --backup-command --restore-command --restored --metrics-url --alerts-url --output --redact --prices --require --json)
@@ -16,6 +17,10 @@ _shtab_stateward_backup_option_strings=(-h --help --namespace --json)
 _shtab_stateward_bench_option_strings=(-h --help --conversations --history --only --seconds --rounds --namespace --html --json)
 _shtab_stateward_completion_option_strings=(-h --help --json)
 _shtab_stateward_copy_option_strings=(-h --help --namespace --to --follow --after --compare --finish --json)
+_shtab_stateward_effect_list_option_strings=(-h --help --namespace --status --user --thread --workflow --tool --limit --json)
+_shtab_stateward_effect_resolve_option_strings=(-h --help --namespace --done --failed --not-done --by --dry-run --yes --json)
+_shtab_stateward_effect_show_option_strings=(-h --help --namespace --json)
+_shtab_stateward_effect_option_strings=(-h --help --json)
 _shtab_stateward_health_option_strings=(-h --help --replica --replicas --json)
 _shtab_stateward_inspect_option_strings=(-h --help --namespace --user --status --limit --after --thread --last --semantic --watch --every --times --scrape --json)
 _shtab_stateward_migrate_option_strings=(-h --help --print-sql --json)
@@ -54,8 +59,9 @@ _shtab_stateward_audit___faults_choices=(crash cut unanswered freeze slow thrott
 _shtab_stateward_audit___with_server_choices=(redis valkey postgres)
 _shtab_stateward_bench___only_choices=(append last context get update once)
 _shtab_stateward_completion_pos_0_choices=(bash zsh fish)
+_shtab_stateward_effect_pos_0_choices=(list resolve show)
 _shtab_stateward_inspect_pos_0_choices=(threads users workflows tasks locks replicas storage thread user shared workflow task journal repeats)
-_shtab_stateward_pos_0_choices=(audit backup bench completion copy health inspect migrate rebalance restore sweep verify why)
+_shtab_stateward_pos_0_choices=(audit backup bench completion copy effect health inspect migrate rebalance restore sweep verify why)
 
 _shtab_stateward_audit_clean__h_nargs=0
 _shtab_stateward_audit_clean___help_nargs=0
@@ -95,6 +101,25 @@ _shtab_stateward_copy___help_nargs=0
 _shtab_stateward_copy___follow_nargs=0
 _shtab_stateward_copy___finish_nargs=0
 _shtab_stateward_copy___json_nargs=0
+_shtab_stateward_effect_list__h_nargs=0
+_shtab_stateward_effect_list___help_nargs=0
+_shtab_stateward_effect_list___json_nargs=0
+_shtab_stateward_effect_resolve_pos_0_nargs=+
+_shtab_stateward_effect_resolve__h_nargs=0
+_shtab_stateward_effect_resolve___help_nargs=0
+_shtab_stateward_effect_resolve___done_nargs='?'
+_shtab_stateward_effect_resolve___not_done_nargs=0
+_shtab_stateward_effect_resolve___dry_run_nargs=0
+_shtab_stateward_effect_resolve___yes_nargs=0
+_shtab_stateward_effect_resolve___json_nargs=0
+_shtab_stateward_effect_show_pos_0_nargs=+
+_shtab_stateward_effect_show__h_nargs=0
+_shtab_stateward_effect_show___help_nargs=0
+_shtab_stateward_effect_show___json_nargs=0
+_shtab_stateward_effect_pos_0_nargs=A...
+_shtab_stateward_effect__h_nargs=0
+_shtab_stateward_effect___help_nargs=0
+_shtab_stateward_effect___json_nargs=0
 _shtab_stateward_health__h_nargs=0
 _shtab_stateward_health___help_nargs=0
 _shtab_stateward_health___json_nargs=0

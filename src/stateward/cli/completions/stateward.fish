@@ -50,8 +50,8 @@ function _shtab_stateward_using
   test "$_shtab_stateward_cmdpath" = "$argv"
 end
 
-set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy health inspect migrate rebalance restore sweep verify why
-set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --backup-command --baseline --compare --config --conversations --duration --erasures --every --faults --from --history --html --joining --last --leaving --limit --metrics-url --namespace --only --output --prices --profile --rate --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scrape --seconds --seed --server-setting --spill --start-command --status --thread --times --to --url --user --wait --with-server
+set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect migrate rebalance restore sweep verify why
+set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --backup-command --baseline --by --compare --config --conversations --done --duration --erasures --every --failed --faults --from --history --html --joining --last --leaving --limit --metrics-url --namespace --only --output --prices --profile --rate --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scrape --seconds --seed --server-setting --spill --start-command --status --thread --times --to --tool --url --user --wait --with-server --workflow
 
 complete -c stateward -e
 complete -c stateward -f
@@ -158,6 +158,33 @@ complete -c stateward -n '_shtab_stateward_using copy' -l after -x -d 'with --fo
 complete -c stateward -n '_shtab_stateward_using copy' -l compare -x -d 'with --follow: how often deletions are looked for (default: 300)'
 complete -c stateward -n '_shtab_stateward_using copy' -l finish -d 'with --follow: bring the rest, and end'
 complete -c stateward -n '_shtab_stateward_using copy' -l json -d 'print one JSON object'
+complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a effect -d 'what tools have done, and what nobody knows of'
+complete -c stateward -n '_shtab_stateward_using effect' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using effect' -l json -d 'print one JSON object'
+complete -c stateward -n '_shtab_stateward_using effect; and test $_shtab_stateward_npos -eq 0' -a list -d 'show effects, and how they stand'
+complete -c stateward -n '_shtab_stateward_using effect list' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using effect list' -l namespace -x -d 'which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using effect list' -l status -x -d 'intended, done, failed or unknown'
+complete -c stateward -n '_shtab_stateward_using effect list' -l user -x -d 'only what belongs to this user'
+complete -c stateward -n '_shtab_stateward_using effect list' -l thread -x -d 'only those of this thread'
+complete -c stateward -n '_shtab_stateward_using effect list' -l workflow -x -d 'only those of this workflow'
+complete -c stateward -n '_shtab_stateward_using effect list' -l tool -x -d 'only those of this function or tool'
+complete -c stateward -n '_shtab_stateward_using effect list' -l limit -x -d 'rows (default: 50)'
+complete -c stateward -n '_shtab_stateward_using effect list' -l json -d 'print one JSON object'
+complete -c stateward -n '_shtab_stateward_using effect; and test $_shtab_stateward_npos -eq 0' -a resolve -d 'say what became of an effect that nobody knows the end of'
+complete -c stateward -n '_shtab_stateward_using effect resolve' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using effect resolve' -l namespace -x -d 'which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using effect resolve' -l done -x -d 'it happened, with this result (default: null)'
+complete -c stateward -n '_shtab_stateward_using effect resolve' -l failed -x -d 'it did not happen, and is not to be tried again'
+complete -c stateward -n '_shtab_stateward_using effect resolve' -l not-done -d 'it did not happen: the next call carries it out'
+complete -c stateward -n '_shtab_stateward_using effect resolve' -l by -x -d 'who says so (default: who is logged in)'
+complete -c stateward -n '_shtab_stateward_using effect resolve' -l dry-run -d 'only say what would be done'
+complete -c stateward -n '_shtab_stateward_using effect resolve' -l yes -d 'do not ask before it is done'
+complete -c stateward -n '_shtab_stateward_using effect resolve' -l json -d 'print one JSON object'
+complete -c stateward -n '_shtab_stateward_using effect; and test $_shtab_stateward_npos -eq 0' -a show -d 'show one effect: what was intended, what became of it'
+complete -c stateward -n '_shtab_stateward_using effect show' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using effect show' -l namespace -x -d 'which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using effect show' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a health -d 'say whether a store answers, and how it is set up'
 complete -c stateward -n '_shtab_stateward_using health' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using health' -l replica -x -d 'of a store that is divided among replicas: this one'

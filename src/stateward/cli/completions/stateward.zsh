@@ -15,6 +15,7 @@ _shtab_stateward_commands() {
     bench:'measure what agents get on a store'
     completion:'print a script that completes commands in your shell'
     copy:'put all of a namespace into another store'
+    effect:'what tools have done, and what nobody knows of'
     health:'say whether a store answers, and how it is set up'
     inspect:'show what a store holds, and how it does'
     migrate:'bring a store'"'"'s schema up to date'
@@ -34,6 +35,15 @@ _shtab_stateward_audit_commands() {
     init:'write a template for a memory class of your own, or for prices'
   )
   _describe 'stateward audit commands' _commands
+}
+
+_shtab_stateward_effect_commands() {
+  local _commands=(
+    list:'show effects, and how they stand'
+    resolve:'say what became of an effect that nobody knows the end of'
+    show:'show one effect: what was intended, what became of it'
+  )
+  _describe 'stateward effect commands' _commands
 }
 
 _shtab_stateward_options=(
@@ -184,6 +194,55 @@ _shtab_stateward_copy_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_copy_defaults_added=0
 
+_shtab_stateward_effect_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_effect_defaults_added=0
+
+_shtab_stateward_effect_list_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--status[intended, done, failed or unknown]:STATUS:"
+  "--user[only what belongs to this user]:ID:"
+  "--thread[only those of this thread]:ID:"
+  "--workflow[only those of this workflow]:ID:"
+  "--tool[only those of this function or tool]:NAME:"
+  "--limit[rows (default\: 50)]:N:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_effect_list_defaults_added=0
+
+_shtab_stateward_effect_resolve_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--done[it happened, with this result (default\: null)]:JSON:"
+  "--failed[it did not happen, and is not to be tried again]:TEXT:"
+  "--not-done[it did not happen\: the next call carries it out]"
+  "--by[who says so (default\: who is logged in)]:NAME:"
+  "--dry-run[only say what would be done]"
+  "--yes[do not ask before it is done]"
+  "--json[print one JSON object]"
+  "(*):the store (default\: the environment\'s STATEWARD_URL) and the effect\'s id, as \`effect list\` shows it:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_effect_resolve_defaults_added=0
+
+_shtab_stateward_effect_show_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--json[print one JSON object]"
+  "(*):the store (default\: the environment\'s STATEWARD_URL) and the effect\'s id, as \`effect list\` shows it:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_effect_show_defaults_added=0
+
 _shtab_stateward_health_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--replica[of a store that is divided among replicas\: this one]:NAME:"
@@ -306,6 +365,7 @@ _shtab_stateward() {
         bench) _arguments -C -s $_shtab_stateward_bench_options ;;
         completion) _arguments -C -s $_shtab_stateward_completion_options ;;
         copy) _arguments -C -s $_shtab_stateward_copy_options ;;
+        effect) _shtab_stateward_effect ;;
         health) _arguments -C -s $_shtab_stateward_health_options ;;
         inspect) _arguments -C -s $_shtab_stateward_inspect_options ;;
         migrate) _arguments -C -s $_shtab_stateward_migrate_options ;;
@@ -339,6 +399,31 @@ _shtab_stateward_audit() {
         clean) _arguments -C -s $_shtab_stateward_audit_clean_options ;;
         compare) _arguments -C -s $_shtab_stateward_audit_compare_options ;;
         init) _arguments -C -s $_shtab_stateward_audit_init_options ;;
+      esac
+  esac
+}
+
+_shtab_stateward_effect() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->effect'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_stateward_effect_defaults_added )); then
+    if (( ${_shtab_stateward_effect_options[(I)${(q)one_or_more}*]} +          ${_shtab_stateward_effect_options[(I)${(q)remainder}*]} +          ${_shtab_stateward_effect_options[(I)${(q)default}]} == 0 )); then
+      _shtab_stateward_effect_options+=(': :_shtab_stateward_effect_commands' '*::: :->effect')
+    fi
+    _shtab_stateward_effect_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_stateward_effect_options
+
+  case $state in
+    effect)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_stateward_effect-$line[1]:"
+      case $line[1] in
+        list) _arguments -C -s $_shtab_stateward_effect_list_options ;;
+        resolve) _arguments -C -s $_shtab_stateward_effect_resolve_options ;;
+        show) _arguments -C -s $_shtab_stateward_effect_show_options ;;
       esac
   esac
 }

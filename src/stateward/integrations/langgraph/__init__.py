@@ -11,5 +11,6 @@ except ModuleNotFoundError as error:
 
 from stateward.integrations.langgraph.saver import StatewardSaver
 from stateward.integrations.langgraph.store import StatewardStore
+from stateward.integrations.langgraph.tools import effect_tool
 
-__all__ = ["StatewardSaver", "StatewardStore"]
+__all__ = ["StatewardSaver", "StatewardStore", "effect_tool"]

@@ -25,5 +25,11 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
 from stateward.integrations.strands.manager import StatewardSessionManager
 from stateward.integrations.strands.sessions import StatewardSessionRepository
 from stateward.integrations.strands.storage import StatewardStorage
+from stateward.integrations.strands.tools import effect_tool
 
-__all__ = ["StatewardSessionManager", "StatewardSessionRepository", "StatewardStorage"]
+__all__ = [
+    "StatewardSessionManager",
+    "StatewardSessionRepository",
+    "StatewardStorage",
+    "effect_tool",
+]

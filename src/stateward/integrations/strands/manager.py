@@ -16,6 +16,7 @@ from stateward.integrations.strands.sessions import StatewardSessionRepository
 from stateward.integrations.turns import TTL, WAIT, AgentRun, Turns, begin
 from stateward.ops import Commit
 from stateward.options import UNSAID, Unsaid, Whose
+from stateward.sync.state.handle import Handle
 
 
 class StatewardSessionManager(OnBlockingStore, RepositorySessionManager):
@@ -43,6 +44,11 @@ class StatewardSessionManager(OnBlockingStore, RepositorySessionManager):
         self._handle = self._repository._handle(session_id)
         self._turns = Turns.of(self._handle.scope)
         self._invoked: set[str] = set()  # an agent of the session may call another one of it
+
+    @property
+    def handle(self) -> Handle:
+        """The session's thread, for adapters that build operations."""
+        return self._handle
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """Take the turn before anything is read or stored, and give it back after everything."""

@@ -14,9 +14,9 @@ def awaited(result: Any) -> Any:
     return result
 
 
-def called(function: Callable[..., Any], *args: Any) -> Any:
+def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What a function of the user's gives, whether it is to be awaited or not."""
-    return awaited(function(*args))
+    return awaited(function(*args, **kwargs))
 
 
 def apart(function: Callable[..., Any], *args: Any) -> Any:

@@ -185,12 +185,12 @@ class Leases:
         finally:
             self.let_go(held)  # told or not: its ttl ends it
 
-    def finish(self, held: HeldLease, *writes: Write) -> Outcome:
+    def finish(self, held: HeldLease, *writes: Write, checks: tuple[Check, ...] = ()) -> Outcome:
         """Record how the work ended and give its lease back, if it is still ours."""
         held.over = True
         try:
             writes = (*writes, Release(held.token, held.nonce))
-            return self._give_back(held.entity, writes, (held.fence,))
+            return self._give_back(held.entity, writes, (held.fence, *checks))
         finally:
             self.let_go(held)  # told or not: its ttl ends it
 

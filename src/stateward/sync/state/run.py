@@ -32,6 +32,7 @@ from stateward.ops import (
     SetHead,
     Write,
 )
+from stateward.state.effect_record import EffectOptions, Reconcile
 from stateward.state.refusals import refuse, stored
 from stateward.state.run_record import (
     COMPLETED,
@@ -47,6 +48,7 @@ from stateward.state.run_record import (
 )
 from stateward.state.work import ENDS, OF_THE_STORE, holds, result_json, working_on
 from stateward.sync.state.calls import awaited
+from stateward.sync.state.effects import EffectRun
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.machine import move
 
@@ -163,6 +165,29 @@ class Run:
         self._append(f"step:{id_}", body)
         self._record.steps[id_] = value = decode(text)["value"]  # as every replay gives it
         return value
+
+    def effect(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *args: Any,
+        reconcile: Reconcile | None = None,
+        keyed: bool = False,
+        attempts: int = 1,
+        ttl: float = 30.0,
+        **kwargs: Any,
+    ) -> Any:
+        """Carry out a tool that acts, once for this place in the workflow. See `Thread.effect`.
+
+        Effects that run at the same time need distinct names, as steps do. One that is unknown and
+        cannot be decided raises `EffectUnknown`, which fails the workflow unless it is caught.
+        """
+        id_ = self._number(f"effect {name}")
+        options = EffectOptions(reconcile, keyed, attempts, ttl, name=name)
+        effect = EffectRun(self._handle, id_, function, args, kwargs, options)
+        if self._held is None and (found := effect.recorded()) is not None:
+            return found.value
+        return self._alone(f"effect {name}", f"the effect {id_!r}", effect.run)
 
     def wait(self, name: str, *, timeout: float | None = None) -> Any:
         """The value of the next signal `name`. Until it comes the workflow is parked.

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from stateward.codec import decode
 from stateward.errors import NotLaidOut, StoreUnavailable, WrongReplica
-from stateward.kinds import LAYOUT, REPLICA, UNROUTED
+from stateward.kinds import LAYOUT, REPLICA, UNROUTED, routed_by
 from stateward.layers.leases.renewal import Renewals
 from stateward.ops import (
     Acquire,
@@ -129,7 +129,7 @@ class Residence:
     def _check(self, entity: Entity, names: tuple[str, ...]) -> None:
         if entity.kind in UNROUTED:
             return
-        owner = _owner(entity.id, names)
+        owner = _owner(routed_by(entity), names)
         if owner != self.replica:
             raise WrongReplica(
                 f"the {entity.kind} {entity.id!r} lives with the replica {owner!r}, this is "
@@ -139,7 +139,9 @@ class Residence:
 
     def _own(self, listed: Listed, names: tuple[str, ...]) -> Listed:
         """A page without what is still here but has to move, or has just been copied here."""
-        own = tuple(f for f in listed.entities if _owner(f.entity.id, names) == self.replica)
+        own = tuple(
+            f for f in listed.entities if _owner(routed_by(f.entity), names) == self.replica
+        )
         return replace(listed, entities=own)
 
     # --- moving in and out ----------------------------------------------------------

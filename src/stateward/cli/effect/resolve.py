@@ -1,0 +1,86 @@
+"""`stateward effect resolve`: say what became of an effect that nobody knows the end of."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+import sys
+from typing import Any
+
+from stateward.cli.common import OK, add_namespace
+from stateward.cli.effect import add_effect, described, found, opened, plain, url_and_id
+from stateward.cli.tables import printable
+from stateward.errors import InvalidInput
+from stateward.records import EffectInfo
+from stateward.state.effects import Decision
+
+USAGE = "stateward effect resolve [URL] ID --done [JSON] | --failed TEXT | --not-done [options]"
+EXAMPLES = """\
+Look at the service first: `effect show` names the key that it was given. Then say what is true.
+Done: every call gets the result. Failed: every call raises the text. Not done: the next call
+carries it out. An effect that somebody has in hand, or that is done, is left alone.
+
+examples:
+  stateward effect resolve sqlite:///agents.db thread/s-abc123/call_7 --done '{"id": "ch_42"}'
+  stateward effect resolve sqlite:///agents.db thread/s-abc123/call_7 --not-done --dry-run
+  stateward effect resolve sqlite:///agents.db thread/s-abc123/call_7 --failed declined --yes"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_effect(parser)
+    add_namespace(parser.add_argument)
+    what = "it happened, with this result (default: null)"
+    parser.add_argument("--done", nargs="?", const="null", metavar="JSON", help=what)
+    what = "it did not happen, and is not to be tried again"
+    parser.add_argument("--failed", metavar="TEXT", help=what)
+    what = "it did not happen: the next call carries it out"
+    parser.add_argument("--not-done", action="store_true", help=what)
+    parser.add_argument("--by", metavar="NAME", help="who says so (default: who is logged in)")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("--yes", action="store_true", help="do not ask before it is done")
+
+
+def run(options: argparse.Namespace) -> int:
+    url, id = url_and_id(options)
+    decision, how = _decision(options)
+    with opened(url, options.namespace) as store:
+        info = found(store, id, options.namespace)
+        if not options.dry_run:
+            _confirm(options, info, decision)
+            info = store.effect(id).resolve(decision, by=options.by or getpass.getuser(), **how)
+    about = {"url": url.safe, "namespace": options.namespace, "dry_run": options.dry_run}
+    if options.json:
+        print(json.dumps({**about, "decision": decision, **plain(info)}))
+    elif options.dry_run:
+        print(f"{described(info)}\n\nwould be decided: {decision}")
+    else:
+        print(described(info))
+    return OK
+
+
+def _decision(options: argparse.Namespace) -> tuple[Decision, dict[str, Any]]:
+    given = (options.done is not None, options.failed is not None, options.not_done)
+    if sum(given) != 1:
+        raise InvalidInput("say what is true, in one way: --done [JSON], --failed TEXT, --not-done")
+    if options.failed is not None:
+        return "failed", {"error": options.failed}
+    if options.not_done:
+        return "not done", {}
+    try:
+        return "done", {"result": json.loads(options.done)}
+    except ValueError as error:
+        raise InvalidInput(f"--done takes JSON, e.g. '{{\"id\": 42}}': {error}") from error
+
+
+def _confirm(options: argparse.Namespace, info: EffectInfo, decision: str) -> None:
+    """Ask before it is decided; where nobody can be asked, that takes `--yes`."""
+    if options.yes:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput("nobody is there to agree: pass --yes, or --dry-run to see the plan")
+    print(described(info), file=sys.stderr)
+    question = f"Decide that {printable(info.id)!r} is {decision}? [y/N] "
+    print(question, end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise InvalidInput("nothing was done")

@@ -1,0 +1,100 @@
+"""Tools of LangGraph that act: each call is carried out once, whoever resumes the graph."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from langchain_core.messages import ToolMessage, message_to_dict, messages_from_dict
+from langchain_core.tools import BaseTool
+
+from stateward.errors import InvalidInput
+from stateward.integrations.bridge import AnyStore, Bridge
+from stateward.integrations.langgraph.names import KIND
+from stateward.integrations.langgraph.saver import StatewardSaver
+from stateward.integrations.tool_effects import CallKey, ToolEffects
+from stateward.ops import Entity
+from stateward.state.effect_record import Reconcile
+
+T = TypeVar("T", bound=BaseTool)
+
+
+def effect_tool(
+    store: AnyStore | StatewardSaver,
+    tool: T,
+    *,
+    key: CallKey | None = None,
+    reconcile: Reconcile | None = None,
+    keyed: bool = False,
+    attempts: int = 1,
+    ttl: float = 30.0,
+) -> T:
+    """The same tool, each call of which is carried out once for its thread: see `Thread.effect`.
+
+    `ToolNode([effect_tool(saver, charge)])`. The thread is the graph's `thread_id`, the call the
+    id of the tool call, or what `key` makes of its arguments. An exception of the tool is recorded,
+    and raised again by further calls. What it returns must be JSON, or a message whose parts are.
+    `EffectUnknown` ends the run: a person is to decide.
+    """
+    bridge = store._bridge if isinstance(store, StatewardSaver) else Bridge(store)
+    acts = ToolEffects(tool.name, key, reconcile, keyed, attempts, ttl)
+    acting = tool.model_copy()
+    acting.__class__ = type(type(tool).__name__, (_ToolOnce, type(tool)), {"__module__": __name__})
+    object.__setattr__(acting, "_acting", (bridge, acts))
+    return acting
+
+
+class _ToolOnce:
+    """What such a tool does otherwise."""
+
+    def run(
+        self, tool_input: Any, *args: Any, config: Any = None, tool_call_id: Any = None, **more: Any
+    ) -> Any:
+        bridge, acts = self._acting  # type: ignore[attr-defined]
+        given: dict[str, Any] = {"config": config, "tool_call_id": tool_call_id, **more}
+
+        def act(**_: Any) -> Any:
+            return _record(super(_ToolOnce, self).run(tool_input, *args, **given))  # type: ignore[misc]
+
+        whose = bridge.blocking_handle(_thread(bridge, config))
+        found = acts.carry_out_here(whose, tool_call_id, act, _arguments(tool_input))
+        return _output(found, tool_call_id)
+
+    async def arun(
+        self, tool_input: Any, *args: Any, config: Any = None, tool_call_id: Any = None, **more: Any
+    ) -> Any:
+        bridge, acts = self._acting  # type: ignore[attr-defined]
+        given: dict[str, Any] = {"config": config, "tool_call_id": tool_call_id, **more}
+
+        async def act(**_: Any) -> Any:
+            return _record(await super(_ToolOnce, self).arun(tool_input, *args, **given))  # type: ignore[misc]
+
+        whose = bridge.handle(_thread(bridge, config))
+        found = await acts.carry_out(whose, tool_call_id, act, _arguments(tool_input))
+        return _output(found, tool_call_id)
+
+
+def _thread(bridge: Bridge, config: Any) -> Entity:
+    thread = ((config or {}).get("configurable") or {}).get("thread_id")
+    if thread is None:
+        raise InvalidInput(
+            "a tool that acts belongs to a thread: run the graph with "
+            "{'configurable': {'thread_id': ...}}"
+        )
+    return Entity(bridge.namespace, KIND, str(thread))
+
+
+def _arguments(tool_input: Any) -> dict[str, Any]:
+    return tool_input if isinstance(tool_input, dict) else {"input": tool_input}
+
+
+def _record(output: Any) -> Any:
+    """What a tool gave, as it is recorded; what is no JSON is refused there."""
+    return {"message": message_to_dict(output)} if isinstance(output, ToolMessage) else [output]
+
+
+def _output(record: Any, call: str | None) -> Any:
+    """What a tool gave, as an answer to this call."""
+    if isinstance(record, list):
+        return record[0]
+    (message,) = messages_from_dict([record["message"]])
+    return message.model_copy(update={"tool_call_id": call})

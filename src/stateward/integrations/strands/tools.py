@@ -1,0 +1,83 @@
+"""Tools of Strands that act: each call is carried out once, whoever goes on with the session."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from strands.types._events import ToolResultEvent
+from strands.types.tools import AgentTool, ToolSpec, ToolUse
+
+from stateward.errors import EffectUnknown
+from stateward.integrations.strands.manager import StatewardSessionManager
+from stateward.integrations.tool_effects import CallKey, ToolEffects
+from stateward.state.effect_record import Reconcile
+from stateward.state.threads import Thread
+from stateward.sync.state.threads import Thread as BlockingThread
+
+
+def effect_tool(
+    session: StatewardSessionManager | Thread | BlockingThread,
+    tool: AgentTool,
+    *,
+    key: CallKey | None = None,
+    reconcile: Reconcile | None = None,
+    keyed: bool = False,
+    attempts: int = 1,
+    ttl: float = 30.0,
+) -> AgentTool:
+    """The same tool, each call of which is carried out once for a session: see `Thread.effect`.
+
+    `Agent(tools=[effect_tool(manager, charge)], session_manager=manager)`. The call is the id of
+    the tool use, or what `key` makes of its input. An exception of the tool is recorded, and told
+    again. An effect that is unknown is told to the model and ends the invocation: a person is to
+    decide.
+    """
+    acts = ToolEffects(tool.tool_name, key, reconcile, keyed, attempts, ttl)
+    return _EffectTool(session.handle, tool, acts)
+
+
+class _EffectTool(AgentTool):
+    def __init__(self, whose: Any, tool: AgentTool, acts: ToolEffects) -> None:
+        super().__init__()
+        self._whose, self._tool, self._acts = whose, tool, acts
+
+    @property
+    def tool_name(self) -> str:
+        return self._tool.tool_name
+
+    @property
+    def tool_spec(self) -> ToolSpec:
+        return self._tool.tool_spec
+
+    @property
+    def tool_type(self) -> str:
+        return self._tool.tool_type
+
+    async def stream(
+        self, tool_use: ToolUse, invocation_state: dict[str, Any], **kwargs: Any
+    ) -> AsyncIterator[Any]:
+        """What the tool streams, then its result; of a call that was made before, the result."""
+        said: list[Any] = []
+
+        async def act(**_: Any) -> Any:
+            async for event in self._tool.stream(tool_use, invocation_state, **kwargs):
+                if not isinstance(event, ToolResultEvent):
+                    said.append(event)
+                    continue
+                if isinstance(event.exception, Exception):
+                    raise event.exception
+                return event.tool_result
+            return said.pop() if said else None
+
+        id = str(tool_use["toolUseId"])
+        error: Exception | None = None
+        try:
+            result = await self._acts.carry_out(self._whose, id, act, dict(tool_use["input"]))
+        except Exception as failed:
+            if isinstance(failed, EffectUnknown):
+                invocation_state.setdefault("request_state", {})["stop_event_loop"] = True
+            error, result = failed, {"status": "error", "content": [{"text": f"Error: {failed}"}]}
+        for event in said:
+            yield event
+        yield ToolResultEvent({**result, "toolUseId": id}, exception=error)

@@ -1,0 +1,209 @@
+"""What is recorded of an effect: its intention, its end, and who decided where nobody knew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from stateward.codec import Limits, canonical, decode, encode, encode_value, shown
+from stateward.errors import EffectUnknown, InvalidInput, KeyReusedError, Permanent
+from stateward.kinds import effect_parts
+from stateward.ops import Entity, Found, Head, SetHead, Value
+from stateward.records import EffectInfo, Redact, moment
+from stateward.state.run_record import failure_of, raised_again
+from stateward.state.work import OF_THE_STORE, holds, key_of
+
+INTENDED, DONE, FAILED, UNKNOWN = "intended", "done", "failed", "unknown"
+CALL, RESULT, ERROR, DECIDED = "call", "result", "error", "decided"
+READING = (CALL, RESULT, ERROR, DECIDED)
+
+# Whoever has it in hand keeps it from being due. So what is due of them is what nobody has in hand
+# and nobody has decided: the unknown ones, the oldest first, by the engine's own clock.
+UNDECIDED = SetHead(status=UNKNOWN, due_in=0)
+NOT_BEGUN = SetHead(status=INTENDED, due=0)
+
+Values = Mapping[str, Value]
+Reconcile = Callable[[EffectInfo], Any]
+
+
+class EffectOptions(Struct, frozen=True):
+    """How an effect is carried out; see `Thread.effect`."""
+
+    reconcile: Reconcile | None = None
+    keyed: bool = False
+    attempts: int = 1
+    ttl: float = 30.0
+    wait: float | None = None
+    name: str | None = None
+
+
+class EffectCall(NamedTuple):
+    """What is kept of a call before it is made."""
+
+    name: str
+    fingerprint: str | None
+    json: str
+
+
+class Ended(NamedTuple):
+    """A recorded end that has a result."""
+
+    value: Any
+
+
+def call_of(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    options: EffectOptions,
+    redact: Redact | None,
+    limits: Limits,
+) -> EffectCall:
+    """The intention, redacted as a message of a tool is. Arguments that are not JSON are left out.
+
+    What makes two calls the same is what is recorded of them, so nothing that was left out can be
+    guessed from it.
+    """
+    name = options.name or getattr(function, "__name__", None) or type(function).__name__
+    said: dict[str, Any] = {"role": "tool", "name": name}
+    fingerprint = None
+    try:
+        arguments = decode(encode([list(args), dict(kwargs)], "the arguments"))
+    except InvalidInput:
+        pass
+    else:
+        said |= {"args": arguments[0], "kwargs": arguments[1]}
+        said = said if redact is None else redact(said)
+        same = canonical(said, "the arguments")
+        fingerprint = blake2b(same.encode(), digest_size=8).hexdigest()
+    record = {"said": said, "fingerprint": fingerprint, "keyed": options.keyed}
+    return EffectCall(name, fingerprint, encode_value(record, "the arguments", limits))
+
+
+def result_text(name: str, value: Any, redact: Redact | None, limits: Limits) -> str:
+    """The result as it is stored, redacted as a message of a tool is.
+
+    One that cannot be stored does not undo the effect: that is what is stored then.
+    """
+    try:
+        said = {"role": "tool", "name": name, "content": value}
+        if redact is not None:
+            said = redact(decode(encode(said, "the result")))
+        return encode_value({"value": said.get("content")}, "the result", limits)
+    except InvalidInput as error:
+        return encode({"lost": str(error)[:2000]}, "the result")
+
+
+def ended(
+    entity: Entity, call: EffectCall | None, head: Head, values: Values, attempts: int
+) -> Ended | None:
+    """The recorded end, if there is one; raises the recorded failure, or if it is another call."""
+    if not head.exists:
+        return None
+    recorded = decode(values[CALL].json)["fingerprint"] if CALL in values else None
+    if call is not None and recorded and call.fingerprint and recorded != call.fingerprint:
+        raise KeyReusedError(
+            f"the effect {entity.id!r} was already used with other arguments; a new act needs a "
+            "call id of its own"
+        )
+    if head.status == DONE:
+        return Ended(value_of(entity, values[RESULT].json))
+    if head.status == FAILED and ERROR in values:
+        error = decode(values[ERROR].json)
+        if error["permanent"] or error["failures"] >= attempts:
+            raise raised_again(error)
+    return None
+
+
+def value_of(entity: Entity, text: str) -> Any:
+    """The result as it was stored; raises if it could not be."""
+    record = decode(text)
+    if "lost" in record:
+        raise Permanent(
+            f"the effect {entity.id!r} was carried out, but its result could not be stored: "
+            f"{record['lost']}. Return plain JSON, so that another replica can use it"
+        )
+    return record["value"]
+
+
+def is_unknown(head: Head) -> bool:
+    """Of one that nobody holds: whether it was begun and its end is not recorded."""
+    return head.status == UNKNOWN or (head.status == INTENDED and head.due is not None)
+
+
+def failures(values: Values) -> int:
+    """How often it has failed so far."""
+    return int(decode(values[ERROR].json).get("failures", 0)) if ERROR in values else 0
+
+
+def error_text(error: BaseException, failed: int) -> str:
+    """An error as it is recorded."""
+    return encode(failure_of(error) | {"failures": failed}, "the error")
+
+
+def is_uncertain(error: BaseException) -> bool:
+    """Whether an effect that ended with it may have happened all the same.
+
+    Whatever ended it from outside; a service that did not answer; or its own word for it.
+    """
+    if not isinstance(error, Exception) or isinstance(error, ExceptionGroup):
+        return True
+    if isinstance(error, ConnectionRefusedError):
+        return False
+    return holds(error, (EffectUnknown, TimeoutError, ConnectionError, *OF_THE_STORE))
+
+
+def unknown_effect(entity: Entity) -> EffectUnknown:
+    """What a caller is told who may not repeat it."""
+    return EffectUnknown(
+        f"nobody knows whether the effect {entity.id!r} happened: it was begun, and its end was "
+        "not recorded. It was not repeated, and must not be. Look at the service that it was meant "
+        f"for, then say what is true: store.effect({entity.id!r}).resolve('done', result=...), "
+        "'failed' or 'not done' (or: stateward effect resolve). To have it decided next time, pass "
+        "reconcile=, or keyed=True if the service takes idempotency_key()",
+        effect=entity.id,
+        key=key_of(entity),
+    )
+
+
+def effect_info(found: Found, *, unheld: bool = False) -> EffectInfo:
+    """An effect as listed; `unheld`: nobody has it in hand, by the engine's clock."""
+    entity, head, documents = found.entity, found.head, found.documents
+    kind, of, call = effect_parts(entity.id) or ("", "", entity.id)
+    record = decode(documents[CALL].json) if CALL in documents else {}
+    said = record.get("said", {})
+    error = decode(documents[ERROR].json) if ERROR in documents and head.status != DONE else None
+    result = decode(documents[RESULT].json) if RESULT in documents else {}
+    return EffectInfo(
+        id=entity.id,
+        status=UNKNOWN if unheld and is_unknown(head) else head.status,
+        name=head.label,
+        kind=kind,
+        of=of,
+        call=call,
+        user=head.owner or None,
+        args=said.get("args"),
+        kwargs=said.get("kwargs"),
+        key=key_of(entity),
+        keyed=record.get("keyed", False),
+        result=result.get("value"),
+        error=result.get("lost") or (f"{error['type']}: {error['message']}" if error else None),
+        decided=decode(documents[DECIDED].json)["by"] if DECIDED in documents else None,
+        tries=documents[CALL].version if CALL in documents else 0,
+        created_at=moment(head.created),
+        updated_at=moment(head.updated),
+    )
+
+
+def check_options(options: EffectOptions) -> None:
+    """Refuse what cannot be meant."""
+    if type(options.attempts) is not int or options.attempts < 1:
+        raise InvalidInput(f"attempts is a number of at least 1, not {shown(options.attempts)}")
+    if options.reconcile is not None and not callable(options.reconcile):
+        raise InvalidInput(
+            "reconcile is a function that is given what was intended and answers Done(result), "
+            f"NotDone() or None, not {shown(options.reconcile)}"
+        )
