@@ -8,9 +8,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from stateward.engine import Engine
+from stateward.layers.policy import Policy
 from stateward.store import Store
 from stateward.testing.conformance.harness import Harness
 from stateward.world import World
+
+PATIENT = Policy(read_timeout=15.0, write_timeout=15.0)  # what is slow is the machine
 
 
 class StoreHarness(Harness):
@@ -30,7 +33,7 @@ class StoreHarness(Harness):
 
     def store(self, **options: Any) -> Store:
         """A store over another replica; `options` are those of `Store`."""
-        chosen: dict[str, Any] = {"namespace": self.namespace, "world": self.world} | options
+        chosen = {"namespace": self.namespace, "world": self.world, "policy": PATIENT} | options
         store = Store(self.make_engine(), **chosen)
         self._stores.append(store)
         return store

@@ -12,7 +12,7 @@ import stateward.sync
 from coordination.processes.conftest import Start
 from coordination.processes.replicas import Effects, Replica, pause_all
 
-TTL = 0.3
+TTL = 0.3  # at first: a slow machine gets longer ones
 TRAFFIC = 5  # writes of each holder before it is paused
 STALE_TRIES = 3  # what a holder still tries after it was refused for the first time
 
@@ -27,15 +27,16 @@ def pause_holders(
     """Each of them leads a conversation of its own; all are paused at once for 3 ttls."""
     for attempt in range(10):
         ids = [f"thread-{part}-{attempt}-{number}" for number in range(holders)]
+        facts = {"url": url, "effects": str(effects.path)}
         try:
-            return pause_leaders_of(ids, start, path, {"url": url, "effects": str(effects.path)})
+            return pause_leaders_of(ids, start, path, TTL * (1 + attempt), facts)
         except TooSlow:
             continue
     raise AssertionError("no lease was ever kept until the pause")
 
 
 def pause_leaders_of(
-    ids: list[str], start: Start, path: Path | None, facts: dict[str, str]
+    ids: list[str], start: Start, path: Path | None, ttl: float, facts: dict[str, str]
 ) -> None:
     def leaders(who: str, ttl: float, each: int) -> dict[str, Replica]:
         """Who leads which conversation; every process leads some."""
@@ -46,7 +47,7 @@ def pause_leaders_of(
             of |= dict.fromkeys(some, one)
         return of
 
-    holders = leaders("holder", TTL, 2)
+    holders = leaders("holder", ttl, 2)
     successors = leaders("successor", 30, len(ids) // 2)
     begin(holders)
     for id, holder in holders.items():
@@ -60,7 +61,7 @@ def pause_leaders_of(
     begin(successors)
     for id, successor in successors.items():
         successor.until_said(wrote=id, count=TRAFFIC)
-    time.sleep(max(0.0, stopped + 3 * TTL - time.monotonic()))  # the pause that is to be survived
+    time.sleep(max(0.0, stopped + 3 * ttl - time.monotonic()))  # the pause that is to be survived
     for holder in {*holders.values()}:
         holder.resume()
     for holder in {*holders.values()}:

@@ -18,6 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from threading import Event, Thread
 from typing import Any
 
@@ -167,13 +168,17 @@ def busy() -> None:
 
 
 def holding() -> None:
-    held, stop = Event(), Event()
+    held = Event()
+    stop: list[Callable[[], object]] = []
 
     async def hold() -> None:
         lock = store.lock("held", ttl=60)
         lease = await settled(entered(lock))
+        # Not a thread of an executor: its own locks do not survive every fork.
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+        stop.append(partial(loop.call_soon_threadsafe, stopped.set))
         held.set()
-        await asyncio.to_thread(stop.wait)
+        await stopped.wait()
         lease.check()
         await settled(left(lock))
 
@@ -185,7 +190,7 @@ def holding() -> None:
             join(fork(work))
             report(held=is_held())
     finally:
-        stop.set()
+        stop[0]()
         thread.join()
     report(held=is_held())
 
