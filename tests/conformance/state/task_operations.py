@@ -287,7 +287,7 @@ async def one_that_was_given_back_after_its_cancellation_stays_cancelled(h: Stor
             await other.once("it", run, wait=0)
 
 
-@case
+@clock_case
 async def one_whose_process_vanished_is_cancelled_and_what_comes_late_is_refused(
     h: StoreHarness,
 ) -> None:
