@@ -1,0 +1,74 @@
+"""Every case of the shipped suite by way of the service, in both colours."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvloop
+from servers.service import PATIENCE, RunningService, running_service
+
+from conformance import suite
+from conformance.engines_http import ServedStore
+from conformance.test_conformance import START, Memory, Sqlite
+from stateward.testing.clock import SteppableWorld
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[RunningService]:
+    with running_service() as running:
+        yield running
+
+
+def all_closed(service: RunningService) -> None:
+    """After the case nothing of it is still running or connected."""
+    names = [thread.name for thread in threading.enumerate()]
+    assert not [name for name in names if name.startswith("stateward")]
+    end = time.monotonic() + PATIENCE
+    while service.connections():  # the server notices the end of a connection a moment later
+        assert time.monotonic() < end, "connections are still open"
+        time.sleep(0.002)
+
+
+@pytest.fixture
+def memory(service: RunningService, tmp_path: Path) -> Iterator[ServedStore]:
+    served = ServedStore(service, Memory(tmp_path).engine)
+    yield served
+    served.close()
+    all_closed(service)
+
+
+@pytest.fixture
+def sqlite(service: RunningService, tmp_path: Path) -> Iterator[ServedStore]:
+    served = ServedStore(service, Sqlite(tmp_path).engine)
+    yield served
+    served.close()
+    all_closed(service)
+
+
+@pytest.mark.parametrize("case", suite.params(suite.ASYNC))
+def test_async_over_sqlite(case: suite.AsyncCase, sqlite: ServedStore) -> None:
+    with asyncio.Runner() as runner:
+        runner.run(case(sqlite.engine, SteppableWorld(START)))
+
+
+@pytest.mark.parametrize("case", suite.params(suite.BLOCKING))
+def test_sync_over_memory(case: suite.BlockingCase, memory: ServedStore) -> None:
+    case(memory.blocking_engine, SteppableWorld(START))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", suite.params(suite.BLOCKING))
+def test_sync_over_sqlite(case: suite.BlockingCase, sqlite: ServedStore) -> None:
+    case(sqlite.blocking_engine, SteppableWorld(START))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", suite.params(suite.ASYNC))
+def test_async_over_memory(case: suite.AsyncCase, memory: ServedStore) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(case(memory.engine, SteppableWorld(START)))
