@@ -35,7 +35,7 @@ FLOORS = (
     ("context", "state"),
     ("options", "store", "__init__"),
     (
-        *("transfer", "integrations", "repeats", "why", "audit", "benchmark", "cli"),
+        *("transfer", "integrations", "repeats", "why", "audit", "benchmark", "server", "cli"),
         "testing",
         "__main__",
     ),

@@ -20,7 +20,8 @@ class RunningService:
 
     def __init__(self) -> None:
         self._apps: dict[str, Any] = {}
-        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        self._socket.bind(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
             self._dispatch,

@@ -8,6 +8,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stateward.errors import NotPermitted
+from stateward.kinds import (
+    BLOB,
+    FORK,
+    HEARTBEAT,
+    JOURNAL,
+    LANGGRAPH_ITEM,
+    LANGGRAPH_THREAD,
+    SUMMARY,
+    TASK,
+    THREAD,
+    TURN,
+    USER,
+    WORKFLOW,
+)
 from stateward.ops import (
     Commit,
     Entity,
@@ -22,6 +36,13 @@ from stateward.ops import (
 )
 
 SCOPES = ("read", "write", "operate", "admin")  # each permits what those before it do
+# What a key of one user may write: nothing by whose name others could be kept out.
+PERSONAL = frozenset(
+    {
+        *(THREAD, USER, WORKFLOW, TASK, JOURNAL, BLOB, LANGGRAPH_THREAD, LANGGRAPH_ITEM),
+        *(TURN, SUMMARY, FORK, HEARTBEAT),
+    }
+)
 OWN_NAMESPACE = "stateward.service"  # where the service keeps what is its own
 
 
@@ -71,6 +92,9 @@ class Asker(Struct, frozen=True):
 
     def _check_writes(self, op: Commit) -> None:
         self.require("write")
+        kind = op.entity.kind
+        if self.user is not None and kind not in PERSONAL:
+            raise NotPermitted(f"this key is for one user, and a {kind} is not one user's alone")
         for write in op.writes:
             if isinstance(write, Restore):
                 self._for_operators(op, "a restore sets what the store itself decides")
@@ -79,6 +103,8 @@ class Asker(Struct, frozen=True):
                 raise NotPermitted("this key is for one user: it cannot give to another")
 
     def _theirs(self, op: Commit | Fetch) -> Op | NotYours:
+        if op.entity.kind == USER and op.entity.id != self.user:
+            return NotYours()  # also where nobody is yet: a name must not be taken from another
         if op.owner is None:
             return replace(op, owner=self.user)
         return op if op.owner == self.user else NotYours()

@@ -69,8 +69,6 @@ def problem_of(error: Exception) -> tuple[int, bytes, Mapping[str, str]]:
     kind, status, detail = next((it for it in ANSWERS if isinstance(error, it[0])), unknown)
     if status == 500:
         logger.error("request_failed", extra={"error": type(error).__name__}, exc_info=error)
-    if status == 503:
-        logger.warning("store_failed", extra={"error": f"{type(error).__name__}: {error}"})
     known = kind not in (Exception, ValueError)
     name = type(error).__name__ if known else ("InvalidInput" if kind is ValueError else "")
     applied = None

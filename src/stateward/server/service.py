@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from stateward.engines.http.settings import is_loopback
 from stateward.engines.http.wire import (
     EXECUTE,
+    EXECUTE_BODY,
+    JSON,
+    MSGPACK,
     STORE,
     WAIT,
+    WAIT_BODY,
     WIRE,
-    ExecuteBody,
+    Body,
+    Format,
     StoreFacts,
-    WaitBody,
     encode,
 )
 from stateward.errors import InvalidInput, NotPermitted
@@ -26,25 +30,21 @@ from stateward.server.keys import Keys
 from stateward.server.problems import Refusal, problem_of
 from stateward.store import Store
 
+T = TypeVar("T")
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 LONGEST_WAIT = 30.0  # seconds that one wait may take
-MSGPACK = "application/msgpack"
 ELSEWHERE = {b"origin", b"forwarded", b"x-forwarded-for"}  # headers of who is not on this machine
 ANYBODY = Asker("anybody on this machine", "admin")
-
-_decode_execute = msgspec.msgpack.Decoder(ExecuteBody).decode
-_decode_wait = msgspec.msgpack.Decoder(WaitBody).decode
 
 
 class Reply(NamedTuple):
     """What goes back."""
 
     status: int
-    body: bytes = b""
-    kind: str = MSGPACK
+    body: Body = Body(b"", JSON)
     headers: Mapping[str, str] = {}
 
 
@@ -52,7 +52,7 @@ class Call(NamedTuple):
     """One request that was let in."""
 
     asker: Asker
-    body: bytes
+    body: Body
     gone: Callable[[], Awaitable[None]]  # returns when the client hangs up
 
 
@@ -82,6 +82,7 @@ class Application:
         self._largest_body = largest_body
         self._body_seconds = body_seconds
         self._stopping = asyncio.Event()
+        self.failure: Exception | None = None  # what kept the store from being opened
         self.routes: dict[tuple[str, str], Route] = {
             ("POST", EXECUTE): Route("read", self._execute),
             ("POST", WAIT): Route("read", self._wait),
@@ -101,13 +102,14 @@ class Application:
             return  # nobody is there to be told
         except Exception as error:
             status, document, more = problem_of(error)
-            reply = Reply(status, document, "application/problem+json", more)
-        headers = [(b"content-length", str(len(reply.body)).encode())]
-        if reply.body:
-            headers.append((b"content-type", reply.kind.encode()))
+            reply = Reply(status, Body(document, "application/problem+json"), more)
+        data, kind = reply.body
+        headers = [(b"content-length", str(len(data)).encode())]
+        if data:
+            headers.append((b"content-type", kind.encode()))
         headers += [(name.encode(), value.encode()) for name, value in reply.headers.items()]
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        await send({"type": "http.response.body", "body": reply.body})
+        await send({"type": "http.response.body", "body": data})
 
     def stop(self) -> None:
         """Let those who wait for news go, so that a server that is stopping does not wait."""
@@ -118,7 +120,7 @@ class Application:
     async def _reply(self, scope: Message, receive: Receive) -> Reply:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         if path == "/live" and scope["method"] in ("GET", "HEAD"):
-            return Reply(200, b'{"live":true}', "application/json")
+            return Reply(200, Body(b'{"live":true}', JSON))
         headers = dict(scope["headers"])
         asker = await self._asker(scope, headers)
         route = self.routes.get((scope["method"], path))
@@ -128,8 +130,13 @@ class Application:
                 raise Refusal(405, f"use {' or '.join(sorted(known))}", allow=", ".join(known))
             raise Refusal(404, "the service has no such path")
         asker.require(route.scope)
-        body = await self._body(headers, receive) if scope["method"] == "POST" else b""
-        return await route.answer(Call(asker, body, lambda: _hung_up(receive)))
+        kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0]
+        data = b""
+        if scope["method"] == "POST":
+            if kind not in (MSGPACK, JSON):
+                raise Refusal(415, f"the body must be {MSGPACK} or {JSON}")
+            data = await self._body(headers, receive)
+        return await route.answer(Call(asker, Body(data, kind), lambda: _hung_up(receive)))
 
     async def _asker(self, scope: Message, headers: Mapping[bytes, bytes]) -> Asker:
         kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
@@ -146,8 +153,6 @@ class Application:
         return asker
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
-        if headers.get(b"content-type") != MSGPACK.encode():
-            raise Refusal(415, f"the body must be {MSGPACK}")
         too_large = Refusal(
             413, f"the body has more than {self._largest_body:,} bytes", connection="close"
         )
@@ -177,16 +182,16 @@ class Application:
     # --- the routes -----------------------------------------------------------------
 
     async def _execute(self, call: Call) -> Reply:
-        asked = _decoded(call.body, _decode_execute)
+        asked = _decoded(call.body, EXECUTE_BODY)
         permitted = [call.asker.permitted(op) for op in asked.ops]
         ops = [op for op in permitted if not isinstance(op, NotYours)]
         within = asked.within
         deadline = None if within is None else self._world.monotonic() + within
         outcomes = await self._stack.execute(ops, deadline) if ops else []
-        return Reply(200, encode(merged(permitted, outcomes)))
+        return Reply(200, encode(merged(permitted, outcomes), call.body.kind))
 
     async def _wait(self, call: Call) -> Reply:
-        asked = _decoded(call.body, _decode_wait)
+        asked = _decoded(call.body, WAIT_BODY)
         cursors = dict(asked.cursors)
         questions = call.asker.questions(list(cursors))
         if questions:
@@ -207,7 +212,8 @@ class Application:
         return Reply(204)
 
     async def _describe(self, call: Call) -> Reply:
-        return Reply(200, encode(StoreFacts(WIRE, await self._stack.describe())))
+        facts = StoreFacts(WIRE, await self._stack.describe())
+        return Reply(200, encode(facts, call.body.kind or JSON))
 
     # --- beginning and end ----------------------------------------------------------
 
@@ -217,6 +223,7 @@ class Application:
         try:
             await self._store.__aenter__()
         except Exception as error:
+            self.failure = error
             why = f"{type(error).__name__}: {error}"
             await send({"type": "lifespan.startup.failed", "message": why})
             return
@@ -248,9 +255,9 @@ def _is_local(scope: Message) -> bool:
     return client is not None and is_loopback(client[0]) and is_loopback(name.strip("[]"))
 
 
-def _decoded(body: bytes, decode: Callable[[bytes], Any]) -> Any:
+def _decoded(body: Body, format: Format[T]) -> T:
     try:
-        return decode(body)
+        return format.decode(*body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"the body is not what this takes: {error}") from error
 

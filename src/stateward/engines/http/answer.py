@@ -15,6 +15,7 @@ class Answer(NamedTuple):
     status: int
     body: bytes
     last: bool
+    kind: bytes = b""
 
 
 class Garbled(Exception):
@@ -73,6 +74,7 @@ def _answer() -> Generator[int, bytes, Answer]:
             headers[name.strip().lower()] = value.strip().lower()
         else:
             raise Garbled("there is no end to its headers")
+    kind = headers.get(b"content-type", b"")
     last = first[0] == b"HTTP/1.0" or headers.get(b"connection") == b"close"
     try:
         if headers.get(b"transfer-encoding") == b"chunked":
@@ -81,12 +83,12 @@ def _answer() -> Generator[int, bytes, Answer]:
                 parts.append((yield size + 2)[:-2])
             while (yield LINE).strip():
                 pass
-            return Answer(status, b"".join(parts), last)
+            return Answer(status, b"".join(parts), last, kind)
         length = headers.get(b"content-length")
         if status in (204, 304) or length == b"0":
-            return Answer(status, b"", last)
+            return Answer(status, b"", last, kind)
         if length is None:
-            return Answer(status, (yield REST), True)
-        return Answer(status, (yield int(length)), last)
+            return Answer(status, (yield REST), True, kind)
+        return Answer(status, (yield int(length)), last, kind)
     except ValueError as error:
         raise Garbled(f"a length is no number: {error}") from error

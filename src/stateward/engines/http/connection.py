@@ -9,6 +9,7 @@ from typing import cast
 from stateward.engines.http.answer import Answer, Garbled, Incoming
 from stateward.engines.http.failures import lost, unreachable
 from stateward.engines.http.settings import CONNECTING, Endpoint
+from stateward.engines.http.wire import Body
 
 
 class Connection(asyncio.Protocol):
@@ -39,7 +40,7 @@ class Connection(asyncio.Protocol):
         """Whether the service closed it while it was idle."""
         return self._ended.done()
 
-    async def ask(self, what: str, body: bytes, deadline: float) -> Answer:
+    async def ask(self, what: str, body: Body, deadline: float) -> Answer:
         """One exchange; the connection ends if it fails."""
         assert self._transport is not None, "connect() comes first"
         self._incoming = Incoming()

@@ -9,6 +9,7 @@ from time import monotonic
 from stateward.engines.http.answer import Answer, Garbled, Incoming
 from stateward.engines.http.failures import lost, unreachable
 from stateward.engines.http.settings import CONNECTING, Endpoint
+from stateward.engines.http.wire import Body
 
 CHUNK = 65_536
 
@@ -38,7 +39,7 @@ class Connection:
         """Whether the service closed it, or said what nobody asked for, while it was idle."""
         return self._socket is None or bool(select.select([self._socket], [], [], 0)[0])
 
-    def ask(self, what: str, body: bytes, deadline: float) -> Answer:
+    def ask(self, what: str, body: Body, deadline: float) -> Answer:
         """One exchange; the connection ends if it fails."""
         assert self._socket is not None, "connect() comes first"
         incoming = Incoming()

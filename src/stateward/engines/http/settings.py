@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
+from stateward.engines.http.wire import Body
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.world import World
@@ -40,11 +41,14 @@ class Endpoint(Struct, frozen=True):
         end = monotonic() + self.timeout
         return end if asked is None else min(end, asked)
 
-    def request(self, what: str, preamble: bytes, body: bytes) -> bytes:
-        """A whole request; `what` is its method and, below /v1, its path."""
+    def request(self, what: str, preamble: bytes, body: Body) -> bytes:
+        """A whole request; `what` is its method and its path."""
         method, _, path = what.partition(" ")
-        head = f"{method} {self.path}{path} HTTP/1.1\r\ncontent-length: {len(body)}\r\n"
-        return b"".join((head.encode("ascii"), preamble, b"\r\n", body))
+        head = (
+            f"{method} {self.path}{path} HTTP/1.1\r\ncontent-length: {len(body.data)}\r\n"
+            f"content-type: {body.kind}\r\n"
+        )
+        return b"".join((head.encode("ascii"), preamble, b"\r\n", body.data))
 
     def preamble(self, login: tuple[str | None, str] | None) -> bytes:
         """The headers that are the same in every request of a connection."""
@@ -52,7 +56,7 @@ class Endpoint(Struct, frozen=True):
         if not all("!" <= character <= "~" for character in key):
             raise InvalidInput(f"the key for {self.name} has characters that no key has")
         host = f"[{self.host}]" if ":" in self.host else self.host
-        lines = [f"host: {host}:{self.port}", "content-type: application/msgpack"]
+        lines = [f"host: {host}:{self.port}"]
         if key:
             lines.append(f"authorization: Bearer {key}")
         return "".join(f"{line}\r\n" for line in lines).encode("ascii")

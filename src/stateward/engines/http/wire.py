@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -12,7 +12,9 @@ from stateward.engine import Description
 from stateward.errors import AccessRefused, StatewardError, StoreUnavailable
 from stateward.ops import Entity, Op, Outcome
 
+T = TypeVar("T")
 WIRE = 1  # grows when an older service would misunderstand a newer engine
+MSGPACK, JSON = "application/msgpack", "application/json"
 EXECUTE, WAIT, STORE = "/v1/execute", "/v1/wait", "/v1/store"
 
 # Errors that a service tells by name; all others are its own fault.
@@ -57,9 +59,42 @@ class Problem(Struct, frozen=True, omit_defaults=True):
     applied: Literal["no", "unknown"] | None = None
 
 
-encode = msgspec.msgpack.Encoder().encode
-decode_outcomes = msgspec.msgpack.Decoder(list[Outcome]).decode
-decode_facts = msgspec.msgpack.Decoder(StoreFacts).decode
+class Body(NamedTuple):
+    """Bytes, and which format they are in."""
+
+    data: bytes
+    kind: str
+
+
+class Format(Generic[T]):
+    """One kind of thing in either format: MessagePack, or JSON for people and for huge numbers."""
+
+    def __init__(self, of: Any) -> None:
+        self._msgpack = msgspec.msgpack.Decoder(of).decode
+        self._json = msgspec.json.Decoder(of).decode
+
+    def decode(self, data: bytes, kind: str) -> T:
+        """Raises `msgspec.DecodeError`."""
+        decoded: T = (self._json if kind == JSON else self._msgpack)(data)
+        return decoded
+
+
+def encode(value: Any, kind: str = MSGPACK) -> Body:
+    """In that format; in JSON, if a number is too large for the other."""
+    if kind != JSON:
+        try:
+            return Body(_msgpack(value), MSGPACK)
+        except OverflowError:
+            pass
+    return Body(_json(value), JSON)
+
+
+_msgpack = msgspec.msgpack.Encoder().encode
+_json = msgspec.json.Encoder().encode
+EXECUTE_BODY: Format[ExecuteBody] = Format(ExecuteBody)
+WAIT_BODY: Format[WaitBody] = Format(WaitBody)
+OUTCOMES: Format[list[Outcome]] = Format(list[Outcome])
+FACTS: Format[StoreFacts] = Format(StoreFacts)
 _decode_problem = msgspec.json.Decoder(Problem).decode
 
 

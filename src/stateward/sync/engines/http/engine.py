@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -20,14 +20,18 @@ from stateward.engines.http.failures import Unanswered
 from stateward.engines.http.settings import Endpoint, parse_service
 from stateward.engines.http.wire import (
     EXECUTE,
+    FACTS,
+    JSON,
+    MSGPACK,
+    OUTCOMES,
     STORE,
     WAIT,
     WIRE,
+    Body,
     ExecuteBody,
+    Format,
     StoreFacts,
     WaitBody,
-    decode_facts,
-    decode_outcomes,
     encode,
     failure_of,
 )
@@ -83,8 +87,7 @@ class HttpEngine:
         body = encode(ExecuteBody(tuple(ops), within))
         end = self._service.deadline(deadline)
         answer = self._ask(f"POST {EXECUTE}", body, end)
-        outcomes: list[Outcome] = self._decoded(answer, decode_outcomes)
-        return outcomes
+        return self._decoded(answer, OUTCOMES)
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """The service answers when there is news. It may answer earlier, too."""
@@ -120,11 +123,10 @@ class HttpEngine:
 
     def _facts(self) -> StoreFacts:
         end = self._service.deadline(None)
-        answer = self._ask(f"GET {STORE}", b"", end)
-        facts: StoreFacts = self._decoded(answer, decode_facts)
-        return facts
+        answer = self._ask(f"GET {STORE}", Body(b"", MSGPACK), end)
+        return self._decoded(answer, FACTS)
 
-    def _ask(self, what: str, body: bytes, deadline: float) -> Answer:
+    def _ask(self, what: str, body: Body, deadline: float) -> Answer:
         """One exchange; once more for each idle connection that turns out to have ended."""
         while True:
             reused = self._top()
@@ -162,11 +164,11 @@ class HttpEngine:
             raise
         return connection
 
-    def _decoded(self, answer: Answer, decode: Any) -> Any:
+    def _decoded(self, answer: Answer, format: Format[T]) -> T:
         if answer.status != 200:
             raise failure_of(answer.status, answer.body, self._service.name)
         try:
-            return decode(answer.body)
+            return format.decode(answer.body, JSON if answer.kind == JSON.encode() else MSGPACK)
         except msgspec.DecodeError as error:
             raise StoreUnavailable(
                 f"{self._service.name} answered what is not understood: is it a Stateward service, "
