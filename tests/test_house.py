@@ -24,9 +24,13 @@ ROOT = {
     "options",
     "records",
     "store",
+    "wire",
     "world",
 }
-GROUND = ("ops", "engine", "errors", "records", "codec", "world", "kinds", "files", "version")
+GROUND = (
+    *("ops", "engine", "errors", "records", "codec", "world", "wire", "kinds", "files"),
+    "version",
+)
 FLOORS = (
     GROUND,
     ("engines",),

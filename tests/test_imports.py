@@ -11,17 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "stateward"
-ENGINE_NAMES = {
-    "memory",
-    "sqlite",
-    "redis",
-    "rediss",
-    "http",
-    "https",
-    "postgres",
-    "postgresql",
-    "valkey",
-}
+ENGINE_NAMES = {"memory", "sqlite", "redis", "rediss", "postgres", "postgresql", "valkey"}
 
 
 class Import(NamedTuple):

@@ -11,10 +11,14 @@ from typing import Any
 
 import pytest
 import uvloop
+from servers.postgres import PostgresServer
+from servers.redis import RedisServer, running
 from servers.service import PATIENCE, RunningService, running_service
 
 from conformance import suite
 from conformance.engines_http import ServedStore
+from conformance.engines_postgres import Stores as PostgresStores
+from conformance.engines_redis import stores_of
 from conformance.test_conformance import START, Memory, Sqlite
 from stateward.testing.clock import SteppableWorld
 
@@ -86,3 +90,53 @@ def test_sync_over_sqlite(case: suite.BlockingCase, sqlite: ServedStore) -> None
 def test_async_over_memory(case: suite.AsyncCase, memory: ServedStore) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(case(memory.engine, SteppableWorld(START)))
+
+
+# --- behind it, servers -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with running(tmp_path_factory.mktemp("valkey"), "valkey", "--appendonly", "no") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresStores]:
+    server = PostgresServer(fsync="off").start()
+    try:
+        stores = PostgresStores(server)
+        yield stores
+        stores.close()
+    finally:
+        server.remove()
+
+
+def run_on(service: RunningService, stores: Any, case: Any, *, blocking: bool = False) -> None:
+    served = ServedStore(service, stores.engine)
+    world = stores.world()
+    try:
+        if blocking:
+            case(served.blocking_engine, world)
+        else:
+            with asyncio.Runner() as runner:
+                runner.run(case(served.engine, world))
+    finally:
+        served.close()
+    all_closed(service)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", suite.params(suite.ASYNC))
+def test_async_over_valkey(
+    case: suite.AsyncCase, service: RunningService, valkey: RedisServer
+) -> None:
+    run_on(service, stores_of(valkey), case)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", suite.params(suite.BLOCKING))
+def test_sync_over_postgres(
+    case: suite.BlockingCase, service: RunningService, postgres: PostgresStores
+) -> None:
+    run_on(service, postgres, case, blocking=True)

@@ -15,16 +15,6 @@ from msgspec.structs import replace
 import stateward
 from service.conftest import Served
 from stateward import sync
-from stateward.engines.http.wire import (
-    EXECUTE,
-    JSON,
-    MSGPACK,
-    OUTCOMES,
-    STORE,
-    WAIT,
-    ExecuteBody,
-    WaitBody,
-)
 from stateward.errors import AccessRefused, NotPermitted, NotYoursError
 from stateward.ops import (
     Append,
@@ -48,6 +38,16 @@ from stateward.ops import (
 )
 from stateward.server.asker import OWN_NAMESPACE
 from stateward.server.keys import key_entity
+from stateward.wire import (
+    EXECUTE,
+    JSON,
+    MSGPACK,
+    OUTCOMES,
+    STORE,
+    WAIT,
+    ExecuteBody,
+    WaitBody,
+)
 from stateward.world import World
 
 Serve = Callable[..., Served]

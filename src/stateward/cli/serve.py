@@ -14,8 +14,8 @@ from typing import Any
 
 import stateward
 from stateward.cli.common import FAILED, OK, add_url
-from stateward.engines.http.settings import is_loopback
 from stateward.engines.registry import parse
+from stateward.engines.url import is_loopback
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.server import app
 

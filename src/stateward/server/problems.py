@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from stateward.engines.http.wire import Problem
 from stateward.errors import (
     EntityBusy,
     InvalidInput,
@@ -18,6 +17,7 @@ from stateward.errors import (
     StoreUnavailable,
     TooLarge,
 )
+from stateward.wire import Problem
 
 PAGE = "https://github.com/stateward/stateward/blob/main/docs/reference/errors.md#"
 RETRY_SECONDS = 1

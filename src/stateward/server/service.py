@@ -8,8 +8,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from stateward.engines.http.settings import is_loopback
-from stateward.engines.http.wire import (
+from stateward.engines.url import is_loopback
+from stateward.errors import InvalidInput, NotPermitted
+from stateward.ops import NotYours
+from stateward.server.asker import Asker, merged
+from stateward.server.keys import Keys
+from stateward.server.problems import Refusal, problem_of
+from stateward.store import Store
+from stateward.wire import (
     EXECUTE,
     EXECUTE_BODY,
     JSON,
@@ -23,12 +29,6 @@ from stateward.engines.http.wire import (
     StoreFacts,
     encode,
 )
-from stateward.errors import InvalidInput, NotPermitted
-from stateward.ops import NotYours
-from stateward.server.asker import Asker, merged
-from stateward.server.keys import Keys
-from stateward.server.problems import Refusal, problem_of
-from stateward.store import Store
 
 T = TypeVar("T")
 Message = MutableMapping[str, Any]
@@ -48,7 +48,7 @@ class Reply(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-class Call(NamedTuple):
+class ServiceCall(NamedTuple):
     """One request that was let in."""
 
     asker: Asker
@@ -56,11 +56,11 @@ class Call(NamedTuple):
     gone: Callable[[], Awaitable[None]]  # returns when the client hangs up
 
 
-class Route(NamedTuple):
+class ServiceRoute(NamedTuple):
     """Which scope a request needs at least, and who answers it."""
 
     scope: str
-    answer: Callable[[Call], Awaitable[Reply]]
+    answer: Callable[[ServiceCall], Awaitable[Reply]]
 
 
 class Application:
@@ -83,10 +83,10 @@ class Application:
         self._body_seconds = body_seconds
         self._stopping = asyncio.Event()
         self.failure: Exception | None = None  # what kept the store from being opened
-        self.routes: dict[tuple[str, str], Route] = {
-            ("POST", EXECUTE): Route("read", self._execute),
-            ("POST", WAIT): Route("read", self._wait),
-            ("GET", STORE): Route("read", self._describe),
+        self.routes: dict[tuple[str, str], ServiceRoute] = {
+            ("POST", EXECUTE): ServiceRoute("read", self._execute),
+            ("POST", WAIT): ServiceRoute("read", self._wait),
+            ("GET", STORE): ServiceRoute("read", self._describe),
         }
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -136,7 +136,7 @@ class Application:
             if kind not in (MSGPACK, JSON):
                 raise Refusal(415, f"the body must be {MSGPACK} or {JSON}")
             data = await self._body(headers, receive)
-        return await route.answer(Call(asker, Body(data, kind), lambda: _hung_up(receive)))
+        return await route.answer(ServiceCall(asker, Body(data, kind), lambda: _hung_up(receive)))
 
     async def _asker(self, scope: Message, headers: Mapping[bytes, bytes]) -> Asker:
         kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
@@ -181,7 +181,7 @@ class Application:
 
     # --- the routes -----------------------------------------------------------------
 
-    async def _execute(self, call: Call) -> Reply:
+    async def _execute(self, call: ServiceCall) -> Reply:
         asked = _decoded(call.body, EXECUTE_BODY)
         permitted = [call.asker.permitted(op) for op in asked.ops]
         ops = [op for op in permitted if not isinstance(op, NotYours)]
@@ -190,7 +190,7 @@ class Application:
         outcomes = await self._stack.execute(ops, deadline) if ops else []
         return Reply(200, encode(merged(permitted, outcomes), call.body.kind))
 
-    async def _wait(self, call: Call) -> Reply:
+    async def _wait(self, call: ServiceCall) -> Reply:
         asked = _decoded(call.body, WAIT_BODY)
         cursors = dict(asked.cursors)
         questions = call.asker.questions(list(cursors))
@@ -211,7 +211,7 @@ class Application:
             await asyncio.gather(*tasks, return_exceptions=True)
         return Reply(204)
 
-    async def _describe(self, call: Call) -> Reply:
+    async def _describe(self, call: ServiceCall) -> Reply:
         facts = StoreFacts(WIRE, await self._stack.describe())
         return Reply(200, encode(facts, call.body.kind or JSON))
 

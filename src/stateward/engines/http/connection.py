@@ -9,7 +9,7 @@ from typing import cast
 from stateward.engines.http.answer import Answer, Garbled, Incoming
 from stateward.engines.http.failures import lost, unreachable
 from stateward.engines.http.settings import CONNECTING, Endpoint
-from stateward.engines.http.wire import Body
+from stateward.wire import Body
 
 
 class Connection(asyncio.Protocol):

@@ -9,7 +9,7 @@ from time import monotonic
 from stateward.engines.http.answer import Answer, Garbled, Incoming
 from stateward.engines.http.failures import lost, unreachable
 from stateward.engines.http.settings import CONNECTING, Endpoint
-from stateward.engines.http.wire import Body
+from stateward.wire import Body
 
 CHUNK = 65_536
 

@@ -18,7 +18,10 @@ from stateward.engines.http.answer import Answer
 from stateward.engines.http.connection import Connection
 from stateward.engines.http.failures import Unanswered
 from stateward.engines.http.settings import Endpoint, parse_service
-from stateward.engines.http.wire import (
+from stateward.engines.url import EngineURL
+from stateward.errors import SchemaError, StoreUnavailable
+from stateward.ops import Entity, Op, Outcome
+from stateward.wire import (
     EXECUTE,
     FACTS,
     JSON,
@@ -35,9 +38,6 @@ from stateward.engines.http.wire import (
     encode,
     failure_of,
 )
-from stateward.engines.url import EngineURL
-from stateward.errors import SchemaError, StoreUnavailable
-from stateward.ops import Entity, Op, Outcome
 from stateward.world import World
 
 T = TypeVar("T")

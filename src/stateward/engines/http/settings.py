@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from ipaddress import ip_address
 from time import monotonic
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
-from stateward.engines.http.wire import Body
-from stateward.engines.url import EngineURL
+from stateward.engines.url import EngineURL, is_loopback
 from stateward.errors import InvalidInput
+from stateward.wire import Body
 from stateward.world import World
 
 OPTIONS = ("timeout", "ca", "insecure")
@@ -104,14 +103,6 @@ def _refuse_plain(url: EngineURL, host: str) -> None:
         f"{url.safe!r} would send the key and all state unencrypted: use https://, or say "
         "?insecure=on if the network between is trusted"
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine is reached by it."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _tls(url: EngineURL) -> ssl.SSLContext | None:

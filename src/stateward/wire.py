@@ -1,4 +1,4 @@
-"""What the service and its engine say to each other: operations and outcomes, as they are."""
+"""What a service and its engine say to each other: operations and outcomes, as they are."""
 
 from __future__ import annotations
 
