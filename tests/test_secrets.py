@@ -31,7 +31,7 @@ FORMS = [
 ]
 MISTAKES = [
     "https://{}@127.0.0.1:1",
-    "https://:{}@127.0.0.1:1/path?timeout=1",
+    "http://:{}@127.0.0.1:1/path?timeout=1",
     "https://u:{}@127.0.0.1:port",
     "https://u:{}@127.0.0.1:1?nope=1",
     "http://{}@example.com",

@@ -39,7 +39,7 @@ do: read, write, operate (sweep, restore), admin (keys, too). A key with --user 
 to that user and nothing else. A revoked key is refused five seconds later at most.
 
 examples:
-  stateward key create sqlite:///agents.db --scope write --namespace shop --note "support agents"
+  stateward key create sqlite:///agents.db --scope write --namespace shop --note support-agents
   stateward key create sqlite:///agents.db --scope read --namespace shop --user u-42 --days 1
   stateward key list sqlite:///agents.db
   stateward key revoke sqlite:///agents.db --id qk1TQ0fUwv3lXo2B"""

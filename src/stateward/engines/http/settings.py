@@ -51,9 +51,7 @@ class Endpoint(Struct, frozen=True):
 
     def preamble(self, login: tuple[str | None, str] | None) -> bytes:
         """The headers that are the same in every request of a connection."""
-        key = self.key if login is None else login[1]
-        if not all("!" <= character <= "~" for character in key):
-            raise InvalidInput(f"the key for {self.name} has characters that no key has")
+        key = self.key if login is None else _header_safe(login[1], self.name)
         host = f"[{self.host}]" if ":" in self.host else self.host
         lines = [f"host: {host}:{self.port}"]
         if key:
@@ -79,19 +77,26 @@ def parse_service(url: EngineURL, world: World) -> Endpoint:
     if "," in host or not host:
         raise InvalidInput(f"{url.safe!r} must name one host, as in https://KEY@host:7878")
     _refuse_plain(url, host)
-    service = Endpoint(
-        url.safe.rstrip("/"),
+    shown = url.safe.rstrip("/")
+    key = _header_safe(unquote(password or name), shown)
+    return Endpoint(
+        shown,
         host,
         int(port) if port else PORTS[url.scheme],
         quote(unquote(slash + path), safe="/~").rstrip("/"),
         _tls(url),
-        unquote(password or name),
+        key,
         None if url.credentials is None else url.login,
         _seconds(url),
         world,
     )
-    service.preamble(None)  # so that an unusable key is refused here
-    return service
+
+
+def _header_safe(key: str, service: str) -> str:
+    """The key, unless it could end its header and begin another."""
+    if not all("!" <= character <= "~" for character in key):
+        raise InvalidInput(f"the key for {service} has characters that no key has")
+    return key
 
 
 def _refuse_plain(url: EngineURL, host: str) -> None:
