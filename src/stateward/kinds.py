@@ -32,7 +32,6 @@ LAYOUT = "layout"  # which replicas a volume is laid out for; also its id and do
 REPLICA = "replica"  # the lease of a process that uses a volume
 SPILL = "spill"  # asked for to learn the engine's clock
 HEARTBEAT = "heartbeat"  # a process that has the store open; also the name of its document
-
 API_KEY = "api-key"  # who may ask a service
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from stateward.errors import NotPermitted
 from stateward.kinds import (
     BLOB,
+    EFFECT,
     FORK,
     HEARTBEAT,
     JOURNAL,
@@ -40,7 +41,7 @@ SCOPES = ("read", "write", "operate", "admin")  # each permits what those before
 PERSONAL = frozenset(
     {
         *(THREAD, USER, WORKFLOW, TASK, JOURNAL, BLOB, LANGGRAPH_THREAD, LANGGRAPH_ITEM),
-        *(TURN, SUMMARY, FORK, HEARTBEAT),
+        *(EFFECT, TURN, SUMMARY, FORK, HEARTBEAT),
     }
 )
 OWN_NAMESPACE = "stateward.service"  # where the service keeps what is its own
