@@ -36,6 +36,7 @@ from stateward.ops import (
     Sweep,
     Swept,
 )
+from stateward.server import keys
 from stateward.server.asker import OWN_NAMESPACE
 from stateward.server.keys import key_entity
 from stateward.wire import (
@@ -113,6 +114,7 @@ def test_live_answers_everybody_and_says_nothing(serve: Serve) -> None:
 
 
 def test_a_revoked_key_is_refused(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "REMEMBERED_SECONDS", 0.2)
     served = serve()
     key = served.key()
     assert served.ask("GET", STORE, key=key).status == 200
