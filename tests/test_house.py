@@ -24,9 +24,13 @@ ROOT = {
     "options",
     "records",
     "store",
+    "wire",
     "world",
 }
-GROUND = ("ops", "engine", "errors", "records", "codec", "world", "kinds", "files", "version")
+GROUND = (
+    *("ops", "engine", "errors", "records", "codec", "world", "wire", "kinds", "files"),
+    "version",
+)
 FLOORS = (
     GROUND,
     ("engines",),
@@ -35,7 +39,7 @@ FLOORS = (
     ("context", "state"),
     ("options", "store", "__init__"),
     (
-        *("transfer", "integrations", "repeats", "why", "audit", "benchmark", "cli"),
+        *("transfer", "integrations", "repeats", "why", "audit", "benchmark", "server", "cli"),
         "testing",
         "__main__",
     ),

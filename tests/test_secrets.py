@@ -30,6 +30,11 @@ FORMS = [
     "postgresql://u:{}@127.0.0.1:1,127.0.0.1:2/db?schema=s",
 ]
 MISTAKES = [
+    "https://{}@127.0.0.1:1",
+    "http://:{}@127.0.0.1:1/path?timeout=1",
+    "https://u:{}@127.0.0.1:port",
+    "https://u:{}@127.0.0.1:1?nope=1",
+    "http://{}@example.com",
     "redis://u:{}@127.0.0.1:port",
     "redis://u:{}@127.0.0.1:1/7",
     "redis://u:{}@127.0.0.1:1,127.0.0.1:2",

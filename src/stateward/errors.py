@@ -25,6 +25,10 @@ class TooLarge(InvalidInput):
     """A message or commit over the configured limit. Nothing was written."""
 
 
+class NotPermitted(InvalidInput):
+    """The key that a service was asked with does not permit this. Nothing was written."""
+
+
 class WindowTooSmall(StatewardError, ValueError):
     """What a prompt cannot do without does not fit into the window that was asked for."""
 

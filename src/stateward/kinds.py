@@ -32,6 +32,7 @@ LAYOUT = "layout"  # which replicas a volume is laid out for; also its id and do
 REPLICA = "replica"  # the lease of a process that uses a volume
 SPILL = "spill"  # asked for to learn the engine's clock
 HEARTBEAT = "heartbeat"  # a process that has the store open; also the name of its document
+API_KEY = "api-key"  # who may ask a service
 
 
 class Kind(NamedTuple):
@@ -67,6 +68,7 @@ KINDS = {
     REPLICA: OWN,
     SPILL: OWN,
     HEARTBEAT: OWN,
+    API_KEY: OWN,
 }
 UNROUTED = frozenset(name for name, kind in KINDS.items() if not kind.routed)
 CACHED = frozenset(name for name, kind in KINDS.items() if kind.cached)

@@ -19,8 +19,10 @@ from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.world import World
 
 # The modules whose `create` makes an engine of a URL, as third parties' entry points do.
-_POSTGRES, _REDIS = "engines.postgres.engine", "engines.redis.engine"
+_HTTP, _POSTGRES, _REDIS = "engines.http.engine", "engines.postgres.engine", "engines.redis.engine"
 ENGINES = {
+    "http": _HTTP,
+    "https": _HTTP,
     "memory": "engines.memory.engine",
     "postgres": _POSTGRES,
     "postgresql": _POSTGRES,

@@ -139,6 +139,16 @@ def encoded_login(scheme: str, rest: str) -> str:
     return f"{login}{at}{hosts}{rest[len(authority) :]}"
 
 
+def is_loopback(host: str) -> bool:
+    """Whether nobody but this machine is reached by it."""
+    from ipaddress import ip_address  # for services only
+
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The known word that is nearest to this one, as part of a sentence; "" if none is near."""
     import difflib  # for mistakes only

@@ -45,6 +45,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "the store answers now and cannot be used",
         "Waiting does not help: mend this, then restart the service",
     ),
+    "request_failed": (
+        "a request to the service failed by a fault of the service itself ({error})",
+        "Its client was told so, and nothing else; please report the lines that follow",
+    ),
     "breaker_opened": (
         "the store has failed {failures} times in a row: from now on {of} fail at once",
         f"{_LOOK}; a call finds out now and then whether it is back",

@@ -50,8 +50,8 @@ function _shtab_stateward_using
   test "$_shtab_stateward_cmdpath" = "$argv"
 end
 
-set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect migrate rebalance restore sweep verify why
-set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --backup-command --baseline --by --compare --config --conversations --done --duration --erasures --every --failed --faults --from --history --html --joining --last --leaving --limit --metrics-url --namespace --only --output --prices --profile --rate --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scrape --seconds --seed --server-setting --spill --start-command --status --thread --times --to --tool --url --user --wait --with-server --workflow
+set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect key migrate rebalance restore serve sweep verify why
+set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --backup-command --baseline --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --from --history --host --html --id --joining --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scope --scrape --seconds --seed --server-setting --spill --start-command --status --thread --times --tls-cert --tls-key --to --tool --url --user --wait --with-server --workflow
 
 complete -c stateward -e
 complete -c stateward -f
@@ -206,6 +206,17 @@ complete -c stateward -n '_shtab_stateward_using inspect' -l times -x -d 'end af
 complete -c stateward -n '_shtab_stateward_using inspect' -l scrape -x -d 'also the metrics of a running agent, e.g. http://10.0.0.7:9464/metrics'
 complete -c stateward -n '_shtab_stateward_using inspect' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using inspect; and test $_shtab_stateward_npos -ge 0' -ka "threads users workflows tasks locks replicas storage thread user shared workflow task journal repeats" -d 'what to show; one thing in full with its id'
+complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a key -d 'make, show and revoke the keys that a service is asked with'
+complete -c stateward -n '_shtab_stateward_using key' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using key' -l scope -xka "read write operate admin" -d 'what it permits (default: write)'
+complete -c stateward -n '_shtab_stateward_using key' -l namespace -x -d 'which it is for; can be repeated'
+complete -c stateward -n '_shtab_stateward_using key' -l all-namespaces -d 'it is for every namespace'
+complete -c stateward -n '_shtab_stateward_using key' -l user -x -d 'it is for what belongs to this user alone'
+complete -c stateward -n '_shtab_stateward_using key' -l days -x -d 'in force for so long (default: until revoked)'
+complete -c stateward -n '_shtab_stateward_using key' -l note -x -d 'what it is for, shown by list'
+complete -c stateward -n '_shtab_stateward_using key' -l id -x -d 'which one to revoke: as list shows it, or the key itself'
+complete -c stateward -n '_shtab_stateward_using key' -l json -d 'print one JSON object'
+complete -c stateward -n '_shtab_stateward_using key; and test $_shtab_stateward_npos -eq 0' -ka "create list revoke" -d 'what to do'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a migrate -d 'bring a store'"'"'s schema up to date'
 complete -c stateward -n '_shtab_stateward_using migrate' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using migrate' -l print-sql -d 'only print what would be run; change nothing'
@@ -225,6 +236,14 @@ complete -c stateward -n '_shtab_stateward_using restore' -l namespace -x -d 'in
 complete -c stateward -n '_shtab_stateward_using restore' -l erasures -xka "(__fish_complete_path (commandline -ct))" -d 'a store or backup that knows who was erased; may be given several times'
 complete -c stateward -n '_shtab_stateward_using restore' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using restore; and test $_shtab_stateward_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a backup'
+complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a serve -d 'put a store behind HTTP, for agents without a database password'
+complete -c stateward -n '_shtab_stateward_using serve' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using serve' -l host -x -d 'where to listen (default: 127.0.0.1)'
+complete -c stateward -n '_shtab_stateward_using serve' -l port -x -d '0: any (default: 7878)'
+complete -c stateward -n '_shtab_stateward_using serve' -l tls-cert -xka "(__fish_complete_path (commandline -ct))" -d 'the certificate, and those that vouch for it'
+complete -c stateward -n '_shtab_stateward_using serve' -l tls-key -xka "(__fish_complete_path (commandline -ct))" -d 'its private key'
+complete -c stateward -n '_shtab_stateward_using serve' -l insecure-local -d 'no key is needed on this machine'
+complete -c stateward -n '_shtab_stateward_using serve' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a sweep -d 'remove what has expired or was deleted'
 complete -c stateward -n '_shtab_stateward_using sweep' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using sweep' -l limit -x -d 'rows a step (default: 1000)'

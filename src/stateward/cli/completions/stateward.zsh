@@ -18,9 +18,11 @@ _shtab_stateward_commands() {
     effect:'what tools have done, and what nobody knows of'
     health:'say whether a store answers, and how it is set up'
     inspect:'show what a store holds, and how it does'
+    key:'make, show and revoke the keys that a service is asked with'
     migrate:'bring a store'"'"'s schema up to date'
     rebalance:'move state between replicas'"'"' own volumes after their list has changed'
     restore:'put a backup into an empty namespace'
+    serve:'put a store behind HTTP, for agents without a database password'
     sweep:'remove what has expired or was deleted'
     verify:'say whether a backup is complete'
     why:'say what an agent was given at a turn, what it was not, and why'
@@ -274,6 +276,22 @@ _shtab_stateward_inspect_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_inspect_defaults_added=0
 
+_shtab_stateward_key_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--scope[what it permits (default\: write)]:scope:(read write operate admin)"
+  "*--namespace[which it is for\; can be repeated]:NAME:"
+  "--all-namespaces[it is for every namespace]"
+  "--user[it is for what belongs to this user alone]:ID:"
+  "--days[in force for so long (default\: until revoked)]:N:"
+  "--note[what it is for, shown by list]:TEXT:"
+  "--id[which one to revoke\: as list shows it, or the key itself]:ID:"
+  "--json[print one JSON object]"
+  ":what to do:(create list revoke)"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_key_defaults_added=0
+
 _shtab_stateward_migrate_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--print-sql[only print what would be run\; change nothing]"
@@ -307,6 +325,19 @@ _shtab_stateward_restore_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_restore_defaults_added=0
+
+_shtab_stateward_serve_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--host[where to listen (default\: 127.0.0.1)]:NAME:"
+  "--port[0\: any (default\: 7878)]:N:"
+  "--tls-cert[the certificate, and those that vouch for it]:FILE:_files"
+  "--tls-key[its private key]:FILE:_files"
+  "--insecure-local[no key is needed on this machine]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_serve_defaults_added=0
 
 _shtab_stateward_sweep_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -368,9 +399,11 @@ _shtab_stateward() {
         effect) _shtab_stateward_effect ;;
         health) _arguments -C -s $_shtab_stateward_health_options ;;
         inspect) _arguments -C -s $_shtab_stateward_inspect_options ;;
+        key) _arguments -C -s $_shtab_stateward_key_options ;;
         migrate) _arguments -C -s $_shtab_stateward_migrate_options ;;
         rebalance) _arguments -C -s $_shtab_stateward_rebalance_options ;;
         restore) _arguments -C -s $_shtab_stateward_restore_options ;;
+        serve) _arguments -C -s $_shtab_stateward_serve_options ;;
         sweep) _arguments -C -s $_shtab_stateward_sweep_options ;;
         verify) _arguments -C -s $_shtab_stateward_verify_options ;;
         why) _arguments -C -s $_shtab_stateward_why_options ;;

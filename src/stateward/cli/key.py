@@ -1,0 +1,151 @@
+"""`stateward key`: who may ask a service."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from stateward import sync
+from stateward.cli.common import OK, add_url
+from stateward.cli.tables import table
+from stateward.codec import check_id
+from stateward.engines.registry import looking, parse, refuse_missing
+from stateward.errors import InvalidInput, StateConflictError
+from stateward.ops import Applied, Fetch, Fetched, Listed
+from stateward.records import moment
+from stateward.server.asker import SCOPES
+from stateward.server.keys import (
+    DOCUMENT,
+    KeyRecord,
+    key_entity,
+    new_key,
+    page_of_keys,
+    record_of,
+    records_of,
+    storing,
+)
+from stateward.world import World
+
+DAY = 86_400.0
+COLUMNS = ("id", "scope", "namespaces", "user", "created", "expires", "revoked", "note")
+
+EXAMPLES = """\
+create prints the key, once: the store keeps a digest of it. A scope permits what those before it
+do: read, write, operate (sweep, restore), admin (keys, too). A key with --user is for what belongs
+to that user and nothing else. A revoked key is refused five seconds later at most.
+
+examples:
+  stateward key create sqlite:///agents.db --scope write --namespace shop --note support-agents
+  stateward key create sqlite:///agents.db --scope read --namespace shop --user u-42 --days 1
+  stateward key list sqlite:///agents.db
+  stateward key revoke sqlite:///agents.db --id qk1TQ0fUwv3lXo2B"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("action", metavar="ACTION", choices=("create", "list", "revoke"), help="what to do")
+    add_url(parser)
+    add("--scope", choices=SCOPES, default="write", help="what it permits (default: write)")
+    add("--namespace", action="append", metavar="NAME", help="which it is for; can be repeated")
+    add("--all-namespaces", action="store_true", help="it is for every namespace")
+    add("--user", metavar="ID", help="it is for what belongs to this user alone")
+    add("--days", type=float, metavar="N", help="in force for so long (default: until revoked)")
+    add("--note", default="", metavar="TEXT", help="what it is for, shown by list")
+    add("--id", metavar="ID", help="which one to revoke: as list shows it, or the key itself")
+
+
+def run(options: argparse.Namespace) -> int:
+    url = parse(options.url)
+    refuse_missing(url)
+    with sync.open(looking(url).text, heartbeat=None, spill=False) as store:
+        execute = store.sections["workflows"].execute
+        if options.action == "create":
+            _create(options, execute)
+        elif options.action == "list":
+            _list(options, execute)
+        else:
+            _revoke(options, execute)
+    return OK
+
+
+def _create(options: argparse.Namespace, execute: Any) -> None:
+    if bool(options.namespace) == options.all_namespaces:
+        raise InvalidInput("say which namespaces the key is for: --namespace, or --all-namespaces")
+    if options.days is not None and not 0 < options.days < 36_500:
+        raise InvalidInput(f"--days is a number above 0, not {options.days}")
+    namespaces = options.namespace and [check_id(each, "a namespace") for each in options.namespace]
+    if options.user is not None:
+        check_id(options.user, "a user")
+    world = World()
+    lifetime = None if options.days is None else options.days * DAY
+    secret, record = new_key(
+        world,
+        options.scope,
+        namespaces,
+        user=options.user,
+        lifetime=lifetime,
+        note=options.note,
+    )
+    _store(execute, storing(record, 0, world.new_op()))
+    if options.json:
+        print(json.dumps({"key": secret, **_shown(record)}))
+    else:
+        print(secret)
+
+
+def _list(options: argparse.Namespace, execute: Any) -> None:
+    records: list[KeyRecord] = []
+    after: str | None = None
+    while True:
+        listed = execute((page_of_keys(after),))[0]
+        assert isinstance(listed, Listed)
+        records += records_of(listed)
+        after = listed.next
+        if after is None:
+            break
+    if options.json:
+        print(json.dumps({"keys": [_shown(record) for record in records]}))
+    elif records:
+        rows = []
+        for record in records:
+            row = _shown(record)
+            for name in ("created", "expires", "revoked"):
+                row[name] = row[name] and moment(row[name])
+            row["namespaces"] = "all" if record.namespaces is None else ", ".join(record.namespaces)
+            rows.append(row)
+        print(table(COLUMNS, rows))
+    else:
+        print("there are no keys yet: stateward key create")
+
+
+def _revoke(options: argparse.Namespace, execute: Any) -> None:
+    if not options.id:
+        raise InvalidInput("say which key to revoke: --id, as stateward key list shows it")
+    parts = options.id.split(".")
+    id = check_id(parts[1] if len(parts) == 3 else options.id, "a key's id")
+    fetched = execute((Fetch(key_entity(id), documents=(DOCUMENT,)),))[0]
+    value = fetched.documents.get(DOCUMENT) if isinstance(fetched, Fetched) else None
+    if value is None:
+        raise InvalidInput(f"there is no key {id!r}; see: stateward key list")
+    record, world = record_of(value.json), World()
+    if record.revoked is None:
+        record = replace(record, revoked=world.now())
+        _store(execute, storing(record, value.version, world.new_op()))
+    if options.json:
+        print(json.dumps(_shown(record)))
+    else:
+        print(f"the key {id} is revoked; services refuse it within five seconds")
+
+
+def _store(execute: Any, commit: Any) -> None:
+    if not isinstance(outcome := execute((commit,))[0], Applied):
+        raise StateConflictError("somebody else changed this key at the same time", current=outcome)
+
+
+def _shown(record: KeyRecord) -> dict[str, Any]:
+    """All but the digest, which nobody needs to see."""
+    return {name: msgspec.to_builtins(getattr(record, name)) for name in COLUMNS}

@@ -1,0 +1,1 @@
+"""The service as an engine: batches of operations over HTTP."""

@@ -1,0 +1,206 @@
+"""A service somewhere else as an engine: one round trip a batch, the operations as they are.
+
+The exchange belongs to the engine: a caller that is cancelled stops waiting, and what it asked for
+is carried to its end all the same. What is tried again is harmless: a commit carries its op.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from time import monotonic
+from typing import Any, TypeVar
+
+import msgspec
+
+from stateward.engine import Capabilities, Description, SyncEngine
+from stateward.engines.http.answer import Answer
+from stateward.engines.http.connection import Connection
+from stateward.engines.http.failures import Unanswered
+from stateward.engines.http.settings import Endpoint, parse_service
+from stateward.engines.url import EngineURL
+from stateward.errors import SchemaError, StoreUnavailable
+from stateward.ops import Entity, Op, Outcome
+from stateward.wire import (
+    EXECUTE,
+    FACTS,
+    JSON,
+    MSGPACK,
+    OUTCOMES,
+    STORE,
+    WAIT,
+    WIRE,
+    Body,
+    ExecuteBody,
+    Format,
+    StoreFacts,
+    WaitBody,
+    encode,
+    failure_of,
+)
+from stateward.world import World
+
+T = TypeVar("T")
+IDLE = 16  # connections that are kept for later
+
+CAPABILITIES = Capabilities(
+    durable=True,
+    shared=True,
+    native_notify=True,
+    parallel_batches=2,
+    batch=100,
+    networked=True,
+    system="stateward",
+)
+
+
+class HttpEngine:
+    """The contract by way of a service."""
+
+    def __init__(self, service: Endpoint) -> None:
+        self.capabilities = CAPABILITIES
+        self._service = service
+        self._is_open = False
+        self._idle: list[Connection] = []  # the last used on top
+        self._waiting: set[Connection] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()  # async only
+
+    async def open(self) -> None:
+        facts = await self._facts()
+        if facts.wire != WIRE:
+            raise SchemaError(
+                f"{self._service.name} speaks version {facts.wire} of the service's language, and "
+                f"this release {WIRE}: bring the older of the two up to date"
+            )
+        self._is_open = True
+
+    async def close(self) -> None:
+        self._is_open = False
+        # async only: begin
+        loop = asyncio.get_running_loop()
+        while mine := [task for task in self._tasks if task.get_loop() is loop]:
+            await asyncio.wait(mine)
+        self._tasks.clear()  # those of an event loop that has ended will not go on
+        # async only: end
+        for waiting in list(self._waiting):
+            waiting.drop()
+        while self._idle:
+            await self._idle.pop().close()
+
+    async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        if not ops:
+            return []
+        within = None if deadline is None else max(0.0, deadline - monotonic())
+        body = encode(ExecuteBody(tuple(ops), within))
+        end = self._service.deadline(deadline)
+        answer = await self._own(self._ask(f"POST {EXECUTE}", body, end))  # async only
+        # sync only: answer = self._ask(f"POST {EXECUTE}", body, end)
+        return self._decoded(answer, OUTCOMES)
+
+    async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
+        """The service answers when there is news. It may answer earlier, too."""
+        body = encode(WaitBody(tuple(cursors.items()), timeout))
+        end = monotonic() + timeout + self._service.timeout
+        connection = await self._connected(end)
+        self._waiting.add(connection)
+        try:
+            answer = await connection.ask(f"POST {WAIT}", body, end)
+        except StoreUnavailable:
+            if self._is_open:
+                raise
+            return
+        finally:
+            self._waiting.discard(connection)
+            connection.drop()
+        if answer.status != 204:
+            raise failure_of(answer.status, answer.body, self._service.name)
+
+    async def migrate(self) -> Sequence[str]:
+        """Nothing: the service sees to its store itself."""
+        return ()
+
+    async def describe(self) -> Description:
+        return (await self._facts()).description
+
+    def sibling(self) -> SyncEngine:
+        from stateward.sync.engines.http.engine import HttpEngine as Sibling
+
+        return Sibling(self._service)
+
+    # --- exchanges ------------------------------------------------------------------
+
+    async def _facts(self) -> StoreFacts:
+        end = self._service.deadline(None)
+        answer = await self._own(self._ask(f"GET {STORE}", Body(b"", MSGPACK), end))  # async only
+        # sync only: answer = self._ask(f"GET {STORE}", Body(b"", MSGPACK), end)
+        return self._decoded(answer, FACTS)
+
+    async def _ask(self, what: str, body: Body, deadline: float) -> Answer:
+        """One exchange; once more for each idle connection that turns out to have ended."""
+        while True:
+            reused = self._top()
+            connection = reused or await self._connected(deadline)
+            try:
+                answer = await connection.ask(what, body, deadline)
+            except BaseException as error:
+                connection.drop()
+                if reused is not None and isinstance(error, Unanswered):
+                    continue
+                raise
+            if answer.last or not self._is_open or len(self._idle) >= IDLE:
+                connection.drop()
+            else:
+                self._idle.append(connection)
+            return answer
+
+    def _top(self) -> Connection | None:
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:  # another thread was faster
+                break
+            if not connection.is_stale():
+                return connection
+            connection.drop()
+        return None
+
+    async def _connected(self, deadline: float) -> Connection:
+        connection = Connection(self._service)
+        try:
+            await connection.connect(deadline)
+        except BaseException:
+            connection.drop()
+            raise
+        return connection
+
+    def _decoded(self, answer: Answer, format: Format[T]) -> T:
+        if answer.status != 200:
+            raise failure_of(answer.status, answer.body, self._service.name)
+        try:
+            return format.decode(answer.body, JSON if answer.kind == JSON.encode() else MSGPACK)
+        except msgspec.DecodeError as error:
+            raise StoreUnavailable(
+                f"{self._service.name} answered what is not understood: is it a Stateward service, "
+                "and of this release?",
+                applied="unknown",
+            ) from error
+
+    # async only: begin
+    async def _own(self, work: Coroutine[Any, Any, T]) -> T:
+        """Work that goes on though its caller may be cancelled."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited was told; if nobody waits, nobody is to be told
+
+    # async only: end
+
+
+def create(url: EngineURL, world: World) -> HttpEngine:
+    """https://KEY@host, or http:// on this machine. The options are in `settings.py`."""
+    return HttpEngine(parse_service(url, world))

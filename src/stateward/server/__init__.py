@@ -1,0 +1,7 @@
+"""The service: a store behind HTTP. It adds who may ask, and how it is said; nothing else."""
+
+from __future__ import annotations
+
+from stateward.server.service import app
+
+__all__ = ["app"]

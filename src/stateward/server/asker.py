@@ -1,0 +1,136 @@
+"""Who is asking, and what they may ask: the one place that every operation passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from stateward.errors import NotPermitted
+from stateward.kinds import (
+    BLOB,
+    EFFECT,
+    FORK,
+    HEARTBEAT,
+    JOURNAL,
+    LANGGRAPH_ITEM,
+    LANGGRAPH_THREAD,
+    SUMMARY,
+    TASK,
+    THREAD,
+    TURN,
+    USER,
+    WORKFLOW,
+)
+from stateward.ops import (
+    Commit,
+    Entity,
+    Fetch,
+    List,
+    NotYours,
+    Op,
+    Outcome,
+    Restore,
+    SetHead,
+    Sweep,
+)
+
+SCOPES = ("read", "write", "operate", "admin")  # each permits what those before it do
+# What a key of one user may write: nothing by whose name others could be kept out.
+PERSONAL = frozenset(
+    {
+        *(THREAD, USER, WORKFLOW, TASK, JOURNAL, BLOB, LANGGRAPH_THREAD, LANGGRAPH_ITEM),
+        *(EFFECT, TURN, SUMMARY, FORK, HEARTBEAT),
+    }
+)
+OWN_NAMESPACE = "stateward.service"  # where the service keeps what is its own
+
+
+class Asker(Struct, frozen=True):
+    """What a key permits."""
+
+    name: str
+    scope: str
+    namespaces: frozenset[str] | None = None  # None: every one
+    user: str | None = None  # None: everybody's
+
+    @property
+    def is_unlimited(self) -> bool:
+        return self.scope == "admin" and self.namespaces is None and self.user is None
+
+    def require(self, scope: str) -> None:
+        """Refuse what needs more than the key permits."""
+        if SCOPES.index(self.scope) < SCOPES.index(scope):
+            raise NotPermitted(
+                f"this key has the scope {self.scope!r}, and this needs {scope!r}: ask with "
+                "another key"
+            )
+
+    def permitted(self, op: Op) -> Op | NotYours:
+        """The operation as this key may ask it; or what it is answered unasked.
+
+        Raises `NotPermitted`. A key of one user asks for what is theirs and nothing else, whatever
+        the operation says.
+        """
+        if self.is_unlimited:
+            return op
+        if isinstance(op, Sweep):
+            return self._for_operators(op, "a sweep goes through all namespaces")
+        if isinstance(op, List):
+            self.enter(op.namespace)
+            if op.within is not None:
+                self.enter(op.within.namespace)
+            if self.user is not None and op.owner not in (None, self.user):
+                raise NotPermitted("this key is for one user, and the listing is about another")
+            return op if self.user is None else replace(op, owner=self.user)
+        self.enter(op.entity.namespace)
+        if isinstance(op, Commit):
+            self._check_writes(op)
+        if self.user is None:
+            return op
+        return self._theirs(op)
+
+    def _check_writes(self, op: Commit) -> None:
+        self.require("write")
+        kind = op.entity.kind
+        if self.user is not None and kind not in PERSONAL:
+            raise NotPermitted(f"this key is for one user, and a {kind} is not one user's alone")
+        for write in op.writes:
+            if isinstance(write, Restore):
+                self._for_operators(op, "a restore sets what the store itself decides")
+            gives = isinstance(write, SetHead) and write.owner not in (None, self.user)
+            if gives and self.user is not None:
+                raise NotPermitted("this key is for one user: it cannot give to another")
+
+    def _theirs(self, op: Commit | Fetch) -> Op | NotYours:
+        if op.entity.kind == USER and op.entity.id != self.user:
+            return NotYours()  # also where nobody is yet: a name must not be taken from another
+        if op.owner is None:
+            return replace(op, owner=self.user)
+        return op if op.owner == self.user else NotYours()
+
+    def _for_operators(self, op: Op, why: str) -> Op:
+        self.require("operate")
+        if self.user is not None or (isinstance(op, Sweep) and self.namespaces is not None):
+            raise NotPermitted(f"this key is for some of the store only, and {why}")
+        return op
+
+    def enter(self, namespace: str) -> None:
+        """Refuse a namespace that the key is not for."""
+        if namespace == OWN_NAMESPACE and not self.is_unlimited:
+            raise NotPermitted("the service's own namespace is for administrators alone")
+        if self.namespaces is not None and namespace not in self.namespaces:
+            raise NotPermitted(f"this key is not for the namespace {namespace!r}")
+
+    def questions(self, entities: Sequence[Entity]) -> list[Fetch]:
+        """What finds out whether these are theirs; nothing, if everybody's are."""
+        for entity in entities:
+            self.enter(entity.namespace)
+        return [] if self.user is None else [Fetch(each, self.user) for each in entities]
+
+
+def merged(asked: Sequence[Op | NotYours], outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes of what was asked of the store, with those that were answered unasked."""
+    answered = iter(outcomes)
+    return [each if isinstance(each, NotYours) else next(answered) for each in asked]

@@ -1,0 +1,128 @@
+"""API keys: made here, shown once, and kept in the store as digests."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import sha256
+from hmac import compare_digest
+
+import msgspec
+from msgspec import Struct
+
+from stateward.errors import InvalidInput
+from stateward.kinds import API_KEY
+from stateward.layers.stack import Stack
+from stateward.ops import Commit, DocumentAt, Entity, Fetch, Fetched, List, Listed, Put
+from stateward.server.asker import OWN_NAMESPACE, SCOPES, Asker
+from stateward.world import World
+
+DOCUMENT = "key"
+REMEMBERED_SECONDS = 5.0  # that a key is not looked up again: a revoked one lives so much longer
+MOST_REMEMBERED = 10_000
+LONGEST = 200  # characters: what is longer is no key
+
+
+class KeyRecord(Struct, frozen=True, omit_defaults=True):
+    """A key as it is stored: all but the secret itself."""
+
+    id: str
+    digest: str
+    scope: str
+    created: float
+    namespaces: tuple[str, ...] | None = None
+    user: str | None = None
+    expires: float | None = None
+    revoked: float | None = None
+    note: str = ""
+
+    def is_good(self, secret: str, now: float) -> bool:
+        """Whether that is its secret, and it is still in force."""
+        known = compare_digest(self.digest, digest_of_key(secret))
+        return known and self.revoked is None and (self.expires is None or now < self.expires)
+
+    @property
+    def asker(self) -> Asker:
+        namespaces = None if self.namespaces is None else frozenset(self.namespaces)
+        return Asker(self.id, self.scope, namespaces, self.user)
+
+
+def digest_of_key(secret: str) -> str:
+    """A key has 192 random bits: nobody guesses it, so no slow digest is needed."""
+    return sha256(secret.encode()).hexdigest()
+
+
+def new_key(
+    world: World,
+    scope: str,
+    namespaces: Sequence[str] | None = None,
+    *,
+    user: str | None = None,
+    lifetime: float | None = None,
+    note: str = "",
+) -> tuple[str, KeyRecord]:
+    """A key in full, which nothing remembers, and what is stored of it."""
+    if scope not in SCOPES:
+        raise InvalidInput(f"no scope {scope!r}; there are: {', '.join(SCOPES)}")
+    id, now = world.new_id(), world.now()
+    secret = f"sw.{id}.{world.new_id()}{world.new_id()}"
+    expires = None if lifetime is None else now + lifetime
+    chosen = None if namespaces is None else tuple(namespaces)
+    record = KeyRecord(id, digest_of_key(secret), scope, now, chosen, user, expires, None, note)
+    return secret, record
+
+
+def key_entity(id: str) -> Entity:
+    return Entity(OWN_NAMESPACE, API_KEY, id)
+
+
+def storing(record: KeyRecord, version: int, op: str) -> Commit:
+    """What stores it, over the version that was seen."""
+    put = Put(DOCUMENT, msgspec.json.encode(record).decode())
+    return Commit(key_entity(record.id), op, (put,), (DocumentAt(DOCUMENT, version),))
+
+
+def page_of_keys(after: str | None) -> List:
+    """What asks for some of them all."""
+    return List(OWN_NAMESPACE, API_KEY, documents=(DOCUMENT,), after=after)
+
+
+def records_of(listed: Listed) -> list[KeyRecord]:
+    return [record_of(found.documents[DOCUMENT].json) for found in listed.entities]
+
+
+def record_of(text: str) -> KeyRecord:
+    return msgspec.json.decode(text, type=KeyRecord)
+
+
+class Keys:
+    """Finds out who asks. What it found is remembered for a few seconds."""
+
+    def __init__(self, stack: Stack, world: World) -> None:
+        self._stack = stack
+        self._world = world
+        self._found: OrderedDict[str, tuple[float, KeyRecord | None]] = OrderedDict()
+
+    async def asker(self, secret: str) -> Asker | None:
+        """Whose key that is; None: nobody's, or no longer. Raises what the store raises."""
+        parts = secret.split(".") if len(secret) <= LONGEST else []
+        if len(parts) != 3 or parts[0] != "sw" or not parts[1]:
+            return None
+        record = await self._record(parts[1])
+        if record is None or not record.is_good(secret, self._world.now()):
+            return None
+        return record.asker
+
+    async def _record(self, id: str) -> KeyRecord | None:
+        now = self._world.monotonic()
+        looked_up, record = self._found.get(id, (-REMEMBERED_SECONDS, None))
+        if now - looked_up < REMEMBERED_SECONDS:
+            return record
+        outcome = (await self._stack.execute([Fetch(key_entity(id), documents=(DOCUMENT,))]))[0]
+        value = outcome.documents.get(DOCUMENT) if isinstance(outcome, Fetched) else None
+        record = None if value is None else record_of(value.json)
+        self._found[id] = now, record
+        self._found.move_to_end(id)
+        if len(self._found) > MOST_REMEMBERED:
+            self._found.popitem(last=False)
+        return record

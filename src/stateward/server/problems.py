@@ -1,0 +1,86 @@
+"""What a client is told when its request fails: problem documents of RFC 9457."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import msgspec
+
+from stateward.errors import (
+    EntityBusy,
+    InvalidInput,
+    NotPermitted,
+    SchemaError,
+    StoreClosed,
+    StoreTooSlow,
+    StoreUnavailable,
+    TooLarge,
+)
+from stateward.wire import Problem
+
+PAGE = "https://github.com/stateward/stateward/blob/main/docs/reference/errors.md#"
+RETRY_SECONDS = 1
+
+logger = logging.getLogger("stateward.service")
+
+# The first that fits. "": what the error says, which is about the request. Other errors may name
+# hosts and files: that is for the service's own log.
+ANSWERS: tuple[tuple[type[Exception], int, str], ...] = (
+    (NotPermitted, 403, ""),
+    (TooLarge, 413, ""),
+    (InvalidInput, 400, ""),
+    (ValueError, 400, ""),
+    (EntityBusy, 503, "somebody has locked this in the service's store; try again"),
+    (StoreTooSlow, 503, "the service's store did not answer in time; try again"),
+    (StoreUnavailable, 503, "the service's store does not answer, or fails; its log says why"),
+    (StoreClosed, 503, "the service is stopping; try again"),
+    (SchemaError, 503, "the service's store needs a migration; its log says which"),
+)
+TITLES = {
+    400: "The request cannot be used",
+    401: "Who is asking?",
+    403: "Not permitted",
+    404: "There is nothing here",
+    405: "Not with this method",
+    408: "The request took too long to arrive",
+    413: "Too large",
+    415: "Not in this format",
+    500: "The service failed",
+    503: "The store is not available",
+}
+
+
+class Refusal(Exception):
+    """A request that is refused before any store is asked."""
+
+    def __init__(self, status: int, detail: str, **headers: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.headers = headers
+
+
+def problem_of(error: Exception) -> tuple[int, bytes, Mapping[str, str]]:
+    """The status, the document and more headers."""
+    if isinstance(error, Refusal):
+        problem = Problem(title=TITLES[error.status], status=error.status, detail=str(error))
+        return error.status, msgspec.json.encode(problem), error.headers
+    unknown = (Exception, 500, "the service has failed; its log says how")
+    kind, status, detail = next((it for it in ANSWERS if isinstance(error, it[0])), unknown)
+    if status == 500:
+        logger.error("request_failed", extra={"error": type(error).__name__}, exc_info=error)
+    known = kind not in (Exception, ValueError)
+    name = type(error).__name__ if known else ("InvalidInput" if kind is ValueError else "")
+    applied = None
+    if status >= 500:
+        applied = error.applied if isinstance(error, StoreUnavailable) else "unknown"
+    problem = Problem(
+        type=f"{PAGE}{name.lower()}" if name else "about:blank",
+        title=TITLES[status],
+        status=status,
+        detail=detail or str(error),
+        error=name,
+        applied=applied,
+    )
+    retry = {"retry-after": str(RETRY_SECONDS)} if status == 503 else {}
+    return status, msgspec.json.encode(problem), retry

@@ -1,0 +1,284 @@
+"""The service as an ASGI application: routes in one table, and one door to all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from stateward.engines.url import is_loopback
+from stateward.errors import InvalidInput, NotPermitted
+from stateward.ops import NotYours
+from stateward.server.asker import Asker, merged
+from stateward.server.keys import Keys
+from stateward.server.problems import Refusal, problem_of
+from stateward.store import Store
+from stateward.wire import (
+    EXECUTE,
+    EXECUTE_BODY,
+    JSON,
+    MSGPACK,
+    STORE,
+    WAIT,
+    WAIT_BODY,
+    WIRE,
+    Body,
+    Format,
+    StoreFacts,
+    encode,
+)
+
+T = TypeVar("T")
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+LONGEST_WAIT = 30.0  # seconds that one wait may take
+ELSEWHERE = {b"origin", b"forwarded", b"x-forwarded-for"}  # headers of who is not on this machine
+ANYBODY = Asker("anybody on this machine", "admin")
+
+
+class Reply(NamedTuple):
+    """What goes back."""
+
+    status: int
+    body: Body = Body(b"", JSON)
+    headers: Mapping[str, str] = {}
+
+
+class ServiceCall(NamedTuple):
+    """One request that was let in."""
+
+    asker: Asker
+    body: Body
+    gone: Callable[[], Awaitable[None]]  # returns when the client hangs up
+
+
+class ServiceRoute(NamedTuple):
+    """Which scope a request needs at least, and who answers it."""
+
+    scope: str
+    answer: Callable[[ServiceCall], Awaitable[Reply]]
+
+
+class Application:
+    """A store behind HTTP. Nobody is answered whom `Keys` does not know, but for `/live`."""
+
+    def __init__(
+        self, store: Store, *, insecure_local: bool, largest_body: int, body_seconds: float
+    ) -> None:
+        if len(store.sections.stacks) > 1:
+            raise InvalidInput(
+                "a service stands before one store: serve the stores of a layered one by themselves"
+            )
+        scope = store.sections["workflows"]
+        self._store = store
+        self._stack = scope.stack
+        self._world = scope.world
+        self._keys = Keys(self._stack, self._world)
+        self._insecure_local = insecure_local
+        self._largest_body = largest_body
+        self._body_seconds = body_seconds
+        self._stopping = asyncio.Event()
+        self.failure: Exception | None = None  # what kept the store from being opened
+        self.routes: dict[tuple[str, str], ServiceRoute] = {
+            ("POST", EXECUTE): ServiceRoute("read", self._execute),
+            ("POST", WAIT): ServiceRoute("read", self._wait),
+            ("GET", STORE): ServiceRoute("read", self._describe),
+        }
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live_along(receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1003})
+            return
+        try:
+            reply = await self._reply(scope, receive)
+        except _HungUp:
+            return  # nobody is there to be told
+        except Exception as error:
+            status, document, more = problem_of(error)
+            reply = Reply(status, Body(document, "application/problem+json"), more)
+        data, kind = reply.body
+        headers = [(b"content-length", str(len(data)).encode())]
+        if data:
+            headers.append((b"content-type", kind.encode()))
+        headers += [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": data})
+
+    def stop(self) -> None:
+        """Let those who wait for news go, so that a server that is stopping does not wait."""
+        self._stopping.set()
+
+    # --- the door -------------------------------------------------------------------
+
+    async def _reply(self, scope: Message, receive: Receive) -> Reply:
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if path == "/live" and scope["method"] in ("GET", "HEAD"):
+            return Reply(200, Body(b'{"live":true}', JSON))
+        headers = dict(scope["headers"])
+        asker = await self._asker(scope, headers)
+        route = self.routes.get((scope["method"], path))
+        if route is None:
+            known = {method for method, each in self.routes if each == path}
+            if known:
+                raise Refusal(405, f"use {' or '.join(sorted(known))}", allow=", ".join(known))
+            raise Refusal(404, "the service has no such path")
+        asker.require(route.scope)
+        kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0]
+        data = b""
+        if scope["method"] == "POST":
+            if kind not in (MSGPACK, JSON):
+                raise Refusal(415, f"the body must be {MSGPACK} or {JSON}")
+            data = await self._body(headers, receive)
+        return await route.answer(ServiceCall(asker, Body(data, kind), lambda: _hung_up(receive)))
+
+    async def _asker(self, scope: Message, headers: Mapping[bytes, bytes]) -> Asker:
+        kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        if not kind and self._insecure_local and _is_local(scope):
+            return ANYBODY
+        asker = await self._keys.asker(secret.strip()) if kind.lower() == "bearer" else None
+        if asker is None:
+            raise Refusal(
+                401,
+                "this needs a key that is in force: stateward key create makes one; pass it as "
+                "https://KEY@host, or as Authorization: Bearer KEY",
+                **{"www-authenticate": "Bearer"},
+            )
+        return asker
+
+    async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+        too_large = Refusal(
+            413, f"the body has more than {self._largest_body:,} bytes", connection="close"
+        )
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self._largest_body:
+            raise too_large
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._body_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise _HungUp
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > self._largest_body:
+                        raise too_large
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+        except TimeoutError as error:
+            seconds = f"{self._body_seconds:g} seconds"
+            raise Refusal(
+                408, f"the body did not arrive within {seconds}", connection="close"
+            ) from error
+
+    # --- the routes -----------------------------------------------------------------
+
+    async def _execute(self, call: ServiceCall) -> Reply:
+        asked = _decoded(call.body, EXECUTE_BODY)
+        permitted = [call.asker.permitted(op) for op in asked.ops]
+        ops = [op for op in permitted if not isinstance(op, NotYours)]
+        within = asked.within
+        deadline = None if within is None else self._world.monotonic() + within
+        outcomes = await self._stack.execute(ops, deadline) if ops else []
+        return Reply(200, encode(merged(permitted, outcomes), call.body.kind))
+
+    async def _wait(self, call: ServiceCall) -> Reply:
+        asked = _decoded(call.body, WAIT_BODY)
+        cursors = dict(asked.cursors)
+        questions = call.asker.questions(list(cursors))
+        if questions:
+            for outcome in await self._stack.execute(questions):
+                if isinstance(outcome, NotYours):
+                    raise NotPermitted("this key is for one user, and that is another's")
+        timeout = min(max(0.0, asked.timeout), LONGEST_WAIT)
+        ways = [self._stack.wait(cursors, timeout), self._stopping.wait(), call.gone()]
+        tasks = [asyncio.ensure_future(way) for way in ways]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if tasks[0].done():
+                await tasks[0]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return Reply(204)
+
+    async def _describe(self, call: ServiceCall) -> Reply:
+        facts = StoreFacts(WIRE, await self._stack.describe())
+        return Reply(200, encode(facts, call.body.kind or JSON))
+
+    # --- beginning and end ----------------------------------------------------------
+
+    async def _live_along(self, receive: Receive, send: Send) -> None:
+        """The store is open before the first request, and closed after the last."""
+        await receive()
+        try:
+            await self._store.__aenter__()
+        except Exception as error:
+            self.failure = error
+            why = f"{type(error).__name__}: {error}"
+            await send({"type": "lifespan.startup.failed", "message": why})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self._store.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+class _HungUp(Exception):
+    """The client is gone, and its request has not come whole: nothing was done."""
+
+
+async def _hung_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _is_local(scope: Message) -> bool:
+    """Whether the client is on this machine: neither behind a proxy here, nor a page in a browser.
+
+    A page of somebody else is sent with its origin, and can lead its own name to this machine.
+    """
+    client, headers = scope.get("client"), dict(scope["headers"])
+    if not headers.keys().isdisjoint(ELSEWHERE):
+        return False
+    host = headers.get(b"host", b"").decode("latin-1")
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    return client is not None and is_loopback(client[0]) and is_loopback(name.strip("[]"))
+
+
+def _decoded(body: Body, format: Format[T]) -> T:
+    try:
+        return format.decode(*body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"the body is not what this takes: {error}") from error
+
+
+def app(
+    store: Store,
+    *,
+    insecure_local: bool = False,
+    largest_body: int = 64 << 20,
+    body_seconds: float = 30.0,
+) -> Application:
+    """The service of a store, for any ASGI server, alone or mounted into another application.
+
+    Whoever asks needs a key (`stateward key create`), but with `insecure_local` not those on this
+    machine. A body may have `largest_body` bytes and take `body_seconds` to arrive. The store opens
+    and closes with the application; mounted into another, at its first use, and whoever made it
+    closes it. Raises `InvalidInput` for a layered store.
+    """
+    return Application(
+        store,
+        insecure_local=insecure_local,
+        largest_body=largest_body,
+        body_seconds=body_seconds,
+    )

@@ -1,0 +1,465 @@
+"""Who may ask what: every route, every operation, and every way of not being entitled to it."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+import stateward
+from service.conftest import Served
+from stateward import sync
+from stateward.errors import AccessRefused, NotPermitted, NotYoursError
+from stateward.ops import (
+    Append,
+    Applied,
+    Commit,
+    Drop,
+    Entity,
+    Fetch,
+    Fetched,
+    Head,
+    List,
+    Listed,
+    Log,
+    NotYours,
+    Op,
+    Put,
+    Restore,
+    SetHead,
+    Sweep,
+    Swept,
+)
+from stateward.server import keys
+from stateward.server.asker import OWN_NAMESPACE
+from stateward.server.keys import key_entity
+from stateward.wire import (
+    EXECUTE,
+    JSON,
+    MSGPACK,
+    OUTCOMES,
+    STORE,
+    WAIT,
+    ExecuteBody,
+    WaitBody,
+)
+from stateward.world import World
+
+Serve = Callable[..., Served]
+WORLD = World()
+OTHER = "sw.AAAAAAAAAAAAAAAA.BBBBBBBBBBBBBBBBCCCCCCCCCCCCCCCC"
+
+
+def thread(namespace: str = "default", id: str = "t") -> Entity:
+    return Entity(namespace, "thread", id)
+
+
+def append(entity: Entity, owner: str | None = None) -> Commit:
+    return Commit(entity, WORLD.new_op(), (Append(('{"n":1}',)),), owner=owner)
+
+
+BODIES: dict[str, Any] = {
+    EXECUTE: ExecuteBody((Fetch(thread()),)),
+    WAIT: WaitBody(((thread(), 5),), 0.0),
+    STORE: None,
+}
+
+
+def execute(served: Served, key: str, *ops: Op) -> list[Any]:
+    told = served.ask("POST", EXECUTE, ExecuteBody(ops), key)
+    assert told.status == 200, told
+    return OUTCOMES.decode(told.body, MSGPACK)
+
+
+def refused(served: Served, key: str, *ops: Op) -> str:
+    told = served.ask("POST", EXECUTE, ExecuteBody(ops), key)
+    assert told.status == 403, told
+    assert told.problem["error"] == "NotPermitted"
+    detail: str = told.problem["detail"]
+    return detail
+
+
+# --- every route ------------------------------------------------------------------------
+
+
+def test_no_route_answers_without_a_key_that_is_in_force(serve: Serve) -> None:
+    served = serve()
+    good = served.key("admin", None)
+    expired = served.key("admin", None, lifetime=-1.0)
+    near = good[:-1] + ("A" if good[-1] != "A" else "B")
+    bad = [None, OTHER, "", "x", near, expired, good + "A", f"sw.{'x' * 500}.y", "sw..", "Bearer"]
+    routes = [*served.app.routes, ("GET", "/nowhere"), ("GET", "/")]
+    assert {path for _, path in routes} >= set(BODIES), "a route that is not tried here"
+    for method, path in routes:
+        for key in bad:
+            told = served.ask(method, path, BODIES.get(path), key)
+            assert told.status == 401, (method, path, key)
+            assert told.headers["www-authenticate"] == "Bearer"
+            assert told.problem["title"]
+        if path in BODIES:
+            assert served.ask(method, path, BODIES[path], good).status in (200, 204)
+    basic = served.ask("GET", STORE, authorization=f"Basic {good}")
+    assert basic.status == 401
+
+
+def test_live_answers_everybody_and_says_nothing(serve: Serve) -> None:
+    told = serve().ask("GET", "/live")
+    assert (told.status, told.body) == (200, b'{"live":true}')
+
+
+def test_a_revoked_key_is_refused(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "REMEMBERED_SECONDS", 0.2)
+    served = serve()
+    key = served.key()
+    assert served.ask("GET", STORE, key=key).status == 200
+    with sync.open(served.direct, heartbeat=None) as store:
+        entity = key_entity(key.split(".")[1])
+        store.sections["workflows"].execute([Commit(entity, WORLD.new_op(), (Drop(),))])
+    end = time.monotonic() + 30
+    while served.ask("GET", STORE, key=key).status == 200:
+        assert time.monotonic() < end, "a revoked key must not be answered for long"
+        time.sleep(0.05)
+    assert served.ask("GET", STORE, key=key).status == 401
+
+
+def test_what_is_not_there_and_not_with_this_method(serve: Serve) -> None:
+    served = serve()
+    key = served.key()
+    for path in ("/", "/v1", "/v1/execute/", "/v1/../v1/execute", "//v1/execute", "/v1/%2e%2e"):
+        assert served.ask("GET", path, key=key).status == 404, path
+    told = served.ask("GET", EXECUTE, key=key)
+    assert (told.status, told.headers["allow"]) == (405, "POST")
+
+
+# --- every operation --------------------------------------------------------------------
+
+OPS: dict[str, Callable[[str], Op]] = {
+    "commit": lambda namespace: append(thread(namespace)),
+    "drop": lambda namespace: Commit(thread(namespace), WORLD.new_op(), (Drop(),)),
+    "fetch": lambda namespace: Fetch(thread(namespace), log=Log()),
+    "list": lambda namespace: List(namespace, "thread"),
+    "tally": lambda namespace: List(namespace, tally="owner"),
+    "documents": lambda namespace: List("default", within=thread(namespace)),
+    "restore": lambda namespace: Commit(
+        thread(namespace), WORLD.new_op(), (Restore(Head(exists=True)),)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_no_operation_reaches_another_namespace(serve: Serve, name: str) -> None:
+    served = serve()
+    with sync.open(served.direct, namespace="theirs", heartbeat=None) as store:
+        store.thread("t", user="u").append({"secret": "theirs"})
+    for scope in ("write", "operate", "admin"):
+        key = served.key(scope, ("default",))
+        assert "theirs" in refused(served, key, OPS[name]("theirs"))
+        # Nor does it in company, and its company is not done either.
+        mine = append(thread(id=f"{name}-{scope}"))
+        refused(served, key, mine, OPS[name]("theirs"))
+        (seen,) = execute(served, key, Fetch(mine.entity))
+        assert not seen.head.exists
+    with sync.open(served.direct, namespace="theirs", heartbeat=None) as store:
+        assert store.thread("t", user="u").load().messages == [{"secret": "theirs"}]
+
+
+def test_a_scope_permits_what_it_says(serve: Serve) -> None:
+    served = serve()
+    restore = OPS["restore"]("default")
+    needs = [(OPS["fetch"]("default"), 0), (OPS["list"]("default"), 0)]
+    needs += [(append(thread()), 1), (restore, 2), (Sweep(), 2)]
+    for level, scope in enumerate(("read", "write", "operate", "admin")):
+        key = served.key(scope, None)
+        for op, needed in needs:
+            if isinstance(op, Commit):
+                op = replace(op, op=WORLD.new_op())
+            if level >= needed:
+                execute(served, key, op)
+            else:
+                assert scope in refused(served, key, op)
+    limited = served.key("operate", ("default",))
+    assert "all namespaces" in refused(served, limited, Sweep())
+
+
+def test_the_services_own_namespace_is_for_administrators_of_all(serve: Serve) -> None:
+    served = serve()
+    reading = List(OWN_NAMESPACE, "api-key", documents=("key",))
+    for key in (
+        served.key("operate", None),
+        served.key("admin", (OWN_NAMESPACE,)),
+        served.key("admin", None, user="u"),
+    ):
+        assert "administrators" in refused(served, key, reading)
+        forged = Commit(key_entity("x"), WORLD.new_op(), (Put("key", "{}"),))
+        refused(served, key, forged)
+    (listed,) = execute(served, served.key("admin", None), reading)
+    assert isinstance(listed, Listed)
+    assert len(listed.entities) == 4
+
+
+# --- one user's key ---------------------------------------------------------------------
+
+
+def test_a_key_of_one_user_reaches_what_is_theirs_alone(serve: Serve) -> None:
+    served = serve()
+    with sync.open(served.direct, heartbeat=None) as store:
+        store.thread("hers", user="u-her").append({"secret": "hers"})
+        store.thread("nobodys").append({"secret": "nobody's"})
+        store.user("u-her").put({"secret": "hers"})
+    key = served.key("write", ("default",), user="u-him")
+    hers, nobodys, mine = thread(id="hers"), thread(id="nobodys"), thread(id="mine")
+    for theirs in (hers, nobodys, Entity("default", "user", "u-her")):
+        for owner in (None, "u-her", "", "u-him"):
+            ops = (Fetch(theirs, owner, Log(), all_documents=True), append(theirs, owner))
+            assert execute(served, key, *ops) == [NotYours(), NotYours()], (theirs, owner)
+            wait = WaitBody(((theirs, 0),), 0.0)
+            assert served.ask("POST", WAIT, wait, key).status == 403
+        (listed,) = execute(served, key, List("default", within=theirs))
+        assert listed == Listed()
+    (applied,) = execute(served, key, append(mine))
+    assert isinstance(applied, Applied)
+    listed, tally = execute(
+        served, key, List("default", "thread"), List("default", "thread", tally="owner")
+    )
+    assert [found.entity for found in listed.entities] == [mine]
+    assert set(tally.tally) <= {"u-him"}
+    refused(served, key, List("default", "thread", owner="u-her"))
+    refused(served, key, Commit(mine, WORLD.new_op(), (SetHead(owner="u-her"),)))
+    refused(served, key, Sweep())
+    for kind in ("lock", "shared", "erased", "api-key", "restoring"):
+        taking = Commit(Entity("default", kind, "name"), WORLD.new_op(), (Put("x", "1"),))
+        assert kind in refused(served, key, taking)
+    new = Entity("default", "user", "u-new")
+    assert execute(served, key, Commit(new, WORLD.new_op(), (Put("x", "1"),))) == [NotYours()]
+    operator = served.key("operate", ("default",), user="u-him")
+    refused(served, operator, Commit(mine, WORLD.new_op(), (Restore(Head(exists=True)),)))
+    (fetched,) = execute(served, key, Fetch(mine))
+    assert isinstance(fetched, Fetched)
+    assert fetched.head.owner == "u-him"
+
+
+async def test_a_store_with_a_key_of_one_user_works_for_that_user(serve: Serve) -> None:
+    served = serve()
+    url = served.url_with(served.key("write", ("default",), user="u-him"))
+    with sync.open(served.direct, heartbeat=None) as store:
+        store.thread("hers", user="u-her").append({"n": 1})
+    async with stateward.open(url) as store:
+        await store.thread("mine", user="u-him").append({"n": 1})
+        await store.user("u-him").put({"tea": True})
+        context = await store.context(thread="mine", user="u-him")
+        assert context.thread.messages == [{"n": 1}]
+        assert [info.id async for info in store.threads()] == ["mine"]
+        for call in (
+            store.thread("hers").load(),
+            store.thread("hers", user="u-her").append({"n": 2}),
+            store.user("u-her").get(),
+        ):
+            with pytest.raises((NotYoursError, NotPermitted)):
+                await call
+
+
+async def test_errors_say_what_the_key_lacks(serve: Serve) -> None:
+    served = serve()
+    reader = served.url_with(served.key("read"))
+    async with stateward.open(reader, heartbeat=None) as store:
+        with pytest.raises(NotPermitted, match="'read'"):
+            await store.thread("t").append({"n": 1})
+        assert (await store.thread("t").load()).messages == []
+    with pytest.raises(AccessRefused, match="key"):
+        async with stateward.open(served.url_with(OTHER), heartbeat=None):
+            pass
+    with pytest.raises(AccessRefused, match="key"):
+        sync.open(served.url, heartbeat=None).__enter__()
+
+
+# --- without a key, on this machine -----------------------------------------------------
+
+
+def test_insecure_local_is_for_programs_on_this_machine(serve: Serve) -> None:
+    served = serve(insecure_local=True)
+    assert served.ask("GET", STORE).status == 200
+    assert served.ask("GET", STORE, host="localhost:7878").status == 200
+    for headers in (
+        {"host": "evil.example"},
+        {"host": "evil.example:7878"},
+        {"origin": "http://127.0.0.1"},
+        {"x_forwarded_for": "203.0.113.9"},
+        {"forwarded": "for=203.0.113.9"},
+    ):
+        assert served.ask("GET", STORE, **headers).status == 401, headers
+    assert served.ask("GET", STORE, key=OTHER).status == 401, "a wrong key is wrong here too"
+
+
+# --- bad input --------------------------------------------------------------------------
+
+
+def deep(levels: int) -> bytes:
+    """Arrays in arrays, in a field of an operation that nobody knows."""
+    inner = b"\x91" * levels + b"\xc0"
+    fetch = b"\x83\xa4type\xa5Fetch\xa6entity\x93\xa1a\xa1b\xa1c\xa1x" + inner
+    return b"\x91\x91" + fetch
+
+
+BAD: dict[str, bytes] = {
+    "nothing": b"",
+    "no msgpack": b"\xc1",
+    "json": b'{"ops": []}',
+    "half": msgspec.msgpack.encode(ExecuteBody((Fetch(thread()),)))[:-3],
+    "a number": msgspec.msgpack.encode(7),
+    "an unknown operation": msgspec.msgpack.encode([[{"type": "Explode"}]]),
+    "an unknown check": msgspec.msgpack.encode(
+        [
+            [
+                {
+                    "type": "Commit",
+                    "entity": ["default", "thread", "t"],
+                    "op": "o",
+                    "writes": [{"type": "Append", "bodies": ["1"]}],
+                    "checks": [{"type": "OnlyOnSundays"}],
+                }
+            ]
+        ]
+    ),
+    "an operation without its address": msgspec.msgpack.encode([[{"type": "Fetch"}]]),
+    "an address of two parts": msgspec.msgpack.encode([[{"type": "Fetch", "entity": ["a", "b"]}]]),
+    "numbers for names": msgspec.msgpack.encode([[{"type": "Fetch", "entity": [1, 2, 3]}]]),
+    "too deep": deep(100_000),
+    "no text": b"\x91\x91\x82\xa4type\xa5Fetch\xa6entity\x93\xa1a\xa1b\xa2\xff\xfe",
+    "two writes that do not go together": msgspec.msgpack.encode(
+        ExecuteBody((Commit(thread(), "o", (Drop(), Append(("1",)))),))
+    ),
+    "an append of nothing": msgspec.msgpack.encode(
+        ExecuteBody((Commit(thread(), "o", (Append(()),)),))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_bodies_are_refused_in_words_and_nothing_is_written(serve: Serve, name: str) -> None:
+    served = serve(insecure_local=True)
+    for path in (EXECUTE, WAIT):
+        told = served.ask("POST", path, BAD[name])
+        assert told.status == 400, told
+        assert "Traceback" not in told.problem["detail"]
+        assert told.problem["error"] == "InvalidInput"
+    with sync.open(served.direct, heartbeat=None) as store:
+        assert list(store.threads()) == []
+
+
+def test_people_may_ask_in_json(serve: Serve) -> None:
+    served = serve(insecure_local=True)
+    body = msgspec.json.encode(ExecuteBody((append(thread()), Fetch(thread("other")))))
+    told = served.ask("POST", EXECUTE, body, content_type="application/json; charset=utf-8")
+    applied, fetched = OUTCOMES.decode(told.body, JSON)
+    assert isinstance(applied, Applied)
+    assert isinstance(fetched, Fetched)
+    facts = served.ask("GET", STORE)
+    assert facts.headers["content-type"] == JSON
+    assert msgspec.json.decode(facts.body)["description"]["engine"] == "sqlite"
+    for bad in (b"", b"{", b"[[" * 100_000, b'[[{"type":"Fetch","entity":[1,2,3]}]]', b"[[]] x"):
+        assert served.ask("POST", EXECUTE, bad, content_type=JSON).status == 400
+
+
+def test_a_body_in_another_format_is_refused(serve: Serve) -> None:
+    served = serve(insecure_local=True)
+    assert served.ask("POST", EXECUTE, b"{}", content_type="text/plain").status == 415
+    assert served.ask("POST", EXECUTE).status == 415
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(serve: Serve) -> None:
+    served = serve(insecure_local=True, largest_body=1000)
+    big = ExecuteBody((Commit(thread(), "o", (Append(("1" * 2000,)),)),))
+    assert served.ask("POST", EXECUTE, big).status == 413
+    with raw(served, b"content-length: 99999999999\r\n") as (tell, hear):
+        assert b" 413 " in hear()
+    with raw(served, b"transfer-encoding: chunked\r\n") as (tell, hear):
+        tell(b"7d0\r\n" + b"x" * 2000 + b"\r\n")
+        assert b" 413 " in hear()
+    with sync.open(served.direct, heartbeat=None) as store:
+        assert list(store.threads()) == []
+
+
+def test_a_body_that_comes_too_slowly_is_not_waited_for(serve: Serve) -> None:
+    served = serve(insecure_local=True, body_seconds=0.2)
+    with raw(served, b"content-length: 100\r\n") as (tell, hear):
+        tell(b"\x91")
+        assert b" 408 " in hear()
+    assert served.ask("GET", STORE).status == 200
+
+
+def test_a_client_that_hangs_up_amid_its_body_has_written_nothing(serve: Serve) -> None:
+    served = serve(insecure_local=True)
+    body = msgspec.msgpack.encode(ExecuteBody((append(thread()),)))
+    for cut in range(0, len(body), 16):
+        with raw(served, f"content-length: {len(body)}\r\n".encode()) as (tell, _):
+            tell(body[:cut])
+    assert served.ask("GET", STORE).status == 200
+    with sync.open(served.direct, heartbeat=None) as store:
+        assert list(store.threads()) == []
+
+
+class raw:
+    """A request by hand: its head is sent, then whatever is told; `hear` is the answer's head."""
+
+    def __init__(self, served: Served, headers: bytes) -> None:
+        path = served.url.split("/", 3)[3]
+        self._socket = socket.create_connection(("127.0.0.1", served.port), 30.0)
+        head = f"POST /{path}{EXECUTE} HTTP/1.1\r\nhost: localhost\r\n".encode()
+        self._socket.sendall(head + b"content-type: application/msgpack\r\n" + headers + b"\r\n")
+
+    def __enter__(self) -> tuple[Callable[[bytes], None], Callable[[], bytes]]:
+        return self._socket.sendall, lambda: self._socket.recv(65_536)
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+
+# --- what a log may say -----------------------------------------------------------------
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
+    caplog.set_level(logging.DEBUG)
+    return lambda: "\n".join(f"{record.__dict__}" for record in caplog.records)
+
+
+def test_a_fault_of_the_service_is_told_without_its_inside(
+    serve: Serve, logged: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    key = served.key("admin", None)
+
+    async def broken(*_: object) -> None:
+        raise LookupError("the inside")
+
+    assert served.ask("GET", STORE, key=key).status == 200
+    monkeypatch.setattr(served.app._stack, "execute", broken)
+    told = served.ask("POST", EXECUTE, ExecuteBody((Fetch(thread()),)), key)
+    assert told.status == 500
+    assert b"the inside" not in told.body
+    assert "request_failed" in logged()
+    assert key.split(".")[2] not in logged()
+
+
+def test_a_store_that_is_down_is_a_problem_that_says_so(serve: Serve) -> None:
+    served = serve()
+    key = served.key("admin", None)
+    (swept,) = execute(served, key, Sweep())
+    assert isinstance(swept, Swept)
+
+    async def down(*_: object) -> None:
+        raise stateward.StoreUnavailable("db.internal:5432 is gone", applied="unknown")
+
+    served.app._stack.execute = down
+    told = served.ask("POST", EXECUTE, ExecuteBody((append(thread()),)), key)
+    assert told.status == 503
+    assert told.headers["retry-after"] == "1"
+    assert told.problem["applied"] == "unknown"
+    assert told.problem["error"] == "StoreUnavailable"
+    assert "db.internal" not in told.problem["detail"]

@@ -1,0 +1,228 @@
+"""`stateward serve` as a process: it starts, is killed, stops when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import pytest
+from servers.ports import free_port
+
+import stateward
+from stateward import sync
+
+PATIENCE = 60.0
+TLS = Path(__file__).parent.parent / "servers" / "tls"
+PATIENT = stateward.Policy(read_timeout=60.0, write_timeout=60.0, breaker_failures=10_000)
+
+
+class Process:
+    """One `stateward serve`."""
+
+    def __init__(self, url: str, *options: str) -> None:
+        self._errors = TemporaryFile()  # noqa: SIM115 - closed by `end`
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "stateward", "serve", url, "--json", *options],
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.complaints()
+        self.url: str = json.loads(line)["url"]
+
+    def complaints(self) -> str:
+        self._errors.seek(0)
+        return self._errors.read().decode()
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE)
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(PATIENCE)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self._errors.close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Process]]:
+    """Starts services, and ends by its id each one that the test has left behind."""
+    started: list[Process] = []
+
+    def start(url: str, *options: str) -> Process:
+        process = Process(url, *options)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.end()
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "stateward", *words],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env={name: value for name, value in os.environ.items() if name != "STATEWARD_URL"},
+    )
+
+
+async def test_a_stopped_service_finishes_what_is_under_way(
+    serve: Callable[..., Process], tmp_path: Path
+) -> None:
+    """Appends before the stop are acknowledged or fail; a wait of minutes does not delay it."""
+    url = f"sqlite:///{tmp_path}/agents.db"
+    process = serve(url, "--port", "0", "--insecure-local")
+    acknowledged: list[int] = []
+    options: dict[str, Any] = {"spill": False, "heartbeat": None}
+    policy = stateward.Policy(threads="raise", write_timeout=5.0, breaker_failures=1)
+    async with asyncio.timeout(PATIENCE):
+        async with stateward.open(process.url, policy=policy, **options) as store:
+            engine = store.sections.stacks[0].engine
+            await store.thread("t").append({"n": 0})
+            waiting = asyncio.create_task(
+                engine.wait({store.thread("never").handle.entity: 0}, 600.0)
+            )
+
+            async def append() -> None:
+                for number in range(1, 1_000_000):
+                    await store.thread("t").append({"n": number})
+                    acknowledged.append(number)
+
+            appending = asyncio.create_task(append())
+            while len(acknowledged) < 20:
+                await store.thread("t").load(last=1)
+            assert await asyncio.to_thread(process.stop) == 0, process.complaints()
+            with pytest.raises(stateward.StoreUnavailable):
+                await appending
+            await asyncio.wait([waiting])
+            waiting.exception()
+    assert process.complaints() == ""
+    async with stateward.open(url, **options) as store:
+        stored = [message["n"] for message in (await store.thread("t").load()).messages]
+    assert stored == list(range(len(stored)))
+    assert len(stored) - 1 - len(acknowledged) in (0, 1)
+
+
+async def kill_again_and_again(
+    serve: Callable[..., Process], path: Path, kills: int, clients: int
+) -> None:
+    """Clients append while the service is killed: each turn is there once, and in order."""
+    url, port = f"sqlite:///{path}", str(free_port())
+    process = serve(url, "--port", port, "--insecure-local")
+    done = asyncio.Event()
+    told = [0] * clients
+    options: dict[str, Any] = {"policy": PATIENT, "spill": False, "heartbeat": None}
+    async with stateward.open(process.url, **options) as store:
+
+        async def talk(number: int) -> None:
+            thread = store.thread(f"t-{number}")
+            while not done.is_set():
+                await thread.append({"n": told[number]})
+                told[number] += 1
+
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(clients):
+                tasks.create_task(talk(number))
+            for _ in range(kills):
+                before = sum(told)
+                async with asyncio.timeout(PATIENCE):
+                    while sum(told) < before + clients:
+                        await store.thread("t-0").load(last=1)
+                process.process.kill()
+                await asyncio.to_thread(process.process.wait, PATIENCE)
+                process = await asyncio.to_thread(serve, url, "--port", port, "--insecure-local")
+            done.set()
+    async with stateward.open(url, heartbeat=None) as store:
+        for number in range(clients):
+            window = await store.thread(f"t-{number}").load()
+            assert [message["n"] for message in window.messages] == list(range(told[number]))
+    assert sum(told) > kills * clients
+
+
+async def test_a_killed_service_loses_and_doubles_nothing(
+    serve: Callable[..., Process], tmp_path: Path
+) -> None:
+    await kill_again_and_again(serve, tmp_path / "agents.db", kills=3, clients=10)
+
+
+@pytest.mark.soak
+async def test_a_service_that_is_killed_300_times(
+    serve: Callable[..., Process], tmp_path: Path
+) -> None:
+    await kill_again_and_again(serve, tmp_path / "agents.db", kills=300, clients=50)
+
+
+def test_keys_are_made_listed_used_and_revoked(
+    serve: Callable[..., Process], tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    assert command("key", "list", url).returncode == 1, "a typing error makes no store"
+    assert command("migrate", url).returncode == 0
+    assert "no keys" in command("key", "list", url).stdout
+    made = command("key", "create", url, "--namespace", "shop", "--note", "support", "--days", "1")
+    assert (made.returncode, made.stderr) == (0, "")
+    key = made.stdout.strip()
+    listed = json.loads(command("key", "list", url, "--json").stdout)["keys"]
+    assert [(each["namespaces"], each["note"], each["revoked"]) for each in listed] == [
+        (["shop"], "support", None)
+    ]
+    secret = key.split(".")[2]
+    shown = command("key", "list", url).stdout
+    assert "shop" in shown
+    assert secret not in shown + json.dumps(listed)
+    assert secret.encode() not in (tmp_path / "agents.db").read_bytes()
+    cert, private = str(TLS / "server.pem"), str(TLS / "server.key")
+    process = serve(url, "--port", "0", "--tls-cert", cert, "--tls-key", private)
+    assert process.url.startswith("https://127.0.0.1:")
+    safe = f"{process.url.replace('https://', f'https://{key}@')}?ca={TLS / 'ca.pem'}"
+    with sync.open(safe, namespace="shop", heartbeat=None) as store:
+        store.thread("t").append({"n": 1})
+    revoked = command("key", "revoke", url, "--id", listed[0]["id"])
+    assert (revoked.returncode, revoked.stderr) == (0, "")
+    policy = stateward.Policy(read_timeout=0.5)
+    refused = pytest.raises(stateward.AccessRefused)
+    with refused, sync.open(safe, namespace="shop", heartbeat=None, policy=policy) as store:
+        for _ in range(2_000):  # it is known for a few seconds still
+            store.thread("t").load()
+            store.sections["threads"].world.block(0.01)
+    assert process.stop(signal.SIGINT) == 0
+    assert process.complaints() == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("serve", "sqlite:///{}/a.db", "--host", "0.0.0.0", "--insecure-local"), 2, "--host"),
+        (("serve", "sqlite:///{}/a.db", "--tls-cert", "x"), 2, "belong together"),
+        (("serve", "sqlite:///{}/a.db", "--port", "99999"), 1, "cannot listen"),
+        (("serve", "sqlite:///{}/nowhere/a.db", "--port", "0"), 2, "nowhere"),
+        (("key", "create", "sqlite:///{}/b.db"), 2, "--all-namespaces"),
+        (("key", "revoke", "sqlite:///{}/b.db"), 2, "--id"),
+        (("key", "revoke", "sqlite:///{}/b.db", "--id", "nope"), 2, "no key"),
+        (("key", "explode", "sqlite:///{}/b.db"), 2, "ACTION"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    tmp_path: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    with sync.open(f"sqlite:///{tmp_path}/b.db", heartbeat=None) as store:
+        store.health()
+    ran = command(*(word.replace("{}", str(tmp_path)) for word in words))
+    assert (ran.returncode, ran.stdout) == (code, ""), ran.stderr
+    assert ran.stderr.count("\n") == 1, ran.stderr
+    assert said in ran.stderr
