@@ -283,6 +283,22 @@ def test_a_task_is_shown_with_its_call_and_what_came_of_it(
     assert "stateward task list URL" in command.refused("task", "show", "nosuch")
 
 
+def test_a_task_is_retried_and_cancelled(store: sync.Store, command: Command) -> None:
+    with pytest.raises(ZeroDivisionError):
+        store.once("fail", divmod, 1, 0)
+    assert command.told("task", "retry", "fail", "--dry-run")["retried"] is False
+    assert "pass --yes" in command.refused("task", "retry", "fail")
+    again = command.told("task", "retry", "fail", "--yes")
+    assert (again["retried"], again["before"], again["status"]) == (True, "failed", "pending")
+    assert command.run("task", "retry", "fail", "--yes")[0] == 1  # it is pending
+    cancel = ("task", "cancel", "fail", "--reason", "paid in cash")
+    assert "pass --yes" in command.refused(*cancel)
+    assert "the task 'fail' is cancelled" in command.run(*cancel, "--yes")[1]
+    assert "nothing to do" in command.run(*cancel, "--yes")[1]
+    assert "paid in cash" in command.told("task", "show", "fail")["task"]["error"]
+    assert "stateward task list URL" in command.refused("task", "cancel", "nosuch", "--yes")
+
+
 # --- namespaces -------------------------------------------------------------------------
 
 NAMES = ["a", "b/c", "z\x00:{}", "ünï"]  # by their bytes

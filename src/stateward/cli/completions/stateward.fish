@@ -50,8 +50,8 @@ function _shtab_stateward_using
   test "$_shtab_stateward_cmdpath" = "$argv"
 end
 
-set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect lock 'lock break' 'lock list' migrate namespaces rebalance restore sweep task 'task list' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' user 'user erase' 'user export' 'user list' 'user show' verify why workflow 'workflow list' 'workflow show' 'workflow signal'
-set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --backup-command --baseline --before --by --compare --config --conversations --done --duration --erasures --every --failed --faults --from --history --html --joining --key --kind --last --leaving --limit --metrics-url --namespace --only --output --prices --profile --rate --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scrape --seconds --seed --server-setting --spill --start-command --status --thread --times --to --tool --url --user --value --wait --with-server --workflow
+set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect lock 'lock break' 'lock list' migrate namespaces rebalance restore sweep task 'task cancel' 'task list' 'task retry' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' user 'user erase' 'user export' 'user list' 'user show' verify why workflow 'workflow list' 'workflow show' 'workflow signal'
+set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --backup-command --baseline --before --by --compare --config --conversations --done --duration --erasures --every --failed --faults --from --history --html --joining --key --kind --last --leaving --limit --metrics-url --namespace --only --output --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scrape --seconds --seed --server-setting --spill --start-command --status --thread --times --to --tool --url --user --value --wait --with-server --workflow
 
 complete -c stateward -e
 complete -c stateward -f
@@ -251,6 +251,13 @@ complete -c stateward -n '_shtab_stateward_using sweep' -l once -d 'one step, th
 complete -c stateward -n '_shtab_stateward_using sweep' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a task -d 'run-once tasks'
 complete -c stateward -n '_shtab_stateward_using task' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using task; and test $_shtab_stateward_npos -eq 0' -a cancel -d 'let a task never run, or have run in vain'
+complete -c stateward -n '_shtab_stateward_using task cancel' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using task cancel' -l namespace -x -d 'which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using task cancel' -l reason -x -d 'why, for whoever looks later'
+complete -c stateward -n '_shtab_stateward_using task cancel' -l dry-run -d 'only say what would be done'
+complete -c stateward -n '_shtab_stateward_using task cancel' -l yes -d 'do not ask before it is done'
+complete -c stateward -n '_shtab_stateward_using task cancel' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using task; and test $_shtab_stateward_npos -eq 0' -a list -d 'show tasks, and how they stand'
 complete -c stateward -n '_shtab_stateward_using task list' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using task list' -l namespace -x -d 'which one (default: default)'
@@ -259,6 +266,12 @@ complete -c stateward -n '_shtab_stateward_using task list' -l status -x -d 'onl
 complete -c stateward -n '_shtab_stateward_using task list' -l limit -x -d 'rows a page (default: 50)'
 complete -c stateward -n '_shtab_stateward_using task list' -l after -x -d 'go on after the page before, which says what to put here'
 complete -c stateward -n '_shtab_stateward_using task list' -l json -d 'print one JSON object'
+complete -c stateward -n '_shtab_stateward_using task; and test $_shtab_stateward_npos -eq 0' -a retry -d 'let a task run again that failed or was cancelled'
+complete -c stateward -n '_shtab_stateward_using task retry' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using task retry' -l namespace -x -d 'which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using task retry' -l dry-run -d 'only say what would be done'
+complete -c stateward -n '_shtab_stateward_using task retry' -l yes -d 'do not ask before it is done'
+complete -c stateward -n '_shtab_stateward_using task retry' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using task; and test $_shtab_stateward_npos -eq 0' -a show -d 'show one task: its call, its result, its error'
 complete -c stateward -n '_shtab_stateward_using task show' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using task show' -l namespace -x -d 'which one (default: default)'

@@ -62,7 +62,9 @@ _shtab_stateward_lock_commands() {
 
 _shtab_stateward_task_commands() {
   local _commands=(
+    cancel:'let a task never run, or have run in vain'
     list:'show tasks, and how they stand'
+    retry:'let a task run again that failed or was cancelled'
     show:'show one task: its call, its result, its error'
   )
   _describe 'stateward task commands' _commands
@@ -415,6 +417,18 @@ _shtab_stateward_task_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_task_defaults_added=0
 
+_shtab_stateward_task_cancel_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--reason[why, for whoever looks later]:TEXT:"
+  "--dry-run[only say what would be done]"
+  "--yes[do not ask before it is done]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_task_cancel_defaults_added=0
+
 _shtab_stateward_task_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--namespace[which one (default\: default)]:NAME:"
@@ -427,6 +441,17 @@ _shtab_stateward_task_list_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_task_list_defaults_added=0
+
+_shtab_stateward_task_retry_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--dry-run[only say what would be done]"
+  "--yes[do not ask before it is done]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_task_retry_defaults_added=0
 
 _shtab_stateward_task_show_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -740,7 +765,9 @@ _shtab_stateward_task() {
       (( CURRENT += 1 ))
       curcontext="${curcontext%:*:*}:_shtab_stateward_task-$line[1]:"
       case $line[1] in
+        cancel) _arguments -C -s $_shtab_stateward_task_cancel_options ;;
         list) _arguments -C -s $_shtab_stateward_task_list_options ;;
+        retry) _arguments -C -s $_shtab_stateward_task_retry_options ;;
         show) _arguments -C -s $_shtab_stateward_task_show_options ;;
       esac
   esac
