@@ -25,6 +25,7 @@ LOOKS = {
     "user erase --dry-run": ["user", "erase", "URL", "u-1", "--dry-run"],
     "workflow show": ["workflow", "show", "URL", "w-1"],
     "task show": ["task", "show", "URL", "charge"],
+    "effect list": ["effect", "list", "URL"],
     "namespaces": ["namespaces", "URL"],
     "inspect": ["inspect", "URL"],
     "inspect thread": ["inspect", "URL", "thread", "t-1"],

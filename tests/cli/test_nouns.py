@@ -17,7 +17,7 @@ from servers.redis import RedisServer, running
 
 from stateward import cli, sync
 from stateward.engines.registry import create_engine, create_sync_engine, parse
-from stateward.errors import WorkflowFinished
+from stateward.errors import EffectUnknown, WorkflowFinished
 from stateward.kinds import LOCK
 from stateward.ops import Acquire, Commit, Fence, Fenced, Put, Release
 from stateward.world import World
@@ -297,6 +297,33 @@ def test_a_task_is_retried_and_cancelled(store: sync.Store, command: Command) ->
     assert "nothing to do" in command.run(*cancel, "--yes")[1]
     assert "paid in cash" in command.told("task", "show", "fail")["task"]["error"]
     assert "stateward task list URL" in command.refused("task", "cancel", "nosuch", "--yes")
+
+
+def test_an_effect_that_nobody_knows_of_is_shown_and_decided(
+    store: sync.Store, command: Command
+) -> None:
+    def charge(_: int) -> str:
+        raise TimeoutError
+
+    for call in ("c-1", "c-2"):
+        with pytest.raises(EffectUnknown):
+            store.thread("t", "u-1").effect(call, charge, 9)
+    first, second = command.told("effect", "list", "--status", "unknown")["effects"]
+    assert (first["call"], first["user"]) == ("c-1", "u-1")
+    assert "charge" in command.run("effect", "show", first["id"])[1]
+    resolve = ("effect", "resolve", first["id"], "--done", '{"id": "ch_42"}')
+    assert command.told(*resolve, "--dry-run")["status"] == "unknown"
+    assert "pass --yes" in command.refused(*resolve)
+    command.asked(Terminal("n"))
+    assert "nothing was done" in command.refused(*resolve)
+    assert command.told(*resolve, "--yes", "--by", "Kim")["status"] == "done"
+    assert store.thread("t", "u-1").effect("c-1", charge, 9) == {"id": "ch_42"}
+    command.asked(Terminal("y"))
+    code, out, err = command.run("effect", "resolve", second["id"], "--failed", "declined")
+    assert code == 0
+    assert "Decide that" in err
+    assert "declined" in out
+    assert "stateward effect list URL" in command.refused("effect", "show", "thread/t/nosuch")
 
 
 # --- namespaces -------------------------------------------------------------------------
