@@ -22,11 +22,12 @@ from stateward.world import World
 EXAMPLES = """\
 Without a section: sizes by kind of state, and the newest numbers. Sections: storage, replicas,
 repeats, langgraph-items, blobs; or one thing in full, as it is stored: thread ID, user ID,
-workflow ID, task ID, shared ID, journal ID, langgraph-item ID, blob ID. What an agent framework
-keeps is shown as what it is: a checkpoint, an event, a session. replicas are the processes that
-have the store open, or had it within the last hour. Changes nothing. What it prints may be personal
-data. repeats shows where agents have lost their context: what they asked again, or asked though the
-user had given it; complaints about it; work that began anew; tool calls that ran twice.
+workflow ID, task ID, effect ID, schedule ID, shared ID, journal ID, langgraph-item ID, blob ID.
+What an agent framework keeps is shown as what it is: a checkpoint, an event, a session. replicas
+are the processes that have the store open, or had it within the last hour. Changes nothing. What it
+prints may be personal data. repeats shows where agents have lost their context: what they asked
+again, or asked though the user had given it; complaints about it; work that began anew; tool calls
+that ran twice.
 
 stateward thread, user, workflow, task and lock list these, and show them for people to read.
 

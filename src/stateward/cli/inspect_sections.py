@@ -19,7 +19,7 @@ SAMPLED = 20  # entities of a kind that are read to estimate the size of all
 COUNTED = 100_000  # entities of a kind that are counted
 ENTRY = ("version", "at", "what", "stamp", "key", "entry")
 CHECKPOINT = ("checkpoint", "ns", "parent", "step", "source", "channels", "writes", "at")
-NOUNS = ("thread", "user", "workflow", "task")  # that have commands of their own
+NOUNS = ("thread", "user", "workflow", "task", "effect")  # that have commands of their own
 
 
 def storage(asked: PageRequest) -> RowPage:
@@ -197,4 +197,4 @@ LISTS: dict[str, Callable[[PageRequest], RowPage]] = {
     "storage": storage,
     **{f"{kind}s": _kept(kind) for kind in SINGLES_OF_ADAPTERS},
 }
-SINGLES: Sequence[str] = (*NOUNS, "shared", "journal", *SINGLES_OF_ADAPTERS)
+SINGLES: Sequence[str] = (*NOUNS, "schedule", "shared", "journal", *SINGLES_OF_ADAPTERS)

@@ -204,7 +204,7 @@ complete -c stateward -n '_shtab_stateward_using inspect' -l every -x -d 'betwee
 complete -c stateward -n '_shtab_stateward_using inspect' -l times -x -d 'end after so many looks'
 complete -c stateward -n '_shtab_stateward_using inspect' -l scrape -x -d 'also the metrics of a running agent, e.g. http://10.0.0.7:9464/metrics'
 complete -c stateward -n '_shtab_stateward_using inspect' -l json -d 'print one JSON object'
-complete -c stateward -n '_shtab_stateward_using inspect; and test $_shtab_stateward_npos -ge 0' -ka "replicas storage langgraph-items blobs thread user workflow task shared journal langgraph-item blob repeats" -d 'what to show; one thing in full with its id'
+complete -c stateward -n '_shtab_stateward_using inspect; and test $_shtab_stateward_npos -ge 0' -ka "replicas storage langgraph-items blobs thread user workflow task effect schedule shared journal langgraph-item blob repeats" -d 'what to show; one thing in full with its id'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a lock -d 'locks and leaders: who holds them'
 complete -c stateward -n '_shtab_stateward_using lock' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using lock; and test $_shtab_stateward_npos -eq 0' -a break -d 'take a lock from a holder that will not give it back'

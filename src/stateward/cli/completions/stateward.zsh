@@ -320,7 +320,7 @@ _shtab_stateward_inspect_options=(
   "--times[end after so many looks]:N:"
   "*--scrape[also the metrics of a running agent, e.g. http\:\/\/10.0.0.7\:9464\/metrics]:ADDRESS:"
   "--json[print one JSON object]"
-  "(*)::what to show\; one thing in full with its id:(replicas storage langgraph-items blobs thread user workflow task shared journal langgraph-item blob repeats)"
+  "(*)::what to show\; one thing in full with its id:(replicas storage langgraph-items blobs thread user workflow task effect schedule shared journal langgraph-item blob repeats)"
 )
 
 # guard to ensure default positional specs are added only once per session
