@@ -23,8 +23,16 @@ from stateward.cli.inspect_sections import LISTS, SINGLES
 
 FOLDER = Path(__file__).resolve().parent.parent / "src" / "stateward" / "cli" / "completions"
 
-ANYTHING = {"URL", "TARGET_URL", "TARGET", "NAME=URL"}  # names of arguments that nobody can guess
-FILES = {"FILE", "URL_OR_FILE"}
+ANYTHING = {
+    "URL",
+    "TARGET_URL",
+    "TARGET",
+    "NAME=URL",
+    "ID",
+    "NAME",
+    "ID SIGNAL",
+}  # names of arguments that nobody can guess
+FILES = {"FILE", "URL_OR_FILE", "ID [FILE]", "ID FILE"}
 WORDS = {  # what may be typed for some others; the parsers take more than these
     "SECTION": [*LISTS, *SINGLES, "repeats"],
     "ID,ID": [question.id for question in QUESTIONS],

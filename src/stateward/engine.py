@@ -250,6 +250,20 @@ class Purges(Protocol):
         """
 
 
+class Namespaces(Protocol):
+    """What an engine can do besides that knows all of a store, for whoever looks after it."""
+
+    async def namespaces(self) -> Sequence[str]:
+        """The namespaces of the store, by their bytes. One that was emptied may be among them."""
+
+
+@runtime_checkable
+class SyncNamespaces(Protocol):
+    """The same for blocking callers."""
+
+    def namespaces(self) -> Sequence[str]: ...
+
+
 @runtime_checkable
 class Parted(Protocol):
     """What an engine with `Capabilities.parts` can do besides."""

@@ -31,8 +31,11 @@ TYPED = [
     ("audit compare --req", ["--require"]),
     ("audit --profile ", ["quick", "ci", "full"]),
     ("bench --only ap", ["append"]),
-    ("inspect thr", ["threads", "thread"]),
-    ("inspect sqlite : ///agents.db --namespace x thr", ["threads", "thread"]),
+    ("inspect thr", ["thread"]),
+    ("inspect sqlite : ///agents.db --namespace x re", ["replicas", "repeats"]),
+    ("thread ", ["delete", "export", "list", "show"]),
+    ("lock br", ["break"]),
+    ("thread delete --d", ["--dry-run"]),
     ("backup sqlite : ///agents.db age", ["agents.backup"]),
     ("completion z", ["zsh"]),
     ("sweep --l", ["--limit"]),
@@ -102,6 +105,7 @@ def test_fish_completes(typed: str, offered: list[str], scripts: Path, tmp_path:
         ("audit compare --req", "audit compare --require"),
         ("audit --profile qu", "audit --profile quick"),
         ("inspect wor", "inspect workflow"),
+        ("user er", "user erase"),
     ],
 )
 def test_zsh_completes(typed: str, completed: str, scripts: Path, tmp_path: Path) -> None:

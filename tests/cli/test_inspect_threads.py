@@ -1,4 +1,4 @@
-"""`stateward inspect threads` lists conversations of every kind."""
+"""`stateward thread list` lists conversations of every kind."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def url(tmp_path: Path) -> str:
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    assert main(["inspect", *words, "--json"]) == 0
+    assert main([*words, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
 def test_threads_of_langgraph_are_listed_behind_ours(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = shown(capsys, url, "threads")["rows"]
+    rows = shown(capsys, "thread", "list", url)["rows"]
     assert [(row["id"], row["kind"], row["user"], row["messages"]) for row in rows] == [
         *((f"s-{number}", "thread", "u-1", 1) for number in range(3)),
         *((f"g-{number}", "langgraph-thread", "u-2", None) for number in range(3)),
     ]
-    of_user = shown(capsys, url, "threads", "--user", "u-2")["rows"]
+    of_user = shown(capsys, "thread", "list", url, "--user", "u-2")["rows"]
     assert [row["id"] for row in of_user] == ["g-0", "g-1", "g-2"]
 
 
@@ -55,7 +55,7 @@ def test_pages_go_through_all_kinds(
     ids: list[str] = []
     after: list[str] = []
     while True:
-        page = shown(capsys, url, "threads", "--limit", str(limit), *after)
+        page = shown(capsys, "thread", "list", url, "--limit", str(limit), *after)
         assert len(page["rows"]) <= limit
         ids += [row["id"] for row in page["rows"]]
         if page["next"] is None:
@@ -67,6 +67,6 @@ def test_pages_go_through_all_kinds(
 def test_a_thread_of_langgraph_is_shown_with_its_checkpoints(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    about = shown(capsys, url, "thread", "g-1")["about"]
+    about = shown(capsys, "inspect", url, "thread", "g-1")["about"]
     assert about["user"] == "u-2"
     assert sum(name.startswith("c/") for name in about["documents"]) == 3

@@ -9,13 +9,24 @@ from pathlib import Path
 
 import pytest
 from servers.postgres import PostgresServer
-from servers.redis import running
+from servers.redis import RedisServer, running
 
 from stateward import cli, sync
 
-SECTIONS = ["threads", "users", "workflows", "tasks", "locks", "storage", "repeats"]
+SECTIONS = ["storage", "replicas", "repeats"]
+NOUNS = ["thread", "user", "workflow", "task", "lock"]
 LOOKS = {
     **{f"inspect {section}": ["inspect", "URL", section] for section in SECTIONS},
+    **{f"{noun} list": [noun, "list", "URL"] for noun in NOUNS},
+    "thread show": ["thread", "show", "URL", "t-1"],
+    "thread export": ["thread", "export", "URL", "t-1", "FILE"],
+    "thread delete --dry-run": ["thread", "delete", "URL", "t-1", "--dry-run"],
+    "user show": ["user", "show", "URL", "u-1"],
+    "user erase --dry-run": ["user", "erase", "URL", "u-1", "--dry-run"],
+    "workflow show": ["workflow", "show", "URL", "w-1"],
+    "task show": ["task", "show", "URL", "charge"],
+    "effect list": ["effect", "list", "URL"],
+    "namespaces": ["namespaces", "URL"],
     "inspect": ["inspect", "URL"],
     "inspect thread": ["inspect", "URL", "thread", "t-1"],
     "inspect --watch": ["inspect", "URL", "--watch", "--times", "1", "--every", "0.5"],
@@ -42,6 +53,12 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="module")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with running(tmp_path_factory.mktemp("valkey"), "valkey") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
 def backup(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("backup")
     with sync.open(f"sqlite:///{folder}/small.db") as store:
@@ -64,13 +81,14 @@ def looked_at(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[
 
         yield f"sqlite:///{folder}/agents.db", files
     elif request.param == "valkey":
-        with running(folder, "valkey") as server:
+        valkey = request.getfixturevalue("valkey")
+        valkey.ask("FLUSHALL")
 
-            def keys() -> object:
-                found = sorted(server.ask("KEYS", "*").split(b"\r\n")[2::2])
-                return [(key, server.ask("DUMP", key.decode())) for key in found]
+        def keys() -> object:
+            found = sorted(valkey.ask("KEYS", "*").split(b"\r\n")[2::2])
+            return [(key, valkey.ask("DUMP", key.decode())) for key in found]
 
-            yield server.url, keys
+        yield valkey.url, keys
     else:
         server = request.getfixturevalue("postgres")
         name = f"looked_{hashlib.sha256(request.node.name.encode()).hexdigest()[:12]}"

@@ -28,7 +28,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
 def test_a_namespace_without_anything_is_named(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out = said(capsys, "inspect", url, "--namespace", "chat", "threads")
+    code, out = said(capsys, "thread", "list", url, "--namespace", "chat")
     assert (code, out) == (0, "no threads in the namespace 'chat'; another one: --namespace NAME\n")
     code, out = said(capsys, "inspect", url, "--namespace", "chat")
     assert "no state in the namespace 'chat'; another one: --namespace NAME" in out

@@ -39,8 +39,19 @@ def run(*arguments: object, cwd: Path, url: str | None = "sqlite:///agents.db") 
         contextlib.redirect_stdout(said),
         contextlib.redirect_stderr(complained),
     ):
-        code = main(["inspect", *map(str, arguments)])
+        code = main(_command(*map(str, arguments)))
     return Ran(code, said.getvalue(), complained.getvalue())
+
+
+LISTED = ("threads", "users", "workflows", "tasks", "locks")  # by commands of their own
+
+
+def _command(*words: str) -> list[str]:
+    """`inspect`, or the list of a kind of thing."""
+    which = next((word for word in words if word in LISTED), None)
+    if which is None:
+        return ["inspect", *words]
+    return [which.removesuffix("s"), "list", *(word for word in words if word != which)]
 
 
 def shown(*arguments: object, cwd: Path) -> str:
@@ -211,9 +222,9 @@ def test_what_is_stored_cannot_harm_the_terminal(folder: Path) -> None:
 
 
 def test_the_url_may_stand_before_or_after_the_section(folder: Path) -> None:
-    before = run("sqlite:///agents.db", "threads", cwd=folder, url=None)
-    after = run("threads", "sqlite:///agents.db", cwd=folder, url=None)
-    assert before.stdout == after.stdout == shown("threads", cwd=folder)
+    before = run("sqlite:///agents.db", "thread", "s-1", cwd=folder, url=None)
+    after = run("thread", "s-1", "sqlite:///agents.db", cwd=folder, url=None)
+    assert before.stdout == after.stdout == shown("thread", "s-1", cwd=folder)
 
 
 def test_inspecting_changes_nothing(folder: Path) -> None:
@@ -233,7 +244,8 @@ def test_inspecting_changes_nothing(folder: Path) -> None:
         (("locks", "--after", "x"), "--after is what the page before said"),
         (("threads", "--limit", "0"), "--limit must be at least 1"),
         (("threads", "--limit", "5000"), "--limit must be at least 1 and at most 1000"),
-        (("threads", "--watch"), "leave the section out"),
+        (("storage", "--limit", "5000"), "--limit must be at least 1 and at most 1000"),
+        (("storage", "--watch"), "leave the section out"),
         (("--watch", "--every", "0"), "--every is in seconds"),
         (("--watch", "--times", "1", "--scrape", "nowhere"), "--scrape is the address"),
     ],
@@ -243,6 +255,14 @@ def test_wrong_usage_is_one_line(arguments: tuple[str, ...], words: str, folder:
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.count("\n") == 1
     assert words in ran.stderr
+
+
+@pytest.mark.parametrize("what", LISTED)
+def test_a_list_is_said_to_have_a_command_of_its_own(what: str, folder: Path) -> None:
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        assert main(["inspect", f"sqlite:///{folder}/agents.db", what]) == 2
+    assert f"stateward {what.removesuffix('s')} list URL" in said.getvalue()
 
 
 def test_a_store_that_is_not_there_is_not_created(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """The `stateward` command. One file a command, imported only when it is the one named.
 
-A command's module has `EXAMPLES`, `configure(parser)` and `run(options) -> int`. Exit codes are
-public: see `stateward.cli.common`.
+A command's module has `EXAMPLES`, `configure(parser)` and `run(options) -> int`. What is done with
+one kind of thing, e.g. `thread show` and `thread delete`, is in one file: see `verbs.py`. Exit
+codes are public: see `stateward.cli.common`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from types import ModuleType
+from typing import Any, NoReturn
 
 from stateward import __version__
 from stateward.cli.common import (
@@ -41,14 +42,38 @@ COMMANDS = {
     "health": "say whether a store answers, and how it is set up",
     "inspect": "show what a store holds, and how it does",
     "key": "make, show and revoke the keys that a service is asked with",
+    "lock": "locks and leaders: who holds them",
+    "lock break": "take a lock from a holder that will not give it back",
+    "lock list": "show locks and leaders, and who holds them",
     "migrate": "bring a store's schema up to date",
+    "namespaces": "show which namespaces a store has, and how much each holds",
     "rebalance": "move state between replicas' own volumes after their list has changed",
     "restore": "put a backup into an empty namespace",
     "serve": "put a store behind HTTP, for agents without a database password",
     "sweep": "remove what has expired or was deleted",
+    "task": "run-once tasks",
+    "task cancel": "let a task never run, or have run in vain",
+    "task list": "show tasks, and how they stand",
+    "task retry": "let a task run again that failed or was cancelled",
+    "task show": "show one task: its call, its result, its error",
+    "thread": "conversations",
+    "thread delete": "remove a conversation",
+    "thread export": "write a conversation as JSON lines",
+    "thread list": "show conversations, and whose they are",
+    "thread show": "read a conversation",
+    "user": "users, and all that belongs to them",
+    "user erase": "remove all that belongs to a user, for good",
+    "user export": "write all that belongs to a user into a file",
+    "user list": "show users, and which documents they have",
+    "user show": "show a user's documents, and how much belongs to them",
     "verify": "say whether a backup is complete",
     "why": "say what an agent was given at a turn, what it was not, and why",
+    "workflow": "durable workflows",
+    "workflow list": "show workflows, and how they stand",
+    "workflow show": "show one workflow: its input, its steps, what it waits for",
+    "workflow signal": "tell a workflow something that it waits for",
 }
+NOUNS = ("lock", "task", "thread", "user", "workflow")
 
 EXAMPLES = """\
 examples:
@@ -65,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. A Stateward error is one line, never a traceback."""
     try:
         name, options = read(list(sys.argv[1:] if argv is None else argv))
-        code: int = _module(name).run(options)
+        code: int = _command(name).run(options)
         sys.stdout.flush()
         return code
     except SystemExit as end:  # argparse has shown help, the version or what is wrong
@@ -89,8 +114,20 @@ def read(words: list[str]) -> tuple[str, argparse.Namespace]:
     for count in (2, 1):
         name = " ".join(words[:count])
         if name in COMMANDS:
-            return name, command_parser(name).read(words[count:])
+            parser = command_parser(name)
+            if name in NOUNS:
+                _refuse_alone(parser, name, words[1:])
+            return name, parser.read(words[count:])
     overview().error(f"there is no command {words[0]!r}{did_you_mean(words[0], COMMANDS)}")
+
+
+def _refuse_alone(parser: Parser, noun: str, words: list[str]) -> NoReturn:
+    """A noun says nothing without what is to be done."""
+    verbs = [name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{noun} ")]
+    if not words or words[0] in ("-h", "--help"):
+        parser.read(["--help"])
+    said = did_you_mean(words[0], verbs) if "://" not in words[0] else ""
+    parser.error(f"say right after {noun} what to do: {', '.join(verbs)}{said}")
 
 
 def overview() -> Parser:
@@ -106,24 +143,31 @@ def overview() -> Parser:
 
 
 def command_parser(name: str) -> Parser:
-    summary, module = COMMANDS[name], _module(name)
+    summary, command = COMMANDS[name], _command(name)
     parts = {part: text for part, text in COMMANDS.items() if part.startswith(f"{name} ")}
     more = f"\n\nsub-commands, each with a --help of its own:\n{listed(parts)}" if parts else ""
     parser = Parser(
         prog=f"stateward {name}",
-        usage=getattr(module, "USAGE", None),
+        usage=getattr(command, "USAGE", None),
         description=f"{summary[0].upper()}{summary[1:]}.{more}",
-        epilog=module.EXAMPLES,
+        epilog=command.EXAMPLES,
     )
-    module.configure(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    if name not in NOUNS:
+        command.configure(parser)
+        parser.set_defaults(usage=parser.usage)
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
 
 def listed(commands: dict[str, str]) -> str:
-    return "\n".join(f"  {name:<15} {summary}" for name, summary in commands.items())
+    return "\n".join(f"  {name:<16} {summary}" for name, summary in commands.items())
 
 
-def _module(name: str) -> ModuleType:
+def _command(name: str) -> Any:
+    """What has the examples, the options and the work of a command: a module, or a noun's verb."""
+    noun, _, verb = name.partition(" ")
+    if noun in NOUNS:
+        module = import_module(f"stateward.cli.{noun}")
+        return module.VERBS[verb] if verb else module
     path = "audit.command" if name == "audit" else name.replace(" ", ".")
     return import_module(f"stateward.cli.{path}")

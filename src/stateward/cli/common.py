@@ -7,20 +7,22 @@ import asyncio
 import os
 import re
 import shlex
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
 from stateward.engines.registry import parse
-from stateward.engines.url import did_you_mean
+from stateward.engines.url import EngineURL, did_you_mean
 from stateward.errors import InvalidInput
 
 OK, FAILED, MISUSED, UNKNOWN, INTERRUPTED = 0, 1, 2, 3, 4
 
 EVERY = 0.1  # seconds between two looks at what changes all the time
-WIDTH = 30
+WIDTH = 30  # of a bar
+PLAIN_WIDTH, WIDEST = 80, 100  # of text that is no table
 
 T = TypeVar("T")
 
@@ -61,6 +63,58 @@ def add_url(parser: argparse.ArgumentParser) -> None:
 
 def add_namespace(add: Callable[..., Any]) -> None:
     add("--namespace", default="default", metavar="NAME", help="which one (default: default)")
+
+
+def add_words(parser: argparse.ArgumentParser, named: str, what: str) -> None:
+    """The store, and what is to be looked at or changed in it: see `store_and_words`."""
+    add_url(parser)
+    parser.add_argument("words", metavar=named, nargs="*", help=what)
+    add_namespace(parser.add_argument)
+
+
+def store_and_words(
+    options: argparse.Namespace, what: str, least: int = 1, most: int | None = None
+) -> tuple[EngineURL, list[str]]:
+    """The store's URL, which may stand in the environment, and the words after it.
+
+    With too few words, or too many, whoever typed them is asked to say `what`.
+    """
+    given = [word for word in (options.url, *options.words) if word is not None]
+    url = parse(given.pop(0)) if given and "://" in given[0] else parse(None)
+    if not least <= len(given) <= (least if most is None else most):
+        raise InvalidInput(f"say {what}: {options.usage}")
+    return url, given
+
+
+def add_care(add: Callable[..., Any]) -> None:
+    """Of commands that change something."""
+    add("--dry-run", action="store_true", help="only say what would be done")
+    add("--yes", action="store_true", help="do not ask before it is done")
+
+
+def confirm(options: argparse.Namespace, what: str) -> None:
+    """Ask before something is changed; where nobody can be asked, that takes `--yes`."""
+    if options.yes:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput("nobody is there to agree: pass --yes, or --dry-run to see the plan")
+    print(f"{what}\nGo on? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise InvalidInput("nothing was done")
+
+
+class Screen(NamedTuple):
+    """How text is shown: in colours only to a terminal, unless NO_COLOR is set."""
+
+    colour: bool
+    width: int
+
+    @classmethod
+    def of_stdout(cls) -> Screen:
+        if not sys.stdout.isatty():
+            return cls(False, PLAIN_WIDTH)
+        width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns
+        return cls(not os.environ.get("NO_COLOR"), min(width, WIDEST))
 
 
 def numbers(option: str, text: str, most: int) -> list[int]:

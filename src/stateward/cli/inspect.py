@@ -10,8 +10,9 @@ from typing import Any
 
 from stateward.cli.common import OK, add_namespace, add_url
 from stateward.cli.inspect_repeats import show_repeats
-from stateward.cli.inspect_sections import LISTS, SINGLES, SectionPage, SectionRequest, one, plain
+from stateward.cli.inspect_sections import LISTS, SINGLES, one
 from stateward.cli.inspect_watch import watch
+from stateward.cli.listings import PageRequest, RowPage, plain
 from stateward.cli.tables import cell, printable, table
 from stateward.engines.registry import create_sync_engine, looking, parse, refuse_missing
 from stateward.engines.url import EngineURL
@@ -19,18 +20,21 @@ from stateward.errors import InvalidInput
 from stateward.world import World
 
 EXAMPLES = """\
-Without a section: sizes by kind of state, and the newest numbers. Sections: threads, users,
-workflows, tasks, locks, replicas, storage; or one thing in full: thread ID, user ID, shared ID,
-workflow ID, task ID, journal ID. replicas are the processes that have the store open, or had it
-within the last hour. Changes nothing. What it prints may be personal data. repeats shows where
-agents have lost their context: what they asked again, or asked though the user had given it;
-complaints about it; work that began anew; tool calls that ran twice.
+Without a section: sizes by kind of state, and the newest numbers. Sections: storage, replicas,
+repeats, langgraph-items, blobs; or one thing in full, as it is stored: thread ID, user ID,
+workflow ID, task ID, effect ID, schedule ID, shared ID, journal ID, langgraph-item ID, blob ID.
+What an agent framework keeps is shown as what it is: a checkpoint, an event, a session. replicas
+are the processes that have the store open, or had it within the last hour. Changes nothing. What it
+prints may be personal data. repeats shows where agents have lost their context: what they asked
+again, or asked though the user had given it; complaints about it; work that began anew; tool calls
+that ran twice.
+
+stateward thread, user, workflow, task and lock list these, and show them for people to read.
 
 examples:
   stateward inspect sqlite:///agents.db
-  stateward inspect sqlite:///agents.db threads --user u-42 --limit 20
   stateward inspect sqlite:///agents.db thread s-abc123
-  stateward inspect sqlite:///agents.db workflows --status active --json
+  stateward inspect sqlite:///agents.db langgraph-items --user u-42
   stateward inspect sqlite:///agents.db replicas
   stateward inspect sqlite:///agents.db repeats --user u-42
   stateward inspect sqlite:///agents.db --watch"""
@@ -43,7 +47,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("what to show").add_argument
     add_namespace(add)
     add("--user", metavar="ID", help="only what belongs to this user")
-    add("--status", help="only workflows or tasks with this status")
     add("--limit", type=int, default=50, metavar="N", help="rows a page (default: 50)")
     add("--after", metavar="PLACE", help="go on after the page before")
     add = parser.add_argument_group("repeats").add_argument
@@ -73,9 +76,7 @@ def run(options: argparse.Namespace) -> int:
     if words == ["repeats"]:
         return show_repeats(url, options)
     engine = create_sync_engine(url, World())
-    asked = SectionRequest(
-        engine, options.namespace, options.limit, options.after, options.user, options.status
-    )
+    asked = PageRequest(engine, options.namespace, options.limit, options.after, options.user)
     try:
         engine.open()
         page = _read(asked, words)
@@ -98,7 +99,7 @@ def _split(url: str | None, section: Sequence[str]) -> tuple[EngineURL, list[str
     return parse(None), words
 
 
-def _read(asked: SectionRequest, words: Sequence[str]) -> SectionPage:
+def _read(asked: PageRequest, words: Sequence[str]) -> RowPage:
     what = words[0] if words else "storage"
     if what in LISTS and len(words) <= 1:
         return LISTS[what](asked)
@@ -106,17 +107,20 @@ def _read(asked: SectionRequest, words: Sequence[str]) -> SectionPage:
         return one(asked, what, words[1])
     if what in SINGLES and len(words) == 1:
         raise InvalidInput(f"say which one: stateward inspect URL {what} ID")
+    noun = what.removesuffix("s")
+    if noun in ("thread", "user", "workflow", "task", "lock"):
+        raise InvalidInput(f"inspect shows one thing; all of them: stateward {noun} list URL")
     known = ", ".join([*LISTS, "repeats", *(f"{name} ID" for name in SINGLES)])
     raise InvalidInput(f"there is no section {' '.join(words)!r}; there are: {known}")
 
 
-def _print(namespace: str, words: Sequence[str], page: SectionPage) -> None:
+def _print(namespace: str, words: Sequence[str], page: RowPage) -> None:
     for name, value in page.about.items():
         if name == "documents":
             for document, kept in value.items():
-                print(
-                    f"document {cell(document)}  version {kept['version']}  {cell(kept['updated'])}"
-                )
+                what = "" if kept["what"] is None else f"  {cell(kept['what'], 1000)}"
+                version, updated = f"version {kept['version']}", cell(kept["updated"])
+                print(f"document {cell(document)}  {version}  {updated}{what}")
                 print(f"  {cell(kept['value'], 100_000)}")
         elif value is not None:
             print(f"{name:<11} {cell(value, 1000)}")
@@ -132,7 +136,7 @@ def _print(namespace: str, words: Sequence[str], page: SectionPage) -> None:
         print(f"there is more: --after {shlex.quote(printable(page.next))}")
 
 
-def _print_json(url: EngineURL, words: Sequence[str], page: SectionPage) -> None:
+def _print_json(url: EngineURL, words: Sequence[str], page: RowPage) -> None:
     report: dict[str, Any] = {"url": url.safe, "section": " ".join(words) or "storage"}
     report |= {"about": plain([page.about])[0], "rows": plain(page.rows), "next": page.next}
     print(json.dumps(report))

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import to_builtins
+
 WIDEST = 60
 
 
@@ -34,7 +36,9 @@ def cell(value: Any, widest: int = WIDEST) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.1f}"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value
+    if not isinstance(value, str):
+        text = json.dumps(to_builtins(value), ensure_ascii=False)
     shown = printable(text)
     return shown if len(shown) <= widest else shown[: widest - 1] + "…"
 

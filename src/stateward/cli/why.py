@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
-import sys
 from contextlib import closing
 from typing import Any
 
 import msgspec
 
 from stateward import sync
-from stateward.cli.common import OK, add_namespace, add_url
+from stateward.cli.common import OK, Screen, add_words, store_and_words
 from stateward.cli.thread_signs import (
     ReadThread,
     documents_of,
@@ -24,8 +21,7 @@ from stateward.cli.thread_signs import (
     read_thread,
 )
 from stateward.codec import check_id
-from stateward.engines.registry import looking, parse, refuse_missing
-from stateward.engines.url import EngineURL
+from stateward.engines.registry import looking, refuse_missing
 from stateward.errors import InvalidInput, NotKept
 from stateward.files import write_whole
 from stateward.records import Cursor, Document, Knowledge
@@ -38,7 +34,7 @@ from stateward.why.written_order import span_of
 
 USAGE = "stateward why [URL] THREAD [TURN] [options]"
 EXAMPLES = """\
-TURN is the number of any message of the turn (stateward inspect URL thread ID shows them), or a
+TURN is the number of any message of the turn (stateward thread show URL ID shows them), or a
 cursor. Without one: the turn with the strongest sign of lost context, or else the last one.
 Changes nothing. What it prints is personal data.
 
@@ -49,15 +45,11 @@ examples:
   stateward why sqlite:///agents.db s-abc123 --user u-42 --json"""
 
 LOOKED_BACK = 50  # turns in which the one before with a receipt is looked for
-PLAIN_WIDTH = 80
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_url(parser)
-    what = "the id of the thread, and a message's number or cursor"
-    parser.add_argument("turn", metavar="THREAD [TURN]", nargs="*", help=what)
+    add_words(parser, "THREAD [TURN]", "the id of the thread, and a message's number or cursor")
     add = parser.add_argument_group("what to look at").add_argument
-    add_namespace(add)
     add("--user", metavar="ID", help="who was forgotten, if the thread is not theirs")
     add("--last", type=int, default=1000, metavar="N", help="messages that are read (1000)")
     add("--semantic", action="store_true", help="use local embeddings, from stateward[semantic]")
@@ -66,7 +58,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    url, thread, at = _split(options.url, options.turn)
+    url, words = store_and_words(options, "which thread", 1, 2)
+    thread = check_id(words[0], "a thread")
+    at = Cursor.of(words[1]) if len(words) == 2 else None
     if not 1 <= options.last <= 100_000:
         raise InvalidInput(f"--last must be from 1 to 100000, not {options.last}")
     refuse_missing(url)
@@ -78,23 +72,11 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"url": url.safe, **_plain(explanation)}))
         return OK
-    is_terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns if is_terminal else PLAIN_WIDTH
-    colour = is_terminal and "NO_COLOR" not in os.environ
-    print(text.shown(explanation, command, colour=colour, width=min(width, 100)))
+    screen = Screen.of_stdout()
+    print(text.shown(explanation, command, colour=screen.colour, width=screen.width))
     if options.html is not None:
         print(f"\npage: {options.html}")
     return OK
-
-
-def _split(url: str | None, words: list[str]) -> tuple[EngineURL, str, Cursor | None]:
-    """The URL may stand in the environment."""
-    given = [word for word in (url, *words) if word is not None]
-    store = parse(given.pop(0)) if given and "://" in given[0] else parse(None)
-    if not 1 <= len(given) <= 2:
-        raise InvalidInput(f"say which thread: {USAGE}")
-    thread = check_id(given[0], "a thread")
-    return store, thread, Cursor.of(given[1]) if len(given) == 2 else None
 
 
 def _moment(
@@ -105,7 +87,7 @@ def _moment(
     if not head.exists or not head.version:
         raise InvalidInput(
             f"there is no thread {thread!r} in the namespace {options.namespace!r}: stateward "
-            "inspect URL threads shows those that there are"
+            "thread list URL shows those that there are"
         )
     owner = head.owner or None
     documents = documents_of(store, owner)

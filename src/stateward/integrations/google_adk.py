@@ -20,6 +20,7 @@ from stateward.codec import Retention, check_span, decode, encode, encode_docume
 from stateward.engines.registry import ENGINES
 from stateward.errors import InvalidInput
 from stateward.integrations.bridge import AnyStore, OnAnyStore
+from stateward.integrations.kept.adk import STATE, STATUS, UNMERGED, address, parts_of, shared_name
 from stateward.integrations.tool_effects import CallKey, ToolEffects
 from stateward.integrations.turns import WAIT, AgentRun, Turns, begin
 from stateward.kinds import ERASED, THREAD, erasure_of
@@ -74,9 +75,7 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
         "StatewardSessionService needs Google's ADK; install it with: pip install 'stateward[adk]'"
     ) from error
 
-STATE = "state"
-UNMERGED = "unmerged "  # begins the names of notes, see `Note`
-OPEN = StatusIn(("adk",))
+OPEN = StatusIn((STATUS,))
 
 Values = dict[str, Any]
 
@@ -438,15 +437,6 @@ def register_schemes(registry: Any) -> None:
         registry.register_session_service(f"stateward+{scheme}", create)
 
 
-def address(*parts: str) -> str:
-    """Parts of an id that cannot be mistaken for others."""
-    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
-
-
-def shared_name(app_name: str) -> str:
-    return f"adk {app_name}"
-
-
 def split(state: Values) -> Deltas:
     """What belongs to the application, the user and the session; `temp:` belongs to nobody."""
     state = to_jsonable_python(state)
@@ -522,7 +512,7 @@ def is_session(found: Found) -> bool:
 
 
 def a_session(app_name: str, user_id: str, id: str, head: Head, state: Values) -> Session:
-    own = id.rpartition("/")[2].replace("%2F", "/").replace("%25", "%")
+    own = parts_of(id)[-1]
     session = Session(
         id=own, app_name=app_name, user_id=user_id, state=state, last_update_time=head.updated
     )

@@ -194,7 +194,7 @@ async def export(scopes: Sequence[Scope], user: str, path: str) -> Exported:
             async for found in belongings(scope, user):
                 if found.entity.kind == FORK:
                     continue
-                async for line in _lines(scope, found):
+                async for line in entity_lines(scope, found):
                     counts[line["is"]] += 1
                     file.write_line(encode(line, "the export"))
         await world.offload(file.finish)
@@ -207,7 +207,8 @@ async def export(scopes: Sequence[Scope], user: str, path: str) -> Exported:
     )
 
 
-async def _lines(scope: Scope, found: Found) -> AsyncIterator[dict[str, Any]]:
+async def entity_lines(scope: Scope, found: Found) -> AsyncIterator[dict[str, Any]]:
+    """What an export says of an entity: itself, its documents, its messages or their versions."""
     entity, head = found.entity, found.head
     yield {
         "is": "entity",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import random
 import shlex
-import sys
 from typing import Any
 
 from stateward.audit.config import Config
@@ -16,6 +15,7 @@ from stateward.audit.profiles import PROFILES, sizes_of
 from stateward.audit.questions import QUESTIONS
 from stateward.audit.safety.probe import Stop
 from stateward.audit.servers.choice import KINDS, read_settings
+from stateward.cli import common
 from stateward.cli.common import chosen, command_line, numbers
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
@@ -155,20 +155,12 @@ def _workloads(only: str | None) -> tuple[str, ...]:
 
 def confirm(options: argparse.Namespace, asked: AuditOptions) -> None:
     """Ask before a store of somebody's is touched."""
-    if (
-        options.yes
-        or asked.observe
-        or asked.target is None
-        or (asked.url is None and "://" not in asked.target)
-    ):
+    if asked.observe or asked.target is None or (asked.url is None and "://" not in asked.target):
         return
-    if not sys.stdin.isatty():
-        raise InvalidInput("nobody is there to agree: pass --yes, or --dry-run to see the plan")
-    print(f"About to audit {_shown(asked.target)}: {plan(asked)}.", file=sys.stderr)
+    what = f"About to audit {_shown(asked.target)}: {plan(asked)}."
     if asked.restart_command is not None:
-        print(f"The server is restarted by: {asked.restart_command}", file=sys.stderr)
-    if input("Go on? [y/N] ").strip().lower() not in ("y", "yes"):
-        raise InvalidInput("nothing was done")
+        what += f"\nThe server is restarted by: {asked.restart_command}"
+    common.confirm(options, what)
 
 
 def described(asked: AuditOptions) -> str:

@@ -19,13 +19,19 @@ _shtab_stateward_commands() {
     health:'say whether a store answers, and how it is set up'
     inspect:'show what a store holds, and how it does'
     key:'make, show and revoke the keys that a service is asked with'
+    lock:'locks and leaders: who holds them'
     migrate:'bring a store'"'"'s schema up to date'
+    namespaces:'show which namespaces a store has, and how much each holds'
     rebalance:'move state between replicas'"'"' own volumes after their list has changed'
     restore:'put a backup into an empty namespace'
     serve:'put a store behind HTTP, for agents without a database password'
     sweep:'remove what has expired or was deleted'
+    task:'run-once tasks'
+    thread:conversations
+    user:'users, and all that belongs to them'
     verify:'say whether a backup is complete'
     why:'say what an agent was given at a turn, what it was not, and why'
+    workflow:'durable workflows'
   )
   _describe 'stateward commands' _commands
 }
@@ -46,6 +52,53 @@ _shtab_stateward_effect_commands() {
     show:'show one effect: what was intended, what became of it'
   )
   _describe 'stateward effect commands' _commands
+}
+
+_shtab_stateward_lock_commands() {
+  local _commands=(
+    break:'take a lock from a holder that will not give it back'
+    list:'show locks and leaders, and who holds them'
+  )
+  _describe 'stateward lock commands' _commands
+}
+
+_shtab_stateward_task_commands() {
+  local _commands=(
+    cancel:'let a task never run, or have run in vain'
+    list:'show tasks, and how they stand'
+    retry:'let a task run again that failed or was cancelled'
+    show:'show one task: its call, its result, its error'
+  )
+  _describe 'stateward task commands' _commands
+}
+
+_shtab_stateward_thread_commands() {
+  local _commands=(
+    delete:'remove a conversation'
+    export:'write a conversation as JSON lines'
+    list:'show conversations, and whose they are'
+    show:'read a conversation'
+  )
+  _describe 'stateward thread commands' _commands
+}
+
+_shtab_stateward_user_commands() {
+  local _commands=(
+    erase:'remove all that belongs to a user, for good'
+    export:'write all that belongs to a user into a file'
+    list:'show users, and which documents they have'
+    show:'show a user'"'"'s documents, and how much belongs to them'
+  )
+  _describe 'stateward user commands' _commands
+}
+
+_shtab_stateward_workflow_commands() {
+  local _commands=(
+    list:'show workflows, and how they stand'
+    show:'show one workflow: its input, its steps, what it waits for'
+    signal:'tell a workflow something that it waits for'
+  )
+  _describe 'stateward workflow commands' _commands
 }
 
 _shtab_stateward_options=(
@@ -259,7 +312,6 @@ _shtab_stateward_inspect_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--namespace[which one (default\: default)]:NAME:"
   "--user[only what belongs to this user]:ID:"
-  "--status[only workflows or tasks with this status]:status:"
   "--limit[rows a page (default\: 50)]:N:"
   "--after[go on after the page before]:PLACE:"
   "--thread[only this thread]:ID:"
@@ -270,7 +322,7 @@ _shtab_stateward_inspect_options=(
   "--times[end after so many looks]:N:"
   "*--scrape[also the metrics of a running agent, e.g. http\:\/\/10.0.0.7\:9464\/metrics]:ADDRESS:"
   "--json[print one JSON object]"
-  "(*)::what to show\; one thing in full with its id:(threads users workflows tasks locks replicas storage thread user shared workflow task journal repeats)"
+  "(*)::what to show\; one thing in full with its id:(replicas storage langgraph-items blobs thread user workflow task effect schedule shared journal langgraph-item blob repeats)"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -292,6 +344,36 @@ _shtab_stateward_key_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_key_defaults_added=0
 
+_shtab_stateward_lock_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_lock_defaults_added=0
+
+_shtab_stateward_lock_break_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--leader[who leads a name, of store.elect]"
+  "--dry-run[only say what would be done]"
+  "--yes[do not ask before it is done]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_lock_break_defaults_added=0
+
+_shtab_stateward_lock_list_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--limit[rows a page (default\: 50)]:N:"
+  "--after[go on after the page before, which says what to put here]:ROW:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_lock_list_defaults_added=0
+
 _shtab_stateward_migrate_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--print-sql[only print what would be run\; change nothing]"
@@ -300,6 +382,16 @@ _shtab_stateward_migrate_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_migrate_defaults_added=0
+
+_shtab_stateward_namespaces_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--limit[rows a page (default\: 50)]:N:"
+  "--after[go on after the page before, which says what to put here]:ROW:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_namespaces_defaults_added=0
 
 _shtab_stateward_rebalance_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -349,6 +441,158 @@ _shtab_stateward_sweep_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_sweep_defaults_added=0
 
+_shtab_stateward_task_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_task_defaults_added=0
+
+_shtab_stateward_task_cancel_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--reason[why, for whoever looks later]:TEXT:"
+  "--dry-run[only say what would be done]"
+  "--yes[do not ask before it is done]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_task_cancel_defaults_added=0
+
+_shtab_stateward_task_list_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--user[only what belongs to this user]:ID:"
+  "--status[only those with this status]:STATUS:"
+  "--limit[rows a page (default\: 50)]:N:"
+  "--after[go on after the page before, which says what to put here]:ROW:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_task_list_defaults_added=0
+
+_shtab_stateward_task_retry_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--dry-run[only say what would be done]"
+  "--yes[do not ask before it is done]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_task_retry_defaults_added=0
+
+_shtab_stateward_task_show_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_task_show_defaults_added=0
+
+_shtab_stateward_thread_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_thread_defaults_added=0
+
+_shtab_stateward_thread_delete_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--dry-run[only say what would be done]"
+  "--yes[do not ask before it is done]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_thread_delete_defaults_added=0
+
+_shtab_stateward_thread_export_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--json[print one JSON object]"
+  "(*)::the id of the thread, and where to write it:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_thread_export_defaults_added=0
+
+_shtab_stateward_thread_list_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--user[only what belongs to this user]:ID:"
+  "--limit[rows a page (default\: 50)]:N:"
+  "--after[go on after the page before, which says what to put here]:ROW:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_thread_list_defaults_added=0
+
+_shtab_stateward_thread_show_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--last[how many messages (default\: 20)]:N:"
+  "--before[those before this message]:NUMBER:"
+  "--full[messages, tool calls and results in full]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_thread_show_defaults_added=0
+
+_shtab_stateward_user_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_user_defaults_added=0
+
+_shtab_stateward_user_erase_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--dry-run[only say what would be done]"
+  "--yes[do not ask before it is done]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_user_erase_defaults_added=0
+
+_shtab_stateward_user_export_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--json[print one JSON object]"
+  "(*)::the id of the user, and where to write it:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_user_export_defaults_added=0
+
+_shtab_stateward_user_list_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--limit[rows a page (default\: 50)]:N:"
+  "--after[go on after the page before, which says what to put here]:ROW:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_user_list_defaults_added=0
+
+_shtab_stateward_user_show_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_user_show_defaults_added=0
+
 _shtab_stateward_verify_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--json[print one JSON object]"
@@ -371,6 +615,51 @@ _shtab_stateward_why_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_why_defaults_added=0
+
+_shtab_stateward_workflow_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_workflow_defaults_added=0
+
+_shtab_stateward_workflow_list_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--user[only what belongs to this user]:ID:"
+  "--status[only those with this status]:STATUS:"
+  "--kind[only those of this kind]:KIND:"
+  "--limit[rows a page (default\: 50)]:N:"
+  "--after[go on after the page before, which says what to put here]:ROW:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_workflow_list_defaults_added=0
+
+_shtab_stateward_workflow_show_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--last[how many of its records (default\: 50)]:N:"
+  "--full[results in full]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_workflow_show_defaults_added=0
+
+_shtab_stateward_workflow_signal_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--value[what it is told (default\: null)]:JSON:"
+  "--key[makes a repeated delivery harmless]:key:"
+  "--dry-run[only say what would be done]"
+  "--yes[do not ask before it is done]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_workflow_signal_defaults_added=0
 
 
 _shtab_stateward() {
@@ -400,13 +689,19 @@ _shtab_stateward() {
         health) _arguments -C -s $_shtab_stateward_health_options ;;
         inspect) _arguments -C -s $_shtab_stateward_inspect_options ;;
         key) _arguments -C -s $_shtab_stateward_key_options ;;
+        lock) _shtab_stateward_lock ;;
         migrate) _arguments -C -s $_shtab_stateward_migrate_options ;;
+        namespaces) _arguments -C -s $_shtab_stateward_namespaces_options ;;
         rebalance) _arguments -C -s $_shtab_stateward_rebalance_options ;;
         restore) _arguments -C -s $_shtab_stateward_restore_options ;;
         serve) _arguments -C -s $_shtab_stateward_serve_options ;;
         sweep) _arguments -C -s $_shtab_stateward_sweep_options ;;
+        task) _shtab_stateward_task ;;
+        thread) _shtab_stateward_thread ;;
+        user) _shtab_stateward_user ;;
         verify) _arguments -C -s $_shtab_stateward_verify_options ;;
         why) _arguments -C -s $_shtab_stateward_why_options ;;
+        workflow) _shtab_stateward_workflow ;;
       esac
   esac
 }
@@ -457,6 +752,133 @@ _shtab_stateward_effect() {
         list) _arguments -C -s $_shtab_stateward_effect_list_options ;;
         resolve) _arguments -C -s $_shtab_stateward_effect_resolve_options ;;
         show) _arguments -C -s $_shtab_stateward_effect_show_options ;;
+      esac
+  esac
+}
+
+_shtab_stateward_lock() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->lock'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_stateward_lock_defaults_added )); then
+    if (( ${_shtab_stateward_lock_options[(I)${(q)one_or_more}*]} +          ${_shtab_stateward_lock_options[(I)${(q)remainder}*]} +          ${_shtab_stateward_lock_options[(I)${(q)default}]} == 0 )); then
+      _shtab_stateward_lock_options+=(': :_shtab_stateward_lock_commands' '*::: :->lock')
+    fi
+    _shtab_stateward_lock_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_stateward_lock_options
+
+  case $state in
+    lock)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_stateward_lock-$line[1]:"
+      case $line[1] in
+        break) _arguments -C -s $_shtab_stateward_lock_break_options ;;
+        list) _arguments -C -s $_shtab_stateward_lock_list_options ;;
+      esac
+  esac
+}
+
+_shtab_stateward_task() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->task'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_stateward_task_defaults_added )); then
+    if (( ${_shtab_stateward_task_options[(I)${(q)one_or_more}*]} +          ${_shtab_stateward_task_options[(I)${(q)remainder}*]} +          ${_shtab_stateward_task_options[(I)${(q)default}]} == 0 )); then
+      _shtab_stateward_task_options+=(': :_shtab_stateward_task_commands' '*::: :->task')
+    fi
+    _shtab_stateward_task_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_stateward_task_options
+
+  case $state in
+    task)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_stateward_task-$line[1]:"
+      case $line[1] in
+        cancel) _arguments -C -s $_shtab_stateward_task_cancel_options ;;
+        list) _arguments -C -s $_shtab_stateward_task_list_options ;;
+        retry) _arguments -C -s $_shtab_stateward_task_retry_options ;;
+        show) _arguments -C -s $_shtab_stateward_task_show_options ;;
+      esac
+  esac
+}
+
+_shtab_stateward_thread() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->thread'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_stateward_thread_defaults_added )); then
+    if (( ${_shtab_stateward_thread_options[(I)${(q)one_or_more}*]} +          ${_shtab_stateward_thread_options[(I)${(q)remainder}*]} +          ${_shtab_stateward_thread_options[(I)${(q)default}]} == 0 )); then
+      _shtab_stateward_thread_options+=(': :_shtab_stateward_thread_commands' '*::: :->thread')
+    fi
+    _shtab_stateward_thread_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_stateward_thread_options
+
+  case $state in
+    thread)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_stateward_thread-$line[1]:"
+      case $line[1] in
+        delete) _arguments -C -s $_shtab_stateward_thread_delete_options ;;
+        export) _arguments -C -s $_shtab_stateward_thread_export_options ;;
+        list) _arguments -C -s $_shtab_stateward_thread_list_options ;;
+        show) _arguments -C -s $_shtab_stateward_thread_show_options ;;
+      esac
+  esac
+}
+
+_shtab_stateward_user() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->user'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_stateward_user_defaults_added )); then
+    if (( ${_shtab_stateward_user_options[(I)${(q)one_or_more}*]} +          ${_shtab_stateward_user_options[(I)${(q)remainder}*]} +          ${_shtab_stateward_user_options[(I)${(q)default}]} == 0 )); then
+      _shtab_stateward_user_options+=(': :_shtab_stateward_user_commands' '*::: :->user')
+    fi
+    _shtab_stateward_user_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_stateward_user_options
+
+  case $state in
+    user)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_stateward_user-$line[1]:"
+      case $line[1] in
+        erase) _arguments -C -s $_shtab_stateward_user_erase_options ;;
+        export) _arguments -C -s $_shtab_stateward_user_export_options ;;
+        list) _arguments -C -s $_shtab_stateward_user_list_options ;;
+        show) _arguments -C -s $_shtab_stateward_user_show_options ;;
+      esac
+  esac
+}
+
+_shtab_stateward_workflow() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->workflow'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_stateward_workflow_defaults_added )); then
+    if (( ${_shtab_stateward_workflow_options[(I)${(q)one_or_more}*]} +          ${_shtab_stateward_workflow_options[(I)${(q)remainder}*]} +          ${_shtab_stateward_workflow_options[(I)${(q)default}]} == 0 )); then
+      _shtab_stateward_workflow_options+=(': :_shtab_stateward_workflow_commands' '*::: :->workflow')
+    fi
+    _shtab_stateward_workflow_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_stateward_workflow_options
+
+  case $state in
+    workflow)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_stateward_workflow-$line[1]:"
+      case $line[1] in
+        list) _arguments -C -s $_shtab_stateward_workflow_list_options ;;
+        show) _arguments -C -s $_shtab_stateward_workflow_show_options ;;
+        signal) _arguments -C -s $_shtab_stateward_workflow_signal_options ;;
       esac
   esac
 }

@@ -11,8 +11,8 @@ from msgspec import to_builtins
 from stateward import sync
 from stateward.cli.common import MISUSED, complain
 from stateward.cli.tables import cell, printable
-from stateward.cli.thread_signs import open_to_look
-from stateward.engines.registry import looking, parse, refuse_missing
+from stateward.cli.verbs import refuse_unknown
+from stateward.engines.registry import parse
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.records import EffectInfo
@@ -51,19 +51,10 @@ def url_and_id(options: argparse.Namespace) -> tuple[EngineURL, str]:
     return parse(before[0] if before else None), id
 
 
-def opened(url: EngineURL, namespace: str) -> sync.Store:
-    """The store as it is: nothing is created or migrated, whatever is then done with it."""
-    refuse_missing(url)
-    return open_to_look(looking(url), namespace)
-
-
 def found(store: sync.Store, id: str, namespace: str) -> EffectInfo:
     info = store.effect(id).info()
     if info is None:
-        raise InvalidInput(
-            f"there is no effect {id!r} in the namespace {namespace!r}: stateward effect list "
-            "shows those that there are"
-        )
+        refuse_unknown("effect", id, namespace, "stateward effect list URL")
     return info
 
 

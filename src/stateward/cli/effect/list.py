@@ -7,8 +7,9 @@ import json
 from itertools import islice
 
 from stateward.cli.common import OK, add_namespace, add_url
-from stateward.cli.effect import opened, plain
+from stateward.cli.effect import plain
 from stateward.cli.tables import table
+from stateward.cli.verbs import opened
 from stateward.codec import check_count
 from stateward.engines.registry import parse
 from stateward.options import UNSAID

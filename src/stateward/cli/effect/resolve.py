@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import getpass
 import json
-import sys
 from typing import Any
 
-from stateward.cli.common import OK, add_namespace
-from stateward.cli.effect import add_effect, described, found, opened, plain, url_and_id
+from stateward.cli.common import OK, add_care, add_namespace, confirm
+from stateward.cli.effect import add_effect, described, found, plain, url_and_id
 from stateward.cli.tables import printable
+from stateward.cli.verbs import opened
 from stateward.errors import InvalidInput
-from stateward.records import EffectInfo
 from stateward.state.effects import Decision
 
 USAGE = "stateward effect resolve [URL] ID --done [JSON] | --failed TEXT | --not-done [options]"
@@ -37,8 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what = "it did not happen: the next call carries it out"
     parser.add_argument("--not-done", action="store_true", help=what)
     parser.add_argument("--by", metavar="NAME", help="who says so (default: who is logged in)")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
-    parser.add_argument("--yes", action="store_true", help="do not ask before it is done")
+    add_care(parser.add_argument)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -47,7 +45,8 @@ def run(options: argparse.Namespace) -> int:
     with opened(url, options.namespace) as store:
         info = found(store, id, options.namespace)
         if not options.dry_run:
-            _confirm(options, info, decision)
+            what = f"Decide that {printable(info.id)!r} is {decision}"
+            confirm(options, f"{described(info)}\n{what}")
             info = store.effect(id).resolve(decision, by=options.by or getpass.getuser(), **how)
     about = {"url": url.safe, "namespace": options.namespace, "dry_run": options.dry_run}
     if options.json:
@@ -71,16 +70,3 @@ def _decision(options: argparse.Namespace) -> tuple[Decision, dict[str, Any]]:
         return "done", {"result": json.loads(options.done)}
     except ValueError as error:
         raise InvalidInput(f"--done takes JSON, e.g. '{{\"id\": 42}}': {error}") from error
-
-
-def _confirm(options: argparse.Namespace, info: EffectInfo, decision: str) -> None:
-    """Ask before it is decided; where nobody can be asked, that takes `--yes`."""
-    if options.yes:
-        return
-    if not sys.stdin.isatty():
-        raise InvalidInput("nobody is there to agree: pass --yes, or --dry-run to see the plan")
-    print(described(info), file=sys.stderr)
-    question = f"Decide that {printable(info.id)!r} is {decision}? [y/N] "
-    print(question, end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise InvalidInput("nothing was done")

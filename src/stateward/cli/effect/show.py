@@ -6,7 +6,8 @@ import argparse
 import json
 
 from stateward.cli.common import OK, add_namespace
-from stateward.cli.effect import add_effect, described, found, opened, plain, url_and_id
+from stateward.cli.effect import add_effect, described, found, plain, url_and_id
+from stateward.cli.verbs import opened
 
 USAGE = "stateward effect show [URL] ID [options]"
 EXAMPLES = """\

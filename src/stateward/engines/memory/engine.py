@@ -60,6 +60,9 @@ class MemoryEngine:
 
         return Sibling(self._model, self._world)
 
+    async def namespaces(self) -> Sequence[str]:
+        return self._model.namespaces()
+
     async def purge(self, namespace: str) -> int:
         return self._model.purge(namespace)
 

@@ -82,6 +82,10 @@ class Model:
             other._cells = deepcopy(self._cells)
         return other
 
+    def namespaces(self) -> list[str]:
+        with self._lock:
+            return sorted({entity.namespace for entity in self._cells}, key=str.encode)
+
     def purge(self, namespace: str) -> int:
         """Remove all of a namespace without a trace; returns how many entities that were."""
         with self._lock:

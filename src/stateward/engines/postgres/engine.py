@@ -19,6 +19,7 @@ from stateward.engines.postgres.addresses import addresses_of, through  # async 
 from stateward.engines.postgres.batch import Batch
 from stateward.engines.postgres.connection import Query, connect
 from stateward.engines.postgres.describe import describe
+from stateward.engines.postgres.escape import unescape
 from stateward.engines.postgres.failures import RETRIED, explain
 from stateward.engines.postgres.fetch import versions
 from stateward.engines.postgres.notify import Listener
@@ -318,6 +319,10 @@ class PostgresEngine:
             if not opened:
                 await self.close()
         return script(pending(about, self._settings.schema), self._settings.schema)
+
+    async def namespaces(self) -> Sequence[str]:
+        (rows,) = await self._ask([(self._queries.namespaces, ())])
+        return [unescape(name) for (name,) in rows]
 
     async def purge(self, namespace: str) -> int:
         count = 0

@@ -357,6 +357,16 @@ SELECT current_setting('server_version'), current_setting('fsync'),
         WHERE c.relnamespace = 'stateward'::regnamespace
           AND c.relname IN ('entities', 'log', 'documents'));
 
+-- name: namespaces
+-- From one to the next along the index: as many steps as there are namespaces.
+WITH RECURSIVE found(namespace) AS (
+    (SELECT namespace FROM stateward.entities ORDER BY namespace LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.namespace FROM stateward.entities e WHERE e.namespace > found.namespace
+            ORDER BY e.namespace LIMIT 1)
+    FROM found WHERE found.namespace IS NOT NULL)
+SELECT namespace FROM found WHERE namespace IS NOT NULL;
+
 -- name: purge
 -- Entities of a namespace with all their rows, of every life; how many there were.
 WITH gone AS (

@@ -38,6 +38,7 @@ class Queries(SimpleNamespace):
     unlisten: str
     has_schema: str
     about: str
+    namespaces: str
     be_patient: str
     lock_migrations: str
     create_schema: str

@@ -219,6 +219,10 @@ class RedisEngine:
             entered += count
         return ("0002_touched",) if entered else ()
 
+    async def namespaces(self) -> Sequence[str]:
+        indexes = await self._servers.keys_like(f"{ROOT}kinds:{{*}}")
+        return sorted(map(namespace_of, indexes), key=str.encode)
+
     async def purge(self, namespace: str) -> int:
         batch = Batch([purge(namespace)], self._traits)
         count: int

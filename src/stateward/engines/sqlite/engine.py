@@ -112,6 +112,10 @@ class SqliteEngine:
     def sibling(self) -> SyncEngine:
         return BlockingEngine(self._file)
 
+    async def namespaces(self) -> Sequence[str]:
+        assert self._reader is not None, "open() comes first"
+        return self._reader.namespaces()
+
     async def purge(self, namespace: str) -> int:
         return await self._file.world.offload(purge, self._file, namespace)
 

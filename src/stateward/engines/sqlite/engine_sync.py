@@ -130,6 +130,13 @@ class SqliteEngine:
     def sibling(self) -> SyncEngine:
         return SqliteEngine(self._file)
 
+    def namespaces(self) -> Sequence[str]:
+        reader = self._borrow()
+        try:
+            return reader.namespaces()
+        finally:
+            self._give_back(reader)
+
     def purge(self, namespace: str) -> int:
         return purge(self._file, namespace)
 

@@ -27,6 +27,15 @@ SELECT owner, status, label, due, retain, expires, created, e.updated, e.version
 FROM entities e LEFT JOIN documents d ON d.entity = e.id AND d.life = e.life AND d.name = ?
 WHERE namespace = ? AND kind = ? AND e.name = ?;
 
+-- name: namespaces
+-- From one to the next along the index: as many steps as there are namespaces.
+WITH RECURSIVE found(namespace) AS (
+    SELECT min(namespace) FROM entities
+    UNION ALL
+    SELECT (SELECT min(e.namespace) FROM entities e WHERE e.namespace > found.namespace)
+    FROM found WHERE found.namespace IS NOT NULL)
+SELECT namespace FROM found WHERE namespace IS NOT NULL;
+
 -- name: insert_head
 INSERT INTO entities (namespace, kind, name, owner, created, updated) VALUES (?, ?, ?, ?, ?, ?);
 

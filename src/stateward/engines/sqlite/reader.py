@@ -10,6 +10,7 @@ import apsw
 from stateward.engine import Description
 from stateward.engines.sqlite.commit import Session
 from stateward.engines.sqlite.describe import describe
+from stateward.engines.sqlite.fetch import sql
 from stateward.engines.sqlite.file import READ_BUSY_SECONDS, File
 from stateward.ops import Entity, Op, Outcome
 
@@ -56,6 +57,14 @@ class FileReader:
         """What the file says of itself."""
         self.look({}, None)  # it may be another one by now
         return describe(self._file, self.connection)
+
+    def namespaces(self) -> list[str]:
+        """All that the file has, from one to the next along the index."""
+        self.look({}, None)
+        try:
+            return [name for (name,) in self.connection.execute(sql.namespaces)]
+        except (apsw.Error, UnicodeDecodeError) as error:
+            raise self._file.explain(error, "no") from error
 
     def close(self) -> None:
         self._file.disconnect(self.connection)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stateward.codec import decode, encode
 from stateward.errors import StateConflictError
 from stateward.integrations.bridge import Plan
-from stateward.integrations.langgraph import names
+from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.langgraph.records import GraphThread
 from stateward.ops import (
     Commit,

@@ -11,7 +11,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from msgspec.structs import replace
 
 from stateward.integrations.bridge import Plan
-from stateward.integrations.langgraph import names
+from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.langgraph.copies import settled
 from stateward.integrations.langgraph.item_filter import field_at
 from stateward.integrations.langgraph.reads import (

@@ -10,7 +10,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from stateward.codec import decode, encode
 from stateward.errors import StateConflictError
 from stateward.integrations.bridge import Plan
-from stateward.integrations.langgraph import names
+from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.langgraph.copies import settled
 from stateward.integrations.langgraph.reads import (
     decode_copy,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from stateward.codec import decode
 from stateward.errors import SchemaError
 from stateward.integrations.bridge import Plan, pages
-from stateward.integrations.langgraph import names
+from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.langgraph.copies import finish
 from stateward.integrations.langgraph.list_deltas import ListRef, frozen
 from stateward.integrations.langgraph.records import (

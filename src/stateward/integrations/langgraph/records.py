@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from stateward.codec import decode
-from stateward.integrations.langgraph import names
+from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.langgraph.list_deltas import KnownLists
 from stateward.ops import Entity, Fetch, Head, List, Value
 from stateward.world import World

@@ -30,7 +30,8 @@ from stateward.integrations.bridge import (
     claims,
     in_both_colours,
 )
-from stateward.integrations.langgraph import copies, maintenance, names
+from stateward.integrations.kept import langgraph_names as names
+from stateward.integrations.langgraph import copies, maintenance
 from stateward.integrations.langgraph import writes as write_plans
 from stateward.integrations.langgraph.listing import CheckpointListing, CheckpointQuery
 from stateward.integrations.langgraph.reads import config_of, fetched, find, load

@@ -30,10 +30,11 @@ from pydantic.v1 import BaseModel as BaseModelV1
 
 from stateward.codec import encode
 from stateward.errors import InvalidInput, SchemaError
+from stateward.integrations.kept.langgraph import MESSAGE
 
 Allowed = str | Iterable[type | tuple[str, ...] | str] | Literal[True] | None
 
-MESSAGE, DELTA, TYPED = "$message", "$delta", "$typed"
+DELTA, TYPED = "$delta", "$typed"
 TAGS = frozenset((MESSAGE, DELTA, TYPED))
 CLASSES: dict[str, type[BaseMessage]] = {
     "human": messages.HumanMessage,

@@ -9,7 +9,7 @@ from langchain_core.tools import BaseTool
 
 from stateward.errors import InvalidInput
 from stateward.integrations.bridge import AnyStore, Bridge
-from stateward.integrations.langgraph.names import KIND
+from stateward.integrations.kept.langgraph_names import KIND
 from stateward.integrations.langgraph.saver import StatewardSaver
 from stateward.integrations.tool_effects import CallKey, ToolEffects
 from stateward.ops import Entity

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from stateward.codec import Limits, check_commit, encode
 from stateward.errors import StateConflictError
 from stateward.integrations.bridge import CLOCK, Plan
-from stateward.integrations.langgraph import names
+from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.langgraph.list_deltas import (
     Frozen,
     ListRef,

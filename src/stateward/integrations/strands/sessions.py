@@ -12,6 +12,7 @@ from stateward import sync
 from stateward.codec import Retention, check_commit, decode
 from stateward.errors import StateConflictError, StatewardError, StoreUnavailable
 from stateward.integrations.bridge import OnBlockingStore
+from stateward.integrations.kept.strands import SESSION, STATUS
 from stateward.integrations.strands.messages import (
     agent_of,
     as_message,
@@ -42,8 +43,7 @@ from stateward.state.refusals import refuse, stored
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.threads import Thread
 
-SESSION = "session"
-OPEN = StatusIn(("strands",))
+OPEN = StatusIn((STATUS,))
 PAGE = 200  # messages that are looked at together
 
 

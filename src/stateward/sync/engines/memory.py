@@ -53,6 +53,9 @@ class MemoryEngine:
 
         return Sibling(self._model, self._world)
 
+    def namespaces(self) -> Sequence[str]:
+        return self._model.namespaces()
+
     def purge(self, namespace: str) -> int:
         return self._model.purge(namespace)
 

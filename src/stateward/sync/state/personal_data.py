@@ -193,7 +193,7 @@ def export(scopes: Sequence[Scope], user: str, path: str) -> Exported:
             for found in belongings(scope, user):
                 if found.entity.kind == FORK:
                     continue
-                for line in _lines(scope, found):
+                for line in entity_lines(scope, found):
                     counts[line["is"]] += 1
                     file.write_line(encode(line, "the export"))
         world.call(file.finish)
@@ -206,7 +206,8 @@ def export(scopes: Sequence[Scope], user: str, path: str) -> Exported:
     )
 
 
-def _lines(scope: Scope, found: Found) -> Iterator[dict[str, Any]]:
+def entity_lines(scope: Scope, found: Found) -> Iterator[dict[str, Any]]:
+    """What an export says of an entity: itself, its documents, its messages or their versions."""
     entity, head = found.entity, found.head
     yield {
         "is": "entity",

@@ -17,6 +17,7 @@ import psycopg
 from stateward.engine import Capabilities, Description, SyncEngine, SyncReader
 from stateward.engines.postgres.batch import Batch
 from stateward.engines.postgres.describe import describe
+from stateward.engines.postgres.escape import unescape
 from stateward.engines.postgres.failures import RETRIED, explain
 from stateward.engines.postgres.fetch import versions
 from stateward.engines.postgres.notify_sync import Listener
@@ -238,6 +239,10 @@ class PostgresEngine:
             if not opened:
                 self.close()
         return script(pending(about, self._settings.schema), self._settings.schema)
+
+    def namespaces(self) -> Sequence[str]:
+        (rows,) = self._ask([(self._queries.namespaces, ())])
+        return [unescape(name) for (name,) in rows]
 
     def purge(self, namespace: str) -> int:
         count = 0

@@ -156,6 +156,10 @@ class RedisEngine:
             entered += count
         return ("0002_touched",) if entered else ()
 
+    def namespaces(self) -> Sequence[str]:
+        indexes = self._servers.keys_like(f"{ROOT}kinds:{{*}}")
+        return sorted(map(namespace_of, indexes), key=str.encode)
+
     def purge(self, namespace: str) -> int:
         batch = Batch([purge(namespace)], self._traits)
         count: int

@@ -1,0 +1,282 @@
+"""`stateward thread …`: conversations, read, written to a file, and removed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any
+
+from stateward import sync
+from stateward.cli.common import OK, Screen, add_care, add_words, store_and_words
+from stateward.cli.listings import holder_of, moment_of, plain, threads
+from stateward.cli.transcript import ThreadPage, numbered, transcript
+from stateward.cli.verbs import Verb, changed, list_verb, opened, refuse_unknown
+from stateward.codec import check_id, decode, encode
+from stateward.context.compaction import SUMMARY, as_summary, kept
+from stateward.errors import InvalidInput
+from stateward.files import WholeFile
+from stateward.integrations.kept import langgraph
+from stateward.kinds import LANGGRAPH_THREAD, THREAD
+from stateward.layers.outage.replay import LATE
+from stateward.ops import Drop, Entity, Fetched, Found, Log, Value
+from stateward.records import Change, Cursor, Late, moment
+from stateward.state.about import ABOUT
+from stateward.state.edits import EDITS, edits_of
+from stateward.state.feeds import change_of
+from stateward.state.forks import FORKED_FROM
+from stateward.state.refusals import stored
+from stateward.state.window_request import thread_info
+from stateward.sync.state.handle import Handle
+from stateward.sync.state.personal_data import EXPORT_FORMAT, entity_lines
+from stateward.why.words import count
+
+EXAMPLES = """\
+examples:
+  stateward thread list sqlite:///agents.db
+  stateward thread show sqlite:///agents.db s-abc123"""
+SHOW = """\
+The newest messages, oldest first. A tool call stands with its result on two lines, a long message
+is cut, and a summary stands where it was made; --full shows all of them whole. Changes nothing.
+What it prints is personal data. stateward inspect URL thread ID shows it as it is stored.
+
+examples:
+  stateward thread show sqlite:///agents.db s-abc123
+  stateward thread show sqlite:///agents.db s-abc123 --last 50 --full
+  stateward thread show sqlite:///agents.db s-abc123 --before 81
+  stateward thread show sqlite:///agents.db s-abc123 --json"""
+EXPORT = """\
+A line that says what this is, then one for the conversation and one for each of its documents and
+messages, as stateward user export writes them. Without FILE to stdout. What it writes is personal
+data. A file appears complete or not at all, and only its owner may read it.
+
+examples:
+  stateward thread export sqlite:///agents.db s-abc123 thread.jsonl
+  stateward thread export sqlite:///agents.db s-abc123 | jq .message"""
+DELETE = """\
+With its variables, its summary and all that is known of it; a write that is on its way does not
+bring it back. Cannot be undone: export it first. A user with all that is theirs is removed by
+stateward user erase.
+
+examples:
+  stateward thread delete sqlite:///agents.db s-abc123 --dry-run
+  stateward thread delete sqlite:///agents.db s-abc123 --yes --json"""
+LAST = 20
+NAMES = {THREAD: "thread", LANGGRAPH_THREAD: "LangGraph thread"}
+READ = (ABOUT, SUMMARY, LATE, EDITS, FORKED_FROM)
+
+
+# --- show -------------------------------------------------------------------------------
+
+
+def _configure_show(parser: argparse.ArgumentParser) -> None:
+    add_words(parser, "ID", "the id of the thread")
+    add = parser.add_argument
+    add("--last", type=int, default=LAST, metavar="N", help=f"how many messages (default: {LAST})")
+    add("--before", type=int, metavar="NUMBER", help="those before this message")
+    add("--full", action="store_true", help="messages, tool calls and results in full")
+
+
+def _show(options: argparse.Namespace) -> int:
+    url, (id,) = store_and_words(options, "which thread")
+    if not 1 <= options.last <= 1000:
+        raise InvalidInput(f"--last must be from 1 to 1000, not {options.last}")
+    if options.before is not None and options.before < 1:
+        raise InvalidInput(f"--before is the number of a message, not {options.before}")
+    with opened(url, options.namespace) as store:
+        page = _page(store, check_id(id, "a thread"), options)
+    if options.json:
+        print(json.dumps(plain([_told(page, url.safe, options.namespace)])[0]))
+        return OK
+    print(transcript(page, Screen.of_stdout(), full=options.full))
+    return OK
+
+
+def _page(store: sync.Store, id: str, options: argparse.Namespace) -> ThreadPage:
+    upto = None if options.before is None else options.before - 1
+    # One more than is shown: whether there are older ones.
+    log = Log(upto=upto, last=options.last + 1, details=True)
+    handle, fetched = _found(store, id, options.namespace, log, *READ)
+    head, documents = fetched.head, fetched.documents
+    info = thread_info(Found(handle.entity, head, documents))
+    entries = [change_of(entry) for entry in fetched.entries]
+    messages, version = info.messages, info.version
+    if handle.entity.kind == LANGGRAPH_THREAD:
+        messages, entries = _of_graph(handle, options.last + 1, upto)
+        version = messages
+    shown = entries[-options.last :]
+    summary = documents.get(SUMMARY)
+    return ThreadPage(
+        id,
+        info.user,
+        NAMES[handle.entity.kind],
+        info.title,
+        info.labels,
+        messages,
+        version,
+        info.created_at,
+        info.updated_at,
+        info.expires_at,
+        holder_of(head),
+        info.archived,
+        _named(documents, FORKED_FROM).get("thread"),
+        tuple(shown),
+        shown[0].version if len(entries) > len(shown) else None,
+        upto is None or upto >= version,
+        as_summary(kept(summary, head), summary),
+        tuple(_late(documents)),
+        frozenset(_edited(documents)),
+        tuple((each.host, each.counts.kept) for each in store.replicas() if each.counts.kept),
+    )
+
+
+def _found(
+    store: sync.Store, id: str, namespace: str, log: Log | None, *documents: str
+) -> tuple[Handle, Fetched]:
+    """The thread of that id, be it one of LangGraph."""
+    handle = store.thread(id).handle
+    fetched = handle.fetch(log, documents=documents)
+    if not fetched.head.exists:
+        handle = Handle(handle.scope, Entity(handle.entity.namespace, LANGGRAPH_THREAD, id))
+        fetched = handle.fetch(log, documents=documents)
+    if not fetched.head.exists:
+        refuse_unknown("thread", id, namespace, "stateward thread list URL")
+    return handle, fetched
+
+
+def _of_graph(handle: Handle, last: int, upto: int | None) -> tuple[int, list[Change]]:
+    """What the newest checkpoint of a LangGraph thread has, numbered as it stands there."""
+    total, found = langgraph.messages(
+        lambda *names: handle.fetch(documents=names).documents, last, upto
+    )
+    return total, [
+        Change(each.message, each.number, Cursor(each.number), moment(each.at)) for each in found
+    ]
+
+
+def _named(documents: Mapping[str, Value], name: str) -> dict[str, Any]:
+    return decode(documents[name].json) if name in documents else {}
+
+
+def _late(documents: Mapping[str, Value]) -> list[Late]:
+    turns = _named(documents, LATE).get("turns", ())
+    return [Late(turn["first"], turn["last"], moment(turn["written"])) for turn in turns]
+
+
+def _edited(documents: Mapping[str, Value]) -> dict[int, str]:
+    changed = edits_of(documents.get(EDITS)).after(-1)
+    return {number: how for number, how in changed.items() if how == "edited"}
+
+
+def _told(page: ThreadPage, url: str, namespace: str) -> dict[str, Any]:
+    names = ("id", "user", "kind", "title", "labels", "version", "created", "updated", "expires")
+    about = {name: getattr(page, name) for name in (*names, "leader", "archived", "origin")}
+    return {
+        "url": url,
+        "namespace": namespace,
+        "thread": about | {"messages": page.messages},
+        "messages": [
+            each | {"edited": each["number"] in page.edited}
+            for each in numbered(page.entries, page.late)
+        ],
+        "before": page.older,
+        "summary": page.summary,
+        "kept": dict(page.waiting),
+    }
+
+
+# --- export -----------------------------------------------------------------------------
+
+
+def _configure_export(parser: argparse.ArgumentParser) -> None:
+    add_words(parser, "ID [FILE]", "the id of the thread, and where to write it")
+
+
+def _export(options: argparse.Namespace) -> int:
+    url, words = store_and_words(options, "which thread", 1, 2)
+    id, path = check_id(words[0], "a thread"), words[1] if len(words) == 2 else None
+    if options.json and path is None:
+        raise InvalidInput("the conversation itself goes to stdout: name a FILE, or leave --json")
+    with opened(url, options.namespace) as store:
+        handle, fetched = _found(store, id, options.namespace, None)
+        head = {"stateward_export": EXPORT_FORMAT, "namespace": options.namespace, "thread": id}
+        lines = entity_lines(handle.scope, Found(handle.entity, fetched.head))
+        counts = _written(chain((head,), lines), path)
+    if path is None:
+        return OK
+    report = {"messages": counts["message"], "documents": counts["document"]}
+    if options.json:
+        about = {"url": url.safe, "namespace": options.namespace, "thread": id, "file": path}
+        print(json.dumps(about | report))
+    else:
+        said = count(report["messages"], "message"), count(report["documents"], "document")
+        print(f"{path}: {', '.join(said)}")
+    return OK
+
+
+def _written(lines: Iterable[dict[str, Any]], path: str | None) -> Counter[str]:
+    """How many of each there were. A file appears complete or not at all."""
+    counts: Counter[str] = Counter()
+    file = None if path is None else WholeFile(path)
+    try:
+        for each in lines:
+            text = encode(each, "the export")
+            print(text) if file is None else file.write_line(text)
+            counts[each.get("is", "")] += 1
+        if file is not None:
+            file.finish()
+    except BaseException:
+        if file is not None:
+            file.abandon()
+        raise
+    return counts
+
+
+# --- delete -----------------------------------------------------------------------------
+
+
+def _configure_delete(parser: argparse.ArgumentParser) -> None:
+    add_words(parser, "ID", "the id of the thread")
+    add_care(parser.add_argument)
+
+
+def _delete(options: argparse.Namespace) -> int:
+    url, (id,) = store_and_words(options, "which thread")
+    with opened(url, options.namespace) as store:
+        handle, fetched = _found(store, check_id(id, "a thread"), options.namespace, None)
+        head = fetched.head
+        is_graph = handle.entity.kind == LANGGRAPH_THREAD
+        what = NAMES[handle.entity.kind]
+        many = "all its checkpoints" if is_graph else count(head.live, "message")
+        whose = f" of the user {head.owner!r}" if head.owner else ""
+
+        def delete() -> dict[str, Any]:
+            if is_graph:
+                stored(handle.commit((Drop(),)), handle.entity)
+            else:
+                store.thread(id).delete()
+            return {"deleted": True}
+
+        about: dict[str, Any] = {
+            "thread": id,
+            "kind": handle.entity.kind,
+            "user": head.owner or None,
+        }
+        about |= {"messages": None if is_graph else head.live, "updated": moment_of(head.updated)}
+        question = f"Delete the {what} {id!r}{whose} with {many}"
+        said = f"the {what} {id!r} is deleted"
+        return changed(options, url, {**about, "deleted": False}, question, delete, lambda _: said)
+
+
+VERBS = {
+    "delete": Verb(
+        "stateward thread delete [URL] ID [options]", DELETE, _configure_delete, _delete
+    ),
+    "export": Verb(
+        "stateward thread export [URL] ID [FILE] [options]", EXPORT, _configure_export, _export
+    ),
+    "list": list_verb(THREAD, threads, "user", example=" --user u-42"),
+    "show": Verb("stateward thread show [URL] ID [options]", SHOW, _configure_show, _show),
+}

@@ -1,0 +1,46 @@
+"""What the adapters keep, in words: for whoever looks at a store without the framework.
+
+A framework's state is entities as any other. An adapter says here what each of them is to the
+framework; nothing in this package imports one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from stateward.integrations.kept import adk, langgraph, strands
+from stateward.kinds import BLOB, LANGGRAPH_ITEM, LANGGRAPH_THREAD, SHARED, THREAD, USER
+from stateward.ops import Entity, Head
+
+Message = Mapping[str, Any]
+
+
+class KeptState(NamedTuple):
+    """What one adapter says of an entity, of its documents by name, and of its entries."""
+
+    entity: Callable[[Entity, Head], str]
+    document: Callable[[str], str | None] = lambda _: None
+    entry: Callable[[Message], str | None] = lambda _: None
+
+
+KINDS = {
+    LANGGRAPH_THREAD: KeptState(langgraph.thread, langgraph.document),
+    LANGGRAPH_ITEM: KeptState(langgraph.item, langgraph.item_document),
+    BLOB: KeptState(strands.blob),
+}
+STATUSES = {  # of threads, by the status that says whose they are
+    adk.STATUS: KeptState(adk.session, adk.document, adk.event),
+    strands.STATUS: KeptState(strands.session, strands.document, strands.message),
+}
+
+
+def kept_state(entity: Entity, head: Head) -> KeptState | None:
+    """What its adapter says of an entity; None: it is no adapter's, or looks as any other."""
+    if entity.kind == THREAD:
+        return STATUSES.get(head.status)
+    if entity.kind == SHARED and entity.id.startswith(adk.SHARED):
+        return KeptState(adk.application)
+    if entity.kind == USER:
+        return KeptState(lambda entity, _: f"user {entity.id}", adk.document_of_user)
+    return KINDS.get(entity.kind)

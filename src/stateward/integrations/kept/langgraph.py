@@ -1,0 +1,139 @@
+"""What the adapter of LangGraph keeps: a thread's checkpoints are documents of one entity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from msgspec import Struct
+
+from stateward.codec import decode
+from stateward.integrations.kept import langgraph_names as names
+from stateward.ops import Entity, Head, Value
+
+MESSAGE = "$message"  # names the class of a message in what is stored of it
+MESSAGES = "messages"  # the channel in which graphs keep a conversation, by LangGraph's own habit
+
+Fetched = Callable[..., Mapping[str, Value]]
+
+
+class StoredMessage(Struct, frozen=True):
+    """A message of a graph as it is stored: its place, and when the checkpoint was put."""
+
+    number: int  # from 1
+    message: dict[str, Any]
+    at: float
+
+
+def thread(entity: Entity, head: Head) -> str:
+    return f"LangGraph thread {entity.id}"
+
+
+def item(entity: Entity, head: Head) -> str:
+    labels, _, key = entity.id.partition("=")
+    space = "/".join(_plain(label) for label in labels.split("/")[:-1])
+    return f"item {_plain(key)} in {space or 'the root'} of LangGraph's store"
+
+
+def _plain(text: str) -> str:
+    return text.replace("%3D", "=").replace("%2F", "/").replace("%25", "%")
+
+
+def item_document(name: str) -> str | None:
+    return {"item": "the item", "vectors": "what it is found by"}.get(name)
+
+
+def document(name: str) -> str | None:
+    if name == names.COPY:
+        return "of which thread this is to be a copy"
+    kind, *parts = (unquote(part) for part in name.split("/"))
+    if kind == "h" and len(parts) == 1:
+        return f"which checkpoint was put last{_within(parts[0])}"
+    if kind == "r" and len(parts) == 1:
+        return f"mark of the run {parts[0]}"
+    if kind == "c" and len(parts) == 2:
+        return f"checkpoint {parts[1]}{_within(parts[0])}"
+    if kind in ("v", "l") and len(parts) == 3:
+        what = "value of the channel" if kind == "v" else "new part of the list"
+        return f"{what} {parts[1]}, of checkpoint {parts[2]}{_within(parts[0])}"
+    if kind == "w" and len(parts) == 4:
+        return f"write of the task {parts[2]}, after checkpoint {parts[1]}{_within(parts[0])}"
+    return None
+
+
+def _within(ns: str) -> str:
+    return f" in {ns}" if ns else ""
+
+
+def checkpoints(documents: Mapping[str, Value]) -> Iterator[dict[str, Any]]:
+    """The checkpoints among the documents of a thread, oldest first in each namespace."""
+    for name, value in documents.items():
+        if not name.startswith("c/"):
+            continue
+        stored = decode(value.json)
+        said = stored["metadata"] if isinstance(stored["metadata"], dict) else {}
+        begin = names.writes(stored["ns"], stored["id"])
+        yield {
+            "checkpoint": stored["id"],
+            "ns": stored["ns"] or None,
+            "parent": stored["parent"],
+            "step": said.get("step"),
+            "source": said.get("source"),
+            "channels": ", ".join(_channel(*each) for each in sorted(stored["values"].items())),
+            "writes": sum(other.startswith(begin) for other in documents),
+            "at": value.updated,
+        }
+
+
+def _channel(name: str, value: Mapping[str, Any]) -> str:
+    length = value["list"][1] if "list" in value else None
+    if isinstance(value.get("json"), list):
+        length = len(value["json"])
+    return name if length is None else f"{name} ({length})"
+
+
+def messages(fetch: Fetched, last: int, upto: int | None = None) -> tuple[int, list[StoredMessage]]:
+    """How many messages the newest checkpoint has, and the last of them, or of those up to one.
+
+    `fetch` gives documents by their names.
+    """
+    newest = fetch(names.head("")).get(names.head(""))
+    name = "" if newest is None else names.checkpoint("", decode(newest.json)["id"])
+    put = fetch(name).get(name) if name else None
+    kept = {} if put is None else decode(put.json)["values"].get(MESSAGES, {})
+    if "list" in kept:
+        id, total, _ = kept["list"]
+        end = total if upto is None else min(upto, total)
+        found = _of_parts(fetch, id, total, max(0, end - last))
+    else:
+        if "in" in kept:
+            name = names.value("", MESSAGES, kept["in"])
+            put = fetch(name).get(name)
+            kept = {} if put is None else {"json": decode(put.json)}
+        items = kept.get("json", [])
+        found = _stored(items if isinstance(items, list) else [], 0, put)
+        total = len(found)
+        end = total if upto is None else min(upto, total)
+    return total, [each for each in found if each.number <= end][-last:]
+
+
+def _of_parts(fetch: Fetched, id: str | None, wanted: int, start: int) -> list[StoredMessage]:
+    """A list that was stored by its new parts, from `start` on: read from the newest back."""
+    pieces: list[list[StoredMessage]] = []
+    while id is not None and wanted > start:
+        name = names.lists("", MESSAGES) + names.part(id)
+        value = fetch(name).get(name)
+        if value is None:
+            break  # it was pruned meanwhile
+        part = decode(value.json)
+        keep = min(wanted, part["keep"])
+        pieces.append(_stored(part["items"][: wanted - keep], keep, value))
+        wanted, id = keep, part["base"]
+    return [each for piece in reversed(pieces) for each in piece]
+
+
+def _stored(items: list[Any], before: int, value: Value | None) -> list[StoredMessage]:
+    at = 0.0 if value is None else value.updated
+    found = enumerate(items, before + 1)
+    return [StoredMessage(number, each, at) for number, each in found if isinstance(each, dict)]
