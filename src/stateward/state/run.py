@@ -67,6 +67,8 @@ LONGEST_PAUSE = 60.0
 # A branch that could go on does so within this many rounds of the event loop, and this time.
 ROUNDS, MOMENT = 20, 0.001
 
+UNREAD = object()  # what a checkpoint holds, as long as nobody asks
+
 P = ParamSpec("P")
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -101,7 +103,7 @@ class Run:
         self._record = record
         self._held = held
         self._clock = clock
-        self.checkpointed: Any = decode(thaw(record.checkpoint))
+        self._checkpointed: Any = UNREAD
         self._asked: Counter[str] = Counter()
         self._marked = False  # whether a checkpoint is being recorded
         self._answered: set[str] = set()
@@ -375,7 +377,7 @@ class Run:
         self._record.passed(parts, len(body))
         self._asked.clear()
         self._answered.clear()
-        self.checkpointed = decode(text)["value"]
+        self._checkpointed = UNREAD
         if self._record.snapshot_due(applied.version):
             if self._record.version < applied.version:
                 await self._catch_up()
@@ -404,6 +406,13 @@ class Run:
         self._record.stepped(id_)
         self.at = to
         return was
+
+    @property
+    def checkpointed(self) -> Any:
+        """What the last checkpoint holds; None before the first."""
+        if self._checkpointed is UNREAD:
+            self._checkpointed = decode(thaw(self._record.checkpoint))
+        return self._checkpointed
 
     @property
     def unasked(self) -> list[str]:
