@@ -373,7 +373,7 @@ class Run:
     async def _checkpoint(self, value: Any) -> None:
         text = encode_value({"value": value}, "the checkpoint", self._scope.limits)
         body, parts = self._record.checkpoint_body(text)
-        applied = await self._append(None, body)
+        applied = await self._append(f"checkpoint:{self._record.checkpoints + 1}", body)
         self._record.passed(parts, len(body))
         self._asked.clear()
         self._answered.clear()
@@ -583,7 +583,7 @@ class Run:
         # sync only: if failures := self._failures():
         # sync only:     stored(self._commit_with(failures, (), ()), self._entity)
 
-    async def _append(self, key: str | None, body: str) -> Applied:
+    async def _append(self, key: str, body: str) -> Applied:
         """Add to what is recorded."""
         outcome, failures = await self._commit((Append((body,), key),))
         applied = stored(outcome, self._entity)

@@ -21,8 +21,7 @@ async def read_record(handle: Handle) -> RunRecord:
     """
     page = handle.scope.capabilities.page
     newest = await handle.fetch(Log(last=page, details=True), (SNAPSHOT,))
-    kept = newest.documents.get(SNAPSHOT)
-    record = RunRecord(None if kept is None else kept.json)
+    record = RunRecord(newest.documents.get(SNAPSHOT))
     if newest.head.base > record.version:
         raise Truncated(
             f"entries {record.version + 1} to {newest.head.base} of the workflow "

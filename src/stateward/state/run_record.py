@@ -10,7 +10,7 @@ from msgspec.json import Decoder
 
 from stateward.codec import check_id, decode, encode
 from stateward.errors import InvalidInput, StepFailed
-from stateward.ops import Delete, Entry, Found, Put
+from stateward.ops import Delete, Entry, Found, Put, Value
 from stateward.records import WorkflowInfo, moment
 from stateward.state.value_delta import Frozen, apply, difference, freeze, thaw
 from stateward.state.work import ENDS, error_record
@@ -86,7 +86,7 @@ class RunRecord:
     Values of steps are decoded when they are asked for.
     """
 
-    def __init__(self, snapshot: str | None = None) -> None:
+    def __init__(self, snapshot: Value | None = None) -> None:
         self.version = 0
         self.steps: dict[str, Raw | StepEntry] = {}
         self.failures: dict[str, dict[str, Any]] = {}  # steps that failed, and the run went on
@@ -102,8 +102,9 @@ class RunRecord:
         self._latest: dict[str, tuple[str, Frozen | None]] = {}  # by name: the last large result
         self._snapshotted = 0  # the version of the snapshot
         self._unsnapshotted = 0  # bytes of checkpoints since
-        if snapshot is not None:
-            kept = _snapshot.decode(snapshot)
+        kept = None if snapshot is None else _snapshot.decode(snapshot.json)
+        # One that says more than the log held when it was put was copied from another workflow.
+        if snapshot is not None and kept is not None and kept.version <= snapshot.log:
             self.version = self._snapshotted = kept.version
             self.signals = kept.signals
             self._be_at(kept.checkpoint, freeze(kept.value))

@@ -207,10 +207,12 @@ async def many_checkpoints_are_read_from_a_snapshot_which_may_be_lost(h: StoreHa
         everything = await stored(h)
         assert SNAPSHOT in everything.documents
         assert size(everything) < 6 * len(str(turns(260)))
-        for lost in (False, True):
-            if lost:
-                replica = await h.replica()
-                await replica.apply(Entity(h.namespace, "workflow", "w"), Delete(SNAPSHOT))
+        replica = await h.replica()
+        entity = Entity(h.namespace, "workflow", "w")
+        foreign = '{"version":999,"checkpoint":9,"signals":[],"value":"of another workflow"}'
+        for meanwhile in (None, Delete(SNAPSHOT), Put(SNAPSHOT, foreign)):
+            if meanwhile is not None:
+                await replica.apply(entity, meanwhile)
             async with other.workflow("w") as run:
                 assert await talk(run, steps, 260) == turns(260)
                 await park(run)

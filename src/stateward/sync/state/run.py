@@ -303,7 +303,7 @@ class Run:
     def _checkpoint(self, value: Any) -> None:
         text = encode_value({"value": value}, "the checkpoint", self._scope.limits)
         body, parts = self._record.checkpoint_body(text)
-        applied = self._append(None, body)
+        applied = self._append(f"checkpoint:{self._record.checkpoints + 1}", body)
         self._record.passed(parts, len(body))
         self._asked.clear()
         self._answered.clear()
@@ -474,7 +474,7 @@ class Run:
         if failures := self._failures():
             stored(self._commit_with(failures, (), ()), self._entity)
 
-    def _append(self, key: str | None, body: str) -> Applied:
+    def _append(self, key: str, body: str) -> Applied:
         """Add to what is recorded."""
         outcome, failures = self._commit((Append((body,), key),))
         applied = stored(outcome, self._entity)
