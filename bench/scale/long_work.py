@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import stateward
@@ -19,7 +19,7 @@ from bench.scale.places import Place
 from bench.scale.turns import PATIENT
 from stateward.engines.passthrough import Passthrough
 from stateward.engines.registry import create_engine, parse
-from stateward.ops import Op, Outcome
+from stateward.ops import Acquire, Commit, Op, Outcome, Release
 from stateward.world import World
 
 RESUMES = 9
@@ -37,6 +37,7 @@ class LongWork:
     bytes: dict[str, int]
     call_ms: float  # a mean: the call takes no time, recording it does
     resume_ms: float
+    resume_cpu_ms: float  # of the client; on SQLite that is all of it
     round_trips: int
 
 
@@ -88,36 +89,38 @@ async def _measure(place: Place, calls: int, form: str) -> LongWork:
     filled = perf_counter() - begun
     place.settle(name)
     size = place.size(name)
-    times = [
-        (await _resume(stateward.open(url, policy=PATIENT, spill=False), form, calls))[0]
+    resumes = [
+        await _resume(stateward.open(url, policy=PATIENT, spill=False), form, calls)
         for _ in range(RESUMES)
     ]
+    took, busy = (median(times) * 1e3 for times in zip(*resumes, strict=True))
     engine = Counted(create_engine(parse(url), World()))
-    _, asked = await _resume(stateward.Store(engine, policy=PATIENT), form, calls, engine)
-    return LongWork(calls, form, size, filled / calls * 1e3, median(times) * 1e3, asked)
+    await _resume(stateward.Store(engine, policy=PATIENT), form, calls)
+    return LongWork(calls, form, size, filled / calls * 1e3, took, busy, engine.resumed)
 
 
 class Counted(Passthrough):
-    """An engine that counts round trips."""
+    """An engine that counts round trips, from taking the workflow until parking it."""
 
-    asked = 0
+    asked = resumed = 0
 
     async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        writes = [type(write) for op in ops if isinstance(op, Commit) for write in op.writes]
+        if Acquire in writes:
+            self.asked = 0
+        elif Release in writes:
+            self.resumed = self.asked
         self.asked += 1
         return await super().execute(ops, deadline=deadline)
 
 
-async def _resume(
-    store: stateward.Store, form: str, calls: int, engine: Counted | None = None
-) -> tuple[float, int]:
-    """Seconds until the code is where it was, and the round trips that the engine counted."""
+async def _resume(store: stateward.Store, form: str, calls: int) -> tuple[float, float]:
+    """Seconds until the code is where it was: those that passed, and those of the processor."""
     async with store:
         await store.workflow("w").info()
-        before = engine.asked if engine else 0
-        begun = perf_counter()
+        begun = perf_counter(), process_time()
         async with store.workflow("w") as run:
             await FORMS[form](run, calls)
-            took = perf_counter() - begun
-            asked = engine.asked - before if engine else 0
+            took = perf_counter() - begun[0], process_time() - begun[1]
             await run.wait("more")
-    return took, asked
+    return took

@@ -129,6 +129,7 @@ SECTIONS: dict[str, tuple[str, Columns]] = {
             ),
             "a call": lambda row: _ms(row["call_ms"]),
             "the last resume": lambda row: _ms(row["resume_ms"]),
+            "its processor time": lambda row: _ms(row["resume_cpu_ms"]),
             "round trips of it": lambda row: str(row["round_trips"]),
         },
     ),
