@@ -76,6 +76,7 @@ SHARED = {
     "state/run_record.py",
     "state/schedule_record.py",
     "state/task_record.py",
+    "state/value_delta.py",
     "state/window_request.py",
     "state/work.py",
 }

@@ -20,11 +20,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from bench.scale import calls, crew, crowd, million, slots
+from bench.scale import calls, crew, crowd, long_work, million, slots
 from bench.scale.places import PLACES, TITLES, Place
 from bench.scale.tables import markdown
 
-SECTIONS = ("calls", "open", "processes", "million", "slots")
+SECTIONS = ("calls", "open", "processes", "million", "workflow", "slots")
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 
@@ -77,6 +77,9 @@ def _measured(engine: str, section: str, options: argparse.Namespace) -> list[di
                 say=lambda text: _say(f"  {text}"),
             )
         ],
+        "workflow": lambda place, _: [
+            row for many in options.steps for row in long_work.measure(place, many)
+        ],
     }
     _say(f"{TITLES[engine]}: {section}")
     if section == "slots":
@@ -107,6 +110,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--messages", type=int, default=1_000_000, help="in one store")
     add("--rounds", type=int, default=9, help="in a large store and a small one, in turns")
     add("--calls", type=int, default=200, help="in each of these rounds")
+    add("--steps", type=_numbers, default=(100, 1_000, 10_000), help="in one workflow")
     add("--folder", help="where the files go; it must be on a real disk")
     add("--json", type=Path, metavar="FILE", help="add the figures to this file")
     add("--from", dest="kept", type=Path, metavar="FILE", help="measure nothing: show these")

@@ -119,6 +119,20 @@ SECTIONS: dict[str, tuple[str, Columns]] = {
             ),
         },
     ),
+    "workflow": (
+        "Model calls in one workflow, over a conversation of 20 tokens a call",
+        {
+            "calls": lambda row: f"{row['calls']:,}",
+            "a step gives": lambda row: row["form"],
+            "stored": lambda row: ", ".join(
+                f"{size / 1e6:,.1f} MB {where}" for where, size in row["bytes"].items()
+            ),
+            "a call": lambda row: _ms(row["call_ms"]),
+            "the last resume": lambda row: _ms(row["resume_ms"]),
+            "its processor time": lambda row: _ms(row["resume_cpu_ms"]),
+            "round trips of it": lambda row: str(row["round_trips"]),
+        },
+    ),
     "slots": (
         "What a call asks of a cluster of three primaries",
         {

@@ -76,7 +76,7 @@ def canonical(value: Any, what: str) -> str:
         return encode(value, what)  # raises, in words
 
 
-def decode(text: str) -> Any:
+def decode(text: str | bytes) -> Any:
     """The value of one JSON text that Stateward stored."""
     try:
         return _decoder.decode(text)

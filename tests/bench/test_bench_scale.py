@@ -14,12 +14,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bench.scale import crew, crowd, million  # noqa: E402
+from bench.scale import crew, crowd, long_work, million  # noqa: E402
 from bench.scale.places import PLACES, Place  # noqa: E402
 
 SMALL = ("--conversations", "40", "--rate", "200", "--seconds", "0.3", "--processes", "2")
 SMALL = (*SMALL, "--each", "2", "--turns", "5", "--messages", "2000")
-SMALL = (*SMALL, "--rounds", "1", "--calls", "20")
+SMALL = (*SMALL, "--rounds", "1", "--calls", "20", "--steps", "30")
 
 
 def scale(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -31,7 +31,7 @@ def test_a_small_run_fills_the_page_and_loses_nothing(tmp_path: Path) -> None:
     figures, page = tmp_path / "scale.json", tmp_path / "page.md"
     page.write_text("before\n<!-- figures: begin --><!-- figures: end -->\nafter\n", "utf-8")
     on = ("--engine", "sqlite", "--folder", str(tmp_path), "--json", str(figures))
-    done = scale(*SMALL, *on, "--only", "calls,open,million")
+    done = scale(*SMALL, *on, "--only", "calls,open,million,workflow")
     assert done.returncode == 0, done.stderr
     # Another run adds to the file.
     done = scale(*SMALL, *on, "--only", "processes", "--page", str(page))
@@ -49,10 +49,14 @@ def test_a_small_run_fills_the_page_and_loses_nothing(tmp_path: Path) -> None:
     assert (together["lost"], together["repeated"], together["split"]) == (0, 0, 0)
     assert large["payload"] == 2_000 * 500
     assert large["bytes"]["disk"] > large["payload"]
+    for long in found["workflow"]["sqlite"]:
+        assert long["calls"] == 30
+        assert long["resume_ms"] > 0
+        assert long["round_trips"] == 2
     text = page.read_text("utf-8")
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    for title in ("Open conversations", "Processes on one store", "A million messages"):
+    for title in ("Open conversations", "Processes on one store", "A million messages", "Model"):
         assert title in text
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
 
@@ -60,7 +64,7 @@ def test_a_small_run_fills_the_page_and_loses_nothing(tmp_path: Path) -> None:
 def test_a_wrong_word_is_refused_with_the_right_ones() -> None:
     done = scale("--only", "opened")
     assert done.returncode == 2
-    assert "calls, open, processes, million, slots" in done.stderr
+    assert "calls, open, processes, million, workflow, slots" in done.stderr
 
 
 # --- at full size -----------------------------------------------------------------------
@@ -96,3 +100,10 @@ def test_a_million_messages_cost_a_call_what_a_thousand_do(place: Place, tmp_pat
     assert found.append["few_growth"] <= 1.5
     assert min(found.bytes.values()) > 0
     assert found.bytes.get("memory", found.bytes["disk"]) <= 1.6 * found.payload
+
+
+@pytest.mark.soak
+def test_ten_thousand_model_calls_in_one_workflow_stay_cheap(place: Place) -> None:
+    for found in long_work.measure(place, 10_000):
+        assert min(found.bytes.values()) <= 60e6
+        assert found.round_trips <= 4

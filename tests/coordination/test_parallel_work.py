@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import stateward
-from stateward.errors import InvalidInput, LeaseHeld, StoreUnavailable
+from stateward.errors import InvalidInput, LeaseHeld, LeaseLost, StoreUnavailable
 from stateward.state.run_record import DEATHS_FORGIVEN
 from stateward.testing.clock import SteppableWorld
 from stateward.testing.faults import open_faulty
@@ -329,3 +329,69 @@ async def test_a_worker_survives_a_cancellation_after_a_group_of_tasks_has_faile
     looks = iter([False, True])
     await store.work({"k": handler}, poll=0.001, until=lambda: next(looks, True))
     assert [await status(store, id) for id in ("w", "v")] == ["failed", "failed"]
+
+
+async def test_a_checkpoint_is_refused_while_a_step_runs_beside_it(store: stateward.Store) -> None:
+    started, gate = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> int:
+        started.set()
+        await gate.wait()
+        return 1
+
+    async def handler(run: Any) -> None:
+        beside = asyncio.ensure_future(run.step("slow", slow))
+        await started.wait()
+        with pytest.raises(InvalidInput, match="when all branches are done"):
+            await run.checkpoint("too early")
+        gate.set()
+        assert await beside == 1
+        await run.checkpoint("in time")
+        await run.wait("more")
+
+    async with asyncio.timeout(30):
+        await drive(store, handler)
+    async with store.workflow("w") as run:
+        assert run.checkpointed == "in time"
+
+
+async def test_nothing_is_asked_for_while_a_checkpoint_is_recorded() -> None:
+    async with open_faulty("memory://") as store:
+
+        async def handler(run: Any) -> None:
+            with store.faults.slow(0.01):
+                asked = (run.checkpoint("here"), run.step("x", str), run.checkpoint("there"))
+                came = await asyncio.gather(*asked, return_exceptions=True)
+            assert [type(each) for each in came] == [type(None), InvalidInput, InvalidInput]
+            assert await run.step("x", str) == ""
+            await run.wait("more")
+
+        async with asyncio.timeout(30):
+            await drive(store, handler)
+        async with store.workflow("w") as run:
+            assert (run.checkpointed, run.unasked) == ("here", ["x#1.1"])
+
+
+async def test_a_checkpoint_that_was_cut_short_leaves_the_work_to_the_next_driver() -> None:
+    async with open_faulty("memory://") as store:
+        made: list[str] = []
+
+        async def handler(run: Any) -> None:
+            await run.step("one", made.append, "one")
+            if run.checkpointed is None:
+                slow = store.faults.slow(60)
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.05):
+                        await run.checkpoint("here")
+                slow.clear()
+                with pytest.raises(LeaseLost, match="cut short"):
+                    await run.step("two", made.append, "two")
+
+        async with asyncio.timeout(30):
+            with pytest.raises(LeaseLost, match="cut short"):
+                await drive(store, handler)
+            assert await status(store) == "active"
+            async with store.workflow("w", wait=20) as run:
+                assert run.checkpointed in (None, "here")
+                await run.wait("more")
+        assert made == ["one"]

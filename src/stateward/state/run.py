@@ -9,7 +9,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple, overload
 
-from stateward.codec import check_id, check_seconds, decode, encode, encode_document
+from stateward.codec import (
+    check_id,
+    check_seconds,
+    decode,
+    encode,
+    encode_document,
+    encode_value,
+)
 from stateward.errors import (
     InvalidInput,
     LeaseLost,
@@ -43,6 +50,7 @@ from stateward.state.run_record import (
     COMPLETED,
     META,
     NOBODY_DRIVES,
+    SNAPSHOT,
     STATE,
     STEP,
     Cut,
@@ -51,12 +59,15 @@ from stateward.state.run_record import (
     raised_again,
     step_failure,
 )
+from stateward.state.value_delta import thaw
 from stateward.state.work import ENDS, OF_THE_STORE, holds, result_json, working_on
 
 FIRST_PAUSE = 0.5  # before a failed step is tried again; doubles
 LONGEST_PAUSE = 60.0
 # A branch that could go on does so within this many rounds of the event loop, and this time.
 ROUNDS, MOMENT = 20, 0.001
+
+UNREAD = object()  # what a checkpoint holds, as long as nobody asks
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -92,7 +103,9 @@ class Run:
         self._record = record
         self._held = held
         self._clock = clock
+        self._checkpointed: Any = UNREAD
         self._asked: Counter[str] = Counter()
+        self._marked = False  # whether a checkpoint is being recorded
         self._answered: set[str] = set()
         # Those that are to be parked for: the name of the signal, and until when.
         self._waits: dict[str, tuple[str, float | None]] = {}
@@ -178,7 +191,7 @@ class Run:
             # async only: end
             raise raised_again(failed)
         if id_ in self._record.steps:
-            return self._record.steps[id_]
+            return self._record.value(id_)
         return await self._alone(
             name, f"the step {id_!r}", self._stepped, id_, function, args, kwargs, retries
         )
@@ -196,7 +209,7 @@ class Run:
             self._unrecorded[id_] = step_failure(id_, error)
             self._note_cut(id_, error, here, driver)  # async only
             raise
-        body = f'{{"step":{encode(id_, "the step")},{text[1:]}'
+        body, parts = self._record.step_body(id_, text)
         # async only: begin
         try:
             await self._append(f"step:{id_}", body)
@@ -205,8 +218,8 @@ class Run:
             raise
         # async only: end
         # sync only: self._append(f"step:{id_}", body)
-        self._record.steps[id_] = value = decode(text)["value"]  # as every replay gives it
-        return value
+        self._record.stepped(id_, parts)
+        return decode(text)["value"]  # as every replay gives it
 
     # async only: begin
     def _note_cut(self, id_: str, error: BaseException, here: int, driver: int) -> None:
@@ -333,6 +346,43 @@ class Run:
     async def _save(self, put: Put) -> None:
         stored((await self._commit((put,)))[0], self._entity)
 
+    async def checkpoint(self, value: Any) -> None:
+        """Let every restart begin here, with `value` as `run.checkpointed`.
+
+        Nothing that was recorded before is asked for again, nor read: names are counted anew from
+        here. A list that has grown since the last checkpoint is stored by its new part. Raises
+        `InvalidInput` while a step, a wait or a sleep is under way in another branch. When the call
+        fails, the run is over: another driver begins at this checkpoint or at the one before.
+        """
+        if self._open or self._marked:
+            raise InvalidInput(
+                f"the workflow {self.id!r} takes a checkpoint while a step, a wait or another "
+                "checkpoint is under way; take it when all branches are done"
+            )
+        self._marked = True
+        try:
+            await self._busily("a checkpoint", self._checkpoint, value)
+        # async only: begin
+        except asyncio.CancelledError:  # stored or not: the next driver sees
+            self.broken = LeaseLost(f"a checkpoint of the workflow {self.id!r} was cut short")
+            raise
+        # async only: end
+        finally:
+            self._marked = False
+
+    async def _checkpoint(self, value: Any) -> None:
+        text = encode_value({"value": value}, "the checkpoint", self._scope.limits)
+        body, parts = self._record.checkpoint_body(text)
+        applied = await self._append(f"checkpoint:{self._record.checkpoints + 1}", body)
+        self._record.passed(parts, len(body))
+        self._asked.clear()
+        self._answered.clear()
+        self._checkpointed = UNREAD
+        if self._record.snapshot_due(applied.version):
+            if self._record.version < applied.version:
+                await self._catch_up()
+            await self._save(Put(SNAPSHOT, self._record.snapshot()))
+
     async def transition(self, to: str, *, expect: str | None = None) -> str:
         """Move along the declared machine, as a step: a restart does not move again.
 
@@ -341,7 +391,7 @@ class Run:
         id_ = self._number(f"transition {to}")
         if id_ in self._record.steps:
             self.at = to
-            return str(self._record.steps[id_])
+            return str(self._record.value(id_))
         what = f"the transition to {to!r}"
         return str(await self._busily(what, self._transition, id_, to, expect))
 
@@ -353,9 +403,16 @@ class Run:
         except OF_THE_STORE as error:
             self.broken = error
             raise
-        self._record.steps[id_] = was
+        self._record.stepped(id_)
         self.at = to
         return was
+
+    @property
+    def checkpointed(self) -> Any:
+        """What the last checkpoint holds; None before the first."""
+        if self._checkpointed is UNREAD:
+            self._checkpointed = decode(thaw(self._record.checkpoint))
+        return self._checkpointed
 
     @property
     def unasked(self) -> list[str]:
@@ -365,10 +422,14 @@ class Run:
     # --- inside ---------------------------------------------------------------------
 
     def _number(self, name: str) -> str:
-        """The id of this occurrence: name#1, name#2 …"""
+        """The id of this occurrence: name#1, name#2 …; after the third checkpoint, name#3.1 …"""
         check_id(name, "the name of a step")
+        if self._marked:
+            raise InvalidInput(
+                f"{name!r} of the workflow {self.id!r} is asked for while a checkpoint is recorded"
+            )
         self._asked[name] += 1
-        id_ = f"{name}#{self._asked[name]}"
+        id_ = f"{name}#{self._record.mark}{self._asked[name]}"
         self._answered.add(id_)
         return id_
 

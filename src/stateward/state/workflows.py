@@ -40,15 +40,15 @@ from stateward.ops import (
     Value,
     Write,
 )
-from stateward.records import Cursor, WorkflowInfo
+from stateward.records import WorkflowInfo
 from stateward.state.calls import cancellations, interrupted
-from stateward.state.feeds import entries_after
 from stateward.state.handle import Handle
 from stateward.state.leases import LeaseWait
 from stateward.state.machine import missing, move, not_active
 from stateward.state.recent import Order, listed
 from stateward.state.refusals import stored
 from stateward.state.run import Run
+from stateward.state.run_pages import read_record
 from stateward.state.run_record import (
     ACTIVE,
     COMPLETED,
@@ -252,10 +252,7 @@ class Workflow:
         self, status: str, values: Values, clock: float, *, fresh: bool = False
     ) -> Run:
         self._check_same(values)
-        record = RunRecord()
-        if not fresh:
-            async for entry in entries_after(self._handle, Cursor(0), follow=False):
-                record.add(entry)
+        record = RunRecord() if fresh else await read_record(self._handle)
         texts = {name: value.json for name, value in values.items()}
         documents = self._first_documents() | texts
         return Run(self._handle, status, documents, record, self._held, clock)

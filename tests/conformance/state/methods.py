@@ -288,6 +288,11 @@ async def save(store: Store, user: str, content: Content) -> None:
         await run.save(content)
 
 
+async def checkpoint(store: Store, user: str, content: Content) -> None:
+    async with store.workflow("w", user=user) as run:
+        await run.checkpoint(content)
+
+
 async def transition_within(store: Store, user: str, content: Content) -> None:
     async with store.workflow("w", user=user) as run:
         await run.transition("granted")
@@ -352,6 +357,7 @@ METHODS: dict[str, Method] = {
     "Run.wait": Method(wait),
     "Run.sleep": Method(sleep),
     "Run.save": Method(save, "else"),
+    "Run.checkpoint": Method(checkpoint, "else"),
     "Run.transition": Method(transition_within),
 }
 

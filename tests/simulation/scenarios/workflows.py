@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from unittest.mock import patch
 
 from simulation.programs import (
     KIND,
@@ -24,6 +25,7 @@ from stateward.errors import (
     StoreUnavailable,
     WorkflowFinished,
 )
+from stateward.state import run_record
 from stateward.state.workflows import Workflow
 
 FINISHED = ("completed", "failed")
@@ -108,6 +110,11 @@ class Office:
 
 async def workflows(simulation: Simulation) -> None:
     """Replicas begin, signal, move and work; in the end everything has come to its end."""
+    with patch.object(run_record, "SNAPSHOT_ENTRIES", 4):  # short programs put some too
+        await _workflows(simulation)
+
+
+async def _workflows(simulation: Simulation) -> None:
     plan = simulation.plan
     office = Office(simulation)
     for _ in range(plan.randint(2, 3)):

@@ -41,7 +41,7 @@ from stateward.ops import (
     Value,
     Write,
 )
-from stateward.records import Cursor, WorkflowInfo
+from stateward.records import WorkflowInfo
 from stateward.state.refusals import stored
 from stateward.state.run_record import (
     ACTIVE,
@@ -63,12 +63,12 @@ from stateward.state.run_record import (
 )
 from stateward.state.work import OF_THE_STORE, error_record, holds
 from stateward.sync.state.calls import cancellations, interrupted
-from stateward.sync.state.feeds import entries_after
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.leases import LeaseWait
 from stateward.sync.state.machine import missing, move, not_active
 from stateward.sync.state.recent import Order, listed
 from stateward.sync.state.run import Run
+from stateward.sync.state.run_pages import read_record
 from stateward.sync.state.scope import Scope
 
 logger = logging.getLogger("stateward.workflows")
@@ -251,10 +251,7 @@ class Workflow:
 
     def _begin(self, status: str, values: Values, clock: float, *, fresh: bool = False) -> Run:
         self._check_same(values)
-        record = RunRecord()
-        if not fresh:
-            for entry in entries_after(self._handle, Cursor(0), follow=False):
-                record.add(entry)
+        record = RunRecord() if fresh else read_record(self._handle)
         texts = {name: value.json for name, value in values.items()}
         documents = self._first_documents() | texts
         return Run(self._handle, status, documents, record, self._held, clock)
