@@ -119,6 +119,23 @@ async def a_task_that_failed_for_good_is_tried_again_by_its_next_delivery(h: Sto
 
 
 @case
+async def a_delivery_for_later_brings_the_arguments_of_one_that_is_tried_again(
+    h: StoreHarness,
+) -> None:
+    async with h.store() as store:
+        calls = Calls("mended", failing=1, error=Permanent("a bug"))
+        with raises(Permanent):
+            await store.once("it", calls, 7)
+        await store.task("it").retry()
+        for _ in range(2):
+            assert await store.once("it", calls, 7, at=h.world.now() + h.span / 2) is None
+        assert [info.due_at is None for info in await listed(store, "pending")] == [False]
+        await h.pass_time(h.span / 2)
+        await store.work({}, tasks={"calls": calls}, poll=0.001, until=lambda: calls.count == 2)
+        assert await statuses(store) == {"it": "completed"}
+
+
+@case
 async def a_scheduled_task_that_failed_for_good_is_tried_again_by_work(h: StoreHarness) -> None:
     async with h.store() as store:
         calls = Calls("mended", failing=1, error=Permanent("a bug"))
