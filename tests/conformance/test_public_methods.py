@@ -10,6 +10,8 @@ from conformance.state.numbers import COUNTS, NUMBERS
 from stateward.state.documents import DocumentHandle
 from stateward.state.journals import Journal
 from stateward.state.run import Run
+from stateward.state.schedules import Schedule
+from stateward.state.tasks import Task
 from stateward.state.threads import Thread
 from stateward.state.turns import Turn
 from stateward.state.users import Documents, Shared, User
@@ -21,6 +23,8 @@ CLASSES: dict[str, type] = {
     "Turn": Turn,
     "User": User,
     "Journal": Journal,
+    "Schedule": Schedule,
+    "Task": Task,
     "Workflow": Workflow,
     "Run": Run,
     "Store": Store,
@@ -38,6 +42,8 @@ READ = {
     "User.export",
     "Journal.changes",
     "Journal.fold",
+    "Schedule.info",
+    "Task.info",
     "Workflow.info",
     "Store.changes",
     "Store.context",
@@ -48,6 +54,7 @@ READ = {
     "Store.metrics",
     "Store.ready",
     "Store.replicas",
+    "Store.schedules",
     "Store.tasks",
     "Store.threads",
     "Store.users",
@@ -59,6 +66,7 @@ LEADS_ON = {
     f"Store.{name}"
     for name in (
         *("thread", "user", "shared", "journal", "workflow", "work"),
+        *("schedule", "task"),
         *("lock", "elect", "close", "sweep", "within"),
     )
 } | {"User.document", "Run.leave"}  # the latter is what the block itself calls at its end

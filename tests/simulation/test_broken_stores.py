@@ -11,7 +11,7 @@ from stateward.layers.outage.neighbours import Neighbours
 FOUND_BY = {
     "ignores-holders": ("locks", "tasks", "erase"),
     "ignores-versions": ("documents", "threads", "workflows"),
-    "ignores-status": ("tasks", "workflows"),
+    "ignores-status": ("tasks", "schedules", "workflows"),
     "loses-writes": ("documents", "threads", "locks", "tasks", "workflows", "journals", "erase"),
     "forgets-ops": ("documents", "threads", "locks", "journals"),
     "forgets-keys": ("threads", "workflows", "journals"),
@@ -23,14 +23,14 @@ FOUND_BY = {
     "appends-twice": ("threads", "locks", "workflows", "journals"),
     "grants-twice": ("locks",),
     "tokens-go-back": ("locks",),
-    "never-due": ("tasks", "workflows"),
+    "never-due": ("tasks", "schedules", "workflows"),
     "refuses-and-stores": ("documents", "threads", "journals"),
 }
 
 # What only shows in what the store itself applied.
 SEEN_BY_THE_AUDIT = {
     "ignores-holders": ("workflows",),
-    "forgets-ops": ("tasks", "workflows", "erase"),
+    "forgets-ops": ("tasks", "schedules", "workflows", "erase"),
 }
 
 SEEDS = range(200)  # at most; most are found out within ten

@@ -31,6 +31,7 @@ from stateward.ops import (
     Check,
     Commit,
     Conflict,
+    DocumentAt,
     Duplicate,
     Fenced,
     Head,
@@ -38,6 +39,7 @@ from stateward.ops import (
     Outcome,
     Put,
     SetHead,
+    StatusIn,
 )
 from stateward.state.calls import awaited, cancellations, interrupted
 from stateward.state.handle import Handle
@@ -68,6 +70,7 @@ from stateward.state.task_record import (
     claimable,
     deaths,
     failures,
+    is_runnable,
     scheduled_attempts,
 )
 from stateward.state.work import OF_THE_STORE, error_record, holds, result_json, working_on
@@ -134,14 +137,20 @@ class TaskRun:
         retain = self._options.retain
         kept = None if retain is None else left + retain
         call = encode(decode(self._call.json) | {"attempts": self._options.attempts}, "the call")
-        outcome = await Handle(self._handle.scope, self._entity, self._options.owner, kept).commit(
-            (SetHead(status=PENDING, label=self._call.name, due=due), Put(CALL, call)),
-            (Absent(),),
-            reading=READING,
-        )
+        handle = Handle(self._handle.scope, self._entity, self._options.owner, kept)
+        record = (SetHead(status=PENDING, label=self._call.name, due=due), Put(CALL, call))
+        outcome = await handle.commit(record, (Absent(),), reading=READING)
         if isinstance(outcome, Conflict):
-            finished = self._judge(outcome.head, outcome.values)
-            return finished is None and outcome.head.status == PENDING
+            head, values = outcome.head, outcome.values
+            if self._judge(head, values) is not None or head.status != PENDING:
+                return False
+            if is_runnable(values):
+                return True  # it is recorded
+            # It was to be tried again, and nobody had its arguments until now.
+            same = DocumentAt(CALL, values[CALL].version, values[CALL].stamp)
+            outcome = await handle.commit(record, (StatusIn((PENDING,)), same))
+            if isinstance(outcome, Conflict):
+                return False  # another delivery has it in hand: it is waited for
         stored(outcome, self._entity)
         return True
 

@@ -15,7 +15,13 @@ from stateward.codec import Limits
 from stateward.context.compaction import Compaction
 from stateward.engine import Engine
 from stateward.engines.passthrough import Passthrough
-from stateward.errors import InvalidInput, NotYoursError, Permanent, StatewardError
+from stateward.errors import (
+    InvalidInput,
+    NotYoursError,
+    Permanent,
+    StatewardError,
+    TaskCancelled,
+)
 from stateward.layers.policy import Policy
 from stateward.ops import Op, Outcome
 from stateward.store import Store
@@ -58,6 +64,9 @@ async def prepare_owned(store: Store, user: str | None, said: str) -> None:
     await store.shared("theirs", user=user).put({"said": said})
     await store.journal("j", user=user).append({"said": said}, {"said": said})
     await store.once("k", lambda: said, user=user)
+    with raises(ValueError):
+        await store.once("failed", fail, said, user=user)
+    await store.schedule("s", user=user).declare("0 3 * * *", task="every", args=[said])
     machine = {"asked": ("granted",), "granted": ()}
     async with store.workflow("w", kind="k", user=user, input=said, machine=machine) as run:
         await run.step("say", lambda: said)
@@ -248,6 +257,48 @@ async def schedule(store: Store, user: str, content: Content) -> None:
     await store.once("k3", every, [], content, user=user, at=2_000_000_000.0)
 
 
+def fail(said: str) -> None:
+    raise ValueError("not today")
+
+
+async def retry_task(store: Store, user: str, content: Content) -> None:
+    await store.task("failed", user=user).retry()
+
+
+async def cancel_task(store: Store, user: str, content: Content) -> None:
+    await store.task("failed", user=user).cancel("enough")
+
+
+async def cancel_running_task(store: Store, user: str, content: Content) -> None:
+    async def run() -> None:
+        await store.task("k4", user=user).cancel("enough")
+
+    with raises(TaskCancelled):
+        await store.once("k4", run, user=user)
+
+
+async def declare_schedule(store: Store, user: str, content: Content) -> None:
+    await store.schedule("s2", user=user).declare("0 3 * * *", task="every", args=[content])
+
+
+async def declare_other_schedule(store: Store, user: str, content: Content) -> None:
+    await store.schedule("s", user=user).declare("0 4 * * *", task="every", args=[content])
+
+
+async def pause_schedule(store: Store, user: str, content: Content) -> None:
+    await store.schedule("s", user=user).pause()
+
+
+async def resume_schedule(store: Store, user: str, content: Content) -> None:
+    schedule = store.schedule("s", user=user)
+    await schedule.pause()
+    await schedule.resume()
+
+
+async def remove_schedule(store: Store, user: str, content: Content) -> None:
+    await store.schedule("s", user=user).remove()
+
+
 async def begin_workflow(store: Store, user: str, content: Content) -> None:
     async with store.workflow("w2", kind="k", user=user, input=content) as run:
         await run.sleep(1000)
@@ -349,6 +400,14 @@ METHODS: dict[str, Method] = {
     "Shared.update": Method(update_shared, "else"),
     "Store.once": Method(once, "else", owned=False),
     "Store.once later": Method(schedule, "else", owned=False),
+    "Task.retry": Method(retry_task),
+    "Task.cancel": Method(cancel_task),
+    "Task.cancel of a running one": Method(cancel_running_task, owned=False),
+    "Schedule.declare": Method(declare_schedule, "else", owned=False),
+    "Schedule.declare another": Method(declare_other_schedule, "else"),
+    "Schedule.pause": Method(pause_schedule),
+    "Schedule.resume": Method(resume_schedule),
+    "Schedule.remove": Method(remove_schedule),
     "Workflow.begun": Method(begin_workflow, "else", owned=False),
     "Workflow.signal": Method(signal, "else"),
     "Workflow.transition": Method(transition),

@@ -9,6 +9,7 @@ from typing import Any
 from conformance.state.cases import case, clock_case
 from conformance.state.harness import StoreHarness
 from conformance.state.meanwhile import rounds
+from conformance.state.methods import PATIENT, SECRET, Meanwhile, found_in
 from conformance.state.tasks import Calls, listed, statuses
 from stateward.errors import InvalidInput, NotYoursError
 from stateward.ops import Put, SetHead
@@ -224,6 +225,32 @@ async def a_schedule_belongs_to_its_user_and_goes_with_them(h: StoreHarness) -> 
         await work(store, calls)
         assert calls.count == before
         assert [info.id async for info in store.schedules()] == ["nobody's"]
+
+
+@clock_case
+async def a_tick_under_way_brings_nothing_back_that_was_erased(h: StoreHarness) -> None:
+    """An erasure before every single call that a worker makes to the engine."""
+    replica = await h.replica()
+    targets: tuple[dict[str, Any], ...] = (
+        {"task": "nobody's", "args": [SECRET]},
+        {"workflow": "nobody's", "input": SECRET},
+    )
+    for target in targets:
+        at = 0
+        while True:
+            at += 1
+            namespace = f"{h.namespace}-{at}-{len(target)}-{'task' in target}"
+            async with h.store(namespace=namespace, policy=PATIENT) as other:
+                await other.schedule("s", user="u").declare(HOURLY, **target)
+                await h.pass_time(HOUR)
+                engine = Meanwhile(h.make_engine(), at, other.user("u").erase)
+                options: dict[str, Any] = {"policy": PATIENT, "world": h.world, "spill": False}
+                async with Store(engine, namespace=namespace, **options) as store:
+                    await store.work({}, poll=0.001, until=rounds(2))
+                if engine.calls < at:
+                    break
+                left = await found_in(replica, namespace, SECRET)
+                assert left == [], f"erased before call {at}: {left}"
 
 
 class Ahead(World):

@@ -7,6 +7,7 @@ from typing import Any
 from conformance.state.cases import case, clock_case
 from conformance.state.harness import StoreHarness
 from conformance.state.meanwhile import Beside, rounds, severable, until
+from conformance.state.methods import Meanwhile
 from conformance.state.tasks import TTL, Calls, is_running, listed, statuses
 from stateward.errors import (
     InvalidInput,
@@ -78,7 +79,9 @@ async def what_is_not_there_or_anothers_cannot_be_operated(h: StoreHarness) -> N
 
 @case
 async def a_page_of_the_failed_is_one_round_trip(h: StoreHarness) -> None:
-    async with h.store() as store:
+    engine = Meanwhile(h.make_engine(), 0, h.close)  # which only counts: no call has this number
+    options: dict[str, Any] = {"namespace": h.namespace, "world": h.world, "heartbeat": None}
+    async with Store(engine, spill=False, **options) as store:
         for number in range(7):
             with raises(Permanent):
                 await store.once(f"f{number}", Calls(failing=1, error=Permanent("no")))
@@ -86,8 +89,13 @@ async def a_page_of_the_failed_is_one_round_trip(h: StoreHarness) -> None:
         await store.task("f3").cancel("enough")
         seen: list[str] = []
         cursor: str | None = None
-        while page := await listed(store, "failed", order="recent", limit=3, before=cursor):
+        while True:
+            before = engine.calls
+            page = await listed(store, "failed", order="recent", limit=3, before=cursor)
+            if not page:
+                break
             assert len(page) <= 3
+            assert engine.calls == before + 1
             seen += [info.id for info in page]
             cursor = page[-1].cursor
         assert sorted(seen) == ["f0", "f1", "f2", "f4", "f5", "f6"]
@@ -116,6 +124,23 @@ async def a_task_that_failed_for_good_is_tried_again_by_its_next_delivery(h: Sto
         await other.task("it").retry()
         assert await store.once("it", calls, 7) == "mended"
         assert calls.count == 3
+
+
+@case
+async def a_delivery_for_later_brings_the_arguments_of_one_that_is_tried_again(
+    h: StoreHarness,
+) -> None:
+    async with h.store() as store:
+        calls = Calls("mended", failing=1, error=Permanent("a bug"))
+        with raises(Permanent):
+            await store.once("it", calls, 7)
+        await store.task("it").retry()
+        for _ in range(2):
+            assert await store.once("it", calls, 7, at=h.world.now() + h.span / 2) is None
+        assert [info.due_at is None for info in await listed(store, "pending")] == [False]
+        await h.pass_time(h.span / 2)
+        await store.work({}, tasks={"calls": calls}, poll=0.001, until=lambda: calls.count == 2)
+        assert await statuses(store) == {"it": "completed"}
 
 
 @case

@@ -70,7 +70,7 @@ from stateward.sync.state.workflows import Workflow
 logger = logging.getLogger("stateward.schedules")
 
 SUCCEEDED_AFTER = 5.0  # seconds after which another worker goes on, if one has died at it
-TASKS_AT_ONCE = 100  # in one round trip
+AT_ONCE = 100  # in one round trip
 
 
 class Schedule:
@@ -267,10 +267,14 @@ def record_ticks(scope: Scope, found: Found) -> bool:
         _begin_workflows(scope, found, spec, state.planned)
     done = replace(state, planned=[])
     outcome = handle.commit((Put(STATE, state_text(done)), due_at(done)), unchanged)
-    if isinstance(outcome, Conflict):
-        return False  # another has done the same meanwhile
-    stored(outcome, found.entity)
-    return True
+    if not isinstance(outcome, Conflict):
+        stored(outcome, found.entity)
+        return True
+    if found.head.owner and not outcome.head.exists:
+        # Its user was erased meanwhile: what was recorded after that must not stay.
+        runs = [run_of(found.entity, spec, tick) for tick in state.planned]
+        _at_once(scope, [Commit(run, scope.world.new_op(), (Drop(),)) for run in runs])
+    return False  # or another has done the same meanwhile
 
 
 def _record_tasks(scope: Scope, found: Found, spec: ScheduleSpec, ticks: Sequence[float]) -> None:
@@ -286,8 +290,12 @@ def _record_tasks(scope: Scope, found: Found, spec: ScheduleSpec, ticks: Sequenc
         )
         for tick in ticks
     ]
-    for begin in range(0, len(commits), TASKS_AT_ONCE):
-        scope.execute(commits[begin : begin + TASKS_AT_ONCE])
+    _at_once(scope, commits)
+
+
+def _at_once(scope: Scope, commits: Sequence[Commit]) -> None:
+    for begin in range(0, len(commits), AT_ONCE):
+        scope.execute(commits[begin : begin + AT_ONCE])
 
 
 def _begin_workflows(
