@@ -75,6 +75,7 @@ SHARED = {
     "state/replica_record.py",
     "state/run_record.py",
     "state/schedule_record.py",
+    "state/shared_message.py",
     "state/task_record.py",
     "state/value_delta.py",
     "state/window_request.py",

@@ -14,7 +14,6 @@ from stateward.records import Cursor, Document, Gone, Knowledge, TurnReceipt, Wo
 from stateward.state.documents import document
 from stateward.state.edits import EDITS, edits_of
 from stateward.state.feeds import reset
-from stateward.state.forks import FORKED_FROM, SharedMessage, shared_message
 from stateward.state.handle import Handle
 from stateward.state.history import read_past
 from stateward.state.past import Known
@@ -22,6 +21,7 @@ from stateward.state.receipts import Recalled, end_of, receipt_of, stale_documen
 from stateward.state.refusals import refuse
 from stateward.state.run_record import READING
 from stateward.state.scope import Scope
+from stateward.state.shared_message import FORKED_FROM, SharedMessage, shared_message
 
 FIRST_ENTRIES = 8  # enough to see the end of most turns at once
 

@@ -7,11 +7,12 @@ missing. What a promise says of "every write" is tried here with each of them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from conformance.state.cases import case
 from conformance.state.harness import StoreHarness
-from stateward.codec import Limits
+from stateward.codec import Limits, encode
 from stateward.context.compaction import Compaction
 from stateward.engine import Engine
 from stateward.engines.passthrough import Passthrough
@@ -23,7 +24,8 @@ from stateward.errors import (
     TaskCancelled,
 )
 from stateward.layers.policy import Policy
-from stateward.ops import Op, Outcome
+from stateward.ops import Append, Log, Op, Outcome, Put
+from stateward.state.past import OFTEN, record
 from stateward.store import Store
 from stateward.testing.conformance.harness import Caller, raises
 
@@ -95,6 +97,14 @@ async def append_with_variables(store: Store, user: str, content: Content) -> No
 
 async def patch_variables(store: Store, user: str, content: Content) -> None:
     await store.thread("t", user=user).append(says("harmless"), vars=content)
+
+
+async def append_having_seen(store: Store, user: str | None, content: Content) -> None:
+    thread = store.thread("t", user=user)
+    if user is None:
+        await thread.append(content, saw=await thread.load())
+    else:
+        await thread.append(content, saw=await store.context(user=user, thread="t"))
 
 
 async def edit(store: Store, user: str, content: Content) -> None:
@@ -361,6 +371,7 @@ METHODS: dict[str, Method] = {
     "Thread.append": Method(append, "message"),
     "Thread.append with a key": Method(append_with_key, "message"),
     "Thread.append expecting": Method(append_expecting, "message"),
+    "Thread.append having seen": Method(append_having_seen, "message"),
     "Thread.append with variables": Method(append_with_variables, "message"),
     "Thread.append of variables": Method(patch_variables, "else"),
     "Thread.edit": Method(edit, "message"),
@@ -442,8 +453,10 @@ class Meanwhile(Passthrough):
 
 async def found_in(replica: Caller, namespace: str, text: str) -> list[str]:
     """What holds the text, of all that is stored."""
+    whole = Log(whole=True)  # receipts too
     entities = await replica.list_all(namespace, expired=True)
-    return [f"{e.kind} {e.id}" for e in entities if text in repr(await replica.everything(e))]
+    seen = {e: await replica.fetch(e, whole, all_documents=True) for e in entities}
+    return [f"{e.kind} {e.id}" for e in entities if text in repr(seen[e])]
 
 
 @case
@@ -468,6 +481,44 @@ async def nothing_that_was_erased_comes_back_by_a_call_under_way(h: StoreHarness
                     break
                 left = await found_in(replica, namespace, SECRET)
                 assert left == [], f"{name}, erased before call {at}: {left}"
+
+
+async def begin_anew(store: Store) -> None:
+    await store.user("u").erase()
+    for n in range(OFTEN):
+        await store.user("u").put({"n": n}, "anew")
+
+
+@case
+async def nothing_that_was_erased_comes_back_by_what_keeps_a_history_short(
+    h: StoreHarness,
+) -> None:
+    """Also not by what moves the records that are kept to the log's end; and what is new stays."""
+    replica = await h.replica()
+    options: dict[str, Any] = {"policy": PATIENT, "spill": False, "keep": 3}
+    secret = encode({"said": SECRET}, "a value")
+    for version, moves in ((OFTEN, False), (10 * OFTEN, True)):
+        at = 0
+        while True:
+            at += 1
+            namespace = f"{h.namespace}-{version}-{at}"
+            async with h.store(namespace=namespace, **options) as other:
+                it = other.user("u").handle.entity
+                names = ("rests", *("default" for _ in range(version - 2)))
+                records = Append(tuple(record(name, secret) for name in names))
+                puts = [Put(name, secret) for name in set(names)]
+                await replica.apply(it, *puts, records, owner="u")
+                engine = Meanwhile(h.make_engine(), at, partial(begin_anew, other))
+                async with Store(engine, namespace=namespace, world=h.world, **options) as store:
+                    await store.user("u").put({"said": "harmless"})
+                if engine.calls < at:
+                    head = await replica.head(it)
+                    assert (head.live, head.version > version) == (4, moves), "it was kept short"
+                    break
+                left = await found_in(replica, namespace, SECRET)
+                assert left == [], f"erased before call {at} of a put: {left}"
+                kept = [version async for version in other.user("u").history("anew")]
+                assert len(kept) == 3, f"erased before call {at} of a put, and begun anew: {kept}"
 
 
 @case

@@ -9,9 +9,8 @@ to be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from stateward.codec import decode, encode, encode_messages
@@ -35,12 +34,12 @@ from stateward.ops import (
 )
 from stateward.records import Branch, Cursor, Origin, moment
 from stateward.state.refusals import stored
+from stateward.state.shared_message import FORKED_FROM, number_spans
 from stateward.state.window_request import WindowRequest
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.windows import read_window
 
 VARS = "vars"
-FORKED_FROM = "forked_from"
 BRANCH = "branch "  # begins the names of an origin's notes, which say what was to be forked from it
 RETAIN = 60.0  # seconds after which an intent expires; an erasure finds it also then
 
@@ -86,40 +85,6 @@ def _origin(value: Value | None) -> Origin | None:
     return Origin(named["thread"], named["version"])
 
 
-class SharedMessage(Struct, frozen=True):
-    """The message of an origin that a fork has a copy of, and where the copy ends."""
-
-    thread: str
-    number: int
-    end: Cursor
-
-
-def shared_message(value: Value | None, number: int) -> SharedMessage | None:
-    """What a fork's message is a copy of, by what its note of its origin says.
-
-    None: it is the fork's own, or the fork was made before such numbers were kept.
-    """
-    named = {} if value is None else decode(value.json)
-    spans = named.get("numbers", ())
-    for first, last in spans:
-        if number <= last - first + 1:
-            end = Cursor(spans[-1][1], named["stamp"])
-            return SharedMessage(named["thread"], first + number - 1, end)
-        number -= last - first + 1
-    return None
-
-
-def _spans(numbers: Iterable[int]) -> list[list[int]]:
-    """Numbers that follow each other, as the first and the last of them."""
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and spans[-1][1] == number - 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return spans
-
-
 def list_branches(handle: Handle) -> Iterator[Branch]:
     """What was forked from a thread and exists, by id; of those the caller has a right to."""
     scope, entity = handle.scope, handle.entity
@@ -145,7 +110,7 @@ def _beginning(origin: Handle, at: Cursor | None) -> tuple[Write, ...]:
     version = window.version if at is None else at.version
     named = {"thread": origin.entity.id, "version": version}
     if window.entries:
-        named["numbers"] = _spans(entry.version for entry in window.entries)
+        named["numbers"] = number_spans(entry.version for entry in window.entries)
         named["stamp"] = window.entries[-1].cursor.stamp
     writes: list[Write] = [Put(FORKED_FROM, encode(named, "the origin"))]
     variables = origin.fetch(documents=(VARS,)).documents.get(VARS)

@@ -17,9 +17,9 @@ from stateward.state.past import Known
 from stateward.state.receipts import Recalled, end_of, receipt_of, stale_documents
 from stateward.state.refusals import refuse
 from stateward.state.run_record import READING
+from stateward.state.shared_message import FORKED_FROM, SharedMessage, shared_message
 from stateward.sync.state.documents import document
 from stateward.sync.state.feeds import reset
-from stateward.sync.state.forks import FORKED_FROM, SharedMessage, shared_message
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.history import read_past
 from stateward.sync.state.scope import Scope
