@@ -130,7 +130,12 @@ async def a_call_with_other_arguments_is_another_act(h: StoreHarness) -> None:
     async with h.store() as store:
         thread, charge = store.thread("t"), Payments()
         await thread.effect("c", charge, 1)
-        for args, kwargs in (((2,), {}), ((1,), {"n": 1}), ((), {})):
+        others: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+            ((2,), {}),
+            ((1,), {"n": 1}),
+            ((), {}),
+        ]
+        for args, kwargs in others:
             with raises(KeyReusedError):
                 await thread.effect("c", charge, *args, **kwargs)
         with raises(KeyReusedError):
@@ -188,7 +193,8 @@ async def what_cannot_be_meant_is_refused_and_nothing_is_recorded(h: StoreHarnes
         for options in wrong:
             with raises(InvalidInput):
                 await thread.effect("c", charge, **options)
-        for call in ("", "x" * 513, 7):
+        calls: list[Any] = ["", "x" * 513, 7]
+        for call in calls:
             with raises(InvalidInput):
                 await thread.effect(call, charge)
         with raises(InvalidInput):
@@ -201,7 +207,8 @@ async def what_cannot_be_meant_is_refused_and_nothing_is_recorded(h: StoreHarnes
         assert await store.effect("thread/t/c").info() is None
         with raises(InvalidInput):
             await store.effect("thread/t/c").resolve("done")
-        assert charge.seen == await listed(store) == []
+        assert charge.seen == []
+        assert await listed(store) == []
 
 
 @case
@@ -464,7 +471,8 @@ async def an_effect_belongs_to_the_user_of_its_conversation(h: StoreHarness) -> 
         for user in ("v", None):
             with raises(NotYoursError):
                 await store.thread("t", user=user).effect("c", charge)
-        assert charge.seen == await listed(store) == []
+        assert charge.seen == []
+        assert await listed(store) == []
         await store.thread("t").effect("c", charge, "secret")  # whoever's it is
         await left_unknown(store.thread("t"), "d", charge)
         with raises(NotYoursError):
