@@ -8,6 +8,7 @@ import re
 from conformance.state.methods import METHODS
 from conformance.state.numbers import COUNTS, NUMBERS
 from stateward.state.documents import DocumentHandle
+from stateward.state.effects import Effect
 from stateward.state.journals import Journal
 from stateward.state.run import Run
 from stateward.state.schedules import Schedule
@@ -27,6 +28,7 @@ CLASSES: dict[str, type] = {
     "Task": Task,
     "Workflow": Workflow,
     "Run": Run,
+    "Effect": Effect,
     "Store": Store,
 }
 READ = {
@@ -45,10 +47,12 @@ READ = {
     "Schedule.info",
     "Task.info",
     "Workflow.info",
+    "Effect.info",
     "Store.changes",
     "Store.context",
     "Store.counts",
     "Store.describe",
+    "Store.effects",
     "Store.health",
     "Store.knew",
     "Store.metrics",
@@ -66,7 +70,7 @@ LEADS_ON = {
     f"Store.{name}"
     for name in (
         *("thread", "user", "shared", "journal", "workflow", "work"),
-        *("schedule", "task"),
+        *("effect", "schedule", "task"),
         *("lock", "elect", "close", "sweep", "within"),
     )
 } | {"User.document", "Run.leave"}  # the latter is what the block itself calls at its end

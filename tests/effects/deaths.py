@@ -11,7 +11,7 @@ from effects import payments
 from stateward.engines.sqlite.engine import SqliteEngine
 from stateward.engines.sqlite.engine_sync import SqliteEngine as BlockingSqlite
 from stateward.kinds import EFFECT
-from stateward.ops import Acquire, Commit, Op
+from stateward.ops import Acquire, Commit, Op, Release
 
 BEFORE, INTENDED, ASKED, ANSWERED, RECORDED = POINTS = range(1, 6)
 
@@ -72,7 +72,7 @@ class Death:
     def _after(self, ops: Sequence[Op]) -> None:
         if self._point == INTENDED and _intends(ops):
             die()
-        if self._point == RECORDED and self._returned and self._wrapped and _of_effects(ops):
+        if self._point == RECORDED and self._returned and self._wrapped and _records(ops):
             die()
 
 
@@ -82,6 +82,10 @@ def _of_effects(ops: Sequence[Op]) -> list[Commit]:
 
 def _intends(ops: Sequence[Op]) -> bool:
     return any(isinstance(op.writes[0], Acquire) for op in _of_effects(ops))
+
+
+def _records(ops: Sequence[Op]) -> bool:
+    return any(isinstance(write, Release) for op in _of_effects(ops) for write in op.writes)
 
 
 def _writes(ops: Sequence[Op]) -> bool:

@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from stateward.codec import Limits, canonical, decode, encode, encode_value, shown
-from stateward.errors import EffectUnknown, InvalidInput, KeyReusedError, Permanent
+from stateward.errors import (
+    EffectUnknown,
+    InvalidInput,
+    KeyReusedError,
+    Permanent,
+    SchemaError,
+)
 from stateward.kinds import effect_parts
 from stateward.ops import Entity, Found, Head, SetHead, Value
 from stateward.records import EffectInfo, Redact, moment
@@ -68,18 +74,18 @@ def call_of(
     guessed from it.
     """
     name = options.name or getattr(function, "__name__", None) or type(function).__name__
-    said: dict[str, Any] = {"role": "tool", "name": name}
+    arguments: Any = None
     fingerprint = None
     try:
-        arguments = decode(encode([list(args), dict(kwargs)], "the arguments"))
+        given = {"args": list(args), "kwargs": dict(kwargs)}
+        text = _redacted(name, encode(given, "the arguments"), redact)
     except InvalidInput:
         pass
     else:
-        said |= {"args": arguments[0], "kwargs": arguments[1]}
-        said = said if redact is None else redact(said)
-        same = canonical(said, "the arguments")
+        arguments = _parsed(text)
+        same = canonical([name, arguments], "the arguments")
         fingerprint = blake2b(same.encode(), digest_size=8).hexdigest()
-    record = {"said": said, "fingerprint": fingerprint, "keyed": options.keyed}
+    record = {"arguments": arguments, "fingerprint": fingerprint, "keyed": options.keyed}
     return EffectCall(name, fingerprint, encode_value(record, "the arguments", limits))
 
 
@@ -89,12 +95,29 @@ def result_text(name: str, value: Any, redact: Redact | None, limits: Limits) ->
     One that cannot be stored does not undo the effect: that is what is stored then.
     """
     try:
-        said = {"role": "tool", "name": name, "content": value}
-        if redact is not None:
-            said = redact(decode(encode(said, "the result")))
-        return encode_value({"value": said.get("content")}, "the result", limits)
+        if redact is not None and type(value) is str:
+            value = _redacted(name, value, redact)
+        elif redact is not None:
+            value = _parsed(_redacted(name, encode(value, "the result"), redact))
+        return encode_value({"value": value}, "the result", limits)
     except InvalidInput as error:
         return encode({"lost": str(error)[:2000]}, "the result")
+
+
+def _redacted(name: str, text: str, redact: Redact | None) -> str:
+    """A text without what the store is told to leave out: given as what a tool says."""
+    if redact is None:
+        return text
+    content = redact({"role": "tool", "name": name, "content": text}).get("content")
+    return content if isinstance(content, str) else encode(content, "what was redacted")
+
+
+def _parsed(text: str) -> Any:
+    """The value of a text; the text itself if redacting has left no JSON."""
+    try:
+        return decode(text)
+    except SchemaError:
+        return text
 
 
 def ended(
@@ -174,7 +197,8 @@ def effect_info(found: Found, *, unheld: bool = False) -> EffectInfo:
     entity, head, documents = found.entity, found.head, found.documents
     kind, of, call = effect_parts(entity.id) or ("", "", entity.id)
     record = decode(documents[CALL].json) if CALL in documents else {}
-    said = record.get("said", {})
+    said = record.get("arguments")
+    said = said if isinstance(said, dict) else {}
     error = decode(documents[ERROR].json) if ERROR in documents and head.status != DONE else None
     result = decode(documents[RESULT].json) if RESULT in documents else {}
     return EffectInfo(

@@ -17,6 +17,7 @@ from stateward.context.compaction import Compaction
 from stateward.engine import Engine
 from stateward.engines.passthrough import Passthrough
 from stateward.errors import (
+    EffectUnknown,
     InvalidInput,
     NotYoursError,
     Permanent,
@@ -367,6 +368,31 @@ async def update_shared(store: Store, user: str, content: Content) -> None:
     await store.shared("theirs", user=user).update(lambda value: value | content)
 
 
+async def act(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).effect("c", lambda given: given, content)
+
+
+async def act_within(store: Store, user: str, content: Content) -> None:
+    async with store.workflow("w", user=user) as run:
+        await run.effect("more", lambda given: given, content)
+        await run.wait("go")
+
+
+async def resolve(store: Store, user: str, content: Content) -> None:
+    def times_out() -> None:
+        raise EffectUnknown
+
+    try:
+        await store.thread("t", user=user).effect("d", times_out)
+    except EffectUnknown:
+        await store.effect("thread/t/d").resolve("done", result=content)
+
+
+async def forget_effect(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).effect("c", lambda: None)
+    await store.effect("thread/t/c").delete()
+
+
 METHODS: dict[str, Method] = {
     "Thread.append": Method(append, "message"),
     "Thread.append with a key": Method(append_with_key, "message"),
@@ -389,6 +415,10 @@ METHODS: dict[str, Method] = {
     "Thread.lead": Method(lead, "message"),
     "Thread.append or the first": Method(append_or_first, "message"),
     "Thread.turn": Method(turn_alone, "message"),
+    "Thread.effect": Method(act, "message"),
+    "Run.effect": Method(act_within, "message"),
+    "Effect.resolve": Method(resolve, "message"),
+    "Effect.delete": Method(forget_effect),
     "Turn.store": Method(turn, "message"),
     "Thread.load": Method(summarize),
     "Thread.compact": Method(compact),

@@ -86,6 +86,10 @@ def fold(state: Any, event: Any) -> Any:
 
 
 # More than there can be means all of them; a version that is not there yet is a conflict.
+async def act(store: Store, **options: Any) -> Any:
+    return await store.thread("t").effect("c", lambda: None, **options)
+
+
 COUNTS: Calls = {
     "Thread.load last": lambda store, n: store.thread("t").load(last=n),
     "Thread.load turns": lambda store, n: store.thread("t").load(turns=n),
@@ -110,6 +114,8 @@ COUNTS: Calls = {
     "Store.threads limit": lambda store, n: every(store.threads(limit=n)),
     "Store.tasks limit": lambda store, n: every(store.tasks(limit=n, order="recent")),
     "Store.workflows limit": lambda store, n: every(store.workflows(limit=n)),
+    "Store.effects limit": lambda store, n: every(store.effects(limit=n)),
+    "Thread.effect attempts": lambda store, n: act(store, attempts=n),
     "Store.once attempts": lambda store, n: once(store, attempts=n),
 }
 NUMBERS: Calls = {
@@ -125,6 +131,8 @@ NUMBERS: Calls = {
     "Thread.retain span": lambda store, n: store.thread("t").retain(n),
     "Thread.lead ttl": lambda store, n: lead(store, ttl=n),
     "Thread.lead wait": lambda store, n: lead(store, wait=n),
+    "Thread.effect ttl": lambda store, n: act(store, ttl=n),
+    "Thread.effect wait": lambda store, n: act(store, wait=n),
     "Thread.turn ttl": lambda store, n: turn(store, ttl=n),
     "Thread.turn wait": lambda store, n: turn(store, wait=n),
     "Turn.store expect": lambda store, n: store_turn(store, expect=n),

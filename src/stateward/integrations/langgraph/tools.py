@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from langchain_core.messages import ToolMessage, message_to_dict, messages_from_dict
 from langchain_core.tools import BaseTool
 
+from stateward.codec import encode
 from stateward.errors import InvalidInput
 from stateward.integrations.bridge import AnyStore, Bridge
 from stateward.integrations.kept.langgraph_names import KIND
@@ -57,7 +58,7 @@ class _ToolOnce:
 
         whose = bridge.blocking_handle(_thread(bridge, config))
         found = acts.carry_out_here(whose, tool_call_id, act, _arguments(tool_input))
-        return _output(found, tool_call_id)
+        return _output(found, tool_call_id, acts.name)
 
     async def arun(
         self, tool_input: Any, *args: Any, config: Any = None, tool_call_id: Any = None, **more: Any
@@ -70,7 +71,7 @@ class _ToolOnce:
 
         whose = bridge.handle(_thread(bridge, config))
         found = await acts.carry_out(whose, tool_call_id, act, _arguments(tool_input))
-        return _output(found, tool_call_id)
+        return _output(found, tool_call_id, acts.name)
 
 
 def _thread(bridge: Bridge, config: Any) -> Entity:
@@ -92,9 +93,12 @@ def _record(output: Any) -> Any:
     return {"message": message_to_dict(output)} if isinstance(output, ToolMessage) else [output]
 
 
-def _output(record: Any, call: str | None) -> Any:
-    """What a tool gave, as an answer to this call."""
-    if isinstance(record, list):
+def _output(record: Any, call: str | None, name: str) -> Any:
+    """What a tool gave, as an answer to this call; or what somebody has said that it gave."""
+    if isinstance(record, list) and len(record) == 1:
         return record[0]
-    (message,) = messages_from_dict([record["message"]])
-    return message.model_copy(update={"tool_call_id": call})
+    if isinstance(record, dict) and record.keys() == {"message"}:
+        (message,) = messages_from_dict([record["message"]])
+        return message.model_copy(update={"tool_call_id": call})
+    content = record if isinstance(record, str) else encode(record, "the result")
+    return content if call is None else ToolMessage(content, tool_call_id=call, name=name)

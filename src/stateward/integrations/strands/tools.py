@@ -44,7 +44,7 @@ class _EffectTool(AgentTool):
 
     @property
     def tool_name(self) -> str:
-        return self._tool.tool_name
+        return str(self._tool.tool_name)
 
     @property
     def tool_spec(self) -> ToolSpec:
@@ -52,7 +52,7 @@ class _EffectTool(AgentTool):
 
     @property
     def tool_type(self) -> str:
-        return self._tool.tool_type
+        return str(self._tool.tool_type)
 
     async def stream(
         self, tool_use: ToolUse, invocation_state: dict[str, Any], **kwargs: Any
@@ -76,8 +76,16 @@ class _EffectTool(AgentTool):
             result = await self._acts.carry_out(self._whose, id, act, dict(tool_use["input"]))
         except Exception as failed:
             if isinstance(failed, EffectUnknown):
-                invocation_state.setdefault("request_state", {})["stop_event_loop"] = True
+                invocation_state["agent"].cancel(after_current_tools=True)
             error, result = failed, {"status": "error", "content": [{"text": f"Error: {failed}"}]}
         for event in said:
             yield event
-        yield ToolResultEvent({**result, "toolUseId": id}, exception=error)
+        yield ToolResultEvent({**_told(result), "toolUseId": id}, exception=error)
+
+
+def _told(result: Any) -> dict[str, Any]:
+    """What a tool gave; or what somebody has said that it gave."""
+    if isinstance(result, dict) and "content" in result:
+        return {"status": "success", **result}
+    text = {"text": result} if isinstance(result, str) else {"json": result}
+    return {"status": "success", "content": [text]}
