@@ -440,8 +440,9 @@ class Workflow:
     async def retry(self) -> bool:
         """Go on with one that failed or was cancelled, from the step that failed: a worker will.
 
-        False if it is active. Raises `WorkflowFinished` if it has completed. What was recorded
-        stays, and is not run again; children that failed with it are retried too.
+        False if it is active. Raises `WorkflowFinished` if it has completed, and `LeaseHeld` if it
+        was cancelled and its driver still finishes a step. What was recorded stays, and is not run
+        again; children that failed with it are retried too.
         """
         return await retry(self._handle)
 

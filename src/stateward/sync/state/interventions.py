@@ -126,7 +126,8 @@ def _tell_parent(scope: Scope, parent: str, child: str, version: int) -> None:
 def retry(handle: Handle) -> bool:
     """Take up one that failed or was cancelled from where it was; False if it is active.
 
-    The steps that made it fail are forgotten, and so are failed; whatever else is recorded stays.
+    The failures that made it fail are forgotten; whatever else is recorded stays. One whose driver
+    has not heard yet that it was cancelled raises `LeaseHeld`.
     """
     while True:
         fetched = handle.fetch(documents=(META, ERROR, OPEN))
@@ -156,7 +157,7 @@ def retry(handle: Handle) -> bool:
                 loose.put if loose else Delete(OPEN),
                 NOBODY_DRIVES,
             ),
-            (StatusIn((head.status,)), DocumentAt(ERROR, error.version, error.stamp)),
+            (Unheld(), StatusIn((head.status,)), DocumentAt(ERROR, error.version, error.stamp)),
         )
         if not isinstance(outcome, Conflict):
             stored(outcome, entity)
