@@ -613,7 +613,7 @@ class Run:
         """Whether there is something to be done elsewhere when it has come to its end."""
         return self._has_parent or bool(self._loose_ends)
 
-    def blamed(self, error: BaseException) -> tuple[list[str], int]:
+    def _blamed(self, error: BaseException) -> tuple[list[str], int]:
         """The steps whose failure this is, or comes of, and how often they were tried at most."""
         errors = [error]
         for each in errors:

@@ -203,7 +203,7 @@ class Workflow:
         why = error_record(error)
         failed = Append((encode({"failed": why}, "the failure"),))
         if run is not None:
-            steps, attempt = run.blamed(error)
+            steps, attempt = run._blamed(error)
             why |= {"steps": steps, "step": steps[0] if steps else None, "attempt": attempt}
         put = Put(ERROR, encode(why, "the failure"))  # where a listing can see it
         await self._end(held, FAILED, run, failed, put)

@@ -110,6 +110,7 @@ COUNTS: Calls = {
     "Store.threads limit": lambda store, n: every(store.threads(limit=n)),
     "Store.tasks limit": lambda store, n: every(store.tasks(limit=n, order="recent")),
     "Store.workflows limit": lambda store, n: every(store.workflows(limit=n)),
+    "Store.waiting limit": lambda store, n: every(store.waiting(limit=n)),
     "Store.once attempts": lambda store, n: once(store, attempts=n),
 }
 NUMBERS: Calls = {
@@ -155,6 +156,7 @@ NUMBERS: Calls = {
     "Store.once retain": lambda store, n: once(store, retain=n),
     "Store.workflow ttl": lambda store, n: drive(store, ttl=n),
     "Store.workflow wait": lambda store, n: drive(store, wait=n),
+    "Store.workflow retain": lambda store, n: drive(store, retain=n),
     "Store.changes poll": lambda store, n: every(store.changes(wait=False, poll=n)),
     "Store.work ttl": lambda store, n: work(store, ttl=n),
     "Store.work poll": lambda store, n: work(store, poll=n),

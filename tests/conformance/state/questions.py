@@ -10,8 +10,7 @@ from conformance.state.harness import StoreHarness
 from conformance.state.operations import drive, told, work
 from stateward.engine import Engine
 from stateward.engines.passthrough import Passthrough
-from stateward.errors import InvalidInput, StatewardError, StoreUnavailable, WorkflowCancelled
-from stateward.layers.policy import Policy
+from stateward.errors import InvalidInput, StatewardError, WorkflowCancelled
 from stateward.ops import List, Op, Outcome
 from stateward.records import OpenQuestion
 from stateward.state.run import Run
@@ -165,6 +164,10 @@ async def a_page_of_the_inbox_is_one_round_trip(h: StoreHarness) -> None:
         assert [[type(op) for op in ops] for ops in batches] == [[List]]
 
 
+class Dead(Exception):
+    """What ends a process: no failure of the store, which would be waited out."""
+
+
 class DiesBefore(Passthrough):
     """An engine whose process is dead from its call number `at` on."""
 
@@ -176,7 +179,7 @@ class DiesBefore(Passthrough):
     async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         self.calls += 1
         if self.calls >= self._at:
-            raise StoreUnavailable("dead")
+            raise Dead
         return await super().execute(ops, deadline=deadline)
 
 
@@ -188,19 +191,14 @@ async def each_death(
     while True:
         at += 1
         options: dict[str, Any] = {"namespace": f"{h.namespace}-{name}-{at}", "world": h.world}
-        policy = Policy(read_timeout=0.01, write_timeout=0.01)
         async with h.store(**options) as other:
             await drive(other, refund, "w")
             engine = DiesBefore(h.make_engine(), at)
-            dying = Store(engine, **options, heartbeat=None, spill=False, policy=policy)
-            try:
-                await act(dying)
-            except (StatewardError, TimeoutError):
-                pass
-            try:
-                await dying.close()
-            except StatewardError:
-                pass
+            async with Store(engine, **options, heartbeat=None) as dying:
+                try:
+                    await act(dying)
+                except Dead:
+                    pass
             await judge(other)
         if engine.calls < at:
             return

@@ -31,6 +31,7 @@ class Agency:
         plan = simulation.plan
         self.ids = [f"w-{number}" for number in range(plan.randint(2, 4))]
         self._takes = plan.choice((0.0, 0.5, 3.0))
+        self._lingers = plan.choice((0.0, 10.0))
         self._asks = plan.random() < 0.7
         self._sleeps = plan.choice((0.0, 1.0))
         self.cancelled: set[str] = set()  # somebody was told that they cancelled it
@@ -41,11 +42,13 @@ class Agency:
     # --- the workflows --------------------------------------------------------------
 
     async def parent(self, process: Process, run: Run) -> str:
-        await run.step("first", self._step, process, run.id)
+        for name in ("first", "second", "third"):
+            await run.step(name, self._step, process, run.id)
         part = await run.child("part", kind="child")
         if self._asks:
             await run.wait("approval", ask={"part": part}, for_="team")
         await run.step("last", self._step, process, run.id)
+        await process.pause(self._lingers)  # nothing is recorded between here and the end
         return f"{run.id} and {part}"
 
     async def child(self, process: Process, run: Run) -> str:
@@ -82,7 +85,7 @@ class Agency:
 
     async def cancel(self, process: Process) -> None:
         for id_ in process.chance.sample(self.ids, k=process.chance.randint(1, len(self.ids))):
-            await process.pause(8.0)
+            await process.pause(process.chance.choice((3.0, 20.0)))
             try:
                 async with process.patience():
                     if await process.store.workflow(id_, user="u").cancel("by chance"):
