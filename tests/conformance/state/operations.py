@@ -545,3 +545,16 @@ async def workers_take_nothing_of_a_kind_that_is_paused(h: StoreHarness) -> None
         assert await store.paused() == []
         await work(store, child=child)
         assert (await told(store, "child")).status == "completed"
+
+
+@case
+async def an_effect_is_not_begun_after_the_cancellation(h: StoreHarness) -> None:
+    async with h.store() as store, h.store() as other:
+        bench = Bench()
+        with raises(WorkflowCancelled):
+            async with store.workflow("w", kind="k", ttl=60) as run:
+                await run.effect("first", bench.make, "first")
+                await other.workflow("w").cancel()
+                await run.effect("second", bench.make, "second")
+        assert bench.made == ["first"]
+        assert (await told(other)).driver is None
