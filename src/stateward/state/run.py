@@ -746,16 +746,17 @@ class Run:
     ) -> Any:
         """What the function returns, if it does so in time."""
         begun = self._scope.world.monotonic()
+        # async only: begin
+        limit = asyncio.timeout(timeout)
         try:
-            # async only: begin
-            async with asyncio.timeout(timeout):
+            async with limit:
                 value = await awaited(function(*args, **kwargs))
-            # async only: end
-            # sync only: value = awaited(function(*args, **kwargs))
         except TimeoutError as error:
-            if self._scope.world.monotonic() - begun < timeout:
-                raise  # the function's own
-            raise _too_long(id_, timeout) from error
+            if limit.expired():
+                raise _too_long(id_, timeout) from error
+            raise  # the function's own
+        # async only: end
+        # sync only: value = awaited(function(*args, **kwargs))
         if self._scope.world.monotonic() - begun > timeout:
             raise _too_long(id_, timeout)
         return value

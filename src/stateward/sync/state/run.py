@@ -632,12 +632,7 @@ class Run:
     ) -> Any:
         """What the function returns, if it does so in time."""
         begun = self._scope.world.monotonic()
-        try:
-            value = awaited(function(*args, **kwargs))
-        except TimeoutError as error:
-            if self._scope.world.monotonic() - begun < timeout:
-                raise  # the function's own
-            raise _too_long(id_, timeout) from error
+        value = awaited(function(*args, **kwargs))
         if self._scope.world.monotonic() - begun > timeout:
             raise _too_long(id_, timeout)
         return value
