@@ -87,7 +87,15 @@ class WrongReplica(StatewardError):
 
 
 class WorkflowFinished(StatewardError):
-    """The workflow has already completed or failed; it only replays what was recorded."""
+    """The workflow has already come to its end; it only replays what was recorded."""
+
+
+class WorkflowCancelled(WorkflowFinished):
+    """The workflow was cancelled: its driver is told so at its next step. The message says why."""
+
+
+class WorkflowFailed(StatewardError):
+    """The workflow whose result was asked for, or a child of this one, has failed."""
 
 
 class TaskFailed(StatewardError):

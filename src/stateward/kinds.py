@@ -23,6 +23,8 @@ LANGGRAPH_THREAD = "langgraph-thread"
 LANGGRAPH_ITEM = "langgraph-item"
 TURN = "turn"  # the lease of whoever answers a request, under a digest of thread and key
 SUMMARY = "summary"  # the lease of whoever makes a thread's summary
+QUESTION = "question"  # what a workflow asks a person, while it waits; also its document
+PAUSE = "pause"  # says that workers take no workflow of the kind that is its id
 FORK = "fork"  # says that a thread of this id is about to be forked from another
 ERASED = "erased"  # remembers that a user was erased; also the name of its document
 ERASED_ALL = "all"  # another document of it: from here on, what the user has is new
@@ -60,6 +62,8 @@ KINDS = {
     LANGGRAPH_ITEM: Kind(),
     TURN: OWN,
     SUMMARY: Kind(internal=True),
+    QUESTION: Kind(routed=False),
+    PAUSE: OWN,
     FORK: Kind(internal=True),
     ERASED: OWN,
     HEALTH: OWN,

@@ -367,10 +367,22 @@ class DocumentVersion(Struct, Generic[T], frozen=True):
         return moment(self.updated)
 
 
+class Awaited(Struct, frozen=True):
+    """Something a workflow waits for: a signal, the end of a sleep, a child or a driver.
+
+    `name` is that of the signal or sleep, or the child's id; a driver has none.
+    """
+
+    what: Literal["signal", "sleep", "child", "driver"]
+    name: str
+    since: datetime
+    until: datetime | None = None
+
+
 class WorkflowInfo(Struct, frozen=True):
     """A workflow in a listing.
 
-    `status` is active, completed or failed; `step` is where its declared machine stands.
+    `status` is active, completed, failed or cancelled; `step` is where its declared machine stands.
     """
 
     id: str
@@ -380,14 +392,36 @@ class WorkflowInfo(Struct, frozen=True):
     step: str | None
     state: dict[str, Any]
     updated_at: datetime
-    error: str | None = None  # why it failed
+    error: str | None = None  # why it failed, or was cancelled
     cursor: str = ""  # for `before=`, to go on after it: where the listing is by time
+    waits: tuple[Awaited, ...] = ()  # what it waits for; nothing while it is driven
+    driver: str | None = None  # who has its lease, or had it and did not give it back
+    last_error: str | None = None  # how a step last failed, be it that the code went on after it
+    failed_step: str | None = None  # which step that was
+    attempt: int = 0  # and how often it had been tried then, since the driver began with it
 
     @property
     def digest(self) -> int:
         """64 bits that tell it from what it says at another time, whenever it was last touched."""
         told = (self.id, self.kind, self.user, self.status, self.step, self.state, self.error)
         return digest_of((json.encode(told, order="sorted").decode(),))
+
+
+class OpenQuestion(Struct, frozen=True):
+    """What a workflow asks somebody, and waits for: an open approval, for example.
+
+    `ask` and `for_` are as given to `run.wait`.
+    """
+
+    id: str
+    workflow: str
+    kind: str
+    user: str | None
+    signal: str
+    ask: Any
+    for_: str | None
+    asked_at: datetime
+    until: datetime | None = None
 
 
 class TaskInfo(Struct, frozen=True):

@@ -54,6 +54,7 @@ from stateward.records import (
     EntityChange,
     Health,
     Knowledge,
+    OpenQuestion,
     Redact,
     ReplicaInfo,
     ScheduleInfo,
@@ -74,6 +75,8 @@ from stateward.state.knowledge import knew
 from stateward.state.layered import Layered
 from stateward.state.locks import RETAIN, Lock
 from stateward.state.past import KEEP, Keep
+from stateward.state.pauses import pause, paused, resume
+from stateward.state.questions import answer, open_questions
 from stateward.state.recent import Order
 from stateward.state.replica_record import listings, replicas_in
 from stateward.state.run_record import Machine
@@ -578,12 +581,14 @@ class Store:
         machine: Machine | None = None,
         ttl: float = 30.0,
         wait: float | None = None,
+        retain: Retention = None,
     ) -> Workflow:
         """A durable workflow: `async with` begins it, or goes on where it stopped.
 
         Leaving the block normally completes it. `StoreUnavailable`, `LeaseLost` and cancellation
         leave it active for another replica; any other exception fails it. Entering one that
-        another replica drives waits up to `wait` seconds, then raises `LeaseHeld`.
+        another replica drives waits up to `wait` seconds, then raises `LeaseHeld`. `retain`, said
+        when it is begun, is how long it is kept after its end (None: for ever).
         """
         return Workflow(
             self._scope,
@@ -594,6 +599,7 @@ class Store:
             machine=machine,
             ttl=ttl,
             wait=wait,
+            retain=seconds(retain),
         )
 
     async def workflows(
@@ -606,7 +612,7 @@ class Store:
         before: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[WorkflowInfo]:
-        """Workflows: all, or those active, completed or failed.
+        """Workflows: all, or those active, completed, failed or cancelled.
 
         By id, or the newest first; `order`, `before` and `limit` are those of `threads`.
         """
@@ -620,6 +626,49 @@ class Store:
             limit=limit,
         ):
             yield info
+
+    async def waiting(
+        self,
+        signal: str | None = None,
+        *,
+        for_: str | None = None,
+        user: Whose = UNSAID,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[OpenQuestion]:
+        """What workflows ask and wait for, oldest first: `run.wait(…, ask=…, for_=…)`.
+
+        All, or what waits for a signal, for whom, or in a user's workflows. A page is one round
+        trip, however many workflows there are; `after` is the id of the last question shown.
+        """
+        async for question in open_questions(
+            self._scope, signal, for_, owner_of(user), after, limit
+        ):
+            yield question
+
+    async def answer(self, question: OpenQuestion | str, value: Any = None) -> bool:
+        """Answer a question, or one of that id: `run.wait` gives the value.
+
+        Of several answers the first counts. False if it is not open any more: answered, over, or
+        withdrawn.
+        """
+        id_ = question.id if isinstance(question, OpenQuestion) else question
+        return await answer(self._scope, id_, value)
+
+    async def pause(self, kind: str) -> None:
+        """From now on workers take no workflow of this kind, in any replica.
+
+        One that is driven just now goes on until it is parked or has come to its end.
+        """
+        await pause(self._scope, kind)
+
+    async def resume(self, kind: str) -> None:
+        """Workers take workflows of this kind again; nothing happens if they did."""
+        await resume(self._scope, kind)
+
+    async def paused(self) -> list[str]:
+        """The kinds of workflows that are paused."""
+        return await paused(self._scope)
 
     async def work(
         self,

@@ -48,6 +48,7 @@ READ = {
     "Task.info",
     "Workflow.info",
     "Effect.info",
+    "Workflow.result",
     "Store.changes",
     "Store.context",
     "Store.counts",
@@ -56,22 +57,24 @@ READ = {
     "Store.health",
     "Store.knew",
     "Store.metrics",
+    "Store.paused",
     "Store.ready",
     "Store.replicas",
     "Store.schedules",
     "Store.tasks",
     "Store.threads",
     "Store.users",
+    "Store.waiting",
     "Store.workflows",
 }
 # What leads to the others; `work` does what `once` and `Run` do, `lock` holds a lease and nothing
-# else, `close` and `sweep` write nothing of anybody's.
+# else, `close`, `sweep`, `pause` and `resume` write nothing of anybody's.
 LEADS_ON = {
     f"Store.{name}"
     for name in (
         *("thread", "user", "shared", "journal", "workflow", "work"),
         *("effect", "schedule", "task"),
-        *("lock", "elect", "close", "sweep", "within"),
+        *("lock", "elect", "close", "sweep", "within", "pause", "resume"),
     )
 } | {"User.document", "Run.leave"}  # the latter is what the block itself calls at its end
 # How an owner comes to be or goes: cases of their own, in `threads.py` and `belongings.py`.

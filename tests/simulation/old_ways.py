@@ -13,7 +13,7 @@ from stateward.errors import WorkflowFinished
 from stateward.state import run as run_module
 from stateward.state import run_record, worker, workflows
 from stateward.state.calls import cancellations
-from stateward.state.run import Run
+from stateward.state.run import ParkedFor, Run
 from stateward.state.run_record import Parked, RunRecord
 
 Program = tuple[Any, ...]
@@ -78,9 +78,9 @@ def take_out_too_early(run: Run) -> dict[str, str]:
 # --- waits ------------------------------------------------------------------------------
 
 
-async def park_at_once(run: Run, id_: str, signal: str, until: float | None) -> None:
+async def park_at_once(run: Run, id_: str, wait: ParkedFor) -> None:
     """Under whatever runs beside it."""
-    run._waits = {id_: (signal, until)}
+    run._waits = {id_: wait}
     run._must_drive("a wait")
     await run._give_back()
 
@@ -130,7 +130,7 @@ async def sleep_until_the_end_of_this_drive(
         if run._now() >= end:
             await run._waited(id_, {"slept": True})
         else:
-            await run._park(id_, "", end)
+            await run._park(id_, ParkedFor("sleep", "", end))
 
 
 _save = Run.save

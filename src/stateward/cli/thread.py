@@ -26,8 +26,8 @@ from stateward.records import Change, Cursor, Late, moment
 from stateward.state.about import ABOUT
 from stateward.state.edits import EDITS, edits_of
 from stateward.state.feeds import change_of
-from stateward.state.forks import FORKED_FROM
 from stateward.state.refusals import stored
+from stateward.state.shared_message import FORKED_FROM
 from stateward.state.window_request import thread_info
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.personal_data import EXPORT_FORMAT, entity_lines

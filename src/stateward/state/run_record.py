@@ -11,14 +11,16 @@ from msgspec.json import Decoder
 from stateward.codec import check_id, decode, encode
 from stateward.errors import InvalidInput, StepFailed
 from stateward.ops import Delete, Entry, Found, Put, Value
-from stateward.records import WorkflowInfo, moment
+from stateward.records import Awaited, WorkflowInfo, moment
 from stateward.state.value_delta import Frozen, apply, difference, freeze, thaw
 from stateward.state.work import ENDS, error_record
 
-ACTIVE, COMPLETED, FAILED = "active", "completed", "failed"
+ACTIVE, COMPLETED, FAILED, CANCELLED = "active", "completed", "failed", "cancelled"
 META, STATE, STEP, ERROR, DEATHS = "meta", "state", "step", "error", "deaths"
 SNAPSHOT = "snapshot"  # derived from the log: without it, the log is read from its beginning
+RESULT, WAITS, TROUBLE = "result", "waits", "trouble"
 READING = (META, STATE, STEP, ERROR)
+TELLING = (*READING, WAITS, TROUBLE, DEATHS)  # all that `workflow_info` can tell of
 DEATHS_FORGIVEN = 10  # drivers in a row that may die in a workflow; one more, and it has failed
 # Put by whoever takes it and deleted by whoever gives it back, so that its version says how many
 # have taken it in a row and not given it back.
@@ -95,6 +97,8 @@ class RunRecord:
         self.ends: dict[str, float] = {}  # of a sleep until a given time
         self.signals: list[tuple[int, str, Any, float]] = []  # number, name, value, time
         self.taken: set[int] = set()
+        self.told: dict[str, int] = {}  # children that have come to their end, and when: its number
+        self.retried = 0  # the entry that took it up again after it had failed; 0: none
         self.checkpoints = 0
         self.checkpoint: Frozen = b"null"  # what the last one holds
         self.mark = ""  # of that checkpoint, in the ids of what comes after it
@@ -144,6 +148,13 @@ class RunRecord:
                 self._begun_at[record["begun"]] = seq
             if "end" in record:
                 self.ends[record["begun"]] = record["end"]
+        elif "child" in record:
+            self.told[record["child"]] = seq
+        elif "retried" in record:
+            self.retried = seq
+            for id_ in record["retried"]:
+                for answers in (self.failures, self.waits, self.begun, self.ends, self._begun_at):
+                    answers.pop(id_, None)
 
     def _add_steps(self, entries: Iterable[StepEntry]) -> None:
         steps = self.steps
@@ -350,11 +361,12 @@ def check_machine(machine: Machine | None) -> dict[str, tuple[str, ...]]:
     return states
 
 
-def workflow_info(found: Found, cursor: str = "") -> WorkflowInfo:
-    """A workflow as listed."""
+def workflow_info(found: Found, cursor: str = "", now: float | None = None) -> WorkflowInfo:
+    """A workflow as listed. Of what was read by `TELLING`, at about `now`, it tells all."""
     documents = found.documents
     step = decode(documents[STEP].json)["at"] if STEP in documents else None
     error = decode(documents[ERROR].json) if ERROR in documents else None
+    trouble = decode(documents[TROUBLE].json) if TROUBLE in documents else error or {}
     return WorkflowInfo(
         found.entity.id,
         decode(documents[META].json)["kind"] if META in documents else "",
@@ -363,6 +375,35 @@ def workflow_info(found: Found, cursor: str = "") -> WorkflowInfo:
         step,
         decode(documents[STATE].json) if STATE in documents else {},
         moment(found.head.updated),
-        f"{error['type']}: {error['message']}" if error else None,
+        error_text(error) if error else None,
         cursor,
+        () if now is None else _awaited(found, now),
+        found.head.lease.holder if found.head.lease is not None else None,
+        error_text(trouble) if trouble else None,
+        trouble.get("step"),
+        trouble.get("attempt", 0),
+    )
+
+
+def error_text(error: Mapping[str, Any]) -> str:
+    """A recorded error in words."""
+    return f"{error['type']}: {error['message']}"
+
+
+def _awaited(found: Found, now: float) -> tuple[Awaited, ...]:
+    head, documents = found.head, found.documents
+    if head.status != ACTIVE or (head.lease is not None and now < head.lease.until):
+        return ()
+    if head.lease is not None:
+        return (Awaited("driver", "", moment(head.lease.until)),)
+    if WAITS not in documents or DEATHS in documents or (head.due and head.due <= head.updated):
+        return (Awaited("driver", "", moment(head.updated)),)
+    return tuple(
+        Awaited(
+            wait["what"],
+            wait["name"],
+            moment(wait["since"]),
+            None if wait["until"] is None else moment(wait["until"]),
+        )
+        for wait in decode(documents[WAITS].json)["waits"]
     )

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from hashlib import blake2b
 from typing import Any
 
-from stateward.codec import Limits, encode, encode_value
+from stateward.codec import Limits, check_id, encode, encode_value
 from stateward.errors import (
     InvalidInput,
     LeaseLost,
@@ -17,6 +17,7 @@ from stateward.errors import (
     StoreMisused,
     StoreUnavailable,
 )
+from stateward.ops import Append, SetHead, Write
 
 # What ends a process or a generator, whatever code it meets: asyncio draws the same line.
 ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
@@ -63,6 +64,15 @@ def result_json(value: Any, what: str, limits: Limits) -> str:
         raise Permanent(
             f"{error}; return plain JSON, so that another replica can use it"
         ) from error
+
+
+def signal_writes(name: str, value: Any, key: str | None, limits: Limits) -> tuple[Write, ...]:
+    """What tells a workflow something, and has it driven."""
+    body = encode_value({"signal": name, "value": value}, "the signal", limits)
+    # The length keeps the name "a:b" with the key "c" from being "a" with "b:c".
+    if key is not None:
+        key = f"signal:{len(name)}:{name}:{check_id(key, 'the key of a signal')}"
+    return Append((body,), key), SetHead(due_in=0)
 
 
 def holds(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:

@@ -8,12 +8,17 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from stateward.codec import check_count, decode
 from stateward.errors import InvalidInput, LeaseHeld, StatewardError, StoreMisused
-from stateward.kinds import SCHEDULE
+from stateward.kinds import SCHEDULE, WORKFLOW
 from stateward.layers.gather import gather
-from stateward.ops import Entity, Found, List
+from stateward.ops import Entity, Fetched, Found, List, Listed
 from stateward.state.calls import apart, cancellations, interrupted
+from stateward.state.handle import Handle
+from stateward.state.interventions import tie_up
+from stateward.state.pauses import looked_up
 from stateward.state.run_record import ACTIVE
 from stateward.state.schedule_record import READING as SCHEDULED
 from stateward.state.schedules import record_ticks
@@ -59,7 +64,7 @@ class Worker:
                 async for found in self._due(SCHEDULE, None, *SCHEDULED):
                     worked |= await self._alone(found, partial(self._plan, found))
                 for kind, handler in self._handlers.items():
-                    async for found in self._due("workflow", kind):
+                    async for found in self._due_workflows(kind):
                         worked |= await self._alone(found, partial(self._drive, found, handler))
                 for name, function in self._tasks.items():
                     async for found in self._due("task", name, CALL):
@@ -73,6 +78,24 @@ class Worker:
                 world = self._scope.world
                 nothing_to_do = self._poll * (0.5 + world.random() / 2)
                 await world.pause(0 if worked else nothing_to_do)  # others run in any case
+
+    async def _due_workflows(self, kind: str) -> AsyncIterator[Found]:
+        """Unless the kind is paused: that is asked with each page, in the same round trip."""
+        scope, pause = self._scope, looked_up(self._scope, kind)
+        op = List(
+            scope.namespace, kind=WORKFLOW, label=kind, due=True, limit=scope.capabilities.page
+        )
+        while True:
+            listed, paused = await scope.execute((op, pause))
+            assert isinstance(listed, Listed)
+            assert isinstance(paused, Fetched)
+            if paused.head.exists:
+                return
+            for found in listed.entities:
+                yield found
+            if listed.next is None:
+                return
+            op = replace(op, after=listed.next)
 
     async def _due(self, kind: str, label: str | None, *documents: str) -> AsyncIterator[Found]:
         scope = self._scope
@@ -104,13 +127,17 @@ class Worker:
     async def _drive(self, found: Found, handler: Callable[..., Any]) -> bool:
         """Go on with one workflow; False if another replica drives it."""
         owner = found.head.owner
+        if found.head.status != ACTIVE:  # whoever ended it did not come to the end of that
+            await tie_up(Handle(self._scope, found.entity, owner))
+            return False
         workflow = Workflow(self._scope, found.entity.id, owner=owner, ttl=self._ttl, wait=0)
         entered = False
         try:
             async with workflow as run:
                 entered = True
                 if run.status == ACTIVE:  # else another replica has just finished it
-                    await apart(handler, run)
+                    returned = await apart(handler, run)
+                    run.result = run.result if returned is None else returned
         except BaseException as error:
             if isinstance(error, LeaseHeld) and not entered:
                 return False  # another replica drives it

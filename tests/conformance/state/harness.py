@@ -33,7 +33,8 @@ class StoreHarness(Harness):
 
     def store(self, **options: Any) -> Store:
         """A store over another replica; `options` are those of `Store`."""
-        chosen = {"namespace": self.namespace, "world": self.world, "policy": PATIENT} | options
+        chosen: dict[str, Any] = {"namespace": self.namespace, "world": self.world}
+        chosen |= {"policy": PATIENT} | options
         store = Store(self.make_engine(), **chosen)
         self._stores.append(store)
         return store

@@ -327,6 +327,40 @@ async def delete_workflow(store: Store, user: str, content: Content) -> None:
     await store.workflow("w", user=user).delete()
 
 
+async def start_workflow(store: Store, user: str, content: Content) -> None:
+    await store.workflow("w3", kind="k", user=user, input=content).start()
+
+
+async def cancel_workflow(store: Store, user: str, content: Content) -> None:
+    await store.workflow("w", user=user).cancel()
+
+
+async def retry_workflow(store: Store, user: str, content: Content) -> None:
+    workflow = store.workflow("w", user=user)
+    await workflow.cancel()
+    await workflow.retry()
+
+
+async def fork_workflow(store: Store, user: str, content: Content) -> None:
+    await store.workflow("w", user=user).fork("wait go#1", id="w4")
+
+
+async def ask(store: Store, user: str, content: Content) -> None:
+    async with store.workflow("w", user=user) as run:
+        await run.wait("approval", ask=content, for_="somebody")
+
+
+async def answer(store: Store, user: str, content: Content) -> None:
+    await ask(store, user, says("harmless"))
+    async for question in store.waiting():
+        await store.answer(question, content)
+
+
+async def bear(store: Store, user: str, content: Content) -> None:
+    async with store.workflow("w", user=user) as run:
+        await run.child("part", kind="part", input=content)
+
+
 async def step(store: Store, user: str, content: Content) -> None:
     async with store.workflow("w", user=user) as run:
         await run.step("say", lambda: "said before")
@@ -453,8 +487,15 @@ METHODS: dict[str, Method] = {
     "Workflow.signal": Method(signal, "else"),
     "Workflow.transition": Method(transition),
     "Workflow.delete": Method(delete_workflow),
+    "Workflow.start": Method(start_workflow, "else", owned=False),
+    "Workflow.cancel": Method(cancel_workflow),
+    "Workflow.retry": Method(retry_workflow),
+    "Workflow.fork": Method(fork_workflow),
+    "Store.answer": Method(answer, "else"),
     "Run.step": Method(step, "else"),
+    "Run.child": Method(bear, "else"),
     "Run.wait": Method(wait),
+    "Run.wait asking": Method(ask, "else"),
     "Run.sleep": Method(sleep),
     "Run.save": Method(save, "else"),
     "Run.checkpoint": Method(checkpoint, "else"),

@@ -116,6 +116,7 @@ COUNTS: Calls = {
     "Store.workflows limit": lambda store, n: every(store.workflows(limit=n)),
     "Store.effects limit": lambda store, n: every(store.effects(limit=n)),
     "Thread.effect attempts": lambda store, n: act(store, attempts=n),
+    "Store.waiting limit": lambda store, n: every(store.waiting(limit=n)),
     "Store.once attempts": lambda store, n: once(store, attempts=n),
 }
 NUMBERS: Calls = {
@@ -163,6 +164,7 @@ NUMBERS: Calls = {
     "Store.once retain": lambda store, n: once(store, retain=n),
     "Store.workflow ttl": lambda store, n: drive(store, ttl=n),
     "Store.workflow wait": lambda store, n: drive(store, wait=n),
+    "Store.workflow retain": lambda store, n: drive(store, retain=n),
     "Store.changes poll": lambda store, n: every(store.changes(wait=False, poll=n)),
     "Store.work ttl": lambda store, n: work(store, ttl=n),
     "Store.work poll": lambda store, n: work(store, poll=n),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from simulation.scenarios.cancels import cancels
 from simulation.scenarios.documents import documents
 from simulation.scenarios.erase import erase
 from simulation.scenarios.journals import journals
@@ -27,6 +28,7 @@ SCENARIOS: dict[str, Scenario] = {
     "tasks": tasks,
     "schedules": schedules,
     "workflows": workflows,
+    "cancels": cancels,
     "journals": journals,
     "erase": erase,
     "spill": spill,

@@ -6,10 +6,16 @@ from __future__ import annotations
 from typing import Any
 
 from stateward.codec import decode, encode
-from stateward.errors import InvalidInput, StateConflictError, StatewardError, WorkflowFinished
+from stateward.errors import (
+    InvalidInput,
+    StateConflictError,
+    StatewardError,
+    WorkflowCancelled,
+    WorkflowFinished,
+)
 from stateward.ops import Append, Check, Conflict, DocumentAt, Entity, Head, Put, StatusIn
 from stateward.state.refusals import stored
-from stateward.state.run_record import ACTIVE, META, STEP
+from stateward.state.run_record import ACTIVE, CANCELLED, META, STEP
 from stateward.sync.state.handle import Handle
 
 
@@ -62,6 +68,8 @@ def not_active(entity: Entity, head: Head) -> StatewardError:
     """Why nothing can be told to a workflow."""
     if not head.exists:
         return missing(entity)
+    if head.status == CANCELLED:
+        return WorkflowCancelled(f"the workflow {entity.id!r} was cancelled")
     return WorkflowFinished(f"the workflow {entity.id!r} has already {head.status}")
 
 

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from stateward.codec import decode, encode
 from stateward.engine import GRACE
 from stateward.errors import EntityBusy, StateConflictError, StoreFull
 from stateward.files import WholeFile
-from stateward.kinds import ERASED, ERASED_ALL, FORK, REMEMBERING, THREAD, erasure_of
+from stateward.kinds import ERASED, ERASED_ALL, FORK, REMEMBERING, THREAD, WORKFLOW, erasure_of
 from stateward.layers.gather_sync import gather
 from stateward.ops import (
+    Check,
     Commit,
+    Conflict,
     Drop,
     Entity,
     Entry,
@@ -27,8 +29,10 @@ from stateward.ops import (
     Put,
     Sweep,
     Swept,
+    Value,
 )
 from stateward.records import ErasureReceipt, Exported, moment
+from stateward.state.loose_ends import OPEN, open_as, opened_by
 from stateward.state.past import read_record
 from stateward.state.refusals import refuse, stored
 from stateward.sync.layers.layer import Execute
@@ -133,11 +137,19 @@ def _remove(scope: Scope, user: str, execute: Execute) -> Counter[str]:
         if not found:
             break
         # A fork that was on its way is forbidden before its intent goes: see `forks.py`.
-        copies = [i.entity._replace(kind=THREAD) for i in found if i.entity.kind == FORK]
-        _drop(scope, user, copies, execute)
+        intents = [item.entity for item in found if item.entity.kind == FORK]
+        copies = [each._replace(kind=kind) for each in intents for kind in (THREAD, WORKFLOW)]
+        # So is what a workflow is about to open: see `loose_ends.py`.
+        workflows = [item.entity for item in found if item.entity.kind == WORKFLOW]
+        opening = _opening(scope, workflows, execute)
+        opened = [each for value in opening.values() for each in opened_by(scope.namespace, value)]
+        _drop(scope, user, [*copies, *opened], execute)
         entities = [item.entity for item in found]
-        outcomes = _drop(scope, user, entities, execute)
+        as_read = {each: open_as(opening.get(each)) for each in workflows}
+        outcomes = _drop(scope, user, entities, execute, as_read)
         for entity, dropped in zip(entities, outcomes, strict=True):
+            if isinstance(dropped, Conflict):
+                continue  # it opens something just now: the next pass finds what
             stored(dropped, entity)
             tell_of(scope, entity, Drop())
             removed[entity.kind] += entity.kind != FORK
@@ -171,12 +183,40 @@ def _sweep(scope: Scope, user: str, execute: Execute) -> None:
         world.block(ROOM)
 
 
-def _drop(scope: Scope, user: str, entities: Sequence[Entity], execute: Execute) -> list[Outcome]:
-    """What became of each; one of another's is not dropped."""
+def _opening(scope: Scope, workflows: Sequence[Entity], execute: Execute) -> dict[Entity, Value]:
+    """What workflows say that they have open elsewhere."""
+    found: dict[Entity, Value] = {}
+    for start in range(0, len(workflows), scope.capabilities.page):
+        page = workflows[start : start + scope.capabilities.page]
+        outcomes = execute([Fetch(entity, None, None, (OPEN,)) for entity in page])
+        for entity, outcome in zip(page, outcomes, strict=True):
+            if isinstance(outcome, Fetched) and OPEN in outcome.documents:
+                found[entity] = outcome.documents[OPEN]
+    return found
+
+
+def _drop(
+    scope: Scope,
+    user: str,
+    entities: Sequence[Entity],
+    execute: Execute,
+    as_read: Mapping[Entity, Check] | None = None,
+) -> list[Outcome]:
+    """What became of each; one of another's is not dropped, nor one that is not `as_read`."""
+    read = as_read or {}
     outcomes: list[Outcome] = []
     for start in range(0, len(entities), scope.capabilities.page):
         page = entities[start : start + scope.capabilities.page]
-        drops = [Commit(entity, scope.world.new_op(), (Drop(),), owner=user) for entity in page]
+        drops = [
+            Commit(
+                entity,
+                scope.world.new_op(),
+                (Drop(),),
+                (read[entity],) if entity in read else (),
+                owner=user,
+            )
+            for entity in page
+        ]
         outcomes += execute(drops)
     return outcomes
 

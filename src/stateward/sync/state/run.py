@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple, overload
 
+from msgspec import Struct
+
 from stateward.codec import (
     check_id,
     check_seconds,
@@ -21,10 +23,14 @@ from stateward.errors import (
     LeaseLost,
     Permanent,
     StatewardError,
+    WorkflowCancelled,
+    WorkflowFailed,
     WorkflowFinished,
 )
+from stateward.kinds import WORKFLOW
 from stateward.layers.leases.held_sync import HeldLease
 from stateward.ops import (
+    Absent,
     Append,
     Applied,
     Check,
@@ -33,33 +39,53 @@ from stateward.ops import (
     KeyReused,
     Log,
     LogAt,
+    NotDroppedSince,
     Outcome,
     Put,
     Release,
     SetHead,
+    StatusIn,
     Write,
 )
 from stateward.state.effect_record import EffectOptions, Reconcile
+from stateward.state.intervention_record import check_child
+from stateward.state.loose_ends import OPEN, LooseEnds
 from stateward.state.refusals import refuse, stored
 from stateward.state.run_record import (
+    ACTIVE,
+    CANCELLED,
     COMPLETED,
+    ERROR,
     META,
     NOBODY_DRIVES,
+    RESULT,
     SNAPSHOT,
     STATE,
     STEP,
+    TROUBLE,
+    WAITS,
     Cut,
     Parked,
     RunRecord,
+    error_text,
     raised_again,
     step_failure,
 )
 from stateward.state.value_delta import thaw
-from stateward.state.work import ENDS, OF_THE_STORE, holds, result_json, working_on
+from stateward.state.work import (
+    ENDS,
+    OF_THE_STORE,
+    error_record,
+    holds,
+    result_json,
+    working_on,
+)
 from stateward.sync.state.calls import awaited
 from stateward.sync.state.effects import EffectRun
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.machine import move
+from stateward.sync.state.questions import ask as show_question
+from stateward.sync.state.questions import question_id, withdraw
 
 FIRST_PAUSE = 0.5  # before a failed step is tried again; doubles
 LONGEST_PAUSE = 60.0
@@ -73,6 +99,18 @@ R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
 
+STILL_ACTIVE = StatusIn((ACTIVE,))
+
+
+class ParkedFor(Struct, frozen=True):
+    """Something that the run is parked for."""
+
+    what: str
+    name: str
+    until: float | None = None
+    seen: int = 0  # of a child: the last that was told of it when it was looked at
+
+
 class Run:
     """What `with store.workflow(…) as run` gives."""
 
@@ -84,8 +122,9 @@ class Run:
         record: RunRecord,
         held: HeldLease | None,
         clock: float,
+        since: float,
     ) -> None:
-        """`documents` are those that were there when it was entered, as JSON."""
+        """`documents` are those that were there when it was entered, at `since`, as JSON."""
         meta = decode(documents[META])
         self.kind: str = meta["kind"]
         self.input: Any = meta["input"]
@@ -93,6 +132,8 @@ class Run:
         self.state: dict[str, Any] = decode(documents[STATE]) if STATE in documents else {}
         self.at: str | None = decode(documents[STEP])["at"] if STEP in documents else None
         self.status = status
+        self.result: Any = None  # what `Workflow.result` gives when it has completed
+        self.retain: float | None = meta.get("retain")
         self.parked = False
         self.broken: StatewardError | None = None
         self.cut_off = False  # whether it was parked while some of it wanted to go on
@@ -103,11 +144,15 @@ class Run:
         self._held = held
         self._clock = clock
         self._checkpointed: Any = UNREAD
+        self._since = since
         self._asked: Counter[str] = Counter()
         self._marked = False  # whether a checkpoint is being recorded
         self._answered: set[str] = set()
-        # Those that are to be parked for: the name of the signal, and until when.
-        self._waits: dict[str, tuple[str, float | None]] = {}
+        self._waits: dict[str, ParkedFor] = {}  # those that are to be parked for
+        self._loose_ends = LooseEnds(documents.get(OPEN))
+        self._has_parent = "parent" in meta
+        self._raised: list[tuple[str, BaseException]] = []  # by steps: to tell which one failed it
+        self._attempts: Counter[str] = Counter()  # by step
         self._unrecorded: dict[str, str] = {}  # failures of steps, by step: see `_commit`
         self._cuts: dict[str, Cut] = {}  # of those, steps that were cancelled
         self._open: set[str] = set()  # names that are asked for and not answered
@@ -134,6 +179,16 @@ class Run:
         function: Callable[[*Ts], R],
         *args: *Ts,
         retries: int,
+        timeout: float | None = None,
+    ) -> R: ...
+
+    @overload
+    def step(
+        self,
+        name: str,
+        function: Callable[[*Ts], R],
+        *args: *Ts,
+        timeout: float,
     ) -> R: ...
 
     def step(  # type: ignore[misc]  # as with `Store.once`
@@ -142,39 +197,57 @@ class Run:
         function: Callable[..., Any],
         *args: Any,
         retries: int = 0,
+        timeout: float | None = None,
         **kwargs: Any,
     ) -> Any:
         """The result of `function`, run now or recorded earlier; a restart does not run it again.
 
         A failing function is tried `retries` more times, after growing pauses, unless it raises
-        `Permanent`. Steps that run at the same time need distinct names. A failure that the
-        workflow goes on after is recorded as well: each replay raises an exception of the same
-        class, with the same text, without running the function again.
+        `Permanent`. One that takes longer than `timeout` seconds has failed with `TimeoutError`,
+        each try for itself: it is cancelled then (blocking code is not, but comes too late). Steps
+        that run at the same time need distinct names. A failure that the workflow goes on after is
+        recorded as well: each replay raises an exception of the same class, with the same text,
+        without running the function again.
         """
         if type(retries) is not int or retries < 0:
             raise InvalidInput(f"retries is a number of at least 0, not {retries!r}")
+        if timeout is not None and check_seconds(timeout, "timeout") <= 0:
+            raise InvalidInput(f"timeout is a number of seconds above 0, not {timeout!r}")
         id_ = self._number(name)
+        if id_ in self._record.failures or id_ in self._record.steps:
+            return self._recorded(id_)
+        what = f"the step {id_!r}"
+        return self._alone(name, what, self._stepped, id_, function, args, kwargs, retries, timeout)
+
+    def _recorded(self, id_: str) -> Any:
+        """How a step ended before."""
         if id_ in self._record.failures:  # also of one that was cut short while it was recorded
             failed = self._record.failures[id_]
-            raise raised_again(failed)
-        if id_ in self._record.steps:
-            return self._record.value(id_)
-        return self._alone(
-            name, f"the step {id_!r}", self._stepped, id_, function, args, kwargs, retries
-        )
+            error = raised_again(failed)
+            self._raised.append((id_, error))
+            raise error
+        return self._record.value(id_)
 
     def _stepped(
-        self, id_: str, function: Callable[..., Any], args: Any, kwargs: Any, retries: int
+        self,
+        id_: str,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        retries: int,
+        timeout: float | None,
     ) -> Any:
         try:
-            value = self._try(id_, function, args, kwargs, retries)
+            value = self._try(id_, function, args, kwargs, retries, timeout)
             text = result_json(value, f"the step {id_!r}", self._scope.limits)
         except BaseException as error:
-            if holds(error, OF_THE_STORE) or holds(error, (*ENDS, Parked)):
+            if holds(error, OF_THE_STORE) or holds(error, (*ENDS, Parked)) or self.broken:
                 raise  # not of the step: it stays to be done
+            self._raised.append((id_, error))
             self._unrecorded[id_] = step_failure(id_, error)
             raise
         body, parts = self._record.step_body(id_, text)
+        self._loose_ends.close(id_)
         self._append(f"step:{id_}", body)
         self._record.stepped(id_, parts)
         return decode(text)["value"]  # as every replay gives it
@@ -200,43 +273,147 @@ class Run:
         effect = EffectRun(self._handle, id_, function, args, kwargs, options)
         if self._held is None and (found := effect.recorded()) is not None:
             return found.value
-        return self._alone(f"effect {name}", f"the effect {id_!r}", effect.run)
+        return self._alone(f"effect {name}", f"the effect {id_!r}", self._effect, effect)
 
-    def wait(self, name: str, *, timeout: float | None = None) -> Any:
+    def _effect(self, effect: EffectRun) -> Any:
+        """It is recorded elsewhere, so whether the workflow was cancelled is asked for first."""
+        head = self._beside(self._handle.fetch).head
+        if head.exists and head.status != ACTIVE:
+            self._stop(())
+        return effect.run()
+
+    def wait(
+        self, name: str, *, timeout: float | None = None, ask: Any = None, for_: str | None = None
+    ) -> Any:
         """The value of the next signal `name`. Until it comes the workflow is parked.
 
         Parking leaves the block; no process is needed until the signal comes or the time is up
-        (then `TimeoutError` is raised here).
+        (then `TimeoutError` is raised here). With `ask`, which is JSON, or `for_`, a user or a
+        role, `Store.waiting` shows it to people until then, and `Store.answer` answers it.
         """
         check_id(name, "the name of a signal")
         if timeout is not None:
             check_seconds(timeout, "timeout")
+        if for_ is not None:
+            check_id(for_, "for_")
         id_ = self._number(f"wait {name}")
         if id_ not in self._record.waits:
+            question = None if ask is None and for_ is None else {"ask": ask, "for": for_}
             what = f"the wait for {name!r}"
-            self._alone(f"wait {name}", what, self._wait, id_, name, timeout)
+            self._alone(f"wait {name}", what, self._wait, id_, name, timeout, question)
         record = self._record.waits[id_]
         if "over" in record:
-            raise TimeoutError(f"nothing came for {name!r} of the workflow {self.id!r} in time")
+            over = TimeoutError(f"nothing came for {name!r} of the workflow {self.id!r} in time")
+            self._raised.append((id_, over))
+            raise over
         return record["value"]
 
-    def _wait(self, id_: str, name: str, timeout: float | None) -> None:
+    def _wait(
+        self, id_: str, name: str, timeout: float | None, question: dict[str, Any] | None
+    ) -> None:
         while id_ not in self._record.waits:
             self._must_drive(f"the wait for {name!r}")
             begun = self._record.begun.get(id_)
             late = None if timeout is None or begun is None else begun + timeout
-            signal = self._record.signal(name, late)
+            signal = self._signal(id_, name, late)
             if signal is not None:
                 self._waited(id_, {"taken": signal[0], "value": signal[1]})
                 break
+            if question is not None and id_ not in self._loose_ends.questions:
+                self._loose_ends.asks(id_, question_id(self._scope.world, self._now()))
             begun = self._begun(id_)
             until = None if timeout is None else begun + timeout
             if until is not None and self._now() >= until:
                 self._catch_up()  # a signal that came in time still counts
-                if self._record.signal(name, until) is None:
+                if self._signal(id_, name, until) is None:
                     self._waited(id_, {"over": True})
             else:
-                self._park(id_, name, until)
+                if question is not None:
+                    self._ask(id_, name, until, question)
+                self._park(id_, ParkedFor("signal", name, until))
+
+    def _signal(self, id_: str, name: str, until: float | None) -> tuple[int, Any] | None:
+        """What has come for a wait: an answer to its very question, or a signal of that name."""
+        return self._record.signal(id_, until) or self._record.signal(name, until)
+
+    def _ask(self, id_: str, name: str, until: float | None, question: dict[str, Any]) -> None:
+        """Show what is asked, if it is not shown yet: before the run is parked for it."""
+        self._record_failures()  # first of all it is known what is to be closed
+        shown = {
+            **question,
+            "workflow": self.id,
+            "kind": self.kind,
+            "signal": name,
+            "wait": id_,
+            "asked": self._record.begun[id_],
+            "until": until,
+        }
+        as_, owner = self._loose_ends.questions[id_], self._owner()
+        self._beside(show_question, self._scope, as_, owner, shown, self._since)
+
+    def child(self, name: str, *, kind: str, input: Any = None, id: str | None = None) -> Any:
+        """The result of another workflow, begun for this one and driven by whoever works.
+
+        Until it has come to its end this one is parked. `id` is the child's, by default made of
+        this workflow's and the name. If it fails or is cancelled, `WorkflowFailed` is raised here,
+        and recorded as the failure of a step is. Cancelling this one cancels its children.
+        """
+        check_id(kind, "the kind of a workflow")
+        id_ = self._number(f"child {check_id(name, 'the name of a child')}")
+        if id_ in self._record.failures or id_ in self._record.steps:
+            return self._recorded(id_)
+        child = f"{self.id}/{id_[len('child ') :]}" if id is None else id
+        meta = {"kind": kind, "input": input, "machine": {}, "parent": self.id}
+        text = encode_value(meta, "the input of a workflow", self._scope.limits)
+        entity = self._scope.entity(WORKFLOW, child)
+        what, args = f"the child {name!r}", (id_, Handle(self._scope, entity), text)
+        return self._alone(
+            f"child {name}", what, self._stepped, id_, self._child, args, {}, 0, None
+        )
+
+    def _child(self, id_: str, child: Handle, meta: str) -> Any:
+        kind, entity = decode(meta)["kind"], child.entity
+        if id_ not in self._loose_ends.children:
+            self._loose_ends.has(id_, entity.id, kind)
+            self._record_failures()
+        begin = SetHead(status=ACTIVE, label=kind, due_in=0), Put(META, meta)
+        child = Handle(self._scope, entity, self._owner())
+        while True:
+            self._must_drive(f"the child {entity.id!r}")
+            seen = self._record.told.get(entity.id, 0)
+            unforbidden = (Absent(), NotDroppedSince(self._since))
+            outcome = self._beside(child.commit, begin, unforbidden, reading=(META, RESULT, ERROR))
+            if isinstance(outcome, Conflict) and not outcome.head.exists:
+                self.broken = LeaseLost(f"the child {entity.id!r} was deleted: it is begun anew")
+                raise self.broken
+            if isinstance(outcome, Conflict):
+                values = {name: decode(value.json) for name, value in outcome.values.items()}
+                check_child(entity.id, values.get(META, {}), decode(meta))
+                if outcome.head.status == COMPLETED:
+                    return values[RESULT]["value"] if RESULT in values else None
+                if outcome.head.status != ACTIVE:
+                    why = error_text(values[ERROR]) if ERROR in values else ""
+                    how = "was" if outcome.head.status == CANCELLED else "has"
+                    raise WorkflowFailed(
+                        f"the child {entity.id!r} {how} {outcome.head.status}: {why}"
+                    )
+            else:
+                stored(outcome, entity)
+            self._park(id_, ParkedFor("child", entity.id, seen=seen))
+
+    def _owner(self) -> str:
+        """Whose this workflow is, also if it was addressed without saying so."""
+        if self._handle.owner is None:
+            return str(self._beside(self._handle.fetch).head.owner)
+        return self._handle.owner
+
+    def _beside(self, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """A call to another entity. If it is not sure what became of it, the run is over."""
+        try:
+            return call(*args, **options)
+        except OF_THE_STORE as error:
+            self.broken = error
+            raise
 
     def sleep(
         self,
@@ -267,7 +444,8 @@ class Run:
             if self._now() >= end:
                 self._waited(id_, {"slept": True})
             else:
-                self._park(id_, "", end)
+                name = id_.rpartition("#")[0].partition(" ")[2]
+                self._park(id_, ParkedFor("sleep", name, end))
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the workflow's state document. A replay of what completed stores nothing."""
@@ -330,7 +508,7 @@ class Run:
         self._record_failures()
         try:
             was = move(self._handle, to, expect, id_, (self._held.fence,))
-        except OF_THE_STORE as error:
+        except (*OF_THE_STORE, WorkflowCancelled) as error:
             self.broken = error
             raise
         self._record.stepped(id_)
@@ -343,6 +521,21 @@ class Run:
         if self._checkpointed is UNREAD:
             self._checkpointed = decode(thaw(self._record.checkpoint))
         return self._checkpointed
+
+    @property
+    def has_loose_ends(self) -> bool:
+        """Whether there is something to be done elsewhere when it has come to its end."""
+        return self._has_parent or bool(self._loose_ends)
+
+    def _blamed(self, error: BaseException) -> tuple[list[str], int]:
+        """The steps whose failure this is, or comes of, and how often they were tried at most."""
+        errors = [error]
+        for each in errors:
+            if each.__cause__ is not None and each.__cause__ not in errors:
+                errors.append(each.__cause__)
+            errors += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+        steps = {id_: None for id_, raised in self._raised if any(raised is e for e in errors)}
+        return list(steps), max((self._attempts[id_] for id_ in steps), default=0)
 
     @property
     def unasked(self) -> list[str]:
@@ -396,6 +589,8 @@ class Run:
             raise LeaseLost(f"the block of the workflow {self.id!r} was left before {what}")
         if self.broken is not None:
             raise self.broken
+        if self._held is None and self.status == CANCELLED:
+            raise WorkflowCancelled(f"the workflow {self.id!r} was cancelled before {what}")
         if self._held is None:
             raise WorkflowFinished(
                 f"the workflow {self.id!r} has already {self.status} and did not record {what}"
@@ -407,20 +602,53 @@ class Run:
             raise
 
     def _try(
-        self, id_: str, function: Callable[..., Any], args: Any, kwargs: Any, retries: int
+        self,
+        id_: str,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        retries: int,
+        timeout: float | None,
     ) -> Any:
         longest = FIRST_PAUSE
         for left in range(retries, -1, -1):
+            self._attempts[id_] += 1
             try:
                 with working_on((*self._entity, id_)):
+                    if timeout is not None:
+                        return self._in_time(id_, timeout, function, args, kwargs)
                     return awaited(function(*args, **kwargs))
             except Exception as error:
-                if not left or holds(error, (Permanent, *OF_THE_STORE)):
+                if not left or self.broken or holds(error, (Permanent, *OF_THE_STORE)):
                     raise
+                self._tell_of_trouble(id_, error)
             self._scope.world.block(longest * (0.5 + self._scope.world.random() / 2))
             longest = min(longest * 2, LONGEST_PAUSE)
             self._must_drive(f"the step {id_!r}")
         raise AssertionError("unreachable")
+
+    def _in_time(
+        self, id_: str, timeout: float, function: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        """What the function returns, if it does so in time."""
+        begun = self._scope.world.monotonic()
+        value = awaited(function(*args, **kwargs))
+        if self._scope.world.monotonic() - begun > timeout:
+            raise _too_long(id_, timeout)
+        return value
+
+    def _tell_of_trouble(self, id_: str, error: BaseException) -> None:
+        """Have `WorkflowInfo` show a failure before the next try, if that can be stored."""
+        assert self._held is not None
+        try:
+            self._handle.commit((self._trouble(id_, error_record(error)),), (self._held.fence,))
+        except OF_THE_STORE:
+            pass  # whoever cannot be reached will be missed at the next record
+
+    def _trouble(self, id_: str, error: Mapping[str, Any]) -> Put:
+        told = {name: error[name] for name in ("type", "message", "permanent")}
+        record = told | {"step": id_, "attempt": self._attempts[id_]}
+        return Put(TROUBLE, encode(record, "the failure"))
 
     def _commit(self, writes: tuple[Write, ...], *checks: Check) -> tuple[Outcome, int]:
         """A commit with the driver's fence; if it is refused or not sure, the run is over.
@@ -442,8 +670,20 @@ class Run:
             writes = (both, *writes[1:])
         elif failures:
             writes = (*writes, Append(tuple(failures.values())))
+        for id_ in failures:
+            self._loose_ends.close(id_)
+        if failures:
+            id_, body = list(failures.items())[-1]
+            writes = (*writes, self._trouble(id_, decode(body)["failed"]))
+        loose = self._loose_ends.changed
+        if loose:
+            writes = (*writes, self._loose_ends.put)
+            self._loose_ends.changed = False
         try:
-            outcome = self._handle.commit(writes, (self._held.fence, *checks))
+            fence = self._held.fence
+            outcome = self._handle.commit(writes, (fence, STILL_ACTIVE, *checks))
+            if isinstance(outcome, Conflict) and outcome.failed == STILL_ACTIVE:
+                self._stop(writes)
             if isinstance(outcome, KeyReused):
                 raise LeaseLost(
                     f"another driver of the workflow {self.id!r} recorded {outcome.key!r}"
@@ -453,12 +693,30 @@ class Run:
         except OF_THE_STORE as error:
             self.broken = error
             raise
-        if not isinstance(outcome, Conflict):
+        if isinstance(outcome, Conflict):
+            self._loose_ends.changed |= loose
+        else:
             for id_, body in failures.items():
                 self._record.failures[id_] = decode(body)["failed"]
                 self._unrecorded.pop(id_, None)
                 self._cuts.pop(id_, None)
         return outcome
+
+    def _stop(self, writes: tuple[Write, ...]) -> None:
+        """The workflow was cancelled. What was finished by then is recorded all the same."""
+        assert self._held is not None
+        if writes and isinstance(writes[0], Append):
+            checks = (self._held.fence, StatusIn((CANCELLED, ACTIVE)))
+            outcome = self._handle.commit(writes, checks)
+            if isinstance(outcome, Fenced):
+                refuse(outcome, self._entity)
+        fetched = self._handle.fetch(documents=(ERROR,))
+        error = fetched.documents.get(ERROR)
+        reason = decode(error.json)["message"] if error is not None else ""
+        self.broken = WorkflowCancelled(
+            f"the workflow {self.id!r} was cancelled{': ' if reason else ''}{reason}"
+        )
+        raise self.broken
 
     def _failures(self) -> dict[str, str]:
         """Failures that are to be recorded now.
@@ -470,12 +728,15 @@ class Run:
         return {id_: body for id_, body in self._unrecorded.items() if id_ not in cut}
 
     def _record_failures(self) -> None:
-        """Record now what would have been recorded with whatever comes next."""
-        if failures := self._failures():
+        """Store now what would have been stored with whatever comes next."""
+        failures = self._failures()
+        if failures or self._loose_ends.changed:
             stored(self._commit_with(failures, (), ()), self._entity)
 
     def _append(self, key: str, body: str) -> Applied:
         """Add to what is recorded."""
+        if self._record.retried:
+            key = f"{key}:{self._record.retried}"  # the same may have been recorded before
         outcome, failures = self._commit((Append((body,), key),))
         applied = stored(outcome, self._entity)
         if outcome is applied:  # stored just now, not at an earlier try
@@ -496,26 +757,39 @@ class Run:
 
     def _waited(self, id_: str, how: dict[str, Any]) -> None:
         """Record how a wait ended, so that it ends the same way in every replay."""
+        if id_ in self._loose_ends.questions:
+            self._beside(withdraw, self._scope, self._loose_ends.questions[id_])
+            self._loose_ends.close(id_)
         record = {"wait": id_, **how}
         self._append(f"wait:{id_}", encode(record, "the signal"))
         self._record.waits[id_] = record
         self._record.taken.add(record.get("taken", 0))
 
-    def _park(self, id_: str, signal: str, until: float | None) -> None:
+    def _park(self, id_: str, wait: ParkedFor) -> None:
         """Give the lease back and leave the block, unless something arrived in between.
 
         Not under a branch that is busy: what it does could not be recorded any more. Of several
         waits the one that ends first says when the workflow is due.
         """
-        self._waits[id_] = signal, until
+        self._waits[id_] = wait
         self._give_back()
         self._waits.pop(id_, None)
 
     def _give_back(self) -> None:
         assert self._held is not None
         release = Release(self._held.token, self._held.nonce)
-        due = min((end for _, end in self._waits.values() if end is not None), default=0.0)
-        give_back = (SetHead(due=due), release, NOBODY_DRIVES)
+        due = min((w.until for w in self._waits.values() if w.until is not None), default=0.0)
+        waits = [
+            {
+                "what": wait.what,
+                "name": wait.name,
+                "since": self._record.begun.get(id_, self._now()),
+                "until": wait.until,
+            }
+            for id_, wait in self._waits.items()
+        ]
+        waiting = Put(WAITS, encode({"waits": waits}, "what it waits for"))
+        give_back = (SetHead(due=due), release, NOBODY_DRIVES, waiting)
         outcome, _ = self._commit(give_back, LogAt(self._record.version))
         if isinstance(outcome, Conflict):
             self._catch_up()
@@ -534,3 +808,7 @@ class Run:
     def _now(self) -> float:
         """The engine's clock, as far as it is known here."""
         return self._scope.world.monotonic() + self._clock
+
+
+def _too_long(id_: str, timeout: float) -> TimeoutError:
+    return TimeoutError(f"the step {id_!r} took longer than {timeout:g} s")

@@ -8,16 +8,21 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from stateward.codec import check_count, decode
 from stateward.errors import InvalidInput, LeaseHeld, StatewardError, StoreMisused
-from stateward.kinds import SCHEDULE
+from stateward.kinds import SCHEDULE, WORKFLOW
 from stateward.layers.gather_sync import gather
-from stateward.ops import Entity, Found, List
+from stateward.ops import Entity, Fetched, Found, List, Listed
 from stateward.state.run_record import ACTIVE
 from stateward.state.schedule_record import READING as SCHEDULED
 from stateward.state.task_record import ATTEMPTS, CALL, COMPLETED, TaskOptions
 from stateward.state.work import OF_THE_STORE, holds
 from stateward.sync.state.calls import apart, cancellations, interrupted
+from stateward.sync.state.handle import Handle
+from stateward.sync.state.interventions import tie_up
+from stateward.sync.state.pauses import looked_up
 from stateward.sync.state.schedules import record_ticks
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.task_run import TaskRun
@@ -59,7 +64,7 @@ class Worker:
                 for found in self._due(SCHEDULE, None, *SCHEDULED):
                     worked |= self._alone(found, partial(self._plan, found))
                 for kind, handler in self._handlers.items():
-                    for found in self._due("workflow", kind):
+                    for found in self._due_workflows(kind):
                         worked |= self._alone(found, partial(self._drive, found, handler))
                 for name, function in self._tasks.items():
                     for found in self._due("task", name, CALL):
@@ -73,6 +78,24 @@ class Worker:
                 world = self._scope.world
                 nothing_to_do = self._poll * (0.5 + world.random() / 2)
                 world.block(0 if worked else nothing_to_do)  # others run in any case
+
+    def _due_workflows(self, kind: str) -> Iterator[Found]:
+        """Unless the kind is paused: that is asked with each page, in the same round trip."""
+        scope, pause = self._scope, looked_up(self._scope, kind)
+        op = List(
+            scope.namespace, kind=WORKFLOW, label=kind, due=True, limit=scope.capabilities.page
+        )
+        while True:
+            listed, paused = scope.execute((op, pause))
+            assert isinstance(listed, Listed)
+            assert isinstance(paused, Fetched)
+            if paused.head.exists:
+                return
+            for found in listed.entities:
+                yield found
+            if listed.next is None:
+                return
+            op = replace(op, after=listed.next)
 
     def _due(self, kind: str, label: str | None, *documents: str) -> Iterator[Found]:
         scope = self._scope
@@ -104,13 +127,17 @@ class Worker:
     def _drive(self, found: Found, handler: Callable[..., Any]) -> bool:
         """Go on with one workflow; False if another replica drives it."""
         owner = found.head.owner
+        if found.head.status != ACTIVE:  # whoever ended it did not come to the end of that
+            tie_up(Handle(self._scope, found.entity, owner))
+            return False
         workflow = Workflow(self._scope, found.entity.id, owner=owner, ttl=self._ttl, wait=0)
         entered = False
         try:
             with workflow as run:
                 entered = True
                 if run.status == ACTIVE:  # else another replica has just finished it
-                    apart(handler, run)
+                    returned = apart(handler, run)
+                    run.result = run.result if returned is None else returned
         except BaseException as error:
             if isinstance(error, LeaseHeld) and not entered:
                 return False  # another replica drives it

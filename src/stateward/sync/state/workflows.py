@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
+from msgspec.structs import replace
+
 from stateward.codec import canonical, check_id, check_span, check_ttl, decode, encode, encode_value
 from stateward.errors import (
     InvalidInput,
@@ -20,6 +22,9 @@ from stateward.errors import (
     LeaseLost,
     Permanent,
     Reset,
+    StoreUnavailable,
+    WorkflowCancelled,
+    WorkflowFailed,
 )
 from stateward.kinds import WORKFLOW
 from stateward.layers.leases.held_sync import HeldLease
@@ -29,6 +34,7 @@ from stateward.ops import (
     Append,
     Commit,
     Conflict,
+    DocumentAt,
     Drop,
     Duplicate,
     Found,
@@ -42,9 +48,11 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import WorkflowInfo
+from stateward.state.loose_ends import OPEN
 from stateward.state.refusals import stored
 from stateward.state.run_record import (
     ACTIVE,
+    CANCELLED,
     COMPLETED,
     DEATHS,
     DEATHS_FORGIVEN,
@@ -53,17 +61,21 @@ from stateward.state.run_record import (
     META,
     NOBODY_DRIVES,
     READING,
+    RESULT,
     SOMEBODY_DRIVES,
     STEP,
+    TELLING,
     Machine,
     RunRecord,
     check_machine,
+    error_text,
     is_parked,
     workflow_info,
 )
-from stateward.state.work import OF_THE_STORE, error_record, holds
+from stateward.state.work import OF_THE_STORE, error_record, holds, result_json, signal_writes
 from stateward.sync.state.calls import cancellations, interrupted
 from stateward.sync.state.handle import Handle
+from stateward.sync.state.interventions import cancel, fork, retry, tie_up
 from stateward.sync.state.leases import LeaseWait
 from stateward.sync.state.machine import missing, move, not_active
 from stateward.sync.state.recent import Order, listed
@@ -73,6 +85,7 @@ from stateward.sync.state.scope import Scope
 
 logger = logging.getLogger("stateward.workflows")
 
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # between two looks at one whose result is waited for
 AT_ONCE = SetHead(due_in=0)
 TO_OTHERS = (AT_ONCE, NOBODY_DRIVES)
 
@@ -93,6 +106,7 @@ class Workflow:
         machine: Machine | None = None,
         ttl: float = 30.0,
         wait: float | None = None,
+        retain: float | None = None,
     ) -> None:
         self._handle = Handle(scope, scope.entity(WORKFLOW, id), owner)
         self._leases = scope.leases
@@ -102,6 +116,7 @@ class Workflow:
         self._machine = check_machine(machine)
         self._ttl = check_ttl(ttl)
         self._wait = None if wait is None else check_span(wait, "wait")
+        self._retain = retain
         self._run: Run | None = None
         self._held: HeldLease | None = None
         self._cancellations = 0
@@ -153,26 +168,78 @@ class Workflow:
         if run.broken is not None:
             error = run.broken  # whatever came of it, e.g. a group: the store is to blame
         if error is None:
-            run._record_failures()
-            end = (SetHead(status=COMPLETED, due=0), NOBODY_DRIVES)
-            stored(self._leases.finish(held, *end), self._entity)
-            self._report_unasked(run)
+            error = self._complete(run, held)
+        elif isinstance(error, WorkflowCancelled) and error is run.broken:
+            self._give_up(held)
         elif holds(error, OF_THE_STORE) or interrupted(error, self._cancellations):
             # One that ends its process is as poisonous as one that kills it: that is counted.
             died = holds(error, (SystemExit,))
             self._leases.release(held, *((AT_ONCE,) if died else TO_OTHERS))
         else:
-            self._fail(held, error)
+            self._fail(held, error, run)
         if kind is None and error is not None:
             raise error
         return False
 
-    def _fail(self, held: HeldLease, error: BaseException) -> None:
+    def _complete(self, run: Run, held: HeldLease) -> BaseException | None:
+        """Record that it is done, unless it was cancelled first, or its result cannot be kept."""
+        writes: tuple[Write, ...] = ()
+        try:
+            if run.result is not None:
+                limits = self._handle.scope.limits
+                text = result_json(run.result, f"the workflow {self.id!r}", limits)
+                writes = (Put(RESULT, text),)
+            run._record_failures()
+        except Permanent as error:
+            self._fail(held, error, run)
+            return error
+        except WorkflowCancelled as error:
+            self._give_up(held)
+            return error
+        self._end(held, COMPLETED, run, *writes)
+        self._report_unasked(run)
+        return None
+
+    def _fail(self, held: HeldLease, error: BaseException, run: Run | None = None) -> None:
         why = error_record(error)
         failed = Append((encode({"failed": why}, "the failure"),))
+        if run is not None:
+            steps, attempt = run._blamed(error)
+            why |= {"steps": steps, "step": steps[0] if steps else None, "attempt": attempt}
         put = Put(ERROR, encode(why, "the failure"))  # where a listing can see it
-        end = (SetHead(status=FAILED, due=0), failed, put, NOBODY_DRIVES)
-        stored(self._leases.finish(held, *end), self._entity)
+        self._end(held, FAILED, run, failed, put)
+
+    def _end(self, held: HeldLease, status: str, run: Run | None, *writes: Write) -> None:
+        """The one end that it comes to: whoever cancels it is faster, or is told that it ended."""
+        # Until what is to be done elsewhere is done, it stays due: for a worker, if we die.
+        loose = run is None or run.has_loose_ends
+        retain = None if run is None else run.retain
+        end = SetHead(status=status, due=None if loose else 0, due_in=0 if loose else None)
+        end = replace(end, retain=retain)
+        outcome = self._leases.finish(
+            held, end, *writes, NOBODY_DRIVES, checks=(StatusIn((ACTIVE,)),)
+        )
+        if isinstance(outcome, Conflict):
+            self._give_up(held)
+            raise not_active(self._entity, outcome.head)
+        stored(outcome, self._entity)
+        if loose:
+            self._tie_up()
+
+    def _give_up(self, held: HeldLease) -> None:
+        """Give back one that was cancelled while it was driven here."""
+        stored(self._leases.finish(held, *TO_OTHERS), self._entity)
+        self._tie_up()
+
+    def _tie_up(self) -> None:
+        """What its end means elsewhere. That it has ended is recorded: a worker does the rest."""
+        try:
+            tie_up(self._handle)
+        except StoreUnavailable as error:
+            logger.warning(
+                "workflow_not_tied_up",
+                extra={"workflow": self.id, "error": type(error).__name__},
+            )
 
     def _report_unasked(self, run: Run) -> None:
         """Recorded steps that the code no longer asks for: it has changed since. Not fatal."""
@@ -201,7 +268,7 @@ class Workflow:
                 elif outcome.head.status == ACTIVE:
                     new = False
                 else:
-                    return self._begin(outcome.head.status, outcome.values, 0.0)
+                    return self._begin(outcome.head.status, outcome.values, 0.0, 0.0)
             else:
                 applied = stored(outcome, self._entity)
                 assert applied.lease is not None
@@ -217,9 +284,10 @@ class Workflow:
                 held.enter()  # a long record may take longer to read than the ttl
                 values = {} if applied.created else _values(outcome)
                 # The engine's clock from ours: rather behind than ahead, or a sleep ends early.
-                clock = lease.until - self._ttl - world.monotonic()
+                since = lease.until - self._ttl
+                clock = since - world.monotonic()
                 try:
-                    run = self._begin(ACTIVE, values, clock, fresh=applied.created)
+                    run = self._begin(ACTIVE, values, clock, since, fresh=applied.created)
                     held.check()  # the answer may have taken longer than the lease lasts
                     return run
                 except BaseException as error:
@@ -245,21 +313,25 @@ class Workflow:
             tuple(writes),
             (Absent(),) if new else (StatusIn((ACTIVE,)),),
             self._handle.owner,
-            reading=READING,
+            reading=(*READING, OPEN),
         )
         return self._leases.claim(take, *TO_OTHERS)
 
-    def _begin(self, status: str, values: Values, clock: float, *, fresh: bool = False) -> Run:
+    def _begin(
+        self, status: str, values: Values, clock: float, since: float, *, fresh: bool = False
+    ) -> Run:
         self._check_same(values)
         record = RunRecord() if fresh else read_record(self._handle)
         texts = {name: value.json for name, value in values.items()}
         documents = self._first_documents() | texts
-        return Run(self._handle, status, documents, record, self._held, clock)
+        return Run(self._handle, status, documents, record, self._held, clock, since)
 
     def _first_documents(self) -> dict[str, str]:
         """The documents that it is begun with."""
         machine = {step: list(after) for step, after in self._machine.items()}
         meta = {"kind": self._kind, "input": self._input, "machine": machine}
+        if self._retain is not None:
+            meta["retain"] = self._retain
         limits = self._handle.scope.limits
         documents = {META: encode_value(meta, "the input of a workflow", limits)}
         if machine:
@@ -290,13 +362,7 @@ class Workflow:
         `WorkflowFinished` if nobody will ever wait for it.
         """
         check_id(name, "the name of a signal")
-        body = encode_value(
-            {"signal": name, "value": value}, "the signal", self._handle.scope.limits
-        )
-        # The length keeps the name "a:b" with the key "c" from being "a" with "b:c".
-        if key is not None:
-            key = f"signal:{len(name)}:{name}:{check_id(key, 'the key of a signal')}"
-        writes = (Append((body,), key), SetHead(due_in=0))
+        writes = signal_writes(name, value, key, self._handle.scope.limits)
         outcome = self._handle.commit(writes, (StatusIn((ACTIVE,)),))
         if isinstance(outcome, Conflict):
             raise not_active(self._entity, outcome.head)
@@ -313,14 +379,96 @@ class Workflow:
 
     def info(self) -> WorkflowInfo | None:
         """How it stands; None if it does not exist."""
-        fetched = self._handle.fetch(documents=READING)
+        fetched = self._handle.fetch(documents=TELLING)
         if not fetched.head.exists:
             return None
-        return workflow_info(Found(self._entity, fetched.head, fetched.documents))
+        found = Found(self._entity, fetched.head, fetched.documents)
+        return workflow_info(found, now=self._handle.scope.world.now())
+
+    def start(self) -> bool:
+        """Begin it without driving it: a worker will. False if it was begun before.
+
+        The same id with another kind or input raises `KeyReusedError`.
+        """
+        if self._kind is None:
+            raise InvalidInput("start() needs to know the kind: store.workflow(id, kind=...)")
+        begin: list[Write] = [SetHead(status=ACTIVE, label=self._kind, due_in=0)]
+        begin += (Put(name, text) for name, text in self._first_documents().items())
+        outcome = self._handle.commit(tuple(begin), (Absent(),), reading=(META,))
+        if isinstance(outcome, Conflict):
+            self._check_same(outcome.values)
+            return False
+        stored(outcome, self._entity)
+        return True
+
+    def result(self, *, wait: float | None = None) -> Any:
+        """What it came to: `run.result`, or what its handler returned.
+
+        Waits up to `wait` seconds for its end (None: as long as it takes; 0: not at all), then
+        raises `TimeoutError`. One that failed raises `WorkflowFailed`, one that was cancelled
+        `WorkflowCancelled`.
+        """
+        world = self._handle.scope.world
+        end = None if wait is None else world.monotonic() + check_span(wait, "wait")
+        longest = FIRST_PAUSE
+        while True:
+            fetched = self._handle.fetch(documents=(RESULT, ERROR))
+            status, documents = fetched.head.status, fetched.documents
+            if not fetched.head.exists:
+                raise missing(self._entity)
+            if status == COMPLETED:
+                return decode(documents[RESULT].json)["value"] if RESULT in documents else None
+            if status != ACTIVE:
+                ended = WorkflowCancelled if status == CANCELLED else WorkflowFailed
+                how = "was" if status == CANCELLED else "has"
+                why = error_text(decode(documents[ERROR].json))
+                raise ended(f"the workflow {self.id!r} {how} {status}: {why}")
+            if end is not None and world.monotonic() >= end:
+                raise TimeoutError(f"the workflow {self.id!r} has not come to its end in time")
+            pause = longest * (0.5 + world.random() / 2)
+            left = pause if end is None else max(0.0, end - world.monotonic())
+            world.block(min(pause, left))
+            longest = min(longest * 2, LONGEST_PAUSE)
+
+    def cancel(self, reason: str = "") -> bool:
+        """End it, and its children, whoever drives it. False if it was cancelled before.
+
+        Its driver finishes the step it is at, and records it; then `WorkflowCancelled` is raised
+        there. Raises `WorkflowFinished` if it has completed or failed.
+        """
+        return cancel(self._handle, reason)
+
+    def retry(self) -> bool:
+        """Go on with one that failed or was cancelled, from the step that failed: a worker will.
+
+        False if it is active. Raises `WorkflowFinished` if it has completed, and `LeaseHeld` if it
+        was cancelled and its driver still finishes a step. What was recorded stays, and is not run
+        again; children that failed with it are retried too.
+        """
+        return retry(self._handle)
+
+    def fork(self, at_step: str, *, id: str) -> None:
+        """Begin another workflow that stands where this one stood before a step: a worker goes on.
+
+        `at_step` is a recorded step or wait, e.g. "pay#1" or "wait approval#1"; another raises
+        `InvalidInput`. The new one has the same kind, input and user, and all that was recorded
+        before; this one stays as it is. Raises `StateConflictError` if there is one of that id.
+        """
+        fork(self._handle, at_step, id)
 
     def delete(self) -> None:
-        """Remove it with all it recorded; nothing happens if there is none."""
-        stored(self._handle.commit((Drop(),)), self._entity)
+        """Remove it with all it recorded; nothing happens if there is none.
+
+        One that asks somebody something, or has children, is cancelled first.
+        """
+        nothing_open = DocumentAt(OPEN, 0)
+        outcome = self._handle.commit((Drop(),), (nothing_open,))
+        if isinstance(outcome, Conflict):
+            if outcome.head.status == ACTIVE:
+                self.cancel("it was deleted")
+            tie_up(self._handle)
+            outcome = self._handle.commit((Drop(),))
+        stored(outcome, self._entity)
 
 
 def list_workflows(
@@ -335,10 +483,10 @@ def list_workflows(
 ) -> Iterator[WorkflowInfo]:
     """Workflows by id, or the newest first."""
     op = List(
-        scope.namespace, kind=WORKFLOW, label=kind, owner=owner, status=status, documents=READING
+        scope.namespace, kind=WORKFLOW, label=kind, owner=owner, status=status, documents=TELLING
     )
     for found, cursor in listed(scope, op, order, before, limit):
-        yield workflow_info(found, cursor)
+        yield workflow_info(found, cursor, scope.world.now())
 
 
 def _values(outcome: Outcome) -> Values:
