@@ -78,8 +78,9 @@ class Command:
         self._capsys = capsys
         self._patch = patch
 
-    def run(self, noun: str, verb: str, *words: str) -> tuple[int, str, str]:
-        code = cli.main([noun, verb, self._where[0], *words, *self._where[1:]])
+    def run(self, *words: str) -> tuple[int, str, str]:
+        named = 2 if " ".join(words[:2]) in cli.COMMANDS else 1
+        code = cli.main([*words[:named], self._where[0], *words[named:], *self._where[1:]])
         said = self._capsys.readouterr()
         return code, said.out, said.err
 
@@ -263,6 +264,34 @@ def test_a_workflow_is_shown_and_told_what_it_waits_for(
     bad = command.refused("workflow", "signal", "w-1", "approval", "--value", "yes", "--yes")
     assert "--value is JSON" in bad
     assert "stateward workflow list URL" in command.refused("workflow", "show", "nosuch")
+
+
+def test_a_workflow_is_cancelled_retried_and_forked(store: sync.Store, command: Command) -> None:
+    with store.workflow("w-1", kind="refund") as work:
+        work.step("fetch", str, 9)
+        work.wait("approval", timeout=3600, ask={"refund": 9}, for_="finance")
+    (row,) = command.told("workflow", "list")["rows"]
+    assert (row["waits_for"], row["status"]) == ("signal approval", "active")
+    (asked,) = command.told("waiting", "--for", "finance")["rows"]
+    assert (asked["workflow"], asked["ask"]) == ("w-1", {"refund": 9})
+    assert "finance" in command.run("waiting")[1]
+    assert command.told("waiting", "--for", "legal")["rows"] == []
+    cancel = ("workflow", "cancel", "w-1", "--reason", "wrong order")
+    assert command.told(*cancel, "--dry-run")["cancelled"] is False
+    assert "pass --yes" in command.refused(*cancel)
+    assert "the workflow 'w-1' is cancelled" in command.run(*cancel, "--yes")[1]
+    assert "nothing to do" in command.run(*cancel, "--yes")[1]
+    shown = command.told("workflow", "show", "w-1")["workflow"]
+    assert (shown["status"], "wrong order" in shown["error"]) == ("cancelled", True)
+    assert command.told("waiting")["rows"] == []
+    assert "pass --yes" in command.refused("workflow", "retry", "w-1")
+    assert command.told("workflow", "retry", "w-1", "--yes")["retried"] is True
+    assert command.told("workflow", "show", "w-1")["workflow"]["status"] == "active"
+    fork = ("workflow", "fork", "w-1", "--at", "fetch#1", "--to", "w-2")
+    assert command.told(*fork, "--dry-run")["forked"] is False
+    assert command.told(*fork, "--yes")["forked"] is True
+    assert command.run(*fork, "--yes")[0] == 1
+    assert command.told("workflow", "show", "w-2")["workflow"]["kind"] == "refund"
 
 
 def test_a_task_is_shown_with_its_call_and_what_came_of_it(

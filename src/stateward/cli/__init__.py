@@ -67,12 +67,17 @@ COMMANDS = {
     "user list": "show users, and which documents they have",
     "user show": "show a user's documents, and how much belongs to them",
     "verify": "say whether a backup is complete",
+    "waiting": "show what workflows ask people, and wait for",
     "why": "say what an agent was given at a turn, what it was not, and why",
     "workflow": "durable workflows",
+    "workflow cancel": "end a workflow, and its children",
+    "workflow fork": "begin another one that stands where this one stood",
     "workflow list": "show workflows, and how they stand",
+    "workflow retry": "go on with a workflow that failed or was cancelled",
     "workflow show": "show one workflow: its input, its steps, what it waits for",
     "workflow signal": "tell a workflow something that it waits for",
 }
+MODULES = {"audit": "audit.command", "waiting": "open_questions"}  # of another name than theirs
 NOUNS = ("lock", "task", "thread", "user", "workflow")
 
 EXAMPLES = """\
@@ -169,5 +174,5 @@ def _command(name: str) -> Any:
     if noun in NOUNS:
         module = import_module(f"stateward.cli.{noun}")
         return module.VERBS[verb] if verb else module
-    path = "audit.command" if name == "audit" else name.replace(" ", ".")
+    path = MODULES.get(name, name.replace(" ", "."))
     return import_module(f"stateward.cli.{path}")

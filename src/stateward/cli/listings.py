@@ -15,10 +15,10 @@ from stateward.integrations.kept import kept_state
 from stateward.kinds import LANGGRAPH_THREAD, TASK, THREAD, USER, WORKFLOW
 from stateward.ops import Found, Head, List, Listed, Op, Outcome
 from stateward.records import TaskInfo, WorkflowInfo, moment
-from stateward.state.run_record import READING as WORKFLOW_READING
-from stateward.state.run_record import workflow_info
+from stateward.state.run_record import TELLING, workflow_info
 from stateward.state.task_record import READING as TASK_READING
 from stateward.state.task_record import task_info
+from stateward.world import World
 
 Row = dict[str, Any]
 
@@ -121,12 +121,16 @@ def users(asked: PageRequest) -> RowPage:
 
 
 def workflows(asked: PageRequest) -> RowPage:
-    def row(found: Found) -> Row:
-        steps = {"steps": found.head.version, "driver": holder_of(found.head)}
-        return told_of(workflow_info(found)) | steps | {"due": moment_of(found.head.due)}
+    now = World().now()
 
-    columns = ("id", "kind", "user", "status", "step", "steps", "driver", "due", "updated", "error")
-    return page_of(columns, asked.page(WORKFLOW, *WORKFLOW_READING), row)
+    def row(found: Found) -> Row:
+        info = workflow_info(found, now=now)
+        waits = [f"{each.what} {each.name}".rstrip() for each in info.waits]
+        facts = {"steps": found.head.version, "due": moment_of(found.head.due)}
+        return told_of(info) | facts | {"waits_for": ", ".join(waits) or None}
+
+    columns = ("id", "kind", "user", "status", "step", "steps", "driver", "waits_for", "due")
+    return page_of((*columns, "updated", "error"), asked.page(WORKFLOW, *TELLING), row)
 
 
 def tasks(asked: PageRequest) -> RowPage:

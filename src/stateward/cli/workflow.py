@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from stateward import sync
 from stateward.cli.common import OK, add_care, add_words, store_and_words
-from stateward.cli.listings import Row, holder_of, moment_of, plain, told_of, workflows
+from stateward.cli.listings import Row, moment_of, plain, told_of, workflows
 from stateward.cli.tables import cell, table
 from stateward.cli.verbs import Verb, changed, list_verb, opened, refuse_unknown
 from stateward.codec import check_id, decode
@@ -41,6 +42,28 @@ examples:
   stateward workflow signal sqlite:///agents.db refund-991 approval --value true
   stateward workflow signal sqlite:///agents.db refund-991 approval --key ticket-7 --yes"""
 
+CANCEL = """\
+With its children, whoever drives it: the driver finishes the step that it is at, and goes no
+further. What was recorded stays. stateward workflow retry takes it up again.
+
+examples:
+  stateward workflow cancel sqlite:///agents.db refund-991 --reason "wrong order" --dry-run
+  stateward workflow cancel sqlite:///agents.db refund-991 --reason "wrong order" --yes"""
+RETRY = """\
+One that failed, after its code was mended, or that was cancelled: a worker goes on from the step
+that failed. What was recorded stays, and is not run again.
+
+examples:
+  stateward workflow retry sqlite:///agents.db refund-991 --dry-run
+  stateward workflow retry sqlite:///agents.db refund-991 --yes"""
+FORK = """\
+Another workflow that stands where this one stood before a step; a worker goes on with it. It has
+the same kind, input and user, and this one stays as it is. stateward workflow show names the steps.
+
+examples:
+  stateward workflow fork sqlite:///agents.db refund-991 --at "pay#1" --to refund-991-b --dry-run
+  stateward workflow fork sqlite:///agents.db refund-991 --at "pay#1" --to refund-991-b --yes"""
+
 
 # --- show -------------------------------------------------------------------------------
 
@@ -67,8 +90,9 @@ def _show(options: argparse.Namespace) -> int:
         said = {"url": url.safe, "namespace": options.namespace, "workflow": about}
         print(json.dumps(plain([said | {"records": plain(rows)}])[0]))
         return OK
+    about["waits"] = [f"{each.what} {each.name} since {cell(each.since)}" for each in info.waits]
     for name, value in about.items():
-        if value not in (None, {}):
+        if value not in (None, {}, []):
             print(f"{name:<11} {cell(value, 100_000 if options.full else 1000)}")
     if rows:
         print()
@@ -85,7 +109,6 @@ def _about(info: WorkflowInfo, fetched: Fetched) -> Row:
     return told_of(info) | {
         "input": meta.get("input"),
         "state": info.state,
-        "driver": holder_of(head),
         "due": moment_of(head.due),
         "created": moment_of(head.created),
         "updated": moment_of(head.updated),
@@ -155,7 +178,81 @@ def _signal(options: argparse.Namespace) -> int:
         return changed(options, url, about, question, signal, said)
 
 
+def _configure_cancel(parser: argparse.ArgumentParser) -> None:
+    add_words(parser, "ID", "the id of the workflow")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="why, for whoever looks later")
+    add_care(parser.add_argument)
+
+
+def _cancel(options: argparse.Namespace) -> int:
+    question = "Cancel the workflow {id!r}, which is {status}, and its children"
+    return _changed(
+        options, "cancelled", question, lambda workflow: workflow.cancel(options.reason)
+    )
+
+
+def _configure_retry(parser: argparse.ArgumentParser) -> None:
+    add_words(parser, "ID", "the id of the workflow")
+    add_care(parser.add_argument)
+
+
+def _retry(options: argparse.Namespace) -> int:
+    question = "Retry the workflow {id!r}, which is {status}, from the step that failed"
+    return _changed(options, "retried", question, lambda workflow: workflow.retry())
+
+
+def _configure_fork(parser: argparse.ArgumentParser) -> None:
+    add_words(parser, "ID", "the id of the workflow")
+    add = parser.add_argument
+    add("--at", required=True, metavar="STEP", help="before which step, e.g. pay#1")
+    add("--to", required=True, metavar="ID", help="the id of the new one")
+    add_care(add)
+
+
+def _fork(options: argparse.Namespace) -> int:
+    question = f"Fork the workflow {{id!r}} before {cell(options.at)!r} as {cell(options.to)!r}"
+
+    def fork(workflow: sync.Workflow) -> bool:
+        workflow.fork(options.at, id=options.to)
+        return True
+
+    return _changed(options, "forked", question, fork)
+
+
+def _changed(
+    options: argparse.Namespace, field: str, question: str, change: Callable[[sync.Workflow], bool]
+) -> int:
+    """Do something to one workflow. `change` says whether there was anything to do."""
+    url, (id,) = store_and_words(options, "which workflow")
+    with opened(url, options.namespace) as store:
+        status = _found(store, id, options.namespace).head.status
+
+        def said(report: Row) -> str:
+            if report[field]:
+                return f"the workflow {cell(id)!r} is {field}"
+            return f"the workflow {cell(id)!r} is {status}: there was nothing to do"
+
+        named = {name: getattr(options, name, None) for name in ("reason", "at", "to")}
+        about = {name: value for name, value in named.items() if value is not None}
+        asked = question.replace("{id!r}", repr(cell(id))).replace("{status}", status)
+        return changed(
+            options,
+            url,
+            {"workflow": id, "status": status, **about, field: False},
+            asked,
+            lambda: {field: change(store.workflow(id))},
+            said,
+        )
+
+
 VERBS = {
+    "cancel": Verb(
+        "stateward workflow cancel [URL] ID [options]", CANCEL, _configure_cancel, _cancel
+    ),
+    "fork": Verb(
+        "stateward workflow fork [URL] ID --at STEP --to ID [options]", FORK, _configure_fork, _fork
+    ),
+    "retry": Verb("stateward workflow retry [URL] ID [options]", RETRY, _configure_retry, _retry),
     "list": list_verb(
         WORKFLOW, workflows, "user", "status", "label", example=" --status active --kind refund"
     ),

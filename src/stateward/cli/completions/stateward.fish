@@ -50,8 +50,8 @@ function _shtab_stateward_using
   test "$_shtab_stateward_cmdpath" = "$argv"
 end
 
-set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect key lock 'lock break' 'lock list' migrate namespaces rebalance restore serve sweep task 'task cancel' 'task list' 'task retry' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' user 'user erase' 'user export' 'user list' 'user show' verify why workflow 'workflow list' 'workflow show' 'workflow signal'
-set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --backup-command --baseline --before --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --from --history --host --html --id --joining --key --kind --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scope --scrape --seconds --seed --server-setting --spill --start-command --status --thread --times --tls-cert --tls-key --to --tool --url --user --value --wait --with-server --workflow
+set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect key lock 'lock break' 'lock list' migrate namespaces rebalance restore serve sweep task 'task cancel' 'task list' 'task retry' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' user 'user erase' 'user export' 'user list' 'user show' verify waiting why workflow 'workflow cancel' 'workflow fork' 'workflow list' 'workflow retry' 'workflow show' 'workflow signal'
+set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --at --backup-command --baseline --before --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --for --from --history --host --html --id --joining --key --kind --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scope --scrape --seconds --seed --server-setting --signal --spill --start-command --status --thread --times --tls-cert --tls-key --to --tool --url --user --value --wait --with-server --workflow
 
 complete -c stateward -e
 complete -c stateward -f
@@ -349,6 +349,15 @@ complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npo
 complete -c stateward -n '_shtab_stateward_using verify' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using verify' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using verify; and test $_shtab_stateward_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a backup'
+complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a waiting -d 'show what workflows ask people, and wait for'
+complete -c stateward -n '_shtab_stateward_using waiting' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using waiting' -l namespace -x -d 'which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using waiting' -l signal -x -d 'only what waits for this signal'
+complete -c stateward -n '_shtab_stateward_using waiting' -l for -x -d 'only what is asked of this user or role'
+complete -c stateward -n '_shtab_stateward_using waiting' -l user -x -d 'only of workflows that belong to this user'
+complete -c stateward -n '_shtab_stateward_using waiting' -l limit -x -d 'rows a page (default: 50)'
+complete -c stateward -n '_shtab_stateward_using waiting' -l after -x -d 'go on after the page before, which says what to put here'
+complete -c stateward -n '_shtab_stateward_using waiting' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a why -d 'say what an agent was given at a turn, what it was not, and why'
 complete -c stateward -n '_shtab_stateward_using why' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using why' -l namespace -x -d 'which one (default: default)'
@@ -359,6 +368,21 @@ complete -c stateward -n '_shtab_stateward_using why' -l html -xka "(__fish_comp
 complete -c stateward -n '_shtab_stateward_using why' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a workflow -d 'durable workflows'
 complete -c stateward -n '_shtab_stateward_using workflow' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using workflow; and test $_shtab_stateward_npos -eq 0' -a cancel -d 'end a workflow, and its children'
+complete -c stateward -n '_shtab_stateward_using workflow cancel' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using workflow cancel' -l namespace -x -d 'which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using workflow cancel' -l reason -x -d 'why, for whoever looks later'
+complete -c stateward -n '_shtab_stateward_using workflow cancel' -l dry-run -d 'only say what would be done'
+complete -c stateward -n '_shtab_stateward_using workflow cancel' -l yes -d 'do not ask before it is done'
+complete -c stateward -n '_shtab_stateward_using workflow cancel' -l json -d 'print one JSON object'
+complete -c stateward -n '_shtab_stateward_using workflow; and test $_shtab_stateward_npos -eq 0' -a fork -d 'begin another one that stands where this one stood'
+complete -c stateward -n '_shtab_stateward_using workflow fork' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using workflow fork' -l namespace -x -d 'which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using workflow fork' -l at -x -d 'before which step, e.g. pay#1'
+complete -c stateward -n '_shtab_stateward_using workflow fork' -l to -x -d 'the id of the new one'
+complete -c stateward -n '_shtab_stateward_using workflow fork' -l dry-run -d 'only say what would be done'
+complete -c stateward -n '_shtab_stateward_using workflow fork' -l yes -d 'do not ask before it is done'
+complete -c stateward -n '_shtab_stateward_using workflow fork' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using workflow; and test $_shtab_stateward_npos -eq 0' -a list -d 'show workflows, and how they stand'
 complete -c stateward -n '_shtab_stateward_using workflow list' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using workflow list' -l namespace -x -d 'which one (default: default)'
@@ -368,6 +392,12 @@ complete -c stateward -n '_shtab_stateward_using workflow list' -l kind -x -d 'o
 complete -c stateward -n '_shtab_stateward_using workflow list' -l limit -x -d 'rows a page (default: 50)'
 complete -c stateward -n '_shtab_stateward_using workflow list' -l after -x -d 'go on after the page before, which says what to put here'
 complete -c stateward -n '_shtab_stateward_using workflow list' -l json -d 'print one JSON object'
+complete -c stateward -n '_shtab_stateward_using workflow; and test $_shtab_stateward_npos -eq 0' -a retry -d 'go on with a workflow that failed or was cancelled'
+complete -c stateward -n '_shtab_stateward_using workflow retry' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using workflow retry' -l namespace -x -d 'which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using workflow retry' -l dry-run -d 'only say what would be done'
+complete -c stateward -n '_shtab_stateward_using workflow retry' -l yes -d 'do not ask before it is done'
+complete -c stateward -n '_shtab_stateward_using workflow retry' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using workflow; and test $_shtab_stateward_npos -eq 0' -a show -d 'show one workflow: its input, its steps, what it waits for'
 complete -c stateward -n '_shtab_stateward_using workflow show' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using workflow show' -l namespace -x -d 'which one (default: default)'

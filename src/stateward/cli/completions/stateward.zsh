@@ -30,6 +30,7 @@ _shtab_stateward_commands() {
     thread:conversations
     user:'users, and all that belongs to them'
     verify:'say whether a backup is complete'
+    waiting:'show what workflows ask people, and wait for'
     why:'say what an agent was given at a turn, what it was not, and why'
     workflow:'durable workflows'
   )
@@ -94,7 +95,10 @@ _shtab_stateward_user_commands() {
 
 _shtab_stateward_workflow_commands() {
   local _commands=(
+    cancel:'end a workflow, and its children'
+    fork:'begin another one that stands where this one stood'
     list:'show workflows, and how they stand'
+    retry:'go on with a workflow that failed or was cancelled'
     show:'show one workflow: its input, its steps, what it waits for'
     signal:'tell a workflow something that it waits for'
   )
@@ -602,6 +606,20 @@ _shtab_stateward_verify_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_verify_defaults_added=0
 
+_shtab_stateward_waiting_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--signal[only what waits for this signal]:NAME:"
+  "--for[only what is asked of this user or role]:WHOM:"
+  "--user[only of workflows that belong to this user]:ID:"
+  "--limit[rows a page (default\: 50)]:N:"
+  "--after[go on after the page before, which says what to put here]:ROW:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_waiting_defaults_added=0
+
 _shtab_stateward_why_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--namespace[which one (default\: default)]:NAME:"
@@ -623,6 +641,31 @@ _shtab_stateward_workflow_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_workflow_defaults_added=0
 
+_shtab_stateward_workflow_cancel_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--reason[why, for whoever looks later]:TEXT:"
+  "--dry-run[only say what would be done]"
+  "--yes[do not ask before it is done]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_workflow_cancel_defaults_added=0
+
+_shtab_stateward_workflow_fork_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--at[before which step, e.g. pay\#1]:STEP:"
+  "--to[the id of the new one]:ID:"
+  "--dry-run[only say what would be done]"
+  "--yes[do not ask before it is done]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_workflow_fork_defaults_added=0
+
 _shtab_stateward_workflow_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--namespace[which one (default\: default)]:NAME:"
@@ -636,6 +679,17 @@ _shtab_stateward_workflow_list_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_workflow_list_defaults_added=0
+
+_shtab_stateward_workflow_retry_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--dry-run[only say what would be done]"
+  "--yes[do not ask before it is done]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_workflow_retry_defaults_added=0
 
 _shtab_stateward_workflow_show_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -700,6 +754,7 @@ _shtab_stateward() {
         thread) _shtab_stateward_thread ;;
         user) _shtab_stateward_user ;;
         verify) _arguments -C -s $_shtab_stateward_verify_options ;;
+        waiting) _arguments -C -s $_shtab_stateward_waiting_options ;;
         why) _arguments -C -s $_shtab_stateward_why_options ;;
         workflow) _shtab_stateward_workflow ;;
       esac
@@ -876,7 +931,10 @@ _shtab_stateward_workflow() {
       (( CURRENT += 1 ))
       curcontext="${curcontext%:*:*}:_shtab_stateward_workflow-$line[1]:"
       case $line[1] in
+        cancel) _arguments -C -s $_shtab_stateward_workflow_cancel_options ;;
+        fork) _arguments -C -s $_shtab_stateward_workflow_fork_options ;;
         list) _arguments -C -s $_shtab_stateward_workflow_list_options ;;
+        retry) _arguments -C -s $_shtab_stateward_workflow_retry_options ;;
         show) _arguments -C -s $_shtab_stateward_workflow_show_options ;;
         signal) _arguments -C -s $_shtab_stateward_workflow_signal_options ;;
       esac

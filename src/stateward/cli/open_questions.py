@@ -1,0 +1,75 @@
+"""`stateward waiting`: what workflows ask people, and wait for."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from msgspec import to_builtins
+
+from stateward.cli.common import OK, add_namespace, add_url
+from stateward.cli.listings import RowPage
+from stateward.cli.verbs import add_pages, opened, show_page
+from stateward.engines.registry import parse
+from stateward.errors import InvalidInput
+from stateward.options import UNSAID
+from stateward.records import OpenQuestion
+
+EXAMPLES = """\
+What was asked with run.wait(…, ask=…, for_=…) and is not answered, oldest first. An answer is a
+signal: stateward workflow signal, or store.answer with the id of the question. Changes nothing.
+What it prints may be personal data.
+
+examples:
+  stateward waiting sqlite:///agents.db
+  stateward waiting sqlite:///agents.db --signal approval --for finance
+  stateward waiting sqlite:///agents.db --user u-42 --json"""
+COLUMNS = ("workflow", "signal", "for", "asked", "until", "user", "kind", "ask")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_url(parser)
+    add = parser.add_argument
+    add_namespace(add)
+    add("--signal", metavar="NAME", help="only what waits for this signal")
+    add("--for", dest="for_", metavar="WHOM", help="only what is asked of this user or role")
+    add("--user", metavar="ID", help="only of workflows that belong to this user")
+    add_pages(add)
+
+
+def run(options: argparse.Namespace) -> int:
+    url = parse(options.url)
+    if not 1 <= options.limit <= 1000:
+        raise InvalidInput(f"--limit must be at least 1 and at most 1000, not {options.limit}")
+    with opened(url, options.namespace) as store:
+        found = [
+            *store.waiting(
+                options.signal,
+                for_=options.for_,
+                user=UNSAID if options.user is None else options.user,
+                after=options.after,
+                limit=options.limit + 1,
+            )
+        ]
+    shown = found[: options.limit]
+    following = shown[-1].id if len(found) > len(shown) else None
+    if options.json:
+        report = {"url": url.safe, "namespace": options.namespace}
+        print(json.dumps(report | {"rows": to_builtins(shown), "next": following}))
+    else:
+        page = RowPage(COLUMNS, [_row(each) for each in shown], following)
+        show_page(page, "open questions", options.namespace)
+    return OK
+
+
+def _row(question: OpenQuestion) -> dict[str, object]:
+    return {
+        "workflow": question.workflow,
+        "signal": question.signal,
+        "for": question.for_,
+        "asked": question.asked_at,
+        "until": question.until,
+        "user": question.user,
+        "kind": question.kind,
+        "ask": question.ask,
+    }
