@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from stateward.codec import Retention, check_id, seconds
-from stateward.errors import InvalidInput
+from stateward.errors import InvalidInput, KeyReusedError, NotYoursError
 from stateward.kinds import SCHEDULE
 from stateward.ops import (
     Absent,
@@ -39,7 +39,6 @@ from stateward.ops import (
 )
 from stateward.records import ScheduleInfo
 from stateward.state.refusals import stored
-from stateward.state.run_record import ACTIVE as WORKFLOW_ACTIVE
 from stateward.state.schedule_record import (
     ACTIVE,
     ERROR,
@@ -307,10 +306,10 @@ def _begin_workflows(
         entity = run_of(found.entity, spec, tick)
         owner, input = found.head.owner, spec.input_at(tick)
         workflow = Workflow(scope, entity.id, kind=spec.workflow, owner=owner, input=input)
-        documents = workflow._first_documents().items()
-        head = SetHead(status=WORKFLOW_ACTIVE, label=spec.workflow, due_in=0.0)
-        writes: list[Write] = [head, *(Put(name, text) for name, text in documents)]
-        Handle(scope, entity, owner).commit(tuple(writes), (Absent(),))
+        try:
+            workflow.start()
+        except (KeyReusedError, NotYoursError):
+            pass  # begun for this tick before the schedule was declared anew, or by somebody else
 
 
 def _tell(
