@@ -285,7 +285,7 @@ OPERATIONS: dict[str, Operation] = {
         repeatable=True,
         refused=StateConflictError,
     ),
-    "claim": Operation(begun_by_nobody, claim, "u".__eq__, claims, repeatable=True),
+    "claim": Operation(begun_by_nobody, claim, "u".__eq__, claims, repeatable=True, several=True),
     "delete a thread": Operation(
         long_thread, delete_thread, lambda _: True, thread_gone, repeatable=True
     ),

@@ -228,7 +228,7 @@ print((process_time() - between) / (between - begun))
 
 
 def test_importing_stateward_is_quick() -> None:
-    """It takes about half the work of `import asyncio, msgspec`, on any machine, busy or not."""
+    """It takes less work than `import asyncio, msgspec`, on any machine, busy or not."""
     command = [sys.executable, "-I", "-c", IMPORT_COST]
     shares = [float(subprocess.check_output(command, timeout=60)) for _ in range(5)]
-    assert min(shares) <= 0.8, shares
+    assert min(shares) <= 0.9, shares

@@ -63,9 +63,10 @@ def _where(options: AuditOptions) -> str:
         return f"in the namespace {options.namespace!r}, of which only what it wrote is removed"
     url = options.target or ""
     own = "namespace"
-    if "://" in url and isolation.capabilities(url).schemas:
+    is_store = "://" in url and not url.startswith(("http://", "https://"))
+    if is_store and isolation.capabilities(url).schemas:
         own = "schema"
-    elif "://" in url and isolation.file_of(parse(url)) is not None:
+    elif is_store and isolation.file_of(parse(url)) is not None:
         return "in a file of its own beside it, which is removed afterwards"
     return f"in a {own} of its own, which is removed afterwards"
 

@@ -18,6 +18,7 @@ from stateward.engines.registry import parse
 from stateward.engines.url import is_loopback
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.server import app
+from stateward.server.service import Application
 
 PORT = 7878
 STOP_SECONDS = 30
@@ -46,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     try:
-        import uvicorn
+        import uvicorn  # noqa: F401 - to say so before anything is opened
     except ImportError as error:
         raise InvalidInput("serve needs uvicorn: pip install 'stateward[server]'") from error
     url = parse(options.url)
@@ -54,8 +55,15 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidInput("--insecure-local is for this machine alone: leave out --host")
     if bool(options.tls_cert) != bool(options.tls_key):
         raise InvalidInput("--tls-cert and --tls-key belong together")
-    listening = _listening(options.host, options.port)
     application = app(stateward.open(url.text, spill=False), insecure_local=options.insecure_local)
+    with _listening(options.host, options.port) as listening:
+        return _serve(options, url.safe, application, listening)
+
+
+def _serve(
+    options: argparse.Namespace, store: str, application: Application, listening: socket.socket
+) -> int:
+    import uvicorn
 
     class Server(uvicorn.Server):
         """Which lets those who wait for news go when it stops, and ends as told: well."""
@@ -63,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if not self.should_exit:
-                _say(options, url.safe, listening.getsockname()[1])
+                _say(options, store, listening.getsockname()[1])
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             application.stop()

@@ -85,6 +85,22 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "Its holder is told; look for a process that stood still",
     ),
     "lease_renewal_failed": ("leases could not be renewed", f"{_LOOK}; it is tried again"),
+    "effect_unknown": (
+        "nobody knows whether the effect {effect} happened: it was begun, and its end not recorded",
+        "Look at the service that it was meant for, then: stateward effect resolve",
+    ),
+    "effect_decided_elsewhere": (
+        "the effect {effect} was decided elsewhere before its end could be recorded",
+        "What was recorded first counts: stateward effect show",
+    ),
+    "effect_not_recorded": (
+        "how the effect {effect} ended could not be recorded",
+        f"{_LOOK}; it is unknown when its lease ends",
+    ),
+    "workflow_not_tied_up": (
+        "what the workflow {workflow} left open elsewhere could not be closed",
+        f"{_LOOK}; a worker tries it again",
+    ),
     "lease_not_released": (
         "a lease could not be given back",
         "It ends by itself when its time is up",

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
 from itertools import takewhile
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from stateward.errors import InvalidInput
 
@@ -68,6 +67,8 @@ def zone_of(name: str) -> tzinfo:
     """The time zone of this name."""
     if name == "UTC":
         return UTC
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # for schedules only
+
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, TypeError, OSError) as error:

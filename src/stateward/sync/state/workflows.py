@@ -275,7 +275,8 @@ class Workflow:
                 lease = applied.lease
                 held = self._leases.hold(self._entity, lease, self._ttl, asked, undo=TO_OTHERS)
                 self._held = held
-                deaths = applied.documents[DEATHS] - 1
+                # Told again after it was erased, it says nothing of documents; its fence refuses.
+                deaths = applied.documents.get(DEATHS, 1) - 1
                 if deaths > DEATHS_FORGIVEN:
                     self._held = None
                     error = Permanent(f"{deaths} processes died driving the workflow {self.id!r}")
