@@ -75,6 +75,7 @@ SHARED = {
     "state/receipts.py",
     "state/refusals.py",
     "state/replica_record.py",
+    "state/run_names.py",
     "state/run_record.py",
     "state/schedule_record.py",
     "state/shared_message.py",

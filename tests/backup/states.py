@@ -8,6 +8,7 @@ import pytest
 
 from stateward import sync
 from stateward.engines.registry import create_sync_engine, parse
+from stateward.errors import EffectUnknown
 from stateward.ops import Append, Commit, Entity, Replace, SetHead, Trim
 from stateward.transfer.lines import Content
 from stateward.transfer.source import Source
@@ -62,6 +63,7 @@ def work(store: Any) -> None:
         run.step("fetch", lambda: 1)
         run.wait("approval", timeout=1e6)
     assert run.parked
+    act(store)
     journal = store.journal("events")
     for number in range(30):
         journal.append({"n": number}, key=f"e-{number}")
@@ -69,6 +71,23 @@ def work(store: Any) -> None:
     journal.trim(10)
     with store.lock("inventory", ttl=30):
         pass
+
+
+def act(store: Any) -> None:
+    """Effects of a conversation and of a workflow: one is done, one failed, one nobody knows."""
+    thread = store.thread("s-6", user="u-2")
+    assert thread.effect("call/1", lambda order: {"paid": order}, 7, name="charge") == {"paid": 7}
+    with pytest.raises(ValueError, match="card"):
+        thread.effect("call-2", fails, name="charge")
+    with pytest.raises(EffectUnknown):
+        thread.effect("call-3", hangs_up, name="charge")
+    with store.workflow("refund-3", kind="refund", user="u-2") as run:
+        run.effect("pay", lambda: 5)
+        run.wait("approval")
+
+
+def hangs_up() -> None:
+    raise EffectUnknown("the other side did not answer")
 
 
 def fails() -> None:

@@ -37,6 +37,10 @@ def test_what_is_restored_is_what_was_there(
     assert everything(again) == there
 
 
+def never(*_: object) -> object:
+    pytest.fail("it has happened")
+
+
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_agents_go_on_with_what_was_restored(
     source: str, target: str, new_store: NewStore, tmp_path: Path
@@ -66,6 +70,16 @@ def test_agents_go_on_with_what_was_restored(
         with store.workflow("refund-2", kind="refund", user="u-2") as run:
             assert run.step("fetch", lambda: pytest.fail("it was recorded")) == 1
             assert run.wait("approval", timeout=1e6) == {"granted": True}
+        acted = store.thread("s-6", user="u-2")
+        assert acted.effect("call/1", never, 7, name="charge") == {"paid": 7}
+        with pytest.raises(ValueError, match="no such card"):
+            acted.effect("call-2", never, name="charge")
+        with pytest.raises(stateward.EffectUnknown) as caught:
+            acted.effect("call-3", never, name="charge")
+        assert [info.id for info in store.effects("unknown")] == [caught.value.effect]
+        with store.workflow("refund-3") as run:
+            assert run.effect("pay", never) == 5
+            run.wait("approval")
         events = store.journal("events")
         assert events.append({"n": 3}, key="e-3").status == "duplicate", "though it was trimmed"
         assert events.fold(lambda total, event: total + event["n"], 0).state == sum(range(30))

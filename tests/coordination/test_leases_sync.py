@@ -195,7 +195,7 @@ def test_a_workflow_whose_lease_is_lost_stays_active(url: str) -> None:
         with pytest.raises(LeaseLost), store.workflow("w", kind="k", ttl=SHORT) as run:
             run.step("one", made.append, "one")
             with store.faults.unavailable():
-                until(lambda: is_lost(run._held))
+                until(lambda: is_lost(run._drive.held))
             for _ in range(2):
                 with pytest.raises(LeaseLost):
                     run.step("two", made.append, "late")

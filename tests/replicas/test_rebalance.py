@@ -23,7 +23,8 @@ from replicas.processes import (
     url_of,
 )
 from stateward import sync
-from stateward.ops import Fetched
+from stateward.kinds import routed_by
+from stateward.ops import Entity, Fetched
 from stateward.records import moment
 from stateward.sync.state.personal_data import erased_at
 
@@ -96,6 +97,8 @@ def test_one_store_for_all_is_divided_among_three(tmp_path: Path) -> None:
             run.step("look", lambda: {"order": 991})
         store.journal("j-1").append({"it": "began"})
         store.once("charge-1", lambda: {"paid": True})
+        for id_ in IDS:
+            assert store.thread(id_, user="u-42").effect("call/1", lambda: 7) == 7
     before = contents(tmp_path, ["agents-0"])
     planned = rebalance(
         tmp_path, "agents-0", "--joining", "agents-1", "--joining", "agents-2", "--dry-run"
@@ -107,12 +110,17 @@ def test_one_store_for_all_is_divided_among_three(tmp_path: Path) -> None:
     after = contents(tmp_path, THREE)
     assert before.keys() == after.keys()
     for (kind, id_), (name, whole) in after.items():
-        assert name == stateward.route(id_, THREE), (kind, id_)
+        entity = Entity("default", kind, id_)
+        assert name == stateward.route(routed_by(entity), THREE), (kind, id_)
         assert same(before[kind, id_][1], whole), (kind, id_)
     with sync.open(
         url_of(tmp_path, owner := stateward.route("long", THREE)), replica=owner, replicas=THREE
     ) as store:
         assert [m["n"] for m in store.thread("long").load().messages] == list(range(250))
+        here = [id_ for id_ in IDS if stateward.route(id_, THREE) == owner]
+        for id_ in here:  # an effect lives where its conversation does
+            assert store.thread(id_, user="u-42").effect("call/1", lambda: 8) == 7
+        assert sorted(info.of for info in store.effects()) == sorted(here)
     assert rebalance(tmp_path, *THREE)["entities"] == 0, "the second time there is nothing to do"
 
 

@@ -96,6 +96,7 @@ CALLS: dict[str, Call] = {
     "documents": list_documents,
     "shared": lambda store: store.shared(ELSEWHERE).put({}),
     "journal": lambda store: store.journal(ELSEWHERE).append({"it": "began"}),
+    "effect": lambda store: store.thread(ELSEWHERE).effect("call/1", lambda: 1),
     "task": lambda store: store.once(ELSEWHERE, lambda: 1),
     "workflow": work_on,
     "signal": lambda store: store.workflow(ELSEWHERE).signal("approval", True, key="k"),

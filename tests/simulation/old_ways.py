@@ -10,11 +10,15 @@ from unittest.mock import patch
 
 from simulation.flows import Beside, Hang, Save, Sleep, Step, Wait
 from stateward.errors import WorkflowFinished
-from stateward.state import run as run_module
-from stateward.state import run_record, worker, workflows
+from stateward.state import run_record, run_steps, step_failures, worker, workflows
 from stateward.state.calls import cancellations
-from stateward.state.run import ParkedFor, Run
+from stateward.state.run import Run
+from stateward.state.run_branches import Branches, ParkedFor
+from stateward.state.run_commits import RunCommits
+from stateward.state.run_drive import Drive
 from stateward.state.run_record import Parked, RunRecord
+from stateward.state.run_waits import Waits
+from stateward.state.step_failures import StepFailures
 
 Program = tuple[Any, ...]
 OldWay = Callable[[], AbstractContextManager[None]]
@@ -39,7 +43,7 @@ def holds_only_itself() -> Iterator[None]:
     """A group of exceptions hides what is in it."""
     alone = isinstance
     with (
-        patch.object(run_module, "holds", alone),
+        patch.object(run_steps, "holds", alone),
         patch.object(workflows, "holds", alone),
         patch.object(worker, "holds", alone),
     ):
@@ -69,43 +73,43 @@ def step_failure_of_its_class_alone(
     return run_record.step_failure(id, plain)
 
 
-def take_out_too_early(run: Run) -> dict[str, str]:
-    failures = dict(run._unrecorded)
-    run._unrecorded.clear()
-    return failures
+def take_out_too_early(failures: StepFailures) -> dict[str, str]:
+    due = dict(failures._unrecorded)
+    failures._unrecorded.clear()
+    return due
 
 
 # --- waits ------------------------------------------------------------------------------
 
 
-async def park_at_once(run: Run, id_: str, wait: ParkedFor) -> None:
+async def park_at_once(branches: Branches, id_: str, wait: ParkedFor) -> None:
     """Under whatever runs beside it."""
-    run._waits = {id_: wait}
-    run._must_drive("a wait")
-    await run._give_back()
+    branches._waits = {id_: wait}
+    branches._drive.check("a wait")
+    await branches._give_back()
 
 
-async def settle_for_nothing(run: Run) -> None:
+async def settle_for_nothing(branches: Branches) -> None:
     await asyncio.sleep(0)
-    await run._quiet.wait()
+    await branches._quiet.wait()
 
 
 @contextmanager
 def parks_early() -> Iterator[None]:
     """And is not driven again though some of it wanted to go on."""
-    never = property(lambda run: False, lambda run, value: None)
+    never = property(lambda drive: False, lambda drive, value: None)
     with (
-        patch.object(Run, "_settle", settle_for_nothing),
-        patch.object(Run, "cut_off", never, create=True),
+        patch.object(Branches, "_settle", settle_for_nothing),
+        patch.object(Drive, "cut_off", never, create=True),
     ):
         yield
 
 
-async def give_back_though_something_came(run: Run) -> None:
-    async with run._parking:
-        if not run._busy:
-            run._must_drive("a wait")
-            await run._give_back()
+async def give_back_though_something_came(branches: Branches) -> None:
+    async with branches._parking:
+        if not branches._busy:
+            branches._drive.check("a wait")
+            await branches._give_back()
 
 
 def is_parked_alone(error: BaseException | None) -> bool:
@@ -122,22 +126,22 @@ def signal_at_any_time(
 
 
 async def sleep_until_the_end_of_this_drive(
-    run: Run, id_: str, seconds: float | None, until: Any
+    waits: Waits, id_: str, seconds: float | None, until: Any
 ) -> None:
-    while id_ not in run._record.waits:
-        begun = await run._begun(id_)
+    while id_ not in waits._drive.record.waits:
+        begun = await waits._begin(id_)
         end = begun + seconds if seconds is not None else until.timestamp()
-        if run._now() >= end:
-            await run._waited(id_, {"slept": True})
+        if waits._drive.now() >= end:
+            await waits._end(id_, {"slept": True})
         else:
-            await run._park(id_, ParkedFor("sleep", "", end))
+            await waits._branches.park(id_, ParkedFor("sleep", "", end))
 
 
 _save = Run.save
 
 
 async def save_only_while_driving(run: Run, state: dict[str, Any]) -> None:
-    if run._held is None:
+    if run._drive.held is None:
         raise WorkflowFinished("the workflow has already completed")
     await _save(run, state)
 
@@ -146,17 +150,19 @@ def step_failure_by_anybody(id: str, error: BaseException, *, cut_short: bool = 
     return run_record.step_failure(id, error)
 
 
-def note_no_cut(run: Run, id_: str, error: BaseException, here: int, driver: int) -> None:
-    run._unrecorded.pop(id_, None)
+def note_no_cut(
+    failures: StepFailures, id_: str, error: BaseException, here: int, driver: int
+) -> None:
+    failures._unrecorded.pop(id_, None)
 
 
-def taken_in_by_the_count(run: Run, cut: run_record.Cut) -> bool:
-    return cancellations(run._driver) <= cut.before
+def taken_in_by_the_count(failures: StepFailures, cut: run_record.Cut) -> bool:
+    return cancellations(failures.driver) <= cut.before
 
 
-async def record_failures_that_another_records(run: Run) -> None:
-    if run._failures():
-        await run._commit(())
+async def record_failures_that_another_records(commits: RunCommits) -> None:
+    if commits._failures.due():
+        await commits.commit(())
 
 
 cut_by_a_failure_beside_it = (
@@ -178,15 +184,15 @@ two_signals_beside_a_step = (
 # What was → the way of doing it, and a program that shows it.
 OLD_WAYS: dict[str, tuple[OldWay, Program]] = {
     "a caught failure is not recorded": (
-        replacing(Run, "_failures", lambda run: {}),
+        replacing(StepFailures, "due", lambda failures: {}),
         (Step(fickle=True), Wait("soon")),
     ),
     "a step that was cut short is not recorded": (
-        replacing(Run, "_failures", lambda run: {}),
+        replacing(StepFailures, "due", lambda failures: {}),
         (Hang(), Wait("soon")),
     ),
     "a step that was cut short fails before what cut it short": (
-        replacing(run_module, "step_failure", step_failure_by_anybody),
+        replacing(step_failures, "step_failure", step_failure_by_anybody),
         (
             Wait("at once"),
             Beside(((Step(fails=1, caught=False),), (Save(),), (Step(caught=False),)), by="group"),
@@ -194,37 +200,37 @@ OLD_WAYS: dict[str, tuple[OldWay, Program]] = {
         ),
     ),
     "a step that was cut short while it was recorded runs again": (
-        replacing(Run, "_note_cut", note_no_cut),
+        replacing(StepFailures, "note_cut", note_no_cut),
         cut_by_a_failure_beside_it,
     ),
     "a group leaves the driver cancelled by count": (
-        replacing(Run, "_taken_in", taken_in_by_the_count),
+        replacing(StepFailures, "_taken_in", taken_in_by_the_count),
         cut_by_a_failure_beside_it,
     ),
     "a failure that another has recorded is recorded again": (
-        replacing(Run, "_record_failures", record_failures_that_another_records),
+        replacing(RunCommits, "record_failures", record_failures_that_another_records),
         (Beside(((Step(fickle=True, caught=False),), (Step(),))),),
     ),
     "a failure is forgotten when its commit is refused": (
-        replacing(Run, "_failures", take_out_too_early),
+        replacing(StepFailures, "due", take_out_too_early),
         (Beside(((Step(takes=3.0, fickle=True),), (Wait("soon"),))),),
     ),
     "a caught group comes back as something else": (
-        replacing(run_module, "step_failure", step_failure_of_its_class_alone),
+        replacing(step_failures, "step_failure", step_failure_of_its_class_alone),
         (Step(fails=1, how="group"), Step()),
     ),
     "a caught BaseException comes back as something else": (
-        replacing(run_module, "step_failure", step_failure_of_its_class_alone),
+        replacing(step_failures, "step_failure", step_failure_of_its_class_alone),
         (Step(fails=1, how="abort"), Step()),
     ),
     "an outage within a group fails the workflow": (holds_only_itself, (Step(jots=True),)),
-    "a wait parks under a step": (replacing(Run, "_park", park_at_once), pay_beside_approval),
+    "a wait parks under a step": (replacing(Branches, "park", park_at_once), pay_beside_approval),
     "a wait parks before a failure beside it is heard of": (
         parks_early,
         (Beside(((Step(takes=0.3, fails=1, caught=False),), (Wait("never"),))), Step()),
     ),
     "a wait parks though its signal was read by another": (
-        replacing(Run, "_give_back_at_rest", give_back_though_something_came),
+        replacing(Branches, "_give_back_at_rest", give_back_though_something_came),
         two_signals_beside_a_step,
     ),
     "a group of waits is not known as parking": (
@@ -240,7 +246,7 @@ OLD_WAYS: dict[str, tuple[OldWay, Program]] = {
         (Wait("soon"), Step(fails=1, how="abort", caught=False)),
     ),
     "a sleep until a time has a new end in every replay": (
-        replacing(Run, "_sleep", sleep_until_the_end_of_this_drive),
+        replacing(Waits, "sleep", sleep_until_the_end_of_this_drive),
         (Sleep(4.0, until=True),),
     ),
     "a signal counts after its time was up": (

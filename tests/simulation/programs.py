@@ -66,7 +66,7 @@ def takes_checkpoints(program: list[Any]) -> bool:
 
 def _id(run: Run, name: str) -> str:
     """The id of what was asked for last under this name."""
-    return f"{name}#{run._record.mark}{run._asked[name]}"
+    return run._names.latest(name)
 
 
 class Interpreter:

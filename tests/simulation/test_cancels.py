@@ -9,7 +9,7 @@ import pytest
 from simulation import first_violation
 from stateward.layers.leases.held import HeldLease
 from stateward.ops import Outcome, StatusIn, Write
-from stateward.state import interventions, run
+from stateward.state import interventions, run_commits
 from stateward.state.leases import Leases
 
 SEEDS = range(200)  # at most; most are found out within fifty
@@ -29,7 +29,7 @@ async def do_nothing(*args: object) -> None:
 
 WAYS: dict[str, tuple[Any, str, object]] = {
     "an end comes after the cancellation": (Leases, "finish", finish_whatever_its_status),
-    "a driver does not look": (run, "STILL_ACTIVE", StatusIn(("active", "cancelled"))),
+    "a driver does not look": (run_commits, "STILL_ACTIVE", StatusIn(("active", "cancelled"))),
     "children are left behind": (interventions, "_cancel_child", do_nothing),
     "questions are left behind": (interventions, "withdraw", do_nothing),
 }

@@ -290,6 +290,10 @@ class RunRecord:
                 return (seq, value) if until is None or at <= until else None
         return None
 
+    def answer(self, wait: str, name: str, until: float | None) -> tuple[int, Any] | None:
+        """What has come for a wait: an answer to its very question, or a signal of that name."""
+        return self.signal(wait, until) or self.signal(name, until)
+
 
 def _name(id_: str) -> str:
     return id_.rpartition("#")[0]

@@ -344,3 +344,122 @@ async def a_checkpoint_is_refused_if_it_is_not_json_or_too_large(h: StoreHarness
             await park(run)
         async with store.workflow("w") as run:
             assert run.checkpointed == [1]
+
+
+# --- helped from outside, across checkpoints --------------------------------------------
+
+
+class Shop:
+    """A workflow in two halves with a checkpoint between them; paying fails until it is mended."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.mended = False
+
+    async def make(self, what: str) -> str:
+        self.made.append(what)
+        if what == "pay" and not self.mended:
+            raise ValueError("no such card")
+        return f"{what} made"
+
+    async def flow(self, run: Any) -> Any:
+        if run.checkpointed is None:
+            await run.step("look", self.make, "look")
+            await run.checkpoint({"seen": await run.step("count", self.make, "count")})
+        await run.step("look", self.make, "look again")
+        paid = await run.step("pay", self.make, "pay")
+        return [run.checkpointed, paid, await run.wait("approval")]
+
+    async def drive(self, store: Store, id: str = "w") -> bool:
+        """Begin it or go on with it; whether it was parked."""
+        async with store.workflow(id, kind="k") as run:
+            run.result = await self.flow(run)
+        return bool(run.parked)
+
+
+BEFORE_PAYING = ["look", "count", "look again"]
+CAME_TO = [{"seen": "count made"}, "pay made", "yes"]
+
+
+@case
+async def a_retry_goes_on_after_the_last_checkpoint(h: StoreHarness) -> None:
+    async with h.store() as store, h.store() as other:
+        shop = Shop()
+        for replica in (store, other):
+            with raises(ValueError):
+                await shop.drive(replica)
+            info = await store.workflow("w").info()
+            assert info is not None
+            assert info.failed_step == "pay#1.1"
+            assert await store.workflow("w").retry()
+        shop.mended = True
+        assert await shop.drive(other)
+        await store.workflow("w").signal("approval", "yes")
+        assert not await shop.drive(store)
+        assert shop.made == [*BEFORE_PAYING, "pay", "pay", "pay"]
+        assert await store.workflow("w").result(wait=0) == CAME_TO
+
+
+@case
+async def a_checkpoint_that_is_taken_after_a_retry_is_gone_on_from(h: StoreHarness) -> None:
+    async with h.store() as store, h.store() as other:
+        shop = Shop()
+
+        async def flow(run: Any) -> None:
+            for number in range(run.checkpointed or 0, 3):
+                await run.step("pay", shop.make, "pay")
+                await run.checkpoint(number + 1)
+            await park(run)
+
+        with raises(ValueError):
+            async with store.workflow("w", kind="k") as run:
+                await flow(run)
+        await store.workflow("w").retry()
+        shop.mended = True
+        for replica in (store, other):
+            async with replica.workflow("w") as run:
+                await flow(run)
+            assert (run.parked, run.checkpointed) == (True, 3)
+        assert shop.made == ["pay"] * 4
+
+
+@case
+async def a_fork_stands_before_or_after_a_checkpoint(h: StoreHarness) -> None:
+    async with h.store() as store, h.store() as other:
+        shop = Shop()
+        shop.mended = True
+        assert await shop.drive(store)
+        await store.workflow("w").signal("approval", "yes")
+        assert not await shop.drive(store)
+        for step, made in (
+            ("count#1", ["count", "look again", "pay"]),  # the checkpoint is taken again
+            ("look#1.1", ["look again", "pay"]),
+            ("pay#1.1", ["pay"]),
+            ("wait approval#1.1", []),
+        ):
+            shop.made.clear()
+            await store.workflow("w").fork(step, id=step)
+            assert await shop.drive(other, step)
+            await store.workflow(step).signal("approval", "yes")
+            assert not await shop.drive(other, step)
+            assert shop.made == made
+            assert await store.workflow(step).result(wait=0) == CAME_TO
+
+
+@case
+async def a_fork_of_long_work_has_the_results_that_grew_up_to_it(h: StoreHarness) -> None:
+    """Without the snapshot, and with results that are stored by what is new in them."""
+    async with h.store() as store, h.store() as other:
+        steps = Steps()
+        async with store.workflow("w", kind="k") as run:
+            await talk(run, steps, 160)
+            await converse(run, 12)
+            await park(run)
+        assert SNAPSHOT in (await stored(h)).documents
+        await store.workflow("w").fork("turn#80.11", id="f")
+        assert SNAPSHOT not in (await stored(h, "f")).documents
+        async with other.workflow("f") as run:
+            assert run.checkpointed == turns(160)
+            assert run.unasked == sorted(f"turn#80.{number}" for number in range(1, 11))
+            assert await converse(run, 14) == [message(number) for number in range(14)]
+        assert len(steps.made) == 160

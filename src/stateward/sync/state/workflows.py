@@ -162,7 +162,7 @@ class Workflow:
             raise
         if run.parked:
             self._leases.let_go(held)
-            if run.cut_off:
+            if run._drive.cut_off:
                 self._handle.commit((SetHead(due_in=0),), (StatusIn((ACTIVE,)),))
             return error is None or is_parked(error)
         if run.broken is not None:
@@ -189,7 +189,7 @@ class Workflow:
                 limits = self._handle.scope.limits
                 text = result_json(run.result, f"the workflow {self.id!r}", limits)
                 writes = (Put(RESULT, text),)
-            run._record_failures()
+            run._commits.record_failures()
         except Permanent as error:
             self._fail(held, error, run)
             return error
@@ -204,7 +204,7 @@ class Workflow:
         why = error_record(error)
         failed = Append((encode({"failed": why}, "the failure"),))
         if run is not None:
-            steps, attempt = run._blamed(error)
+            steps, attempt = run._failures.blamed(error)
             why |= {"steps": steps, "step": steps[0] if steps else None, "attempt": attempt}
         put = Put(ERROR, encode(why, "the failure"))  # where a listing can see it
         self._end(held, FAILED, run, failed, put)
