@@ -33,7 +33,7 @@ from stateward.world import World
 
 POLICY = Policy(threads="raise", write_timeout=60.0, read_timeout=60.0)
 PATIENCE = 25.0  # less than a lease lasts that was not given back
-STAMP = re.compile(r'"(stamp|after)":"[^"]*"|"since":[0-9.]+')
+STAMP = re.compile(r'"(stamp|after)":"[^"]*"|"(since|until|asked)":[0-9.]+')
 
 Make = Callable[[World], Engine]
 State = frozenset[tuple[Any, ...]]
