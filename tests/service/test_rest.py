@@ -2,29 +2,55 @@
 
 from __future__ import annotations
 
+import asyncio
+import http.client
 import importlib.util
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from servers.service import RunningService
+from servers.service import PATIENCE, RunningService
 
 from service.conftest import Served, Told
 from stateward import sync
+from stateward.errors import Permanent, StoreUnavailable
+from stateward.ops import Acquire, Applied, Commit, Entity
+from stateward.server import stream
 from stateward.server.rest_routes import ROUTES, openapi
 from stateward.server.route import EVENTS, RestRoute
+from stateward.world import World
 
 ROOT = Path(__file__).parent.parent.parent
 SECRET = "adas-secret"
 UNKNOWN_KEY = "sw.AAAAAAAAAAAAAAAA.BBBBBBBBBBBBBBBBCCCCCCCCCCCCCCCC"
 MESSAGES = {"messages": [{"role": "user", "content": SECRET}]}
-NAMES = {"thread": "ada-thread", "user": "ada", "name": "prefs", "shared": "ada-shared"}
+NAMES = {
+    "thread": "ada-thread",
+    "user": "ada",
+    "name": "prefs",
+    "shared": "ada-shared",
+    "workflow": "ada-workflow",
+    "signal": "go",
+    "task": "ada-task",
+    "effect": "",  # known when it was carried out
+    "question": "ada-question",
+    "schedule": "ada-schedule",
+    "lock": "ada-lock",
+    "journal": "ada-journal",
+}
 BODIES: dict[str, Any] = {
     "AppendBody": {"messages": [{"role": "user", "content": "intruded"}]},
     "ForkBody": {"to": "intruded"},
+    "StartBody": {"kind": "k"},
+    "StepForkBody": {"to": "intruded", "at_step": "one#1"},
+    "ResolveBody": {"decision": "done"},
+    "ScheduleBody": {"cron": "0 3 * * *", "task": "nightly"},
+    "BreakBody": {"token": 1},
+    "EventsBody": {"events": [{"intruded": True}]},
 }
 
 
@@ -56,8 +82,34 @@ def api(service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> It
         store.user("ada").put({"secret": SECRET, "more": 1}, "prefs")
         store.shared("ada-shared", user="ada").put({"secret": SECRET}, "prefs")
         store.shared("ada-shared", user="ada").put({"secret": SECRET, "more": 1}, "prefs")
+        begin_adas_work(store)
     yield Api(served)
     served.close()
+
+
+def begin_adas_work(store: sync.Store) -> None:
+    """Something of hers for every route."""
+
+    def fails() -> None:
+        raise Permanent(SECRET)
+
+    with suppress(StoreUnavailable), store.workflow("ada-workflow", kind="k", user="ada") as run:
+        run.step("one", lambda: SECRET)
+        run.state["secret"] = SECRET
+        raise StoreUnavailable("leave it to others")
+    with suppress(Permanent):
+        store.once("ada-task", fails, user="ada")
+    with suppress(Permanent):
+        store.thread("ada-thread").effect("call", fails)
+    NAMES["effect"] = next(iter(store.effects())).id
+    store.schedule("ada-schedule", user="ada").declare("0 3 * * *", task="nightly", args=[SECRET])
+    store.journal("ada-journal", user="ada").append({"secret": SECRET})
+    lock = Entity("default", "lock", "ada-lock")
+    take = Commit(lock, World().new_op(), (Acquire("nonce", 3600.0, SECRET),))
+    (taken,) = store.sections["workflows"].execute([take])
+    assert isinstance(taken, Applied)
+    assert taken.lease is not None
+    BODIES["BreakBody"]["token"] = taken.lease.token
 
 
 def shown(told: Told) -> Any:
@@ -93,6 +145,11 @@ def all_that_is_adas(api: Api) -> list[Any]:
             [info.id for info in store.threads()],
             store.thread("ada-thread").load().messages,
             [list(each.list()) for each in documents],
+            [(info.id, info.status, info.state) for info in store.workflows()],
+            [(info.id, info.status) for info in store.tasks()],
+            [(info.id, info.status) for info in store.effects()],
+            [(info.id, info.status) for info in store.schedules()],
+            [change.message for change in store.journal("ada-journal").changes(follow=False)],
         ]
 
 
@@ -133,7 +190,8 @@ def test_every_route_refuses_whoever_may_not_ask(api: Api) -> None:
 def test_every_route_answers_who_may_ask(api: Api) -> None:
     """The matrix would prove nothing if its requests were refused for another reason."""
     ada = api.served.key("operate", ("default",), user="ada")
-    for route in sorted(ROUTES, key=lambda each: each.method == "DELETE"):
+    last = sorted(ROUTES, key=lambda it: (it.path.endswith("/erase"), it.method == "DELETE"))
+    for route in last:
         method, path, body, headers = request_of(route)
         not_hers = not route.one_users or ("{shared}" in route.path and method != "GET")
         told = api.ask(method, path, body, "" if not_hers else ada, **headers)
@@ -263,6 +321,144 @@ def test_a_document_has_versions(api: Api, under: str) -> None:
     assert api.ask("GET", path).status == 404
 
 
+# --- work -------------------------------------------------------------------------------
+
+
+def test_a_workflow_is_told_once_and_operated(api: Api) -> None:
+    path = "/v1/workflows/flow"
+    assert api.ask("GET", path).status == 404
+    for way in ("signals/go", "cancel", "retry"):
+        assert api.ask("POST", f"{path}/{way}").status == 404, way
+    assert api.ask("POST", f"{path}/fork", BODIES["StepForkBody"]).status == 404
+    assert api.ask("POST", f"{path}/start", {"kind": "order", "input": 7}).status == 201
+    again = api.ask("POST", f"{path}/start", {"kind": "order", "input": 7})
+    assert (again.status, shown(again)) == (200, {"changed": False})
+    assert api.ask("POST", f"{path}/start", {"kind": "order", "input": 8}).status == 422
+    assert api.ask("POST", f"{path}/signals/go", {"value": 1}, idempotency_key="k").status == 201
+    told = api.ask("POST", f"{path}/signals/go", {"value": 1}, idempotency_key="k")
+    assert (told.status, told.headers["idempotent-replayed"]) == (200, "true")
+    assert shown(api.ask("POST", f"{path}/cancel", {"reason": "no stock"})) == {"changed": True}
+    info = shown(api.ask("GET", path))
+    assert info["status"] == "cancelled"
+    assert info["error"].endswith("no stock")
+    assert api.ask("POST", f"{path}/signals/go").status == 409
+    listed = shown(api.ask("GET", "/v1/workflows?status=cancelled&kind=order"))["items"]
+    assert [item["id"] for item in listed] == ["flow"]
+    assert shown(api.ask("POST", f"{path}/retry")) == {"changed": True}
+    assert shown(api.ask("GET", path))["status"] == "active"
+
+
+def test_what_is_not_there_is_404(api: Api) -> None:
+    for method, path, body in (
+        ("GET", "/v1/tasks/none", None),
+        ("POST", "/v1/tasks/none/retry", None),
+        ("POST", "/v1/tasks/none/cancel", None),
+        ("POST", "/v1/effects/thread%2Fnone%2Fcall/resolve", {"decision": "done"}),
+        ("GET", "/v1/schedules/none", None),
+        ("POST", "/v1/schedules/none/pause", None),
+        ("POST", "/v1/locks/none/break", {"token": 1}),
+    ):
+        told = api.ask(method, path, body)
+        assert told.status == 404, (path, told)
+        assert told.problem["detail"]
+    assert shown(api.ask("POST", "/v1/waiting/none/answer")) == {"changed": False}
+
+
+def test_a_context_a_journal_and_the_feed(api: Api) -> None:
+    key = api.served.key("operate", ("together",))
+    api.ask("POST", "/v1/threads/t/messages?user=eve", MESSAGES, key)
+    api.ask("PUT", "/v1/users/eve/documents/prefs", {"a": 1}, key, if_none_match="*")
+    api.ask("POST", "/v1/workflows/w/start?user=eve", {"kind": "order"}, key)
+    context = shown(api.ask("GET", "/v1/context?user=eve&thread=t", key=key))
+    assert context["thread"]["messages"] == MESSAGES["messages"]
+    assert [(of["name"], of["value"]) for of in context["user"]] == [("prefs", {"a": 1})]
+    assert [of["id"] for of in context["workflows"]] == ["w"]
+    path = "/v1/journals/j/events"
+    assert api.ask("POST", path, {"events": [{"n": 1}]}, key, idempotency_key="k").status == 201
+    assert api.ask("POST", path, {"events": [{"n": 1}]}, key, idempotency_key="k").status == 200
+    assert api.ask("POST", path, {"events": [{"n": 2}]}, key, if_none_match="*").status == 412
+    told = api.ask("GET", "/v1/journals/j/changes?follow=false", key=key).body.decode()
+    assert told.count("data: ") == 1
+    feed = api.ask("GET", "/v1/changes?follow=false", key=key).body.decode()
+    events = [json.loads(line[6:]) for line in feed.split("\n") if line.startswith("data: ")]
+    assert {(each["kind"], each["id"]) for each in events} == {
+        ("thread", "t"),
+        ("user", "eve"),
+        ("workflow", "w"),
+        ("journal", "j"),
+    }
+    eve = api.served.key("read", ("together",), user="eve")
+    hers = api.ask("GET", "/v1/changes?follow=false&kinds=thread,journal", key=eve).body.decode()
+    assert hers.count("data: ") == 1, "the journal is nobody's"
+    assert shown(api.ask("GET", "/v1/namespaces", key=key)) == {"items": ["together"]}
+    assert shown(api.ask("GET", "/v1/storage", key=key))["thread"] == 1
+    receipt = shown(api.ask("POST", "/v1/users/eve/erase", key=key))
+    assert receipt["removed"]["thread"] == 1
+    assert api.ask("GET", "/v1/threads/t", key=key).status == 404
+
+
+# --- streams ----------------------------------------------------------------------------
+
+
+def test_a_stream_tells_what_comes(api: Api) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", api.served.port, timeout=PATIENCE)
+    try:
+        headers = {"authorization": f"Bearer {api.admin}"}
+        connection.request("GET", "/rest/v1/threads/live/changes", headers=headers)
+        answer = connection.getresponse()
+        assert answer.status == 200
+        for n in range(2):
+            api.ask("POST", "/v1/threads/live/messages", {"messages": [{"n": n}]})
+            lines = [answer.readline() for _ in range(3)]
+            assert lines[0].startswith(b"id: ")
+            assert json.loads(lines[1].removeprefix(b"data: "))["message"] == {"n": n}
+            assert lines[2] == b"\n"
+    finally:
+        connection.close()
+
+
+async def endless() -> AsyncGenerator[bytes, None]:
+    while True:
+        yield b"data: 1\n\n"
+
+
+async def silent() -> AsyncGenerator[bytes, None]:
+    yield b"data: 1\n\n"
+    await asyncio.Event().wait()
+
+
+async def test_who_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "SLOW_SECONDS", 0.05)
+    taken = []
+
+    async def send(message: dict[str, Any]) -> None:
+        taken.append(message)
+        if len(taken) == 3:
+            await asyncio.Event().wait()
+
+    events = endless()
+    async with asyncio.timeout(PATIENCE):
+        assert not await stream.streamed(events, send, ())
+    assert len(taken) == 3, "nothing is kept for it"
+    assert [event async for event in events] == [], "the source is closed"
+
+
+async def test_a_quiet_stream_says_that_it_lives_and_ends_with_the_service(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stream, "QUIET_SECONDS", 0.01)
+    stopping, taken = asyncio.Event(), []
+
+    async def send(message: dict[str, Any]) -> None:
+        taken.append(message["body"])
+        if len(taken) == 3:
+            stopping.set()
+
+    async with asyncio.timeout(PATIENCE):
+        assert await stream.streamed(silent(), send, (stopping.wait(),))
+    assert taken[:3] == [b"data: 1\n\n", stream.COMMENT, stream.COMMENT]
+
+
 # --- nonsense ---------------------------------------------------------------------------
 
 APPEND = "/v1/threads/nonsense/messages"
@@ -304,6 +500,12 @@ NONSENSE: list[tuple[str, str, Any, dict[str, str], int]] = [
     ("GET", "/v1/threads/a/b/c", None, {}, 404),
     ("GET", "/v1/threads/t/changes?after=x", None, {}, 400),
     ("GET", "/v1/threads/t/changes", None, {"last_event_id": "x"}, 400),
+    ("GET", "/v1/context?user=u", None, {}, 400),
+    ("GET", "/v1/changes?kinds=nonsense&follow=false&x=1", None, {}, 400),
+    ("GET", "/v1/workflows?status=odd", None, {}, 400),
+    ("POST", "/v1/workflows/nonsense/start", {}, {}, 400),
+    ("PUT", "/v1/schedules/s", {"cron": "never"}, {}, 400),
+    ("POST", "/v1/locks/l/break", {"token": "1"}, {}, 400),
     ("DELETE", "/v1/threads", None, {}, 405),
 ]
 
@@ -334,8 +536,8 @@ def test_a_stamp_of_somebody_elses_making_stays_in_its_header(api: Api) -> None:
     assert "set-cookie" not in told.headers
     tag = told.headers["etag"]
     assert api.ask("POST", "/v1/threads/stamped/messages", MESSAGES, if_match=tag).status == 201
-    stream = api.ask("GET", "/v1/threads/stamped/changes?follow=false").body.decode()
-    first = stream.split("\n")[0].removeprefix("id: ")
+    told_all = api.ask("GET", "/v1/threads/stamped/changes?follow=false").body.decode()
+    first = told_all.split("\n")[0].removeprefix("id: ")
     rest = api.ask("GET", "/v1/threads/stamped/changes?follow=false", last_event_id=first)
     assert rest.body.decode().count("data: ") == 1
 

@@ -9,7 +9,9 @@ from stateward.server.openapi import document_of
 from stateward.server.reply import Reply
 from stateward.server.rest import answer
 from stateward.server.rest_documents import DOCUMENTS
+from stateward.server.rest_store import STORE
 from stateward.server.rest_threads import THREADS
+from stateward.server.rest_work import WORK
 from stateward.server.route import RestCall, RestRoute
 
 
@@ -26,6 +28,8 @@ async def _openapi(call: RestCall) -> Reply:
 ROUTES = (
     *THREADS,
     *DOCUMENTS,
+    *WORK,
+    *STORE,
     RestRoute(
         "GET", "/v1/openapi.json", "read", _openapi, "This API as OpenAPI 3.1", dict[str, Any]
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
@@ -9,7 +10,7 @@ from urllib.parse import unquote
 from msgspec import Meta, Struct
 
 from stateward.errors import StateConflictError
-from stateward.records import Change, Cursor, ThreadInfo, Window
+from stateward.records import Appended, Change, Cursor, ThreadInfo, Window
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
 from stateward.server.rest import (
@@ -33,6 +34,7 @@ from stateward.server.route import (
     RestCall,
     RestRoute,
 )
+from stateward.state.handle import Handle
 from stateward.state.threads import Thread
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -188,20 +190,21 @@ async def _load(call: RestCall) -> Reply:
 async def _append(call: RestCall) -> Reply:
     body: AppendBody = call.body
     thread = _thread(call)
+    key, expect = call.headers.get(KEY.lower()), expected(call)
+    appending = thread.append(*body.messages, key=key, expect=expect, vars=body.vars)
+    return await appended(thread.handle, appending)
+
+
+async def appended(handle: Handle, appending: Coroutine[Any, Any, Appended]) -> Reply:
+    """What became of an append; if somebody else was faster, with the version there is now."""
     try:
-        appended = await thread.append(
-            *body.messages,
-            key=call.headers.get(KEY.lower()),
-            expect=expected(call),
-            vars=body.vars,
-        )
+        done = await appending
     except StateConflictError as error:
-        head = (await thread.handle.fetch()).head
+        head = (await handle.fetch()).head
         raise Refusal(412, str(error), etag=etag(head.version, head.stamp)) from error
-    cursor = appended.cursor
-    again = appended.status == "duplicate"
-    told = AppendAnswer("duplicate" if again else "stored", appended.version, str(cursor))
-    headers = {"etag": etag(cursor.version, cursor.stamp)}
+    again = done.status == "duplicate"
+    told = AppendAnswer("duplicate" if again else "stored", done.version, str(done.cursor))
+    headers = {"etag": etag(done.cursor.version, done.cursor.stamp)}
     if again:
         headers["idempotent-replayed"] = "true"
     return answer(told, 200 if again else 201, headers)
