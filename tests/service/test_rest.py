@@ -364,6 +364,23 @@ def test_what_is_not_there_is_404(api: Api) -> None:
     assert shown(api.ask("POST", "/v1/waiting/none/answer")) == {"changed": False}
 
 
+def test_locks_are_listed_page_by_page(api: Api) -> None:
+    key = api.served.key("read", ("locks",))
+    with sync.open(api.served.direct, heartbeat=None) as store:
+        for name in ("a", "b", "c"):
+            lock = Entity("locks", "lock", name)
+            take = Commit(lock, World().new_op(), (Acquire("nonce", 3600.0, "somebody"),))
+            store.sections["workflows"].execute([take])
+    found, after = [], ""
+    for _ in range(3):
+        page = shown(api.ask("GET", f"/v1/locks?limit=2{after}", key=key))
+        found += [(item["name"], item["holder"]) for item in page["items"]]
+        if page["next"] is None:
+            break
+        after = f"&after={page['next']}"
+    assert found == [(name, "somebody") for name in ("a", "b", "c")]
+
+
 def test_a_context_a_journal_and_the_feed(api: Api) -> None:
     key = api.served.key("operate", ("together",))
     api.ask("POST", "/v1/threads/t/messages?user=eve", MESSAGES, key)
@@ -502,6 +519,8 @@ NONSENSE: list[tuple[str, str, Any, dict[str, str], int]] = [
     ("GET", "/v1/threads/t/changes", None, {"last_event_id": "x"}, 400),
     ("GET", "/v1/context?user=u", None, {}, 400),
     ("GET", "/v1/changes?kinds=nonsense&follow=false&x=1", None, {}, 400),
+    ("GET", "/v1/changes?after=5", None, {}, 400),
+    ("GET", "/v1/changes", None, {"last_event_id": "%ff"}, 400),
     ("GET", "/v1/workflows?status=odd", None, {}, 400),
     ("POST", "/v1/workflows/nonsense/start", {}, {}, 400),
     ("PUT", "/v1/schedules/s", {"cron": "never"}, {}, 400),

@@ -25,6 +25,7 @@ from stateward.server.rest_threads import (
     window_of,
 )
 from stateward.server.route import EVENTS, KEY, LAST_EVENT, MATCH, NONE_MATCH, RestCall, RestRoute
+from stateward.state.change_feed import chosen_kinds, cursors_of
 from stateward.state.journals import Journal
 
 
@@ -88,7 +89,9 @@ async def _context(call: RestCall) -> Reply:
 async def _changes(call: RestCall) -> Reply:
     query: FeedQuery = call.query
     kinds = None if query.kinds is None else query.kinds.split(",")
-    feed = call.store.changes(kinds, after=begins_after(call, query.after), wait=query.follow)
+    after = begins_after(call, query.after)
+    chosen_kinds(kinds), cursors_of(after)  # nonsense is refused before the stream begins
+    feed = call.store.changes(kinds, after=after, wait=query.follow)
     changes = cast("AsyncGenerator[EntityChange, None]", feed)
     stream = events(changes, lambda change: change.cursor, lambda change: change)
     return Reply(200, headers={"content-type": EVENTS}, events=stream)

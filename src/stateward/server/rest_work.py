@@ -8,6 +8,7 @@ from typing import Any, Literal, NoReturn
 
 from msgspec import Struct
 
+from stateward.codec import encode
 from stateward.errors import InvalidInput
 from stateward.kinds import LEADER, LOCK
 from stateward.ops import CommitsAt, Conflict, Drop, Found, List, Listed
@@ -377,7 +378,8 @@ async def _locks(call: RestCall) -> Reply:
 async def _held(call: RestCall, query: LocksQuery) -> AsyncIterator[Found]:
     scope = call.store.sections["workflows"]
     kind = LEADER if query.leaders else LOCK
-    op = List(scope.namespace, kind, limit=query.limit, after=query.after)
+    after = None if query.after is None else encode([0.0, kind, query.after], "a cursor")
+    op = List(scope.namespace, kind, limit=query.limit, after=after)
     listed = (await scope.execute((op,)))[0]
     assert isinstance(listed, Listed)
     for found in listed.entities:
