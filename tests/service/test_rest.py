@@ -409,6 +409,10 @@ def test_a_context_a_journal_and_the_feed(api: Api) -> None:
     assert hers.count("data: ") == 1, "the journal is nobody's"
     assert shown(api.ask("GET", "/v1/namespaces", key=key)) == {"items": ["together"]}
     assert shown(api.ask("GET", "/v1/storage", key=key))["thread"] == 1
+    exported = api.ask("GET", "/v1/users/eve/export", key=key)
+    assert exported.headers["content-type"] == "application/x-ndjson"
+    lines = [json.loads(line) for line in exported.body.splitlines()]
+    assert SECRET in json.dumps(lines)
     receipt = shown(api.ask("POST", "/v1/users/eve/erase", key=key))
     assert receipt["removed"]["thread"] == 1
     assert api.ask("GET", "/v1/threads/t", key=key).status == 404

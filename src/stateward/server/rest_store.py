@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import os
+from collections.abc import AsyncGenerator, Callable
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Annotated, Any, Literal, cast
 
 from msgspec import Meta, Struct
@@ -27,6 +30,9 @@ from stateward.server.rest_threads import (
 from stateward.server.route import EVENTS, KEY, LAST_EVENT, MATCH, NONE_MATCH, RestCall, RestRoute
 from stateward.state.change_feed import chosen_kinds, cursors_of
 from stateward.state.journals import Journal
+
+LINES = "application/x-ndjson"
+PIECE = 1 << 16  # bytes of an export that are sent at once
 
 
 class ContextQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -138,6 +144,24 @@ async def _namespaces(call: RestCall) -> Reply:
     return answer(NamespaceNames([name for name in names if name != OWN_NAMESPACE]))
 
 
+async def _export(call: RestCall) -> Reply:
+    offload = call.store.sections["users"].world.offload
+    folder = await offload(mkdtemp, None, "stateward-export-")
+    try:
+        path = os.path.join(folder, "export.jsonl")
+        await call.store.user(call.path["user"]).export(path)
+        file = await offload(open, path, "rb")
+    finally:
+        await offload(rmtree, folder, True)  # an open file stays until it is closed
+    return Reply(200, headers={"content-type": LINES}, events=_pieces(file, offload))
+
+
+async def _pieces(file: Any, offload: Callable[..., Any]) -> AsyncGenerator[bytes, None]:
+    with file:
+        while piece := await offload(file.read, PIECE):
+            yield piece
+
+
 async def _erase(call: RestCall) -> Reply:
     return answer(await call.store.user(call.path["user"]).erase())
 
@@ -204,6 +228,16 @@ STORE = (
         _namespaces,
         "Which namespaces there are that the key is for",
         NamespaceNames,
+        one_users=False,
+    ),
+    RestRoute(
+        "GET",
+        "/v1/users/{user}/export",
+        "operate",
+        _export,
+        "All that belongs to a user, one JSON object a line",
+        str,
+        gives=LINES,
         one_users=False,
     ),
     RestRoute(
