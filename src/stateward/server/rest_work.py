@@ -59,7 +59,7 @@ class EffectsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
-class WaitingQuery(Struct, frozen=True, forbid_unknown_fields=True):
+class WaitingQuery(Struct, frozen=True, forbid_unknown_fields=True, rename={"for_": "for"}):
     """Which open questions, the oldest first; `for` is whom they are for."""
 
     user: str | None = None
