@@ -50,6 +50,7 @@ def document_of(routes: Sequence[RestRoute]) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": dict(sorted(components.items())),
+            "parameters": {"Namespace": NAMESPACE},
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -69,7 +70,7 @@ def _operation(route: RestRoute, schemas: dict[str, Any], query: dict[str, Any])
         {"name": name, "in": "header", "description": HEADERS[name], "schema": {"type": "string"}}
         for name in route.headers
     )
-    parameters.append(NAMESPACE)
+    parameters.append({"$ref": "#/components/parameters/Namespace"})
     problem = {"schema": schemas[str(Problem)]}
     answers: dict[str, Any] = {str(route.status): _content(route, schemas)}
     if route.status == 201:  # a repeat, or a new version of what there was
