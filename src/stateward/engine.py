@@ -250,6 +250,7 @@ class Purges(Protocol):
         """
 
 
+@runtime_checkable
 class Namespaces(Protocol):
     """What an engine can do besides that knows all of a store, for whoever looks after it."""
 

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from math import ceil
 
 import msgspec
 
 from stateward.errors import (
+    EffectUnknown,
     EntityBusy,
     InvalidInput,
+    KeyReusedError,
+    LeaseHeld,
+    LeaseLost,
+    NotKept,
     NotPermitted,
+    NotYoursError,
+    Reset,
     SchemaError,
+    StateConflictError,
     StoreClosed,
     StoreTooSlow,
     StoreUnavailable,
     TooLarge,
+    Truncated,
+    WorkflowFinished,
+    WrongReplica,
 )
 from stateward.wire import Problem
 
@@ -30,6 +42,17 @@ ANSWERS: tuple[tuple[type[Exception], int, str], ...] = (
     (NotPermitted, 403, ""),
     (TooLarge, 413, ""),
     (InvalidInput, 400, ""),
+    (NotYoursError, 403, ""),
+    (StateConflictError, 412, ""),
+    (KeyReusedError, 422, ""),
+    (LeaseHeld, 423, ""),
+    (LeaseLost, 409, ""),
+    (WorkflowFinished, 409, ""),
+    (EffectUnknown, 409, ""),
+    (Reset, 410, ""),
+    (Truncated, 410, ""),
+    (NotKept, 410, ""),
+    (WrongReplica, 421, ""),
     (ValueError, 400, ""),
     (EntityBusy, 503, "somebody has locked this in the service's store; try again"),
     (StoreTooSlow, 503, "the service's store did not answer in time; try again"),
@@ -44,8 +67,15 @@ TITLES = {
     404: "There is nothing here",
     405: "Not with this method",
     408: "The request took too long to arrive",
+    409: "It is past that",
+    410: "Not kept any more",
+    412: "Somebody else was faster",
     413: "Too large",
     415: "Not in this format",
+    421: "Another replica has this",
+    422: "The key was used for something else",
+    423: "Somebody else has it in hand",
+    428: "Say which version this is for",
     500: "The service failed",
     503: "The store is not available",
 }
@@ -60,8 +90,10 @@ class Refusal(Exception):
         self.headers = headers
 
 
-def problem_of(error: Exception) -> tuple[int, bytes, Mapping[str, str]]:
-    """The status, the document and more headers."""
+def problem_of(error: Exception, *, for_user: bool = False) -> tuple[int, bytes, Mapping[str, str]]:
+    """The status, the document and more headers. A user is not told what others have."""
+    if for_user and isinstance(error, NotYoursError):
+        error = Refusal(404, "there is nothing of that name that is yours")
     if isinstance(error, Refusal):
         problem = Problem(title=TITLES[error.status], status=error.status, detail=str(error))
         return error.status, msgspec.json.encode(problem), error.headers
@@ -82,5 +114,7 @@ def problem_of(error: Exception) -> tuple[int, bytes, Mapping[str, str]]:
         error=name,
         applied=applied,
     )
-    retry = {"retry-after": str(RETRY_SECONDS)} if status == 503 else {}
-    return status, msgspec.json.encode(problem), retry
+    headers = {"retry-after": str(RETRY_SECONDS)} if status == 503 else {}
+    if isinstance(error, LeaseHeld):
+        headers["retry-after"] = str(max(RETRY_SECONDS, ceil(error.remaining)))
+    return status, msgspec.json.encode(problem), headers

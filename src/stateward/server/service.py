@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -14,6 +15,11 @@ from stateward.ops import NotYours
 from stateward.server.asker import Asker, merged
 from stateward.server.keys import Keys
 from stateward.server.problems import Refusal, problem_of
+from stateward.server.reply import Reply
+from stateward.server.rest import decoded_body, decoded_query, namespace_of, store_for
+from stateward.server.rest_routes import ROUTES
+from stateward.server.route import RestCall, RestRoute, RouteTable
+from stateward.server.stream import streamed
 from stateward.store import Store
 from stateward.wire import (
     EXECUTE,
@@ -37,15 +43,8 @@ Send = Callable[[Message], Awaitable[None]]
 
 LONGEST_WAIT = 30.0  # seconds that one wait may take
 ELSEWHERE = {b"origin", b"forwarded", b"x-forwarded-for"}  # headers of who is not on this machine
+PRIVATE = {"cache-control": "no-store"}  # for whoever stands between
 ANYBODY = Asker("anybody on this machine", "admin")
-
-
-class Reply(NamedTuple):
-    """What goes back."""
-
-    status: int
-    body: Body = Body(b"", JSON)
-    headers: Mapping[str, str] = {}
 
 
 class ServiceCall(NamedTuple):
@@ -77,12 +76,14 @@ class Application:
         self._store = store
         self._stack = scope.stack
         self._world = scope.world
+        self._namespace = scope.namespace
         self._keys = Keys(self._stack, self._world)
         self._insecure_local = insecure_local
         self._largest_body = largest_body
         self._body_seconds = body_seconds
         self._stopping = asyncio.Event()
         self.failure: Exception | None = None  # what kept the store from being opened
+        self.rest = RouteTable(ROUTES)
         self.routes: dict[tuple[str, str], ServiceRoute] = {
             ("POST", EXECUTE): ServiceRoute("read", self._execute),
             ("POST", WAIT): ServiceRoute("read", self._wait),
@@ -101,8 +102,10 @@ class Application:
         except _HungUp:
             return  # nobody is there to be told
         except Exception as error:
-            status, document, more = problem_of(error)
-            reply = Reply(status, Body(document, "application/problem+json"), more)
+            reply = reply_of(error)
+        if reply.events is not None:
+            await self._stream(reply, receive, send)
+            return
         data, kind = reply.body
         headers = [(b"content-length", str(len(data)).encode())]
         if data:
@@ -110,6 +113,13 @@ class Application:
         headers += [(name.encode(), value.encode()) for name, value in reply.headers.items()]
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": data})
+
+    async def _stream(self, reply: Reply, receive: Receive, send: Send) -> None:
+        assert reply.events is not None
+        headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        if await streamed(reply.events, send, (self._stopping.wait(), _hung_up(receive))):
+            await send({"type": "http.response.body", "body": b""})
 
     def stop(self) -> None:
         """Let those who wait for news go, so that a server that is stopping does not wait."""
@@ -125,6 +135,9 @@ class Application:
         asker = await self._asker(scope, headers)
         route = self.routes.get((scope["method"], path))
         if route is None:
+            found = self.rest.find(scope["method"], _segments(scope))
+            if found is not None:
+                return await self._rest(asker, *found, scope, receive)
             known = {method for method, each in self.routes if each == path}
             if known:
                 raise Refusal(405, f"use {' or '.join(sorted(known))}", allow=", ".join(known))
@@ -137,6 +150,39 @@ class Application:
                 raise Refusal(415, f"the body must be {MSGPACK} or {JSON}")
             data = await self._body(headers, receive)
         return await route.answer(ServiceCall(asker, Body(data, kind), lambda: _hung_up(receive)))
+
+    async def _rest(
+        self, asker: Asker, route: RestRoute, path: dict[str, str], scope: Message, receive: Receive
+    ) -> Reply:
+        """A route of the REST API: whoever asks gets a store that checks whatever they ask."""
+        headers = dict(scope["headers"])
+        try:
+            asker.require(route.scope)
+            if asker.user is not None and not route.one_users:
+                raise NotPermitted("this key is for one user, and this is not one user's alone")
+            namespace = namespace_of(asker, headers, self._namespace)
+            body = None
+            if route.body is not None:
+                data = await self._body(headers, receive)
+                kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0]
+                if kind.strip().lower() != route.takes and (data or kind):
+                    raise Refusal(415, f"the body must be {route.takes}")
+                body = decoded_body(data, route)
+            asked = scope.get("query_string", b"")
+            query = decoded_query(asked, route.query)
+            given = {
+                name.lower(): headers[name.lower().encode()].decode("latin-1")
+                for name in route.headers
+                if name.lower().encode() in headers
+            }
+            store = store_for(asker, self._store, namespace, sweeps=route.sweeps)
+            call = RestCall(asker, store, path, query, body, given, asked.decode("ascii"))
+            reply = await route.answer(call)
+        except Exception as error:
+            if isinstance(error, _HungUp):
+                raise
+            reply = reply_of(error, for_user=asker.user is not None)
+        return reply._replace(headers={**reply.headers, **PRIVATE})
 
     async def _asker(self, scope: Message, headers: Mapping[bytes, bytes]) -> Asker:
         kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
@@ -240,6 +286,19 @@ class _HungUp(Exception):
 async def _hung_up(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def reply_of(error: Exception, *, for_user: bool = False) -> Reply:
+    """The problem document of an error."""
+    status, document, more = problem_of(error, for_user=for_user)
+    return Reply(status, Body(document, "application/problem+json"), more)
+
+
+def _segments(scope: Message) -> list[bytes]:
+    """The path below the root, as it was sent: a quoted slash is part of a name."""
+    raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+    below = scope.get("root_path", "").count("/") + 1
+    return [b"", *raw.partition(b"?")[0].split(b"/")[below:]]
 
 
 def _is_local(scope: Message) -> bool:

@@ -19,6 +19,7 @@ from stateward.context.compaction import Compaction
 from stateward.context.window import Bounds
 
 # sync only: from stateward.layers.leases.held import check_held
+from stateward.layers.layer import Execute  # async only
 from stateward.layers.stack import Stack
 from stateward.ops import Entity, Fetch, Fetched, List, Listed
 
@@ -81,6 +82,20 @@ class Scope:
         other.namespace = check_id(namespace, "a namespace")
         return other
 
+    # async only: begin
+    def guard(self, around: Callable[[Execute], Execute]) -> None:
+        """From now on all that it asks goes through this. An append is not kept locally any more.
+
+        For a scope of `within` that is one caller's: others over the same stack stay as they are.
+        """
+        stack = self.stack
+        self.execute = self.append = around(stack.execute)
+        self.execute_here = around(stack.execute_here)
+        self.leases = Leases(
+            self.execute, stack.execute_past_breaker, stack.renewals, self.background, self.world
+        )
+
+    # async only: end
     # sync only: def execute(self, ops: Sequence[Op], deadline: float | None = None) -> Outcomes:
     # sync only:     """Down to the engine, unless this thread has lost a lease it works under."""
     # sync only:     check_held()

@@ -1,0 +1,122 @@
+"""The OpenAPI document and the reference's table, both made from the table of routes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from stateward import __version__
+from stateward.server.route import RestRoute
+from stateward.wire import Problem
+
+REF = "#/components/schemas/{name}"
+NAMESPACE = {
+    "name": "Stateward-Namespace",
+    "in": "header",
+    "description": "Which namespace, if the key is for several; percent-encoded.",
+    "schema": {"type": "string"},
+}
+HEADERS = {
+    "If-Match": "The ETag of the version that this is for.",
+    "If-None-Match": "`*`: only if there is none yet. When reading, an ETag: 304 if it still is.",
+    "Idempotency-Key": "The same key again is the same request: it is carried out once.",
+    "Last-Event-ID": "The id of the last event that was read.",
+}
+
+
+def document_of(routes: Sequence[RestRoute]) -> dict[str, Any]:
+    """The API as OpenAPI 3.1."""
+    types = [Problem, *(route.query for route in routes)]
+    types += [route.output for route in routes if route.output is not None]
+    types += [route.body for route in routes if route.body is not None]
+    found, components = msgspec.json.schema_components(types, ref_template=REF)
+    queries = {route.query.__name__: components.pop(route.query.__name__, {}) for route in routes}
+    schemas = dict(zip(map(str, types), found, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        said = _operation(route, schemas, queries[route.query.__name__])
+        paths.setdefault(route.path, {})[route.method.lower()] = said
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Stateward",
+            "version": __version__,
+            "description": "The state of AI agents, over HTTP.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "security": [{"key": []}],
+        "paths": paths,
+        "components": {
+            "schemas": dict(sorted(components.items())),
+            "parameters": {"Namespace": NAMESPACE},
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: RestRoute, schemas: dict[str, Any], query: dict[str, Any]) -> dict[str, Any]:
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in route.names
+    ]
+    required = query.get("required", ())
+    parameters += (
+        {"name": name, "in": "query", "required": name in required, "schema": schema}
+        for name, schema in query.get("properties", {}).items()
+    )
+    parameters += (
+        {"name": name, "in": "header", "description": HEADERS[name], "schema": {"type": "string"}}
+        for name in route.headers
+    )
+    parameters.append({"$ref": "#/components/parameters/Namespace"})
+    problem = {"schema": schemas[str(Problem)]}
+    answers: dict[str, Any] = {str(route.status): _content(route, schemas)}
+    if route.status == 201:  # a repeat, or a new version of what there was
+        answers["200"] = _content(route, schemas)
+    if "If-Match" in route.headers and route.method == "PUT":
+        answers["201"] = _content(route, schemas)
+    if "If-None-Match" in route.headers and route.method == "GET":
+        answers["304"] = {"description": "It still is what the ETag says."}
+    answers["default"] = {
+        "description": "A problem document of RFC 9457.",
+        "content": {"application/problem+json": problem},
+    }
+    said: dict[str, Any] = {
+        "operationId": _name(route),
+        "summary": route.purpose,
+        "description": f"The key needs the scope `{route.scope}`.",
+        "tags": [route.path.split("/")[2]],
+        "parameters": parameters,
+        "responses": answers,
+    }
+    if route.body is not None:
+        said["requestBody"] = {"content": {route.takes: {"schema": schemas[str(route.body)]}}}
+        said["requestBody"]["required"] = not _may_be_empty(route.body)
+    return said
+
+
+def _content(route: RestRoute, schemas: dict[str, Any]) -> dict[str, Any]:
+    if route.output is None:
+        return {"description": "Done."}
+    schema = schemas[str(route.output)]
+    return {"description": route.purpose, "content": {route.gives: {"schema": schema}}}
+
+
+def _may_be_empty(body: Any) -> bool:
+    if not isinstance(body, type) or not issubclass(body, msgspec.Struct):
+        return False
+    return not any(field.required for field in msgspec.structs.fields(body))
+
+
+def _name(route: RestRoute) -> str:
+    words = [part.strip("{}") for part in route.path.split("/")[2:]]
+    return "_".join([route.method.lower(), *words]).replace("-", "_").replace(".", "_")
+
+
+def table_of(routes: Sequence[RestRoute]) -> str:
+    """The routes as a table for the reference."""
+    lines = ["| route | scope | what it is for |", "| --- | --- | --- |"]
+    lines += [f"| `{it.method} {it.path}` | `{it.scope}` | {it.purpose} |" for it in routes]
+    return "\n".join(lines)

@@ -1,0 +1,17 @@
+"""What goes back to a client: an answer as a whole, or a stream of events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import NamedTuple
+
+from stateward.wire import JSON, Body
+
+
+class Reply(NamedTuple):
+    """What goes back."""
+
+    status: int
+    body: Body = Body(b"", JSON)
+    headers: Mapping[str, str] = {}
+    events: AsyncGenerator[bytes, None] | None = None  # instead of the body

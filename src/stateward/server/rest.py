@@ -1,0 +1,224 @@
+"""The REST API's conventions: whose state it is, versions as ETags, pages, and events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from typing import Annotated, Any, Generic, TypeVar
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+import msgspec
+from msgspec import Meta, Struct
+
+from stateward.errors import InvalidInput, NotPermitted, Reset, Truncated
+from stateward.layers.layer import Execute
+from stateward.ops import NotYours, Op, Outcome, Sweep
+from stateward.options import UNSAID, Whose
+from stateward.records import Cursor
+from stateward.server.asker import Asker, merged
+from stateward.server.problems import Refusal, problem_of
+from stateward.server.reply import Reply
+from stateward.server.route import MATCH, NONE_MATCH, RestCall, RestRoute
+from stateward.state.scope import Scope
+from stateward.store import Store
+from stateward.wire import JSON, Body
+
+T = TypeVar("T")
+NAMESPACE = "stateward-namespace"  # the header that says which, if the key is for several
+MOST_PARAMETERS = 50
+MOST_LISTED = 1000  # of anything, in one page
+Limit = Annotated[int, Meta(ge=1, le=MOST_LISTED)]
+
+
+# --- who asks ---------------------------------------------------------------------------
+
+
+def namespace_of(asker: Asker, headers: dict[bytes, bytes], own: str) -> str:
+    """The namespace that a request is about: one that the key is for."""
+    given = headers.get(NAMESPACE.encode())
+    if given is not None:
+        namespace = unquote(given.decode("latin-1"))
+    elif asker.namespaces is None or own in asker.namespaces:
+        namespace = own
+    elif len(asker.namespaces) == 1:
+        (namespace,) = asker.namespaces
+    else:
+        raise Refusal(400, "this key is for several namespaces: say which with Stateward-Namespace")
+    asker.enter(namespace)
+    return namespace
+
+
+def store_for(asker: Asker, store: Store, namespace: str, *, sweeps: bool = False) -> Store:
+    """The store as this asker may use it: every operation passes the check of `Asker`.
+
+    With `sweeps` it may give space back, which removes nothing that anybody could still read.
+    """
+    theirs = store.within(namespace)
+    for scope in theirs.sections.scopes:
+        _guard(scope, asker, sweeps)
+    return theirs
+
+
+def _guard(scope: Scope, asker: Asker, sweeps: bool) -> None:
+    def around(execute: Execute) -> Execute:
+        async def checked(ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
+            permitted = [
+                op if sweeps and isinstance(op, Sweep) else asker.permitted(op) for op in ops
+            ]
+            asked: list[Op] = [op for op in permitted if not isinstance(op, NotYours)]
+            outcomes = await execute(asked, deadline) if asked else []
+            return merged(permitted, outcomes)
+
+        return checked
+
+    scope.guard(around)
+
+
+def whose(call: RestCall, user: str | None) -> Whose:
+    """Whose state is meant: the key's user's, or as the request says."""
+    if call.asker.user is None:
+        return UNSAID if user is None else user
+    if user not in (None, call.asker.user):
+        raise NotPermitted("this key is for one user, and this is about another")
+    return call.asker.user
+
+
+# --- what was asked ---------------------------------------------------------------------
+
+
+def decoded_query(text: bytes, type: type[Struct]) -> Struct:
+    """The parameters after the question mark."""
+    try:
+        pairs = parse_qsl(
+            text.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=MOST_PARAMETERS,
+        )
+        if len(dict(pairs)) < len(pairs):
+            raise InvalidInput("a parameter is given twice")
+        return msgspec.convert(dict(pairs), type, strict=False)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise InvalidInput(f"the parameters are not what this takes: {error}") from error
+
+
+def decoded_body(data: bytes, route: RestRoute) -> Any:
+    """The body as its route takes it; none at all is one that says nothing."""
+    is_struct = isinstance(route.body, type) and issubclass(route.body, Struct)
+    if not data and is_struct:
+        data = b"{}"
+    try:
+        return msgspec.json.decode(data, type=route.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"the body is not what this takes: {error}") from error
+
+
+# --- versions ---------------------------------------------------------------------------
+
+
+def etag(version: int, stamp: str | None) -> str:
+    """A version as an ETag; whatever a stamp consists of, it stays within its quotes."""
+    return f'"{version}-{quote(stamp or "", safe="")}"'
+
+
+def cursor_of(tag: str) -> Cursor:
+    """The version that an ETag says."""
+    text = tag.strip()
+    number, dash, stamp = text.strip('"').partition("-")
+    if text[:1] != '"' or text[-1:] != '"' or not dash or not number.isascii():
+        raise Refusal(400, f"{tag!r} is no ETag of this service: pass one as it was answered")
+    if not number.isdigit() or len(number) > 15:
+        raise Refusal(400, f"{tag!r} is no ETag of this service: pass one as it was answered")
+    return Cursor(int(number), unquote(stamp) or None)
+
+
+def expected(call: RestCall) -> Cursor | None:
+    """The version that the write is for: `If-Match`, or 0 with `If-None-Match: *`."""
+    match, none = call.headers.get(MATCH.lower()), call.headers.get(NONE_MATCH.lower())
+    if match is not None and none is not None:
+        raise Refusal(400, "give If-Match or If-None-Match, not both")
+    if none is not None:
+        if none.strip() != "*":
+            raise Refusal(400, "a write takes If-None-Match with * alone: create, or nothing")
+        return Cursor(0)
+    return None if match is None else cursor_of(match)
+
+
+# --- what goes back ---------------------------------------------------------------------
+
+
+class Whom(Struct, frozen=True, forbid_unknown_fields=True):
+    """`user` is whose it is; a key of one user says that already."""
+
+    user: str | None = None
+
+
+class Page(Struct, Generic[T], frozen=True):
+    """Some of a list. `next` is what to pass as `after` for more; null: these were the last."""
+
+    items: list[T]
+    next: str | None
+
+
+def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
+    """A value as JSON."""
+    return Reply(status, Body(msgspec.json.encode(value), JSON), headers or {})
+
+
+async def page(
+    call: RestCall,
+    limit: int,
+    listing: AsyncIterator[T],
+    cursor: Callable[[T], str],
+    shown: Callable[[T], Any] = lambda item: item,
+) -> Reply:
+    """So many of a listing. That there are no more is known if it ends before; else one asks."""
+    items: list[T] = []
+    async for item in listing:
+        items.append(item)
+        if len(items) == limit:
+            break
+    if isinstance(listing, AsyncGenerator):
+        await listing.aclose()
+    following = cursor(items[-1]) if len(items) == limit else None
+    headers = {}
+    if following is not None:
+        query = {k: v for k, v in parse_qsl(call.asked) if k != "after"} | {"after": following}
+        headers["link"] = f'<?{urlencode(query)}>; rel="next"'
+    return answer(Page([shown(item) for item in items], following), headers=headers)
+
+
+async def past(
+    listing: AsyncIterator[T], after: str | None, name: Callable[[T], str]
+) -> AsyncIterator[T]:
+    """What comes after a name in a listing that is ordered by the bytes of names."""
+    async for item in listing:
+        if after is None or name(item).encode() > after.encode():
+            yield item
+
+
+def missing(what: str, id: str) -> Refusal:
+    return Refusal(404, f"there is no {what} {id!r}")
+
+
+def event(data: Any, id: str | None = None, name: str | None = None) -> bytes:
+    """One event of a stream."""
+    lines = [] if id is None else [b"id: " + quote(id, safe=".").encode()]
+    if name is not None:
+        lines.append(b"event: " + name.encode())
+    lines.append(b"data: " + msgspec.json.encode(data))
+    return b"\n".join(lines) + b"\n\n"
+
+
+async def events(
+    changes: AsyncGenerator[T, None], id: Callable[[T], str], shown: Callable[[T], Any]
+) -> AsyncGenerator[bytes, None]:
+    """Changes as events; what ends them for good is the last event."""
+    try:
+        async for change in changes:
+            yield event(shown(change), id(change))
+    except (Reset, Truncated) as error:
+        yield event(msgspec.json.decode(problem_of(error)[1]), name="reset")
+    except Exception as error:
+        yield event(msgspec.json.decode(problem_of(error)[1]), name="problem")
+    finally:
+        await changes.aclose()

@@ -1,0 +1,333 @@
+"""The REST API of documents: a user's, and those that agents share. The body is the document."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from email.utils import format_datetime
+from typing import Any, NoReturn
+
+from msgspec import Struct
+
+from stateward.errors import StateConflictError
+from stateward.records import Document, DocumentVersion, moment
+from stateward.server.problems import Refusal
+from stateward.server.reply import Reply
+from stateward.server.rest import (
+    Limit,
+    Page,
+    Whom,
+    answer,
+    etag,
+    expected,
+    missing,
+    page,
+    past,
+    whose,
+)
+from stateward.server.route import MATCH, MERGE_PATCH, NONE_MATCH, Nothing, RestCall, RestRoute
+from stateward.state.documents import DocumentHandle
+from stateward.state.merge_patch import merge_patch
+from stateward.state.users import Documents
+
+TRIES = 10  # to replace whatever is there, while others do so too
+
+
+class NamesQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which documents, by name."""
+
+    prefix: str = ""
+    limit: Limit = 100
+    after: str | None = None
+
+
+class GetQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """As it is now; or was in a version, or at a time."""
+
+    version: int | None = None
+    at: datetime | None = None
+
+
+class DeleteQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """With `forget` its history goes too."""
+
+    forget: bool = False
+
+
+class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many versions, the newest first."""
+
+    limit: Limit = 100
+
+
+class SharedNamesQuery(NamesQuery, frozen=True, forbid_unknown_fields=True):
+    """The same of what agents share; `user` is whose it is, if it is one user's."""
+
+    user: str | None = None
+
+
+class SharedGetQuery(GetQuery, frozen=True, forbid_unknown_fields=True):
+    """The same of what agents share; `user` is whose it is, if it is one user's."""
+
+    user: str | None = None
+
+
+class SharedDeleteQuery(DeleteQuery, frozen=True, forbid_unknown_fields=True):
+    """The same of what agents share; `user` is whose it is, if it is one user's."""
+
+    user: str | None = None
+
+
+class SharedHistoryQuery(HistoryQuery, frozen=True, forbid_unknown_fields=True):
+    """The same of what agents share; `user` is whose it is, if it is one user's."""
+
+    user: str | None = None
+
+
+class UndoBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """To which version, or time; neither: before its last change."""
+
+    to: int | None = None
+    at: datetime | None = None
+
+
+class NamedDocument(Struct, frozen=True):
+    """A document in a listing."""
+
+    name: str
+    value: dict[str, Any]
+    version: int
+    etag: str
+    updated_at: datetime | None
+
+
+class PastVersion(Struct, frozen=True):
+    """What a document was from a moment on; a `value` of null: it was removed."""
+
+    value: dict[str, Any] | None
+    version: int | None
+    updated_at: datetime
+
+
+def named_document(name: str, found: Document) -> NamedDocument:
+    tag = etag(found.version, found.stamp)
+    return NamedDocument(name, found.value, found.version, tag, found.updated_at)
+
+
+def _documents(call: RestCall) -> Documents:
+    if "user" in call.path:
+        return call.store.user(call.path["user"])
+    return call.store.shared(call.path["shared"], whose(call, call.query.user))
+
+
+def _handle(call: RestCall) -> DocumentHandle:
+    return _documents(call).document(call.path["name"])
+
+
+def _shown(found: Document, status: int = 200) -> Reply:
+    headers = {"etag": etag(found.version, found.stamp)}
+    if found.updated:
+        headers["last-modified"] = format_datetime(moment(found.updated), usegmt=True)
+    return answer(found.value, status, headers)
+
+
+async def _list(call: RestCall) -> Reply:
+    query: NamesQuery = call.query
+    listing = past(_documents(call).list(query.prefix), query.after, lambda named: named[0])
+    return await page(
+        call, query.limit, listing, lambda named: named[0], lambda named: named_document(*named)
+    )
+
+
+async def _get(call: RestCall) -> Reply:
+    found = await _handle(call).get(at=call.query.at, version=call.query.version)
+    if not found.exists:
+        raise missing("document", call.path["name"])
+    given = call.headers.get(NONE_MATCH.lower())
+    tag = etag(found.version, found.stamp)
+    if given is not None and (given.strip() == "*" or tag in map(str.strip, given.split(","))):
+        return Reply(304, headers={"etag": tag})
+    return _shown(found)
+
+
+async def _expected(call: RestCall, handle: DocumentHandle) -> Document | None:
+    """The version that a write is for; `If-Match: *` is whatever there is."""
+    if call.headers.get(MATCH.lower(), "").strip() != "*":
+        at = expected(call)
+        return None if at is None else Document({}, at.version, at.stamp)
+    found = await handle.get()
+    if not found.exists:
+        raise Refusal(412, f"there is no document {call.path['name']!r}")
+    return found
+
+
+async def _put(call: RestCall) -> Reply:
+    handle = _handle(call)
+    for left in reversed(range(TRIES)):
+        expect = await _expected(call, handle)
+        if expect is None:
+            raise Refusal(
+                428,
+                "say what this replaces: If-Match with the ETag that you have read, If-Match: * "
+                "for whatever is there, or If-None-Match: * to create it",
+            )
+        try:
+            written = await handle.put(call.body, expect=expect)
+        except StateConflictError as error:
+            if left and call.headers.get(MATCH.lower(), "").strip() == "*":
+                continue
+            await _refuse(handle, error)
+        else:
+            return _shown(written, 200 if expect.exists else 201)
+    raise AssertionError("the last try returns or raises")
+
+
+async def _refuse(handle: DocumentHandle, error: StateConflictError) -> NoReturn:
+    """Somebody else was faster: say what is there now."""
+    now = await handle.get()
+    headers = {"etag": etag(now.version, now.stamp)} if now.exists else {}
+    raise Refusal(412, str(error), **headers) from error
+
+
+async def _patch(call: RestCall) -> Reply:
+    handle = _handle(call)
+    if MATCH.lower() not in call.headers and NONE_MATCH.lower() not in call.headers:
+        return _shown(await handle.patch(call.body))
+    expect = await _expected(call, handle)
+    now = await handle.get()
+    same = expect is not None and (now.version, now.stamp) == (expect.version, expect.stamp)
+    if expect is None or not same:
+        await _refuse(handle, StateConflictError("the document is not at that version any more"))
+    try:
+        return _shown(await handle.put(merge_patch(now.value, call.body), expect=now))
+    except StateConflictError as error:
+        await _refuse(handle, error)
+
+
+async def _delete(call: RestCall) -> Reply:
+    handle = _handle(call)
+    try:
+        expect = await _expected(call, handle)
+        await handle.delete(expect=expect, forget=call.query.forget)
+    except StateConflictError as error:
+        await _refuse(handle, error)
+    return Reply(204)
+
+
+async def _history(call: RestCall) -> Reply:
+    limit: int = call.query.limit
+    versions: AsyncIterator[DocumentVersion] = _handle(call).history(limit=limit)
+    items = [PastVersion(of.value, of.version, of.updated_at) async for of in versions]
+    return answer(Page(items, None))
+
+
+async def _undo(call: RestCall) -> Reply:
+    body: UndoBody = call.body
+    handle = _handle(call)
+    try:
+        found = await handle.undo(to=body.to, at=body.at)
+    except StateConflictError as error:
+        await _refuse(handle, error)
+    return _shown(found) if found.exists else Reply(204)
+
+
+def _routes(
+    under: str,
+    what: str,
+    names: type[Struct],
+    get: type[Struct],
+    delete: type[Struct],
+    history: type[Struct],
+    whom: type[Struct],
+) -> tuple[RestRoute, ...]:
+    one = f"{under}/{{name}}"
+    value = dict[str, Any]
+    match = (MATCH, NONE_MATCH)
+    return (
+        RestRoute("GET", under, "read", _list, f"{what} by name", Page[NamedDocument], names),
+        RestRoute(
+            "GET",
+            one,
+            "read",
+            _get,
+            f"One of {what}, now or as it was",
+            value,
+            get,
+            headers=(NONE_MATCH,),
+        ),
+        RestRoute(
+            "PUT",
+            one,
+            "write",
+            _put,
+            f"Replace or create one of {what}",
+            value,
+            whom,
+            value,
+            headers=match,
+        ),
+        RestRoute(
+            "PATCH",
+            one,
+            "write",
+            _patch,
+            f"Apply a JSON merge patch to one of {what}",
+            value,
+            whom,
+            value,
+            headers=match,
+            takes=MERGE_PATCH,
+        ),
+        RestRoute(
+            "DELETE",
+            one,
+            "write",
+            _delete,
+            f"Remove one of {what}",
+            None,
+            delete,
+            status=204,
+            headers=match,
+        ),
+        RestRoute(
+            "GET",
+            f"{one}/history",
+            "read",
+            _history,
+            f"What one of {what} is and was",
+            Page[PastVersion],
+            history,
+        ),
+        RestRoute(
+            "POST",
+            f"{one}/undo",
+            "write",
+            _undo,
+            f"Make one of {what} what it was",
+            value,
+            whom,
+            UndoBody,
+        ),
+    )
+
+
+DOCUMENTS = (
+    *_routes(
+        "/v1/users/{user}/documents",
+        "a user's documents",
+        NamesQuery,
+        GetQuery,
+        DeleteQuery,
+        HistoryQuery,
+        Nothing,
+    ),
+    *_routes(
+        "/v1/shared/{shared}/documents",
+        "the documents that agents share",
+        SharedNamesQuery,
+        SharedGetQuery,
+        SharedDeleteQuery,
+        SharedHistoryQuery,
+        Whom,
+    ),
+)

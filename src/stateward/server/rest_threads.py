@@ -1,0 +1,310 @@
+"""The REST API of conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote
+
+from msgspec import Meta, Struct
+
+from stateward.errors import StateConflictError
+from stateward.records import Appended, Change, Cursor, ThreadInfo, Window
+from stateward.server.problems import Refusal
+from stateward.server.reply import Reply
+from stateward.server.rest import (
+    Limit,
+    Page,
+    Whom,
+    answer,
+    etag,
+    events,
+    expected,
+    missing,
+    page,
+    whose,
+)
+from stateward.server.route import (
+    EVENTS,
+    KEY,
+    LAST_EVENT,
+    MATCH,
+    NONE_MATCH,
+    RestCall,
+    RestRoute,
+)
+from stateward.state.handle import Handle
+from stateward.state.threads import Thread
+
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+
+
+class ThreadsQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which conversations, those first that were touched last."""
+
+    user: str | None = None
+    prefix: str = ""
+    label: str | None = None  # NAME=VALUE
+    archived: bool = False
+    limit: Limit = 100
+    after: str | None = None
+
+
+class WindowQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """How much of a conversation: the last 20 messages, unless something is said."""
+
+    user: str | None = None
+    last: Limit | None = None
+    turns: Limit | None = None
+    max_tokens: Count | None = None
+    oversized: Literal["raise", "shorten"] = "raise"
+    after: str | None = None
+    upto: str | None = None
+    exact: bool = False
+
+
+class ChangesQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where to begin; `follow=false` ends when all that there is was told."""
+
+    user: str | None = None
+    after: str | None = None
+    follow: bool = True
+
+
+class AppendBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """Messages for the end of a conversation, and a merge patch for its variables."""
+
+    messages: Annotated[list[dict[str, Any]], Meta(min_length=1)]
+    vars: dict[str, Any] | None = None
+
+
+class ForkBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The id of the new conversation, and at which version or cursor it leaves the old one."""
+
+    to: str
+    at: str | int | None = None
+
+
+class ThreadWindow(Struct, frozen=True):
+    """What a conversation gives a prompt, as `Thread.load` does."""
+
+    id: str
+    messages: list[dict[str, Any]]
+    version: int
+    cursor: str
+    omitted: int
+    created_at: datetime | None
+    updated_at: datetime | None
+    pinned: int
+    tokens: int | None
+    pending: tuple[str, ...]
+    shortened: int
+
+
+class AppendAnswer(Struct, frozen=True):
+    """What became of an append: `stored`, or a `duplicate` of one with the same key."""
+
+    status: Literal["stored", "duplicate"]
+    version: int
+    cursor: str
+
+
+class ForkAnswer(Struct, frozen=True):
+    """The new conversation."""
+
+    id: str
+    user: str | None
+
+
+class MessageEvent(Struct, frozen=True):
+    """One message as it entered a conversation; its cursor is the id of the event."""
+
+    message: dict[str, Any]
+    version: int
+    cursor: str
+    at: datetime
+    key: str | None
+
+
+def window_of(id: str, window: Window) -> ThreadWindow:
+    return ThreadWindow(
+        id,
+        window.messages,
+        window.version,
+        str(window.cursor),
+        window.omitted,
+        window.created_at,
+        window.updated_at,
+        window.pinned,
+        window.tokens,
+        window.pending,
+        window.shortened,
+    )
+
+
+def _thread(call: RestCall) -> Thread:
+    return call.store.thread(call.path["thread"], whose(call, call.query.user))
+
+
+async def _list(call: RestCall) -> Reply:
+    query: ThreadsQuery = call.query
+    labels = None
+    if query.label is not None:
+        name, equals, value = query.label.partition("=")
+        if not equals:
+            raise Refusal(400, "label is NAME=VALUE")
+        labels = {name: value}
+    listing = call.store.threads(
+        whose(call, query.user),
+        prefix=query.prefix,
+        labels=labels,
+        archived=query.archived,
+        order="recent",
+        before=query.after,
+        limit=query.limit,
+    )
+    return await page(call, query.limit, listing, lambda info: info.cursor)
+
+
+async def _load(call: RestCall) -> Reply:
+    query: WindowQuery = call.query
+    last = query.last
+    if last is None and query.turns is None and query.max_tokens is None:
+        last = 20
+    window = await _thread(call).load(
+        last=last,
+        turns=query.turns,
+        max_tokens=query.max_tokens,
+        oversized=query.oversized,
+        after=query.after,
+        upto=query.upto,
+        exact=query.exact,
+    )
+    if not window.exists:
+        raise missing("thread", call.path["thread"])
+    tag = etag(window.cursor.version, window.cursor.stamp)
+    return answer(window_of(call.path["thread"], window), headers={"etag": tag})
+
+
+async def _append(call: RestCall) -> Reply:
+    body: AppendBody = call.body
+    thread = _thread(call)
+    key, expect = call.headers.get(KEY.lower()), expected(call)
+    appending = thread.append(*body.messages, key=key, expect=expect, vars=body.vars)
+    return await appended(thread.handle, appending)
+
+
+async def appended(handle: Handle, appending: Coroutine[Any, Any, Appended]) -> Reply:
+    """What became of an append; if somebody else was faster, with the version there is now."""
+    try:
+        done = await appending
+    except StateConflictError as error:
+        head = (await handle.fetch()).head
+        raise Refusal(412, str(error), etag=etag(head.version, head.stamp)) from error
+    again = done.status == "duplicate"
+    told = AppendAnswer("duplicate" if again else "stored", done.version, str(done.cursor))
+    headers = {"etag": etag(done.cursor.version, done.cursor.stamp)}
+    if again:
+        headers["idempotent-replayed"] = "true"
+    return answer(told, 200 if again else 201, headers)
+
+
+async def _delete(call: RestCall) -> Reply:
+    await _thread(call).delete()
+    return Reply(204)
+
+
+async def _fork(call: RestCall) -> Reply:
+    body: ForkBody = call.body
+    thread = _thread(call)
+    if not (await thread.handle.fetch()).head.exists:
+        raise missing("thread", thread.id)
+    new = await thread.fork(to=body.to, at=body.at)
+    return answer(ForkAnswer(new.id, new.user), 201)
+
+
+def message_event(change: Change) -> MessageEvent:
+    return MessageEvent(change.message, change.version, str(change.cursor), change.at, change.key)
+
+
+def begins_after(call: RestCall, after: str | None) -> str | None:
+    """Where a stream goes on: after the last event that the client has, or as it says."""
+    seen = call.headers.get(LAST_EVENT.lower())
+    return after if seen is None else unquote(seen)
+
+
+async def _changes(call: RestCall) -> Reply:
+    query: ChangesQuery = call.query
+    thread = _thread(call)
+    after = Cursor.of(begins_after(call, query.after) or 0)
+    await thread.handle.fetch()  # another's is refused before the stream begins
+    changes = thread.changes(after, follow=query.follow)
+    stream = events(changes, lambda change: str(change.cursor), message_event)
+    return Reply(200, headers={"content-type": EVENTS}, events=stream)
+
+
+THREADS = (
+    RestRoute(
+        "GET",
+        "/v1/threads",
+        "read",
+        _list,
+        "Conversations, the newest first",
+        Page[ThreadInfo],
+        ThreadsQuery,
+    ),
+    RestRoute(
+        "GET",
+        "/v1/threads/{thread}",
+        "read",
+        _load,
+        "A window of a conversation",
+        ThreadWindow,
+        WindowQuery,
+    ),
+    RestRoute(
+        "POST",
+        "/v1/threads/{thread}/messages",
+        "write",
+        _append,
+        "Append messages, all or none",
+        AppendAnswer,
+        Whom,
+        AppendBody,
+        201,
+        (KEY, MATCH, NONE_MATCH),
+    ),
+    RestRoute(
+        "DELETE",
+        "/v1/threads/{thread}",
+        "write",
+        _delete,
+        "Remove a conversation",
+        None,
+        Whom,
+        status=204,
+    ),
+    RestRoute(
+        "POST",
+        "/v1/threads/{thread}/fork",
+        "write",
+        _fork,
+        "Begin another conversation with what this one holds",
+        ForkAnswer,
+        Whom,
+        ForkBody,
+        201,
+    ),
+    RestRoute(
+        "GET",
+        "/v1/threads/{thread}/changes",
+        "read",
+        _changes,
+        "Every message after a place, and those that come",
+        MessageEvent,
+        ChangesQuery,
+        headers=(LAST_EVENT,),
+        gives=EVENTS,
+    ),
+)
