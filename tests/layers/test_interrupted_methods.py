@@ -33,7 +33,7 @@ from stateward.world import World
 
 POLICY = Policy(threads="raise", write_timeout=60.0, read_timeout=60.0)
 PATIENCE = 25.0  # less than a lease lasts that was not given back
-STAMP = re.compile(r'"(stamp|after)":"[^"]*"|"(since|until|asked)":[0-9.]+')
+STAMP = re.compile(r'"(stamp|after)":"[^"]*"|"(since|until|asked)":[0-9.]+|\d{17}-[\w-]{16}')
 
 Make = Callable[[World], Engine]
 State = frozenset[tuple[Any, ...]]
@@ -114,7 +114,7 @@ async def state_of(replica: Caller, namespace: str) -> State:
             if name != DEATHS  # it comes and goes with the lease
         )
         text = STAMP.sub("", repr((bodies, documents)))
-        found.add((entity.kind, entity.id, whole.head.owner, text))
+        found.add((entity.kind, STAMP.sub("", entity.id), whole.head.owner, text))
     return frozenset(found)
 
 
