@@ -180,3 +180,22 @@ def test_tampering_is_told_and_the_exit_code_is_1(store: sync.Store, command: Co
     with pytest.raises(KeyboardInterrupt), store.operations.recording("ann", "x", "task", "t"):
         raise KeyboardInterrupt
     assert "nobody knows whether done: 5" in command.run("operations", "verify")[1]
+
+
+def test_a_restore_brings_the_log_and_keeps_one_that_is_there(
+    store: sync.Store, command: Command, tmp_path: Path
+) -> None:
+    store.operations.record("ann", "thread show", "thread", "s-1")
+    backup, other = str(tmp_path / "agents.backup"), f"sqlite:///{tmp_path}/other.db"
+    assert cli.main(["backup", command.url, backup]) == 0
+    with sync.open(other, heartbeat=None) as there:
+        there.within("kept").operations.record("bob", "thread delete", "thread", "s-9")
+    restore = ["restore", backup, other, "--by", "eve"]
+    assert cli.main(restore) == cli.main([*restore, "--namespace", "kept"]) == 0
+    with sync.open(other, heartbeat=None) as there:
+        for namespace, first in (("default", "ann"), ("kept", "bob")):
+            log = there.within(namespace).operations
+            assert log.verify().ok
+            assert [each.who for each in log.entries()] == [first, "eve"]
+            (last,) = log.entries(last=1)
+            assert (last.what, last.target) == ("restore", f"namespace/{namespace}")

@@ -280,6 +280,7 @@ complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npo
 complete -c stateward -n '_shtab_stateward_using restore' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using restore' -l namespace -x -d 'into which one (default: that of the backup)'
 complete -c stateward -n '_shtab_stateward_using restore' -l erasures -xka "(__fish_complete_path (commandline -ct))" -d 'a store or backup that knows who was erased; may be given several times'
+complete -c stateward -n '_shtab_stateward_using restore' -l by -x -d 'who does it, for the operations log (default: USER@HOST)'
 complete -c stateward -n '_shtab_stateward_using restore' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using restore; and test $_shtab_stateward_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a backup'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a serve -d 'put a store behind HTTP, for agents without a database password'

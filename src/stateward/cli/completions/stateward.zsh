@@ -479,6 +479,7 @@ _shtab_stateward_restore_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--namespace[into which one (default\: that of the backup)]:NAME:"
   "*--erasures[a store or backup that knows who was erased\; may be given several times]:URL_OR_FILE:_files"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
   "(*)::a backup:_files"
 )
