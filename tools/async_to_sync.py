@@ -70,6 +70,7 @@ SHARED = {
     "state/json_patch.py",
     "state/loose_ends.py",
     "state/merge_patch.py",
+    "state/operation_record.py",
     "state/page_cursor.py",
     "state/past.py",
     "state/receipts.py",

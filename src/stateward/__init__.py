@@ -73,9 +73,11 @@ from stateward.records import (
     Folded,
     Health,
     Late,
+    LoggedOperation,
     MessageShape,
     NotDone,
     OpenQuestion,
+    OperationsCheck,
     Origin,
     ReplicaCounts,
     ReplicaInfo,
@@ -91,6 +93,7 @@ from stateward.state.documents import DocumentHandle
 from stateward.state.effects import Effect
 from stateward.state.journals import Journal
 from stateward.state.locks import Lock
+from stateward.state.operations_log import OperationsLog
 from stateward.state.past import Keep
 from stateward.state.run import Run
 from stateward.state.schedules import Schedule
@@ -140,6 +143,7 @@ __all__ = [
     "LeaseLost",
     "Limits",
     "Lock",
+    "LoggedOperation",
     "MessageShape",
     "Metrics",
     "NotDone",
@@ -148,6 +152,8 @@ __all__ = [
     "NotPermitted",
     "NotYoursError",
     "OpenQuestion",
+    "OperationsCheck",
+    "OperationsLog",
     "Origin",
     "Permanent",
     "Policy",

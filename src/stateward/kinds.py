@@ -35,6 +35,7 @@ REPLICA = "replica"  # the lease of a process that uses a volume
 SPILL = "spill"  # asked for to learn the engine's clock
 HEARTBEAT = "heartbeat"  # a process that has the store open; also the name of its document
 API_KEY = "api-key"  # who may ask a service
+OPERATIONS = "operations"  # what was done by hand, as a chain of hashes; also its id
 
 
 class Kind(NamedTuple):
@@ -73,6 +74,7 @@ KINDS = {
     SPILL: OWN,
     HEARTBEAT: OWN,
     API_KEY: OWN,
+    OPERATIONS: OWN,
 }
 UNROUTED = frozenset(name for name, kind in KINDS.items() if not kind.routed)
 CACHED = frozenset(name for name, kind in KINDS.items() if kind.cached)

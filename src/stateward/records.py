@@ -649,6 +649,40 @@ class ReplicaInfo(Struct, frozen=True):
         return self.status == "alive"
 
 
+class LoggedOperation(Struct, frozen=True):
+    """One entry of the operations log: what somebody began to do by hand, or how that ended.
+
+    `hash` is over all the rest, `previous` included; the next entry has it as its `previous`.
+    """
+
+    number: int
+    at: datetime  # by the store's clock
+    who: str
+    what: str  # e.g. "lock break"
+    target: str  # kind/id; of a user, a digest of the id
+    outcome: Literal["intended", "done", "failed"]
+    of: int | None = None  # the number of the entry that says it was intended
+    correlation: str | None = None
+    detail: dict[str, Any] = {}
+    previous: str = ""
+    hash: str = ""
+
+
+class OperationsCheck(Struct, frozen=True):
+    """Whether an operations log is the one that was written, from its oldest kept entry on."""
+
+    entries: int
+    base: int  # the number up to which entries were trimmed
+    head: str  # NUMBER:HASH of the last entry, to be kept elsewhere; "": there is none
+    problems: tuple[str, ...] = ()  # what was changed, removed, inserted or put in another order
+    unended: tuple[int, ...] = ()  # intended, under way or cut off: nobody knows whether done
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong with it."""
+        return not self.problems
+
+
 def moment(seconds: float) -> datetime:
     """A time of the engine's clock as a UTC datetime; one beyond the calendar is its last."""
     try:

@@ -74,6 +74,7 @@ from stateward.state.journals import Journal
 from stateward.state.knowledge import knew
 from stateward.state.layered import Layered
 from stateward.state.locks import RETAIN, Lock
+from stateward.state.operations_log import OperationsLog
 from stateward.state.past import KEEP, Keep
 from stateward.state.pauses import pause, paused, resume
 from stateward.state.questions import answer, open_questions
@@ -706,6 +707,11 @@ class Store:
         if retain is UNSAID:
             return Journal(self._scope, id, owner_of(user), None)
         return Journal(self._scope, id, owner_of(user), seconds(retain), sets_retain=True)
+
+    @property
+    def operations(self) -> OperationsLog:
+        """What was done by hand in this namespace: who, what, when, and how it ended."""
+        return OperationsLog(self._scope)
 
     # --- reading together -----------------------------------------------------------
 

@@ -61,7 +61,7 @@ def test_json_for_machines(folder: Path) -> None:
         run("copy", "sqlite:///new.db", "sqlite:///b.db", "--json", cwd=folder).stdout
     )
     assert (copied["source"], copied["target"]) == ("sqlite:///new.db", "sqlite:///b.db")
-    assert copied["entities"] == 3, "two of the users' threads, and one mark"
+    assert copied["entities"] == 4, "two of the users' threads, one mark, the operations log"
 
 
 def test_the_url_may_come_from_the_environment(folder: Path) -> None:

@@ -46,6 +46,7 @@ from stateward.repeats import (
 )
 from stateward.state.documents import DocumentHandle
 from stateward.state.journals import Journal
+from stateward.state.operations_log import OperationsLog
 from stateward.state.run import Run
 from stateward.state.threads import Thread
 from stateward.state.users import Shared, User
@@ -195,6 +196,7 @@ def test_every_error_has_its_own_heading() -> None:
         ("coordination.md", Run),
         ("coordination.md", Workflow),
         ("coordination.md", Journal),
+        ("coordination.md", OperationsLog),
         ("repeats.md", RepeatDetector),
         ("langgraph.md", StatewardSaver),
         ("langgraph.md", StatewardStore),

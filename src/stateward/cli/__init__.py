@@ -47,6 +47,11 @@ COMMANDS = {
     "lock list": "show locks and leaders, and who holds them",
     "migrate": "bring a store's schema up to date",
     "namespaces": "show which namespaces a store has, and how much each holds",
+    "operations": "what was done by hand, and by whom",
+    "operations export": "write the operations log as JSON lines",
+    "operations list": "show what was done by hand last, by whom, and how it ended",
+    "operations trim": "remove old entries of the operations log",
+    "operations verify": "say whether anybody has tampered with the operations log",
     "rebalance": "move state between replicas' own volumes after their list has changed",
     "restore": "put a backup into an empty namespace",
     "serve": "put a store behind HTTP, for agents without a database password",
@@ -78,7 +83,7 @@ COMMANDS = {
     "workflow signal": "tell a workflow something that it waits for",
 }
 MODULES = {"audit": "audit.command", "waiting": "open_questions"}  # of another name than theirs
-NOUNS = ("lock", "task", "thread", "user", "workflow")
+NOUNS = ("lock", "operations", "task", "thread", "user", "workflow")
 
 EXAMPLES = """\
 examples:
@@ -159,13 +164,13 @@ def command_parser(name: str) -> Parser:
     )
     if name not in NOUNS:
         command.configure(parser)
-        parser.set_defaults(usage=parser.usage)
+        parser.set_defaults(usage=parser.usage, command=name)
         parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
 
 def listed(commands: dict[str, str]) -> str:
-    return "\n".join(f"  {name:<16} {summary}" for name, summary in commands.items())
+    return "\n".join(f"  {name:<17} {summary}" for name, summary in commands.items())
 
 
 def _command(name: str) -> Any:

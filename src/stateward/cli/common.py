@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import getpass
 import os
 import re
 import shlex
 import shutil
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -90,6 +92,17 @@ def add_care(add: Callable[..., Any]) -> None:
     """Of commands that change something."""
     add("--dry-run", action="store_true", help="only say what would be done")
     add("--yes", action="store_true", help="do not ask before it is done")
+    add_by(add)
+
+
+def add_by(add: Callable[..., Any]) -> None:
+    """Of commands that are in the operations log."""
+    add("--by", metavar="NAME", help="who does it, for the operations log (default: USER@HOST)")
+
+
+def who(options: argparse.Namespace) -> str:
+    """Who does it: as was said, or whoever is logged in."""
+    return str(options.by or f"{getpass.getuser()}@{socket.gethostname()}")
 
 
 def confirm(options: argparse.Namespace, what: str) -> None:

@@ -9,7 +9,7 @@ from stateward import sync
 from stateward.cli.common import add_care, add_words, store_and_words
 from stateward.cli.listings import locks, moment_of
 from stateward.cli.tables import cell
-from stateward.cli.verbs import Verb, changed, list_verb, opened, refuse_unknown
+from stateward.cli.verbs import Deed, Verb, changed, list_verb, opened, refuse_unknown
 from stateward.codec import check_id
 from stateward.errors import InvalidInput
 from stateward.kinds import LEADER, LOCK
@@ -59,7 +59,8 @@ def _break(options: argparse.Namespace) -> int:
             f"the {what} {cell(name)!r} is free: {cell(held.holder)} held it with token "
             f"{held.token}, and the next token is greater"
         )
-        return changed(options, url, about, question, take, lambda _: said)
+        deed = Deed(store, what, name, {"token": held.token})
+        return changed(options, url, deed, about, question, take, lambda _: said)
 
 
 def _handle(store: sync.Store, what: str, name: str) -> Handle:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from stateward.cli.backup_words import say
-from stateward.cli.common import OK, Bar, add_url
+from stateward.cli.common import OK, Bar, add_by, add_url, who
+from stateward.cli.verbs import opened
 from stateward.engines.registry import parse
 from stateward.transfer.backup import restore
 
@@ -13,7 +14,8 @@ EXAMPLES = """\
 Reads the whole file first; nothing is written unless all of it is right. The namespace must be
 empty. If it is interrupted, run it again. Let no agent use the namespace before it is done.
 Whoever was erased after the backup was made stays erased: name the store that knows it with
---erasures, if it is not the one that is restored into.
+--erasures, if it is not the one that is restored into. An operations log that is there already is
+kept; otherwise that of the backup is restored. That it was restored is in it.
 
 examples:
   stateward restore agents.backup sqlite:///agents.db
@@ -28,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--namespace", metavar="NAME", help="into which one (default: that of the backup)")
     erased = "a store or backup that knows who was erased; may be given several times"
     add("--erasures", action="append", default=[], metavar="URL_OR_FILE", help=erased)
+    add_by(add)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,6 +42,12 @@ def run(options: argparse.Namespace) -> int:
             namespace=options.namespace,
             erasures=options.erasures,
             progress=bar.fill if bar.watched else None,
+        )
+    # Before it is done nothing may be there, and afterwards all the log that there was.
+    with opened(url, report.namespace) as store:
+        detail = {"taken_at": str(report.taken_at)}
+        store.operations.record(
+            who(options), options.command, "namespace", report.namespace, detail=detail
         )
     headline = f"{url.safe}: restored from {options.file}, taken at {report.taken_at}"
     say(options, report, headline, url=url.safe, file=options.file)

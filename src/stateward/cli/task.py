@@ -11,7 +11,7 @@ from stateward import sync
 from stateward.cli.common import OK, add_care, add_words, store_and_words
 from stateward.cli.listings import holder_of, moment_of, plain, tasks, told_of
 from stateward.cli.tables import cell
-from stateward.cli.verbs import Verb, changed, list_verb, opened, refuse_unknown
+from stateward.cli.verbs import Deed, Verb, changed, list_verb, opened, refuse_unknown
 from stateward.codec import check_id, decode
 from stateward.kinds import TASK
 from stateward.ops import Found
@@ -131,7 +131,8 @@ def _changed(
         if field == "cancelled":
             about["reason"] = options.reason
         asked = question.replace("{id!r}", repr(cell(id))).replace("{status}", before)
-        return changed(options, url, about, asked, do, said)
+        deed = Deed(store, TASK, id, {"before": before})
+        return changed(options, url, deed, about, asked, do, said)
 
 
 VERBS = {

@@ -13,7 +13,7 @@ from stateward import sync
 from stateward.cli.common import OK, Screen, add_care, add_words, store_and_words
 from stateward.cli.listings import holder_of, moment_of, plain, threads
 from stateward.cli.transcript import ThreadPage, numbered, transcript
-from stateward.cli.verbs import Verb, changed, list_verb, opened, refuse_unknown
+from stateward.cli.verbs import Deed, Verb, changed, list_verb, opened, refuse_unknown
 from stateward.codec import check_id, decode, encode
 from stateward.context.compaction import SUMMARY, as_summary, kept
 from stateward.errors import InvalidInput
@@ -267,7 +267,9 @@ def _delete(options: argparse.Namespace) -> int:
         about |= {"messages": None if is_graph else head.live, "updated": moment_of(head.updated)}
         question = f"Delete the {what} {id!r}{whose} with {many}"
         said = f"the {what} {id!r} is deleted"
-        return changed(options, url, {**about, "deleted": False}, question, delete, lambda _: said)
+        deed = Deed(store, handle.entity.kind, id, {"messages": head.live}, makes_room=True)
+        about["deleted"] = False
+        return changed(options, url, deed, about, question, delete, lambda _: said)
 
 
 VERBS = {

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from stateward import sync
-from stateward.cli.common import OK, add_care, add_words, store_and_words
+from stateward.cli.common import OK, add_by, add_care, add_words, store_and_words
 from stateward.cli.listings import plain, users
 from stateward.cli.tables import cell
-from stateward.cli.verbs import Verb, changed, list_verb, opened, refuse_unknown
+from stateward.cli.verbs import Deed, Verb, changed, list_verb, logged, opened, refuse_unknown
 from stateward.codec import check_id
 from stateward.kinds import USER
 from stateward.why.words import count, listed
@@ -32,7 +32,8 @@ EXPORT = """\
 All that belongs to the user in this store and namespace: documents with their history, threads,
 workflows, tasks, and what agent frameworks keep for them; one JSON object a line. The file appears
 complete or not at all, and only its owner may read it. If threads, users and workflows live in
-several stores, or each replica has its own, run it for each of them.
+several stores, or each replica has its own, run it for each of them. That it was done is in the
+operations log, which names the user by a digest.
 
 examples:
   stateward user export sqlite:///agents.db u-42 u-42.jsonl
@@ -95,12 +96,16 @@ def _show(options: argparse.Namespace) -> int:
 
 def _configure_export(parser: argparse.ArgumentParser) -> None:
     add_words(parser, "ID FILE", "the id of the user, and where to write it")
+    add_by(parser.add_argument)
 
 
 def _export(options: argparse.Namespace) -> int:
     url, (id, path) = store_and_words(options, "which user, and where to", 2)
     with opened(url, options.namespace) as store:
-        wrote = store.user(check_id(id, "a user")).export(path)
+        check_id(id, "a user")
+        with logged(options, Deed(store, USER, id)) as found:
+            wrote = store.user(id).export(path)
+            found["entities"] = wrote.entities
     if options.json:
         about = {"url": url.safe, "namespace": options.namespace, "user": id, "file": path}
         counts = msgspec.to_builtins(wrote)
@@ -138,7 +143,8 @@ def _erase(options: argparse.Namespace) -> int:
 
         about = {"user": id, "owns": counts, "erased": False}
         question = f"Erase the user {cell(id)!r} for good, with {_said(counts)}"
-        return changed(options, url, about, question, erase, said)
+        deed = Deed(store, USER, id, {"owns": counts}, makes_room=True)
+        return changed(options, url, deed, about, question, erase, said)
 
 
 VERBS = {

@@ -11,7 +11,7 @@ from stateward import sync
 from stateward.cli.common import OK, add_care, add_words, store_and_words
 from stateward.cli.listings import Row, moment_of, plain, told_of, workflows
 from stateward.cli.tables import cell, table
-from stateward.cli.verbs import Verb, changed, list_verb, opened, refuse_unknown
+from stateward.cli.verbs import Deed, Verb, changed, list_verb, opened, refuse_unknown
 from stateward.codec import check_id, decode
 from stateward.errors import InvalidInput
 from stateward.kinds import WORKFLOW
@@ -175,7 +175,8 @@ def _signal(options: argparse.Namespace) -> int:
         about = {"workflow": id, "status": fetched.head.status, "signal": name, "value": value}
         about |= {"key": options.key, "signalled": False}
         question = f"Send the signal {cell(name)!r} with {cell(value)} to the workflow {cell(id)!r}"
-        return changed(options, url, about, question, signal, said)
+        deed = Deed(store, WORKFLOW, id, {"signal": name})
+        return changed(options, url, deed, about, question, signal, said)
 
 
 def _configure_cancel(parser: argparse.ArgumentParser) -> None:
@@ -235,9 +236,11 @@ def _changed(
         named = {name: getattr(options, name, None) for name in ("reason", "at", "to")}
         about = {name: value for name, value in named.items() if value is not None}
         asked = question.replace("{id!r}", repr(cell(id))).replace("{status}", status)
+        where: Row = {name: value for name, value in about.items() if name != "reason"}
         return changed(
             options,
             url,
+            Deed(store, WORKFLOW, id, {"before": status, **where}),
             {"workflow": id, "status": status, **about, field: False},
             asked,
             lambda: {field: change(store.workflow(id))},

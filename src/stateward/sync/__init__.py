@@ -74,9 +74,11 @@ from stateward.records import (
     Folded,
     Health,
     Late,
+    LoggedOperation,
     MessageShape,
     NotDone,
     OpenQuestion,
+    OperationsCheck,
     Origin,
     ReplicaCounts,
     ReplicaInfo,
@@ -94,6 +96,7 @@ from stateward.sync.state.documents import DocumentHandle
 from stateward.sync.state.effects import Effect
 from stateward.sync.state.journals import Journal
 from stateward.sync.state.locks import Lock
+from stateward.sync.state.operations_log import OperationsLog
 from stateward.sync.state.run import Run
 from stateward.sync.state.schedules import Schedule
 from stateward.sync.state.tasks import Task
@@ -141,6 +144,7 @@ __all__ = [
     "LeaseLost",
     "Limits",
     "Lock",
+    "LoggedOperation",
     "MessageShape",
     "Metrics",
     "NotDone",
@@ -149,6 +153,8 @@ __all__ = [
     "NotPermitted",
     "NotYoursError",
     "OpenQuestion",
+    "OperationsCheck",
+    "OperationsLog",
     "Origin",
     "Permanent",
     "Policy",

@@ -78,6 +78,7 @@ from stateward.sync.state.journals import Journal
 from stateward.sync.state.knowledge import knew
 from stateward.sync.state.layered import Layered
 from stateward.sync.state.locks import RETAIN, Lock
+from stateward.sync.state.operations_log import OperationsLog
 from stateward.sync.state.pauses import pause, paused, resume
 from stateward.sync.state.questions import answer, open_questions
 from stateward.sync.state.recent import Order
@@ -667,6 +668,11 @@ class Store:
         if retain is UNSAID:
             return Journal(self._scope, id, owner_of(user), None)
         return Journal(self._scope, id, owner_of(user), seconds(retain), sets_retain=True)
+
+    @property
+    def operations(self) -> OperationsLog:
+        """What was done by hand in this namespace: who, what, when, and how it ended."""
+        return OperationsLog(self._scope)
 
     # --- reading together -----------------------------------------------------------
 

@@ -26,6 +26,7 @@ from stateward.engine import SyncEngine, SyncSnapshots
 from stateward.engines.registry import create_sync_engine, looking, parse, refuse_missing
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
+from stateward.kinds import OPERATIONS
 from stateward.ops import Entity
 from stateward.records import moment as moment_of
 from stateward.transfer.erasures import Erasures, marks_of
@@ -205,7 +206,7 @@ def _gone(target: Source, source: Source, namespace: str) -> Iterator[Entity]:
         some.clear()
 
     for found in target.entities():
-        if found.entity.kind not in OWN_KINDS:
+        if found.entity.kind not in (*OWN_KINDS, OPERATIONS):  # no copy removes a log of deeds
             some.append(found.entity)
         if len(some) >= MANY:
             yield from missing()

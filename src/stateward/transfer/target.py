@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from stateward.codec import decode, encode
 from stateward.engine import SyncEngine
 from stateward.errors import StateConflictError
-from stateward.kinds import ERASED, HEARTBEAT, RESTORING
+from stateward.kinds import ERASED, HEARTBEAT, OPERATIONS, RESTORING
 from stateward.ops import (
     Absent,
     Applied,
@@ -125,6 +125,7 @@ class RestoreTarget:
         )
         self.resumed = False
         self.erased = 0
+        self._keeps_log = False  # of operations: one that is there is not overwritten
 
     # --- beginning and end ----------------------------------------------------------
 
@@ -132,12 +133,14 @@ class RestoreTarget:
         """Refuse a namespace that is in use; mark it as being restored."""
         if (there := self._marked()) is None:
             self._refuse_used()
-            put = Put(RESTORING, encode(self._source, "the marker"))
+            marked = {**self._source, "keeps_log": self._keeps_log}
+            put = Put(RESTORING, encode(marked, "the marker"))
             commit = Commit(self._marker, self._world.new_id(), (put,), (Absent(),))
             (outcome,) = self._engine.execute((commit,))
             there = self._source if isinstance(outcome, Applied) else self._marked()
         else:
             self.resumed = True
+            self._keeps_log = bool(there.get("keeps_log"))
         if there is None or there.get("source") != self._source["source"]:
             what = "something else" if there is None else there.get("what", "something else")
             raise StateConflictError(
@@ -159,7 +162,9 @@ class RestoreTarget:
 
     def _refuse_used(self) -> None:
         for found in Source(self._engine, self._namespace).entities():
-            if found.entity.kind not in OWN_KINDS:
+            if found.entity.kind == OPERATIONS and not self._follows:
+                self._keeps_log = True
+            elif found.entity.kind not in OWN_KINDS:
                 raise StateConflictError(
                     f"the namespace {self._namespace!r} is not empty (it has the "
                     f"{found.entity.kind} {found.entity.id!r}): use another one with "
@@ -201,7 +206,7 @@ class RestoreTarget:
             if isinstance(line, EntityLine):
                 if part is not None:
                     self._close(part)
-                part = None if line.kind in OWN_KINDS else Part(line)
+                part = None if self._leaves_out(line.kind) else Part(line)
                 if part is not None and erasures.covers(line):
                     self.erased += 1
                     part = None
@@ -212,6 +217,9 @@ class RestoreTarget:
         if part is not None:
             self._close(part)
         self._flush()
+
+    def _leaves_out(self, kind: str) -> bool:
+        return kind in OWN_KINDS or (kind == OPERATIONS and self._keeps_log)
 
     def _close(self, part: Part) -> None:
         if part.stored is not None:

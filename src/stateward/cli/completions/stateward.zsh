@@ -22,6 +22,7 @@ _shtab_stateward_commands() {
     lock:'locks and leaders: who holds them'
     migrate:'bring a store'"'"'s schema up to date'
     namespaces:'show which namespaces a store has, and how much each holds'
+    operations:'what was done by hand, and by whom'
     rebalance:'move state between replicas'"'"' own volumes after their list has changed'
     restore:'put a backup into an empty namespace'
     serve:'put a store behind HTTP, for agents without a database password'
@@ -61,6 +62,16 @@ _shtab_stateward_lock_commands() {
     list:'show locks and leaders, and who holds them'
   )
   _describe 'stateward lock commands' _commands
+}
+
+_shtab_stateward_operations_commands() {
+  local _commands=(
+    export:'write the operations log as JSON lines'
+    list:'show what was done by hand last, by whom, and how it ended'
+    trim:'remove old entries of the operations log'
+    verify:'say whether anybody has tampered with the operations log'
+  )
+  _describe 'stateward operations commands' _commands
 }
 
 _shtab_stateward_task_commands() {
@@ -282,9 +293,9 @@ _shtab_stateward_effect_resolve_options=(
   "--done[it happened, with this result (default\: null)]:JSON:"
   "--failed[it did not happen, and is not to be tried again]:TEXT:"
   "--not-done[it did not happen\: the next call carries it out]"
-  "--by[who says so (default\: who is logged in)]:NAME:"
   "--dry-run[only say what would be done]"
   "--yes[do not ask before it is done]"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
   "(*):the store (default\: the environment\'s STATEWARD_URL) and the effect\'s id, as \`effect list\` shows it:"
 )
@@ -361,6 +372,7 @@ _shtab_stateward_lock_break_options=(
   "--leader[who leads a name, of store.elect]"
   "--dry-run[only say what would be done]"
   "--yes[do not ask before it is done]"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -397,6 +409,58 @@ _shtab_stateward_namespaces_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_namespaces_defaults_added=0
 
+_shtab_stateward_operations_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_operations_defaults_added=0
+
+_shtab_stateward_operations_export_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--json[print one JSON object]"
+  "(*)::where to write it:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_operations_export_defaults_added=0
+
+_shtab_stateward_operations_list_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--last[how many (default\: 20)]:N:"
+  "--before[those before this entry]:NUMBER:"
+  "--target[only what was done to this, e.g. thread\/s-abc123]:KIND/ID:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_operations_list_defaults_added=0
+
+_shtab_stateward_operations_trim_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--days[keep what is younger than this]:N:"
+  "--dry-run[only say what would be done]"
+  "--yes[do not ask before it is done]"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_operations_trim_defaults_added=0
+
+_shtab_stateward_operations_verify_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--head[what it printed an earlier time\: finds also what was cut off at the end]:NUMBER:HASH:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_operations_verify_defaults_added=0
+
 _shtab_stateward_rebalance_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "*--joining[a new one\; may be repeated]:NAME=URL:"
@@ -415,6 +479,7 @@ _shtab_stateward_restore_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--namespace[into which one (default\: that of the backup)]:NAME:"
   "*--erasures[a store or backup that knows who was erased\; may be given several times]:URL_OR_FILE:_files"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
   "(*)::a backup:_files"
 )
@@ -458,6 +523,7 @@ _shtab_stateward_task_cancel_options=(
   "--reason[why, for whoever looks later]:TEXT:"
   "--dry-run[only say what would be done]"
   "--yes[do not ask before it is done]"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -482,6 +548,7 @@ _shtab_stateward_task_retry_options=(
   "--namespace[which one (default\: default)]:NAME:"
   "--dry-run[only say what would be done]"
   "--yes[do not ask before it is done]"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -509,6 +576,7 @@ _shtab_stateward_thread_delete_options=(
   "--namespace[which one (default\: default)]:NAME:"
   "--dry-run[only say what would be done]"
   "--yes[do not ask before it is done]"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -561,6 +629,7 @@ _shtab_stateward_user_erase_options=(
   "--namespace[which one (default\: default)]:NAME:"
   "--dry-run[only say what would be done]"
   "--yes[do not ask before it is done]"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -570,6 +639,7 @@ _shtab_stateward_user_erase_defaults_added=0
 _shtab_stateward_user_export_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--namespace[which one (default\: default)]:NAME:"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
   "(*)::the id of the user, and where to write it:_files"
 )
@@ -647,6 +717,7 @@ _shtab_stateward_workflow_cancel_options=(
   "--reason[why, for whoever looks later]:TEXT:"
   "--dry-run[only say what would be done]"
   "--yes[do not ask before it is done]"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -660,6 +731,7 @@ _shtab_stateward_workflow_fork_options=(
   "--to[the id of the new one]:ID:"
   "--dry-run[only say what would be done]"
   "--yes[do not ask before it is done]"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -685,6 +757,7 @@ _shtab_stateward_workflow_retry_options=(
   "--namespace[which one (default\: default)]:NAME:"
   "--dry-run[only say what would be done]"
   "--yes[do not ask before it is done]"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -709,6 +782,7 @@ _shtab_stateward_workflow_signal_options=(
   "--key[makes a repeated delivery harmless]:key:"
   "--dry-run[only say what would be done]"
   "--yes[do not ask before it is done]"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -746,6 +820,7 @@ _shtab_stateward() {
         lock) _shtab_stateward_lock ;;
         migrate) _arguments -C -s $_shtab_stateward_migrate_options ;;
         namespaces) _arguments -C -s $_shtab_stateward_namespaces_options ;;
+        operations) _shtab_stateward_operations ;;
         rebalance) _arguments -C -s $_shtab_stateward_rebalance_options ;;
         restore) _arguments -C -s $_shtab_stateward_restore_options ;;
         serve) _arguments -C -s $_shtab_stateward_serve_options ;;
@@ -831,6 +906,32 @@ _shtab_stateward_lock() {
       case $line[1] in
         break) _arguments -C -s $_shtab_stateward_lock_break_options ;;
         list) _arguments -C -s $_shtab_stateward_lock_list_options ;;
+      esac
+  esac
+}
+
+_shtab_stateward_operations() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->operations'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_stateward_operations_defaults_added )); then
+    if (( ${_shtab_stateward_operations_options[(I)${(q)one_or_more}*]} +          ${_shtab_stateward_operations_options[(I)${(q)remainder}*]} +          ${_shtab_stateward_operations_options[(I)${(q)default}]} == 0 )); then
+      _shtab_stateward_operations_options+=(': :_shtab_stateward_operations_commands' '*::: :->operations')
+    fi
+    _shtab_stateward_operations_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_stateward_operations_options
+
+  case $state in
+    operations)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_stateward_operations-$line[1]:"
+      case $line[1] in
+        export) _arguments -C -s $_shtab_stateward_operations_export_options ;;
+        list) _arguments -C -s $_shtab_stateward_operations_list_options ;;
+        trim) _arguments -C -s $_shtab_stateward_operations_trim_options ;;
+        verify) _arguments -C -s $_shtab_stateward_operations_verify_options ;;
       esac
   esac
 }

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 import json
 from typing import Any
 
-from stateward.cli.common import OK, add_care, add_namespace, confirm
+from stateward.cli.common import OK, add_care, add_namespace, confirm, who
 from stateward.cli.effect import add_effect, described, found, plain, url_and_id
 from stateward.cli.tables import printable
-from stateward.cli.verbs import opened
+from stateward.cli.verbs import Deed, logged, opened
 from stateward.errors import InvalidInput
+from stateward.kinds import EFFECT
 from stateward.state.effects import Decision
 
 USAGE = "stateward effect resolve [URL] ID --done [JSON] | --failed TEXT | --not-done [options]"
@@ -35,7 +35,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--failed", metavar="TEXT", help=what)
     what = "it did not happen: the next call carries it out"
     parser.add_argument("--not-done", action="store_true", help=what)
-    parser.add_argument("--by", metavar="NAME", help="who says so (default: who is logged in)")
     add_care(parser.add_argument)
 
 
@@ -47,7 +46,9 @@ def run(options: argparse.Namespace) -> int:
         if not options.dry_run:
             what = f"Decide that {printable(info.id)!r} is {decision}"
             confirm(options, f"{described(info)}\n{what}")
-            info = store.effect(id).resolve(decision, by=options.by or getpass.getuser(), **how)
+            deed = Deed(store, EFFECT, info.id, {"decision": decision, "before": info.status})
+            with logged(options, deed):
+                info = store.effect(id).resolve(decision, by=who(options), **how)
     about = {"url": url.safe, "namespace": options.namespace, "dry_run": options.dry_run}
     if options.json:
         print(json.dumps({**about, "decision": decision, **plain(info)}))

@@ -1,0 +1,255 @@
+"""`stateward operations …`: what was done by hand, and whether anybody tampered with that."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from msgspec import to_builtins
+
+from stateward import sync
+from stateward.cli.common import (
+    FAILED,
+    OK,
+    add_care,
+    add_namespace,
+    add_url,
+    add_words,
+    complain,
+    store_and_words,
+)
+from stateward.cli.tables import cell, table
+from stateward.cli.verbs import Deed, Verb, changed, opened
+from stateward.codec import encode
+from stateward.engines.registry import parse
+from stateward.errors import InvalidInput
+from stateward.files import WholeFile
+from stateward.kinds import OPERATIONS
+from stateward.records import LoggedOperation
+from stateward.state.operation_record import hash_of, hashed, target_of
+
+EXAMPLES = """\
+examples:
+  stateward operations list sqlite:///agents.db
+  stateward operations verify sqlite:///agents.db"""
+LIST = """\
+The newest entries, oldest first. A change has two: that it was intended, and how it ended, with the
+number of the first. Commands that only look are not in it, and this one changes nothing. A user is
+shown as a digest of the id; --target user/ID finds it.
+
+examples:
+  stateward operations list sqlite:///agents.db --last 50
+  stateward operations list sqlite:///agents.db --target thread/s-abc123
+  stateward operations list sqlite:///agents.db --target user/u-42 --json"""
+VERIFY = """\
+Each entry has the hash of the one before it: what was changed, removed, inserted or moved is found,
+and the exit code is 1. That entries were cut off at the end, or the whole log written anew, is only
+found against a head that was kept elsewhere: keep the one that this prints, and pass it with
+--head. Changes nothing.
+
+examples:
+  stateward operations verify sqlite:///agents.db
+  stateward operations verify sqlite:///agents.db --head "$(cat operations.head)" --json"""
+EXPORT = """\
+A line that says what this is, then one for each entry: its number, its time in microseconds, what
+it says, and its hash, the SHA-256 of the first three as JSON with sorted names and without spaces.
+Without FILE to stdout. A file appears complete or not at all. Changes nothing.
+
+examples:
+  stateward operations export sqlite:///agents.db operations.jsonl
+  stateward operations export sqlite:///agents.db | jq .entry"""
+TRIM = """\
+The log is kept for ever unless this is run. What is left is verified from the last entry that was
+removed, whose hash is kept. Export them first. A log that does not verify is left alone.
+
+examples:
+  stateward operations trim sqlite:///agents.db --days 365 --dry-run
+  stateward operations trim sqlite:///agents.db --days 365 --yes"""
+FORMAT = 1
+LAST = 20
+COLUMNS = ("number", "at", "who", "what", "target", "outcome", "of", "detail")
+
+
+# --- list -------------------------------------------------------------------------------
+
+
+def _configure_list(parser: argparse.ArgumentParser) -> None:
+    add_url(parser)
+    add = parser.add_argument
+    add_namespace(add)
+    add("--last", type=int, default=LAST, metavar="N", help=f"how many (default: {LAST})")
+    add("--before", type=int, metavar="NUMBER", help="those before this entry")
+    add("--target", metavar="KIND/ID", help="only what was done to this, e.g. thread/s-abc123")
+
+
+def _list(options: argparse.Namespace) -> int:
+    url = parse(options.url)
+    if not 1 <= options.last <= 1000:
+        raise InvalidInput(f"--last must be from 1 to 1000, not {options.last}")
+    if options.before is not None and options.before < 1:
+        raise InvalidInput(f"--before is the number of an entry, not {options.before}")
+    target = None if options.target is None else _target(options.target)
+    with opened(url, options.namespace) as store:
+        found = _found(store, target, options.before, options.last + 1)
+    shown = found[-options.last :]
+    older = shown[0].number if len(found) > len(shown) else None
+    if options.json:
+        report = {"url": url.safe, "namespace": options.namespace}
+        print(json.dumps(report | {"rows": to_builtins(shown), "before": older}))
+        return OK
+    if shown:
+        rows = [{name: getattr(each, name) for name in COLUMNS} for each in shown]
+        print(table(COLUMNS, [row | {"detail": row["detail"] or None} for row in rows], 60))
+    else:
+        print(f"no such operations in the namespace {cell(options.namespace)!r}")
+    if older is not None:
+        print(f"there are older ones: --before {older}")
+    return OK
+
+
+def _target(text: str) -> str:
+    kind, slash, id = text.partition("/")
+    if not slash:
+        raise InvalidInput(f"--target is KIND/ID, e.g. thread/s-abc123 or user/u-42, not {text!r}")
+    return text if id.startswith("sha256:") else target_of(kind, id)
+
+
+def _found(
+    store: sync.Store, target: str | None, before: int | None, most: int
+) -> list[LoggedOperation]:
+    upto = None if before is None else before - 1
+    if target is None:
+        return list(store.operations.entries(upto=upto, last=most))
+    entries = store.operations.entries(upto=upto)
+    return list(deque((each for each in entries if each.target == target), most))
+
+
+# --- verify -----------------------------------------------------------------------------
+
+
+def _configure_verify(parser: argparse.ArgumentParser) -> None:
+    add_url(parser)
+    add_namespace(parser.add_argument)
+    what = "what it printed an earlier time: finds also what was cut off at the end"
+    parser.add_argument("--head", metavar="NUMBER:HASH", help=what)
+
+
+def _verify(options: argparse.Namespace) -> int:
+    url = parse(options.url)
+    with opened(url, options.namespace) as store:
+        check = store.operations.verify(options.head)
+    if options.json:
+        about = {"url": url.safe, "namespace": options.namespace, "ok": check.ok}
+        print(json.dumps(about | to_builtins(check)))
+        return OK if check.ok else FAILED
+    for problem in check.problems:
+        complain(problem)
+    if check.unended:
+        numbers = ", ".join(map(str, check.unended))
+        print(f"intended, and under way or cut off: nobody knows whether done: {numbers}")
+    if check.ok:
+        print(f"{url.safe}: {_many(check.entries)}, nobody has tampered with what is there")
+        print(f"head {check.head}" if check.head else "there is no head yet")
+    return OK if check.ok else FAILED
+
+
+def _many(entries: int) -> str:
+    return "1 entry" if entries == 1 else f"{entries:,} entries"
+
+
+# --- export -----------------------------------------------------------------------------
+
+
+def _configure_export(parser: argparse.ArgumentParser) -> None:
+    add_words(parser, "[FILE]", "where to write it")
+
+
+def _export(options: argparse.Namespace) -> int:
+    url, words = store_and_words(options, "at most one file", 0, 1)
+    path = words[0] if words else None
+    if options.json and path is None:
+        raise InvalidInput("the log itself goes to stdout: name a FILE, or leave --json")
+    with opened(url, options.namespace) as store:
+        entries = _written(_lines(store, options.namespace), path) - 1
+    if path is not None:
+        about = {"url": url.safe, "namespace": options.namespace, "file": path}
+        print(json.dumps(about | {"entries": entries}) if options.json else _said(path, entries))
+    return OK
+
+
+def _said(path: str, entries: int) -> str:
+    return f"{path}: {_many(entries)}"
+
+
+def _lines(store: sync.Store, namespace: str) -> Iterator[dict[str, Any]]:
+    yield {"stateward_operations": FORMAT, "namespace": namespace}
+    for entry in store.operations.stored_entries():
+        yield {**hashed(entry), "hash": hash_of(entry)}
+
+
+def _written(lines: Iterable[dict[str, Any]], path: str | None) -> int:
+    """How many lines."""
+    total = 0
+    file = None if path is None else WholeFile(path)
+    try:
+        for line in lines:
+            text = encode(line, "the export")
+            print(text) if file is None else file.write_line(text)
+            total += 1
+        if file is not None:
+            file.finish()
+    except BaseException:
+        if file is not None:
+            file.abandon()
+        raise
+    return total
+
+
+# --- trim -------------------------------------------------------------------------------
+
+
+def _configure_trim(parser: argparse.ArgumentParser) -> None:
+    add_url(parser)
+    add = parser.add_argument
+    add_namespace(add)
+    add("--days", type=float, required=True, metavar="N", help="keep what is younger than this")
+    add_care(add)
+
+
+def _trim(options: argparse.Namespace) -> int:
+    url = parse(options.url)
+    if not 0 < options.days < 36_500:
+        raise InvalidInput(f"--days is a number above 0, not {options.days}")
+    before = datetime.now(UTC) - timedelta(days=options.days)
+    with opened(url, options.namespace) as store:
+        old = sum(each.at < before for each in store.operations.entries())
+
+        def trim() -> dict[str, Any]:
+            return {"trimmed": store.operations.trim(before)}
+
+        def said(report: dict[str, Any]) -> str:
+            return f"removed {_many(report['trimmed'])} from before {cell(before)}"
+
+        about = {"before": before, "old": old, "trimmed": 0}
+        days = f"{options.days:g}"
+        question = f"Remove {_many(old)} of the operations log that are older than {days} days"
+        deed = Deed(store, OPERATIONS, OPERATIONS, {"days": options.days}, makes_room=True)
+        return changed(options, url, deed, about, question, trim, said)
+
+
+VERBS = {
+    "export": Verb(
+        "stateward operations export [URL] [FILE] [options]", EXPORT, _configure_export, _export
+    ),
+    "list": Verb("stateward operations list [URL] [options]", LIST, _configure_list, _list),
+    "trim": Verb(
+        "stateward operations trim [URL] --days N [options]", TRIM, _configure_trim, _trim
+    ),
+    "verify": Verb(
+        "stateward operations verify [URL] [options]", VERIFY, _configure_verify, _verify
+    ),
+}

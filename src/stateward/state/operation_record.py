@@ -1,0 +1,176 @@
+"""Entries of the operations log, and the chain of hashes that they make. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from stateward.codec import canonical, check_id, decode
+from stateward.errors import InvalidInput
+from stateward.kinds import USER
+from stateward.ops import Entry, Fetched, Value
+from stateward.records import LoggedOperation, moment
+
+BASE = "base"  # the document with the number and the hash of the last entry that was trimmed
+INTENDED, DONE, FAILED = "intended", "done", "failed"
+MOST_DETAIL = 4096  # characters: a log of deeds, not of what they were done with
+
+
+def target_of(kind: str, id: str) -> str:
+    """What was done something to. A user is not named: a digest outlives their erasure."""
+    check_id(kind, "the kind of a target")
+    check_id(id, "the id of a target")
+    return f"{kind}/{id}" if kind != USER else f"{kind}/sha256:{sha256(id.encode()).hexdigest()}"
+
+
+def body_of(
+    who: str,
+    what: str,
+    target: str,
+    outcome: str,
+    detail: Mapping[str, Any] | None,
+    of: int | None,
+    correlation: str | None,
+) -> dict[str, Any]:
+    """An entry without what chains it to the one before."""
+    body: dict[str, Any] = {
+        "who": check_id(who, "who does it"),
+        "what": check_id(what, "what is done"),
+        "target": target,
+        "outcome": outcome,
+    }
+    if of is not None:
+        body["of"] = of
+    if correlation is not None:
+        body["correlation"] = check_id(correlation, "a correlation id")
+    if detail:
+        body["detail"] = dict(detail)
+        if len(canonical(body["detail"], "the detail")) > MOST_DETAIL:
+            raise InvalidInput(
+                f"the detail of an entry has at most {MOST_DETAIL} characters of JSON: say what "
+                "was done, not with what"
+            )
+    return body
+
+
+def hash_of(entry: Entry) -> str:
+    """What the next entry has to name: over the number, the store's time and all that is said."""
+    return sha256(canonical(hashed(entry), "the entry").encode()).hexdigest()
+
+
+def hashed(entry: Entry) -> dict[str, Any]:
+    """What a hash is over. The time is in whole microseconds, the same in every engine."""
+    return {"number": entry.seq, "at": round(entry.at * 1e6), "entry": decode(entry.body)}
+
+
+def last_hash(fetched: Fetched) -> str:
+    """What the next entry has to name, of a log that was read with its last entry and its base."""
+    if fetched.entries:
+        return hash_of(fetched.entries[-1])
+    return base_of(fetched.documents.get(BASE))[1]
+
+
+def base_of(value: Value | None) -> tuple[int, str]:
+    """Number and hash of the last entry that was trimmed; of a whole log, 0 and ""."""
+    if value is None:
+        return 0, ""
+    said = decode(value.json)
+    return said["number"], said["hash"]
+
+
+def read_operation(entry: Entry) -> LoggedOperation:
+    """An entry as callers see it. Raises `InvalidInput` if it is none."""
+    body = decode(entry.body)
+    try:
+        about = {**body, "number": entry.seq, "at": moment(entry.at), "hash": hash_of(entry)}
+        return msgspec.convert(about, LoggedOperation)
+    except (TypeError, msgspec.ValidationError) as error:
+        raise InvalidInput(
+            f"entry {entry.seq} of the operations log is not one that Stateward wrote: stateward "
+            "operations verify says what else is wrong"
+        ) from error
+
+
+class ChainCheck:
+    """Follows a chain entry by entry, from what is kept of it on, and notes what is wrong."""
+
+    def __init__(self, base: int, hash: str, head: str | None = None) -> None:
+        """`head` is NUMBER:HASH as it was kept elsewhere."""
+        self.number, self.hash = base, hash
+        self.entries = 0
+        self.problems: list[str] = []
+        self.unended: dict[int, None] = {}
+        self._kept = None if head is None else parse_head(head)
+        self._is_met = False
+        self._meet()
+
+    def follow(self, entry: Entry) -> None:
+        """The next one that is there."""
+        if entry.seq != self.number + 1:
+            self._note_missing(entry.seq - 1)
+        try:
+            operation, hash = read_operation(entry), hash_of(entry)
+        except Exception as error:  # whatever was put there
+            self.problems.append(f"entry {entry.seq} cannot be read ({type(error).__name__})")
+            self.number, self.hash = entry.seq, ""
+            self.entries += 1
+            return
+        if operation.previous != self.hash:
+            self.problems.append(
+                f"entry {entry.seq} does not follow from entry {entry.seq - 1}: one of them was "
+                "changed, or one was removed, inserted or moved"
+            )
+        self.entries += 1
+        self.number, self.hash = entry.seq, hash
+        if operation.outcome == INTENDED:
+            self.unended[entry.seq] = None
+        elif operation.of is not None:
+            self.unended.pop(operation.of, None)
+        self._meet()
+
+    def end(self, version: int) -> None:
+        """There is no more, of as many as were ever appended."""
+        if self.number != version:
+            self._note_missing(version)
+        if self._kept is not None and not self._is_met:
+            number = self._kept[0]
+            if number < self.number - self.entries:
+                self.problems.append(
+                    f"the entry {number} that was kept as the head has been trimmed: a newer head "
+                    "is needed to compare with"
+                )
+            elif number > version:
+                self.problems.append(
+                    f"the entry {number} that was kept as the head is missing: the end of the log "
+                    f"was removed, and it has {version} entries"
+                )
+            else:
+                self.problems.append(
+                    f"entry {number} is not the one that was kept as the head: it was changed, or "
+                    "the log was written anew"
+                )
+
+    @property
+    def head(self) -> str:
+        return f"{self.number}:{self.hash}" if self.number else ""
+
+    def _meet(self) -> None:
+        self._is_met = self._is_met or self._kept == (self.number, self.hash)
+
+    def _note_missing(self, upto: int) -> None:
+        first = self.number + 1
+        what = f"entry {first} is" if first == upto else f"entries {first} to {upto} are"
+        self.problems.append(f"{what} missing")
+
+
+def parse_head(text: str) -> tuple[int, str]:
+    """NUMBER:HASH."""
+    number, _, hash = text.partition(":")
+    if not number.isdecimal() or len(hash) != 64:
+        raise InvalidInput(
+            f"a head is NUMBER:HASH, as stateward operations verify prints it, not {text!r}"
+        )
+    return int(number), hash

@@ -1,0 +1,224 @@
+"""The operations log: who did what by hand, in a chain that shows when it was tampered with.
+
+Each entry has the hash of the one before it. Entries are appended on the condition that the log is
+as long as it was when that hash was read, so the chain never forks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+from stateward.codec import canonical, encode
+from stateward.errors import InvalidInput, StatewardError, StoreFull, StoreUnavailable
+from stateward.kinds import OPERATIONS
+from stateward.layers.layer import Execute
+from stateward.ops import (
+    Append,
+    Commit,
+    Conflict,
+    DocumentAt,
+    Entry,
+    Fetch,
+    Fetched,
+    Log,
+    LogAt,
+    Put,
+    Trim,
+)
+from stateward.records import LoggedOperation, OperationsCheck
+from stateward.state.handle import Handle
+from stateward.state.operation_record import (
+    BASE,
+    DONE,
+    FAILED,
+    INTENDED,
+    ChainCheck,
+    base_of,
+    body_of,
+    last_hash,
+    read_operation,
+    target_of,
+)
+from stateward.state.refusals import stored
+from stateward.state.scope import Scope
+
+
+class OperationsLog:
+    """What was done by hand in one namespace."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._handle = Handle(scope, scope.entity(OPERATIONS, OPERATIONS))
+
+    @asynccontextmanager
+    async def recording(
+        self,
+        who: str,
+        what: str,
+        kind: str,
+        id: str,
+        *,
+        detail: Mapping[str, Any] | None = None,
+        correlation: str | None = None,
+        makes_room: bool = False,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Around a deed: an entry before it, and one that says how it ended.
+
+        `what` is done by `who` to the entity of this kind and id. What the block puts into the dict
+        that it gets is the detail of the second entry. Without the first entry nothing is done,
+        unless the deed `makes_room` in a store that is full. A process that dies in between leaves
+        the first one: nobody knows whether it was done, and `verify` lists it as unended. So does a
+        deed that the store did not answer.
+        """
+        target, of = target_of(kind, id), None
+        scope = self._handle.scope
+        # The refusals of a full store open the breaker, which must not keep room from being made.
+        execute = scope.stack.execute_past_breaker if makes_room else scope.execute
+        try:
+            body = body_of(who, what, target, INTENDED, detail, None, correlation)
+            of = await self._append(body, execute)
+        except StoreFull:
+            if not makes_room:
+                raise
+        found: dict[str, Any] = {}
+        try:
+            yield found
+        except StoreUnavailable:
+            raise  # whatever was done of it: the log stays with what was intended
+        except Exception as error:
+            failed = {"error": type(error).__name__}
+            try:
+                body = body_of(who, what, target, FAILED, failed, of, correlation)
+                await self._append(body, execute)
+            except StatewardError:
+                pass  # the first error says more
+            raise
+        try:
+            await self._append(body_of(who, what, target, DONE, found, of, correlation), execute)
+        except StoreUnavailable as error:
+            raise StoreUnavailable(
+                f"it was done ({what} of {target}), but the store failed before the operations log "
+                f"could say so: there it is only intended ({error})",
+                applied="unknown",
+            ) from error
+
+    async def record(
+        self,
+        who: str,
+        what: str,
+        kind: str,
+        id: str,
+        *,
+        detail: Mapping[str, Any] | None = None,
+        correlation: str | None = None,
+    ) -> int:
+        """One entry that says it was done; returns its number.
+
+        For what changes nothing, e.g. an operator who reads a conversation: record it before the
+        text is handed over, so that nobody has read what the log does not know of.
+        """
+        target = target_of(kind, id)
+        return await self._append(body_of(who, what, target, DONE, detail, None, correlation))
+
+    async def _append(self, body: dict[str, Any], execute: Execute | None = None) -> int:
+        scope, entity = self._handle.scope, self._handle.entity
+        execute = execute or scope.execute
+        async with scope.queue(entity, OPERATIONS):
+            while True:
+                last = Fetch(entity, log=Log(last=1, details=True), documents=(BASE,))
+                fetched = (await execute((last,)))[0]
+                assert isinstance(fetched, Fetched)
+                head = fetched.head
+                text = canonical({**body, "previous": last_hash(fetched)}, "the entry")
+                as_read = LogAt(head.version, head.stamp or None)
+                commit = Commit(entity, scope.world.new_op(), (Append((text,)),), (as_read,))
+                outcome = (await execute((commit,)))[0]
+                if not isinstance(outcome, Conflict):  # else somebody was faster: chain to theirs
+                    return stored(outcome, entity).version
+
+    async def entries(
+        self, after: int = 0, *, upto: int | None = None, last: int | None = None
+    ) -> AsyncIterator[LoggedOperation]:
+        """The entries after a number and up to another, oldest first; with `last`, so many.
+
+        Raises `InvalidInput` at one that is no entry.
+        """
+        async for entry in self.stored_entries(after, upto=upto, last=last):
+            yield read_operation(entry)
+
+    async def stored_entries(
+        self, after: int = 0, *, upto: int | None = None, last: int | None = None
+    ) -> AsyncIterator[Entry]:
+        """The same as they are stored: what the hashes are over."""
+        if last is not None:
+            fetched = await self._handle.fetch(Log(after, upto, last=last, details=True))
+            for entry in fetched.entries:
+                yield entry
+            return
+        async for page in self._handle.pages(after, upto):
+            for entry in page.entries:
+                yield entry
+
+    async def verify(self, head: str | None = None) -> OperationsCheck:
+        """Whether the chain holds, from the oldest entry that is kept to the last.
+
+        Finds what was changed, removed, inserted or put in another order. That entries were cut off
+        at the end, or all written anew, shows only against a `head` that was kept elsewhere: what
+        an earlier check returned.
+        """
+        while True:
+            before = (await self._handle.fetch()).head.base
+            check = await self._verify(head)
+            if (await self._handle.fetch()).head.base == before:  # else it was trimmed meanwhile
+                return check
+
+    async def _verify(self, head: str | None) -> OperationsCheck:
+        fetched = await self._handle.fetch(documents=(BASE,))
+        base, hash = base_of(fetched.documents.get(BASE))
+        chain, version = ChainCheck(base, hash, head), fetched.head.version
+        if base != fetched.head.base:
+            chain.problems.append(
+                f"entries up to {fetched.head.base} were removed, and the log says {base}"
+            )
+        async for entry in self.stored_entries(base, upto=version):
+            chain.follow(entry)
+        chain.end(version)
+        return OperationsCheck(
+            chain.entries, base, chain.head, tuple(chain.problems), tuple(chain.unended)
+        )
+
+    async def trim(self, before: datetime) -> int:
+        """Remove the entries from before a time; returns how many.
+
+        What is left is verified from the hash of the last one that was removed. Raises
+        `InvalidInput` if the chain is broken: what is wrong with it must not be removed with it.
+        """
+        if before.tzinfo is None:
+            raise InvalidInput(f"a time needs its time zone, e.g. datetime.now(UTC), not {before}")
+        until = before.timestamp()
+        while True:
+            fetched = await self._handle.fetch(documents=(BASE,))
+            value = fetched.documents.get(BASE)
+            base, hash = base_of(value)
+            chain, is_past = ChainCheck(base, hash), False
+            async for entry in self.stored_entries(base, upto=fetched.head.version):
+                is_past = is_past or entry.at >= until
+                if not is_past:
+                    chain.follow(entry)
+            if chain.problems:
+                raise InvalidInput(
+                    f"the operations log is not trimmed, because {chain.problems[0]}: export it, "
+                    "and see stateward operations verify"
+                )
+            if not chain.entries:
+                return 0
+            put = Put(BASE, encode({"number": chain.number, "hash": chain.hash}, "the base"))
+            as_read = DocumentAt(BASE, 0)
+            if value is not None:
+                as_read = DocumentAt(BASE, value.version, value.stamp)
+            outcome = await self._handle.commit((Trim(chain.number), put), (as_read,))
+            if not isinstance(outcome, Conflict):
+                stored(outcome, self._handle.entity)
+                return chain.entries
