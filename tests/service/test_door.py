@@ -16,6 +16,7 @@ import stateward
 from service.conftest import Served
 from stateward import sync
 from stateward.errors import AccessRefused, NotPermitted, NotYoursError
+from stateward.kinds import OPERATIONS
 from stateward.ops import (
     Append,
     Applied,
@@ -185,6 +186,16 @@ def test_a_scope_permits_what_it_says(serve: Serve) -> None:
                 assert scope in refused(served, key, op)
     limited = served.key("operate", ("default",))
     assert "all namespaces" in refused(served, limited, Sweep())
+
+
+def test_the_operations_log_is_written_by_operators_alone(serve: Serve) -> None:
+    """Or whoever may write could remove what is known of them."""
+    served = serve()
+    entity = Entity("default", OPERATIONS, OPERATIONS)
+    writer, operator = (served.key(scope, ("default",)) for scope in ("write", "operate"))
+    drop = Commit(entity, "o" * 16, (Drop(),))
+    assert "operate" in refused(served, writer, append(entity), drop)
+    assert isinstance(execute(served, operator, append(entity))[0], Applied)
 
 
 def test_the_services_own_namespace_is_for_administrators_of_all(serve: Serve) -> None:

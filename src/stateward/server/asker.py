@@ -16,6 +16,7 @@ from stateward.kinds import (
     JOURNAL,
     LANGGRAPH_ITEM,
     LANGGRAPH_THREAD,
+    OPERATIONS,
     SUMMARY,
     TASK,
     THREAD,
@@ -92,8 +93,8 @@ class Asker(Struct, frozen=True):
         return self._theirs(op)
 
     def _check_writes(self, op: Commit) -> None:
-        self.require("write")
         kind = op.entity.kind
+        self.require("operate" if kind == OPERATIONS else "write")
         if self.user is not None and kind not in PERSONAL:
             raise NotPermitted(f"this key is for one user, and a {kind} is not one user's alone")
         for write in op.writes:
