@@ -20,6 +20,7 @@ class PageCursor(msgspec.Struct, frozen=True, array_like=True):
     cursor is not enough. `page` is where that entity's page began, or the next one begins. Of
     that page all is passed over that was shown before: what was touched in a later minute, and of
     the same minute what is not below `lowest`, which the page ended with, and not before `updated`.
+    It is read again in its `size`: in a larger one others would stand between those.
     """
 
     page: str | None
@@ -27,6 +28,7 @@ class PageCursor(msgspec.Struct, frozen=True, array_like=True):
     lowest: str = ""
     updated: float = 0.0
     id: str = ""
+    size: int = 0
 
     def __str__(self) -> str:
         return urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
@@ -52,7 +54,9 @@ class PageCursor(msgspec.Struct, frozen=True, array_like=True):
         return (found.head.updated, found.entity.id) >= (self.updated, self.id)
 
 
-def cursors(page: Sequence[Found], began: str | None, next: str | None) -> list[PageCursor]:
+def cursors(
+    page: Sequence[Found], began: str | None, next: str | None, size: int
+) -> list[PageCursor]:
     """The cursor after each entity of a page."""
     lowest: dict[float, str] = {}
     for found in page:
@@ -61,7 +65,8 @@ def cursors(page: Sequence[Found], began: str | None, next: str | None) -> list[
     after = []
     for found in page:
         minute = found.head.updated // MINUTE
-        after.append(PageCursor(began, minute, lowest[minute], found.head.updated, found.entity.id))
+        at = (minute, lowest[minute], found.head.updated, found.entity.id)
+        after.append(PageCursor(began, *at, size))
     if next is not None and after:
         after[-1] = PageCursor(next)
     return after

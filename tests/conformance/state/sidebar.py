@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 from conformance.state.cases import case
@@ -98,6 +99,22 @@ async def any_place_of_a_page_can_be_gone_on_from(h: StoreHarness) -> None:
                 left = [other.id for other in page[number:]]
                 assert [id for id in rest if id in left] == left
                 assert sorted([*(i.id for i in page[:number]), *rest]) == sorted(TIMES)
+
+
+@case
+async def and_again_from_any_place_of_what_follows(h: StoreHarness) -> None:
+    """In pages of another size: nobody is shown twice, or not at all."""
+    await filled(h)
+    async with h.store() as store:
+        for taken, then in product(range(1, 5), (1, 2)):
+            shown: list[str] = []
+            before: str | None = None
+            for limit, some in ((5, taken), (12, then), (12, 12)):
+                listing = store.threads(order="recent", before=before, limit=limit)
+                page = [info async for info in listing][:some]
+                shown += [info.id for info in page]
+                before = page[-1].cursor
+            assert sorted(shown) == sorted(TIMES), (taken, then, shown)
 
 
 @case

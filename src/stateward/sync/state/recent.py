@@ -65,17 +65,17 @@ def _recent(
 ) -> Iterator[tuple[Found, str]]:
     """Page by page: one that is asked for without conditions is one round trip."""
     cursor = PageCursor(None) if before is None else PageCursor.of(before)
-    after, size = cursor.page, scope.capabilities.page
-    if limit is not None and cursor.minute is None:
-        size = min(limit, size)
+    largest = scope.capabilities.page
+    usual = largest if limit is None else min(limit, largest)
+    after, size = cursor.page, min(cursor.size, largest) or usual
     while True:
         page = scope.execute((replace(op, recent=True, after=after, limit=size),))[0]
         assert isinstance(page, Listed)
         for found, then in zip(
-            page.entities, cursors(page.entities, after, page.next), strict=True
+            page.entities, cursors(page.entities, after, page.next, size), strict=True
         ):
             if not cursor.was_shown(found) and (wanted is None or wanted(found)):
                 yield found, str(then)
         if page.next is None:
             return
-        after = page.next
+        after, size = page.next, usual
