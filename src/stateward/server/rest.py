@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from stateward.errors import InvalidInput, NotPermitted, Reset, Truncated
 from stateward.layers.layer import Execute
-from stateward.ops import NotYours, Op, Outcome, Sweep
+from stateward.ops import NotYours, Op, Outcome
 from stateward.options import UNSAID, Whose
 from stateward.records import Cursor
 from stateward.server.asker import Asker, merged
@@ -47,23 +47,18 @@ def namespace_of(asker: Asker, headers: dict[bytes, bytes], own: str) -> str:
     return namespace
 
 
-def store_for(asker: Asker, store: Store, namespace: str, *, sweeps: bool = False) -> Store:
-    """The store as this asker may use it: every operation passes the check of `Asker`.
-
-    With `sweeps` it may give space back, which removes nothing that anybody could still read.
-    """
+def store_for(asker: Asker, store: Store, namespace: str) -> Store:
+    """The store as this asker may use it: every operation passes the check of `Asker`."""
     theirs = store.within(namespace)
     for scope in theirs.sections.scopes:
-        _guard(scope, asker, sweeps)
+        _guard(scope, asker)
     return theirs
 
 
-def _guard(scope: Scope, asker: Asker, sweeps: bool) -> None:
+def _guard(scope: Scope, asker: Asker) -> None:
     def around(execute: Execute) -> Execute:
         async def checked(ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
-            permitted = [
-                op if sweeps and isinstance(op, Sweep) else asker.permitted(op) for op in ops
-            ]
+            permitted = [asker.permitted(op) for op in ops]
             asked: list[Op] = [op for op in permitted if not isinstance(op, NotYours)]
             outcomes = await execute(asked, deadline) if asked else []
             return merged(permitted, outcomes)

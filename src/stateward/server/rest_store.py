@@ -248,6 +248,5 @@ STORE = (
         "Remove all that belongs to a user, for good",
         ErasureReceipt,
         one_users=False,
-        sweeps=True,
     ),
 )

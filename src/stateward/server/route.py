@@ -52,7 +52,6 @@ class RestRoute(NamedTuple):
     takes: str = JSON
     gives: str = JSON
     one_users: bool = True  # False: a key of one user is refused
-    sweeps: bool = False  # it gives space back, whatever namespaces the key is for
 
     @property
     def segments(self) -> list[str]:

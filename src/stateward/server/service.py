@@ -175,7 +175,7 @@ class Application:
                 for name in route.headers
                 if name.lower().encode() in headers
             }
-            store = store_for(asker, self._store, namespace, sweeps=route.sweeps)
+            store = store_for(asker, self._store, namespace)
             call = RestCall(asker, store, path, query, body, given, asked.decode("ascii"))
             reply = await route.answer(call)
         except Exception as error:
