@@ -13,9 +13,9 @@ from stateward.cli.verbs import Deed, Verb, changed, list_verb, opened, refuse_u
 from stateward.codec import check_id
 from stateward.errors import InvalidInput
 from stateward.kinds import LEADER, LOCK
-from stateward.ops import CommitsAt, Conflict, Drop, Head, Lease
-from stateward.state.refusals import stored
+from stateward.ops import Head, Lease
 from stateward.sync.state.handle import Handle
+from stateward.sync.state.locks import break_lease
 
 EXAMPLES = """\
 examples:
@@ -47,7 +47,9 @@ def _break(options: argparse.Namespace) -> int:
         held = _held(handle.fetch().head, what, name, options.namespace)
 
         def take() -> dict[str, Any]:
-            _drop(handle, held, what, name)
+            now = break_lease(handle, held.token)
+            if now is not None:
+                _refuse_changed(what, name, now)
             return {"broken": True}
 
         about: dict[str, Any] = {"name": name, "what": what, "holder": held.holder}
@@ -75,22 +77,6 @@ def _held(head: Head, what: str, name: str, namespace: str) -> Lease:
     if head.lease is None:
         raise InvalidInput(f"nobody holds the {what} {name!r}: there is nothing to break")
     return head.lease
-
-
-def _drop(handle: Handle, held: Lease, what: str, name: str) -> None:
-    """Drop the lease that was shown, and no other.
-
-    All that a lock is, is its lease; the mark that is left of it remembers the token.
-    """
-    while True:
-        head = handle.fetch().head
-        if head.lease is None or head.lease.token != held.token:
-            _refuse_changed(what, name, head)
-        # A renewal in between is the same lease: look again.
-        outcome = handle.commit((Drop(),), (CommitsAt(head.commits),))
-        if not isinstance(outcome, Conflict):
-            stored(outcome, handle.entity)
-            return
 
 
 def _refuse_changed(what: str, name: str, head: Head) -> NoReturn:

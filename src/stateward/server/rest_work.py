@@ -11,7 +11,7 @@ from msgspec import Struct
 from stateward.codec import encode
 from stateward.errors import InvalidInput
 from stateward.kinds import LEADER, LOCK
-from stateward.ops import CommitsAt, Conflict, Drop, Found, List, Listed
+from stateward.ops import Found, List, Listed
 from stateward.records import (
     EffectInfo,
     OpenQuestion,
@@ -25,7 +25,8 @@ from stateward.server.reply import Reply
 from stateward.server.rest import Limit, Page, Whom, answer, missing, page, past, whose
 from stateward.server.route import KEY, RestCall, RestRoute
 from stateward.state.handle import Handle
-from stateward.state.refusals import stored
+from stateward.state.locks import break_lease
+from stateward.state.tasks import Task
 from stateward.state.workflows import Workflow
 
 
@@ -273,21 +274,30 @@ async def _task_shown(call: RestCall) -> Reply:
 
 
 async def _task(call: RestCall) -> TaskInfo:
-    info = await call.store.task(call.path["task"], whose(call, call.query.user)).info()
+    info = await _task_of(call).info()
     if info is None:
         raise missing("task", call.path["task"])
     return info
 
 
+def _task_of(call: RestCall) -> Task:
+    return call.store.task(call.path["task"], whose(call, call.query.user))
+
+
 async def _retry_task(call: RestCall) -> Reply:
-    await _task(call)
-    return answer(await call.store.task(call.path["task"], whose(call, call.query.user)).retry())
+    try:
+        return answer(await _task_of(call).retry())
+    except InvalidInput:
+        await _task(call)  # or says that there is none
+        raise
 
 
 async def _cancel_task(call: RestCall) -> Reply:
-    await _task(call)
-    task = call.store.task(call.path["task"], whose(call, call.query.user))
-    return answer(await task.cancel(call.body.reason))
+    try:
+        return answer(await _task_of(call).cancel(call.body.reason))
+    except InvalidInput:
+        await _task(call)
+        raise
 
 
 async def _effects(call: RestCall) -> Reply:
@@ -394,20 +404,15 @@ def _lock_shown(found: Found) -> LockShown:
 
 
 async def _break(call: RestCall) -> Reply:
-    """Drop the lease that was seen, and no other: all that a lock is, is its lease."""
     body: BreakBody = call.body
     scope = call.store.sections["workflows"]
     handle = Handle(scope, scope.entity(LEADER if body.leader else LOCK, call.path["lock"]))
-    while True:
-        head = (await handle.fetch()).head
-        if not head.exists:
-            raise missing("lock", call.path["lock"])
-        if head.lease is None or head.lease.token != body.token:
-            raise Refusal(409, "that lease was given back or taken over meanwhile: look again")
-        outcome = await handle.commit((Drop(),), (CommitsAt(head.commits),))
-        if not isinstance(outcome, Conflict):  # a renewal in between is the same lease
-            stored(outcome, handle.entity)
-            return Reply(204)
+    head = await break_lease(handle, body.token)
+    if head is None:
+        return Reply(204)
+    if not head.exists:
+        raise missing("lock", call.path["lock"])
+    raise Refusal(409, "that lease was given back or taken over meanwhile: look again")
 
 
 _W, _T, _S = "/v1/workflows/{workflow}", "/v1/tasks/{task}", "/v1/schedules/{schedule}"

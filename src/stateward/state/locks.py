@@ -7,7 +7,9 @@ from types import TracebackType
 from stateward.codec import check_span, check_ttl
 from stateward.errors import InvalidInput
 from stateward.layers.leases.held import HeldLease
+from stateward.ops import CommitsAt, Conflict, Drop, Head
 from stateward.state.handle import Handle
+from stateward.state.refusals import stored
 
 RETAIN = 86_400.0  # a lock that nobody has held for a day is forgotten; its tokens still grow
 
@@ -63,3 +65,18 @@ class Lock:
             # sync only: except BaseException:
             # sync only:     self._leases.release(held)  # interrupted before it began, perhaps
             # sync only:     raise
+
+
+async def break_lease(handle: Handle, token: int) -> Head | None:
+    """Drop the lease with this token, and no other; how it stands if that is no longer held.
+
+    All that a lock is, is its lease; the mark that is left of it remembers the token.
+    """
+    while True:
+        head = (await handle.fetch()).head
+        if head.lease is None or head.lease.token != token:
+            return head
+        outcome = await handle.commit((Drop(),), (CommitsAt(head.commits),))
+        if not isinstance(outcome, Conflict):  # a renewal in between is the same lease
+            stored(outcome, handle.entity)
+            return None
