@@ -102,7 +102,11 @@ class Asker(Struct, frozen=True):
             raise NotPermitted(f"this key is for one user, and a {kind} is not one user's alone")
         for write in op.writes:
             if isinstance(write, Restore):
-                self._for_operators(op, "a restore sets what the store itself decides")
+                self.require("operate")
+                if self.user is not None:
+                    raise NotPermitted(
+                        "this key is for one user, and a restore sets what the store itself decides"
+                    )
             gives = isinstance(write, SetHead) and write.owner not in (None, self.user)
             if gives and self.user is not None:
                 raise NotPermitted("this key is for one user: it cannot give to another")
@@ -113,12 +117,6 @@ class Asker(Struct, frozen=True):
         if op.owner is None:
             return replace(op, owner=self.user)
         return op if op.owner == self.user else NotYours()
-
-    def _for_operators(self, op: Op, why: str) -> Op:
-        self.require("operate")
-        if self.user is not None:
-            raise NotPermitted(f"this key is for some of the store only, and {why}")
-        return op
 
     def enter(self, namespace: str) -> None:
         """Refuse a namespace that the key is not for."""
