@@ -28,10 +28,12 @@ async def crash(mortal: PostgresServer, times: int) -> None:
     async with stateward.open(mortal.url_of("crashes"), policy=POLICY) as store:
         load = Load(store)
         async with load.going_on():
-            for _ in range(times):
+            for crash in range(times):
                 await load.traffic(BEFORE_A_CRASH)
                 await asyncio.sleep(chance.random() * 0.02)
                 mortal.kill()
+                if crash % 2:  # a quick server is back before anybody gives up: see both
+                    await load.trouble(1)
                 await asyncio.to_thread(mortal.restart)
             await load.traffic(BEFORE_A_CRASH)
         assert load.unknown, "no reply was lost: the crashes hit nothing"

@@ -74,6 +74,7 @@ async def run(url: str, transactions: int, server: PostgresServer | None = None)
     while server is not None and not running.done():
         await asyncio.sleep(1.0)
         server.kill()
+        await asyncio.sleep(QUICK.write_timeout)  # a quick server is back before anybody gives up
         await asyncio.to_thread(server.restart)
     await running
     for store in stores:

@@ -76,6 +76,7 @@ async def have_one_order(url: str, transactions: int, server: RedisServer | None
     while server is not None and not running.done():
         await asyncio.sleep(1.0)  # the time between two crashes
         server.kill()
+        await asyncio.sleep(POLICY.write_timeout)  # a quick server is back before anybody gives up
         await asyncio.to_thread(server.start)
     await running
     for store in stores:
