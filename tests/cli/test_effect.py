@@ -54,4 +54,4 @@ def test_an_effect_is_decided_once_and_not_without_consent(
     told = said(capsys, *resolve, *done, "--yes", "--by", "ann")
     assert (told["status"], told["result"], told["decided"]) == ("done", {"id": 7}, "ann")
     assert cli.main([*resolve, "--not-done", "--yes"]) == 1
-    assert cli.main(["effect"]) == 2
+    assert cli.main(["effect", "decide"]) == 2

@@ -83,7 +83,7 @@ COMMANDS = {
     "workflow signal": "tell a workflow something that it waits for",
 }
 MODULES = {"audit": "audit.command", "waiting": "open_questions"}  # of another name than theirs
-NOUNS = ("lock", "operations", "task", "thread", "user", "workflow")
+NOUNS = ("effect", "lock", "operations", "task", "thread", "user", "workflow")
 
 EXAMPLES = """\
 examples:

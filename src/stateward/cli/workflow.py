@@ -90,10 +90,12 @@ def _show(options: argparse.Namespace) -> int:
         said = {"url": url.safe, "namespace": options.namespace, "workflow": about}
         print(json.dumps(plain([said | {"records": plain(rows)}])[0]))
         return OK
-    about["waits"] = [f"{each.what} {each.name} since {cell(each.since)}" for each in info.waits]
+    del about["waits"]
     for name, value in about.items():
         if value not in (None, {}, []):
             print(f"{name:<11} {cell(value, 100_000 if options.full else 1000)}")
+    for each in info.waits:
+        print(f"waits for   {each.what} {cell(each.name)} since {cell(each.since)}")
     if rows:
         print()
         columns = ("number", "at", "what", "name", "value")

@@ -160,7 +160,6 @@ complete -c stateward -n '_shtab_stateward_using copy' -l finish -d 'with --foll
 complete -c stateward -n '_shtab_stateward_using copy' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a effect -d 'what tools have done, and what nobody knows of'
 complete -c stateward -n '_shtab_stateward_using effect' -s h -l help -d 'show this help message and exit'
-complete -c stateward -n '_shtab_stateward_using effect' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using effect; and test $_shtab_stateward_npos -eq 0' -a list -d 'show effects, and how they stand'
 complete -c stateward -n '_shtab_stateward_using effect list' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using effect list' -l namespace -x -d 'which one (default: default)'

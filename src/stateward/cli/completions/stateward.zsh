@@ -266,7 +266,6 @@ _shtab_stateward_copy_defaults_added=0
 
 _shtab_stateward_effect_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--json[print one JSON object]"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -297,7 +296,6 @@ _shtab_stateward_effect_resolve_options=(
   "--yes[do not ask before it is done]"
   "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
-  "(*):the store (default\: the environment\'s STATEWARD_URL) and the effect\'s id, as \`effect list\` shows it:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -307,7 +305,6 @@ _shtab_stateward_effect_show_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--namespace[which one (default\: default)]:NAME:"
   "--json[print one JSON object]"
-  "(*):the store (default\: the environment\'s STATEWARD_URL) and the effect\'s id, as \`effect list\` shows it:"
 )
 
 # guard to ensure default positional specs are added only once per session
