@@ -31,6 +31,7 @@ AnyMessage = Mapping[str, object] | Dataclass | msgspec.Struct
 _encoder = msgspec.json.Encoder()
 _sorting = msgspec.json.Encoder(order="sorted")
 _decoder = msgspec.json.Decoder()
+_marks = msgspec.json.Decoder(tuple[float | int | None, str, str])
 
 MAX_DEPTH = 200
 ID_BYTES = 512
@@ -90,6 +91,24 @@ def decode_lines(lines: str) -> list[Any]:
         return _decoder.decode_lines(lines)
     except msgspec.DecodeError as error:
         raise _damaged(error) from error
+
+
+def listing_mark(after: str) -> tuple[float, str, str]:
+    """What a cursor of a listing says: due time or minute, kind and id.
+
+    Raises `InvalidInput`: clients keep cursors, and may pass anything.
+    """
+    try:
+        rank, kind, id = _marks.decode(after)
+    except msgspec.DecodeError as error:
+        raise _no_mark(after) from error
+    if rank is not None and not -MOST <= rank <= MOST:
+        raise _no_mark(after)
+    return rank or 0, kind, id
+
+
+def _no_mark(after: str) -> InvalidInput:
+    return InvalidInput(f"{shown(after)} is no cursor of a listing: pass one as it was told")
 
 
 def as_message(value: Any) -> dict[str, Any]:

@@ -305,6 +305,7 @@ class List(Struct, frozen=True, tag=True):
     was touched last first: by the minute of `Head.updated`, which is what engines index, then by
     id, both from the greatest down; each page in itself is in the exact order of `Head.updated`.
     Its cursors are JSON text, [minute, kind, id], so that a feed of changes can begin at a minute.
+    An `after` that is no cursor raises `InvalidInput`: see `codec.listing_mark`.
     `reverse` turns any order round. `expired=True` also gives what has expired but is still stored.
     `documents` names documents to bring along with each entity; `values=False` leaves the values
     of a `within` listing out.

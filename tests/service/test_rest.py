@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import importlib.util
 import json
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -483,6 +484,13 @@ async def test_a_quiet_stream_says_that_it_lives_and_ends_with_the_service(
 # --- nonsense ---------------------------------------------------------------------------
 
 APPEND = "/v1/threads/nonsense/messages"
+
+
+def cursor(said: Any) -> str:
+    """A cursor that nobody has told."""
+    return urlsafe_b64encode(json.dumps(said).encode()).decode().rstrip("=")
+
+
 NONSENSE: list[tuple[str, str, Any, dict[str, str], int]] = [
     ("POST", APPEND, b"{", {}, 400),
     ("POST", APPEND, b"", {}, 400),
@@ -510,6 +518,9 @@ NONSENSE: list[tuple[str, str, Any, dict[str, str], int]] = [
     ("GET", "/v1/threads?limit=1001", None, {}, 400),
     ("GET", "/v1/threads?limit=many", None, {}, 400),
     ("GET", "/v1/threads?after=nowhere", None, {}, 400),
+    ("GET", f"/v1/threads?after={cursor(['nowhere'])}", None, {}, 400),
+    ("GET", f"/v1/workflows?after={cursor([None, 1.0, '', 0.0, '', -5])}", None, {}, 400),
+    ("GET", f"/v1/changes?after={cursor({'thread': [1, 'nowhere']})}&follow=false", None, {}, 400),
     ("GET", "/v1/threads?" + "&".join(f"p{n}=1" for n in range(60)), None, {}, 400),
     ("GET", "/v1/threads/%ff", None, {}, 400),
     ("GET", f"/v1/threads/{'x' * 3000}", None, {}, 400),
@@ -543,6 +554,13 @@ def test_nonsense_is_a_clear_problem(
     assert "Traceback" not in told.problem["detail"]
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
     assert api.ask("GET", "/v1/threads/nonsense").status == 404, "nothing is half written"
+
+
+def test_a_cursor_in_execute_is_checked_as_well(api: Api) -> None:
+    for order in ({}, {"due": True}, {"recent": True}):
+        op = {"type": "List", "namespace": "default", "kind": "thread", "after": "x", **order}
+        told = api.ask("POST", "/v1/execute", [[op], 5])
+        assert (told.status, told.problem["error"]) == (400, "InvalidInput")
 
 
 def test_a_stamp_of_somebody_elses_making_stays_in_its_header(api: Api) -> None:

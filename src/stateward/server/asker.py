@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stateward.errors import NotPermitted
+from stateward.errors import InvalidInput, NotPermitted
 from stateward.kinds import (
     BLOB,
     EFFECT,
@@ -82,6 +82,8 @@ class Asker(Struct, frozen=True):
             self.require("write")
             return op
         if isinstance(op, List):
+            if op.limit < 0:
+                raise InvalidInput(f"a page has at least 0 entries, not {op.limit}")
             self.enter(op.namespace)
             if op.within is not None:
                 self.enter(op.within.namespace)

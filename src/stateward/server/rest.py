@@ -147,6 +147,24 @@ class Whom(Struct, frozen=True, forbid_unknown_fields=True):
     user: str | None = None
 
 
+class ValueBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is told."""
+
+    value: Any = None
+
+
+class ReasonBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """Why; whoever looks later is glad to know."""
+
+    reason: str = ""
+
+
+class ChangeMade(Struct, frozen=True):
+    """Whether this request has changed anything; false: it was so before."""
+
+    changed: bool
+
+
 class Page(Struct, Generic[T], frozen=True):
     """Some of a list. `next` is what to pass as `after` for more; null: these were the last."""
 

@@ -8,10 +8,18 @@ from typing import Any
 from stateward.server.openapi import document_of
 from stateward.server.reply import Reply
 from stateward.server.rest import answer
+from stateward.server.rest_context import CONTEXT
 from stateward.server.rest_documents import DOCUMENTS
-from stateward.server.rest_store import STORE
+from stateward.server.rest_effects import EFFECTS
+from stateward.server.rest_journals import JOURNALS
+from stateward.server.rest_locks import LOCKS
+from stateward.server.rest_questions import QUESTIONS
+from stateward.server.rest_schedules import SCHEDULES
+from stateward.server.rest_storage import STORAGE
+from stateward.server.rest_tasks import TASKS
 from stateward.server.rest_threads import THREADS
-from stateward.server.rest_work import WORK
+from stateward.server.rest_users import USERS
+from stateward.server.rest_workflows import WORKFLOWS
 from stateward.server.route import RestCall, RestRoute
 
 
@@ -28,8 +36,16 @@ async def _openapi(call: RestCall) -> Reply:
 ROUTES = (
     *THREADS,
     *DOCUMENTS,
-    *WORK,
-    *STORE,
+    *WORKFLOWS,
+    *QUESTIONS,
+    *TASKS,
+    *EFFECTS,
+    *SCHEDULES,
+    *LOCKS,
+    *CONTEXT,
+    *JOURNALS,
+    *USERS,
+    *STORAGE,
     RestRoute(
         "GET", "/v1/openapi.json", "read", _openapi, "This API as OpenAPI 3.1", dict[str, Any]
     ),

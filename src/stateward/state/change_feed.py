@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from stateward.codec import encode, shown
+from stateward.codec import encode, listing_mark, shown
 from stateward.engine import MINUTE, OVERLAP
 from stateward.errors import InvalidInput
 from stateward.kinds import KINDS, THREAD, USER
@@ -43,8 +43,12 @@ def cursors_of(text: str | None) -> dict[str, KindCursor]:
         return {}
     try:
         padded = text.encode() + b"=" * (-len(text) % 4)
-        return msgspec.json.decode(urlsafe_b64decode(padded), type=dict[str, KindCursor])
-    except (ValueError, AttributeError, msgspec.MsgspecError) as error:
+        cursors = msgspec.json.decode(urlsafe_b64decode(padded), type=dict[str, KindCursor])
+        for page in (cursor.page for cursor in cursors.values()):
+            if page is not None:
+                listing_mark(page)
+        return cursors
+    except (ValueError, AttributeError, msgspec.MsgspecError, InvalidInput) as error:
         raise InvalidInput(
             f"{shown(text)} is no cursor of a feed of changes; pass the cursor of the change that "
             "you have dealt with last"

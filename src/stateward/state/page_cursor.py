@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
@@ -28,7 +29,7 @@ class PageCursor(msgspec.Struct, frozen=True, array_like=True):
     lowest: str = ""
     updated: float = 0.0
     id: str = ""
-    size: int = 0
+    size: Annotated[int, msgspec.Meta(ge=0)] = 0
 
     def __str__(self) -> str:
         return urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")

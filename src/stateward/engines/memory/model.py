@@ -12,7 +12,7 @@ from copy import copy, deepcopy
 
 import msgspec
 
-from stateward.codec import decode, encode
+from stateward.codec import encode, listing_mark
 from stateward.engine import GRACE, MINUTE
 from stateward.engines.memory.cell import Cell, is_remembered
 from stateward.engines.memory.log import with_log
@@ -270,7 +270,7 @@ class Model:
         downwards = op.reverse != op.recent
         rows.sort(key=lambda row: row[0], reverse=downwards)
         if op.after is not None:
-            rank, kind, id_ = decode(op.after)
+            rank, kind, id_ = listing_mark(op.after)
             mark = (float(rank), kind, id_)
             rows = [row for row in rows if (row[0] < mark if downwards else row[0] > mark)]
         page = rows[: op.limit]

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stateward.codec import decode, encode
+from stateward.codec import encode, listing_mark
 from stateward.engine import MINUTE
 from stateward.engines.postgres.escape import escape, unescape
 from stateward.engines.postgres.outcomes import (
@@ -65,7 +65,7 @@ def entities_query(op: List, index: int) -> tuple[str, list[Any]]:
         where.append("e.touched IS NOT NULL")
         order = ["e.touched", "e.name"]
     if op.after is not None:
-        rank, kind, name = decode(op.after)
+        rank, kind, name = listing_mark(op.after)
         marks = {
             "e.due": ("%s::float8", rank),
             "e.touched": ("%s::bigint", rank),

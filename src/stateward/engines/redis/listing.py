@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from stateward.codec import decode, encode
+from stateward.codec import encode, listing_mark
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.fetch import fields_of
@@ -122,7 +122,7 @@ class IndexPage:
         op = self._op
         mark: tuple[str, str] | None = None
         if op.after is not None:
-            _, kind, id = decode(op.after)
+            _, kind, id = listing_mark(op.after)
             mark = (kind, id)
         ranges = yield from self._ranges()
         for part in ranges:
@@ -143,7 +143,7 @@ class IndexPage:
         key = f"{kind_index(op.namespace, kind)}:due"
         mark: tuple[float, str] | None = None
         if op.after is not None:
-            due, _, id = decode(op.after)
+            due, _, id = listing_mark(op.after)
             mark = (float(due), id)
         command, low, high = "ZRANGEBYSCORE", "-inf", "+inf"
         if op.reverse:
@@ -183,7 +183,7 @@ class IndexPage:
             part = Range(touched_index(op.namespace, kind, op.owner), b"", kind, op.owner)
         minute, id = "", ""
         if op.after is not None:
-            rank, _, id = decode(op.after)
+            rank, _, id = listing_mark(op.after)
             minute = str(int(rank))
         fields = fields_of(op.documents)
         heads = heads_of(op.namespace, kind) if self._traits.inline else ""
@@ -224,7 +224,7 @@ class IndexPage:
         ]
         ordered.sort(key=lambda pair: pair[0], reverse=op.reverse)
         if op.after is not None:
-            due, kind, id = decode(op.after)
+            due, kind, id = listing_mark(op.after)
             mark = (float(due), kind, id)
             ordered = [o for o in ordered if (o[0] < mark if op.reverse else o[0] > mark)]
         self._found = [found for _, found in ordered]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from stateward.codec import decode, encode
+from stateward.codec import encode, listing_mark
 from stateward.engines.sqlite.outcomes import head_of
 from stateward.ops import Entity, Found, Head, List, Listed, Value
 
@@ -31,7 +31,7 @@ def list_entities(rows: Rows, op: List, now: float, documents: Documents) -> Lis
     if op.due:
         args.append(now)
     if op.after is not None:
-        rank, kind, name = decode(op.after)
+        rank, kind, name = listing_mark(op.after)
         args += (rank, name) if op.recent else (rank, kind, name) if op.due else (kind, name)
     found = rows(_select(*_shape(op)), (*args, op.limit + 1))
     page = found[: op.limit]

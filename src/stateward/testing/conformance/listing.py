@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stateward.ops import Append, Commit, Drop, Entity, Put, SetHead, Value
+from stateward.errors import InvalidInput
+from stateward.ops import Append, Commit, Drop, Entity, List, Put, SetHead, Value
 from stateward.testing.conformance.cases import case
 from stateward.testing.conformance.harness import Caller, Harness, bodies
 
@@ -203,6 +204,25 @@ async def what_is_due_comes_soonest_first(h: Harness) -> None:
 
 async def ids_of(a: Caller, h: Harness, **options: Any) -> list[str]:
     return [it.id for it in await a.list_all(h.namespace, **options)]
+
+
+NO_CURSORS = ("", "x", "{}", "[1]", '[1,"a"]', '["x","a","b"]', '[1e400,"a","b"]', "[1,2,3]")
+
+
+@case
+async def a_cursor_that_no_listing_has_told_is_refused_in_words(h: Harness) -> None:
+    a = await h.replica()
+    await create(a, h.entity("one"))
+    orders: tuple[dict[str, Any], ...] = ({}, {"due": True}, {"recent": True}, {"owner": "u"})
+    for after in NO_CURSORS:
+        for order in orders:
+            try:
+                await a.execute(List(h.namespace, "thing", after=after, **order))
+            except InvalidInput as error:
+                assert "cursor" in str(error)
+            else:
+                raise AssertionError(f"{after!r} was taken for a cursor of {order}")
+    assert await ids_of(a, h) == ["one"]
 
 
 # --- the documents of one entity --------------------------------------------------------

@@ -1,0 +1,84 @@
+"""The REST API of effects: what tools did, or may have done."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from stateward.records import (
+    EffectInfo,
+)
+from stateward.server.reply import Reply
+from stateward.server.rest import (
+    Limit,
+    Page,
+    answer,
+    missing,
+    whose,
+)
+from stateward.server.route import RestCall, RestRoute
+
+
+class EffectsQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which effects, the first of them: those that are unknown the oldest first."""
+
+    user: str | None = None
+    status: Literal["intended", "done", "failed", "unknown"] | None = None
+    of_thread: str | None = None
+    of_workflow: str | None = None
+    name: str | None = None
+    limit: Limit = 100
+
+
+class ResolveBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """What became of an effect."""
+
+    decision: Literal["done", "failed", "not done"]
+    result: Any = None
+    error: str = ""
+
+
+async def _effects(call: RestCall) -> Reply:
+    query: EffectsQuery = call.query
+    listing = call.store.effects(
+        query.status,
+        user=whose(call, query.user),
+        thread=query.of_thread,
+        workflow=query.of_workflow,
+        name=query.name,
+        limit=query.limit,
+    )
+    return answer(Page([info async for info in listing], None))
+
+
+async def _resolve(call: RestCall) -> Reply:
+    body: ResolveBody = call.body
+    effect = call.store.effect(call.path["effect"])
+    if await effect.info() is None:
+        raise missing("effect", call.path["effect"])
+    by = f"key {call.asker.name}"
+    done = await effect.resolve(body.decision, result=body.result, error=body.error, by=by)
+    return answer(done)
+
+
+EFFECTS = (
+    RestRoute(
+        "GET",
+        "/v1/effects",
+        "read",
+        _effects,
+        "What tools did, or may have done",
+        Page[EffectInfo],
+        EffectsQuery,
+    ),
+    RestRoute(
+        "POST",
+        "/v1/effects/{effect}/resolve",
+        "operate",
+        _resolve,
+        "Say what became of an effect that is unknown or failed",
+        EffectInfo,
+        body=ResolveBody,
+    ),
+)

@@ -1,0 +1,70 @@
+"""The REST API of questions: what workflows ask and wait for."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from stateward.records import (
+    OpenQuestion,
+)
+from stateward.server.reply import Reply
+from stateward.server.rest import (
+    ChangeMade,
+    Limit,
+    Page,
+    ValueBody,
+    answer,
+    page,
+    whose,
+)
+from stateward.server.route import RestCall, RestRoute
+
+
+class WaitingQuery(Struct, frozen=True, forbid_unknown_fields=True, rename={"for_": "for"}):
+    """Which open questions, the oldest first; `for` is whom they are for."""
+
+    user: str | None = None
+    signal: str | None = None
+    for_: str | None = None
+    limit: Limit = 100
+    after: str | None = None
+
+
+async def _waiting(call: RestCall) -> Reply:
+    query: WaitingQuery = call.query
+    listing = call.store.waiting(
+        query.signal,
+        for_=query.for_,
+        user=whose(call, query.user),
+        after=query.after,
+        limit=query.limit,
+    )
+    return await page(call, query.limit, listing, lambda question: question.id)
+
+
+async def _answer(call: RestCall) -> Reply:
+    body: ValueBody = call.body
+    return answer(ChangeMade(await call.store.answer(call.path["question"], body.value)))
+
+
+QUESTIONS = (
+    RestRoute(
+        "GET",
+        "/v1/waiting",
+        "read",
+        _waiting,
+        "What workflows ask and wait for, the oldest first",
+        Page[OpenQuestion],
+        WaitingQuery,
+    ),
+    RestRoute(
+        "POST",
+        "/v1/waiting/{question}/answer",
+        "write",
+        _answer,
+        "Answer a question; the first answer counts",
+        ChangeMade,
+        body=ValueBody,
+        one_users=False,
+    ),
+)

@@ -1,0 +1,200 @@
+"""The REST API of workflows."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NoReturn
+
+from msgspec import Struct
+
+from stateward.errors import InvalidInput
+from stateward.records import (
+    WorkflowInfo,
+)
+from stateward.server.reply import Reply
+from stateward.server.rest import (
+    ChangeMade,
+    Limit,
+    Page,
+    ReasonBody,
+    ValueBody,
+    Whom,
+    answer,
+    missing,
+    page,
+    whose,
+)
+from stateward.server.route import KEY, RestCall, RestRoute
+from stateward.state.workflows import Workflow
+
+
+class WorkflowsQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which workflows, those first that were touched last."""
+
+    user: str | None = None
+    kind: str | None = None
+    status: Literal["active", "completed", "failed", "cancelled"] | None = None
+    limit: Limit = 100
+    after: str | None = None
+
+
+class StartBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The kind of a workflow, and what it begins with."""
+
+    kind: str
+    input: Any = None
+
+
+class StepForkBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The id of the new workflow, and the recorded step before which it stands."""
+
+    to: str
+    at_step: str
+
+
+class Begun(Struct, frozen=True):
+    """The new workflow."""
+
+    id: str
+
+
+def _workflow(call: RestCall, **options: Any) -> Workflow:
+    return call.store.workflow(call.path["workflow"], user=whose(call, call.query.user), **options)
+
+
+async def _workflows(call: RestCall) -> Reply:
+    query: WorkflowsQuery = call.query
+    listing = call.store.workflows(
+        kind=query.kind,
+        user=whose(call, query.user),
+        status=query.status,
+        order="recent",
+        before=query.after,
+        limit=query.limit,
+    )
+    return await page(call, query.limit, listing, lambda info: info.cursor)
+
+
+async def _workflow_shown(call: RestCall) -> Reply:
+    info = await _workflow(call).info()
+    if info is None:
+        raise missing("workflow", call.path["workflow"])
+    return answer(info)
+
+
+async def _start(call: RestCall) -> Reply:
+    body: StartBody = call.body
+    begun = await _workflow(call, kind=body.kind, input=body.input).start()
+    return answer(ChangeMade(begun), 201 if begun else 200)
+
+
+async def _refuse(call: RestCall, error: InvalidInput) -> NoReturn:
+    """Say that there is none, if that is why it cannot be done."""
+    if await _workflow(call).info() is None:
+        raise missing("workflow", call.path["workflow"]) from error
+    raise error
+
+
+async def _signal(call: RestCall) -> Reply:
+    body: ValueBody = call.body
+    key = call.headers.get(KEY.lower())
+    try:
+        new = await _workflow(call).signal(call.path["signal"], body.value, key=key)
+    except InvalidInput as error:
+        await _refuse(call, error)
+    headers = {} if new else {"idempotent-replayed": "true"}
+    return answer(ChangeMade(new), 201 if new else 200, headers)
+
+
+async def _cancel(call: RestCall) -> Reply:
+    body: ReasonBody = call.body
+    try:
+        return answer(ChangeMade(await _workflow(call).cancel(body.reason)))
+    except InvalidInput as error:
+        await _refuse(call, error)
+
+
+async def _retry(call: RestCall) -> Reply:
+    try:
+        return answer(ChangeMade(await _workflow(call).retry()))
+    except InvalidInput as error:
+        await _refuse(call, error)
+
+
+async def _fork(call: RestCall) -> Reply:
+    body: StepForkBody = call.body
+    try:
+        await _workflow(call).fork(body.at_step, id=body.to)
+    except InvalidInput as error:
+        await _refuse(call, error)
+    return answer(Begun(body.to), 201)
+
+
+_W = "/v1/workflows/{workflow}"
+WORKFLOWS = (
+    RestRoute(
+        "GET",
+        "/v1/workflows",
+        "read",
+        _workflows,
+        "Workflows, the newest first",
+        Page[WorkflowInfo],
+        WorkflowsQuery,
+    ),
+    RestRoute("GET", _W, "read", _workflow_shown, "How a workflow stands", WorkflowInfo, Whom),
+    RestRoute(
+        "POST",
+        f"{_W}/start",
+        "write",
+        _start,
+        "Begin a workflow, for a worker to drive",
+        ChangeMade,
+        Whom,
+        StartBody,
+        201,
+    ),
+    RestRoute(
+        "POST",
+        f"{_W}/signals/{{signal}}",
+        "write",
+        _signal,
+        "Tell a workflow what it waits for",
+        ChangeMade,
+        Whom,
+        ValueBody,
+        201,
+        (KEY,),
+    ),
+    RestRoute(
+        "POST",
+        f"{_W}/cancel",
+        "operate",
+        _cancel,
+        "End a workflow and its children",
+        ChangeMade,
+        Whom,
+        ReasonBody,
+        one_users=False,
+    ),
+    RestRoute(
+        "POST",
+        f"{_W}/retry",
+        "operate",
+        _retry,
+        "Go on with a workflow that failed or was cancelled",
+        ChangeMade,
+        Whom,
+        one_users=False,
+    ),
+    RestRoute(
+        "POST",
+        f"{_W}/fork",
+        "operate",
+        _fork,
+        "Begin another workflow that stands before a step of this one",
+        Begun,
+        Whom,
+        StepForkBody,
+        201,
+        one_users=False,
+    ),
+)
