@@ -24,7 +24,9 @@ LONG = 600.0  # a ttl that nobody could wait for
 
 
 def faulty(url: str) -> FaultyStore:
-    return open_faulty(url, policy=Policy(read_timeout=0.2, write_timeout=0.2))
+    """Its outages end when the test says so: no breaker goes on refusing, no deadline is short."""
+    patient = Policy(read_timeout=1.0, write_timeout=1.0, breaker_failures=1_000_000)
+    return open_faulty(url, policy=patient)
 
 
 def until(happened: Callable[[], bool]) -> None:

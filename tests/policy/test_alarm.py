@@ -20,6 +20,8 @@ from stateward.sync.testing.faults import open_faulty as open_faulty_sync
 from stateward.testing.faults import open_faulty
 
 IMPATIENT = Policy(read_timeout=0.05, write_timeout=0.05)
+PATIENT = Policy(read_timeout=5.0, write_timeout=0.4)  # also of calls that must succeed
+QUIET = 1.5  # seconds; on a busy machine three turns that fail come within them too
 HELLO = {"role": "user", "content": "hello"}
 
 
@@ -76,7 +78,7 @@ async def test_the_hook_is_told_once_of_each(is_async: bool) -> None:
         await asyncio.sleep(0)
         heard.append(event)
 
-    alarm = Alarm(listen if is_async else heard.append, suppressed=3, seconds=0.5)
+    alarm = Alarm(listen if is_async else heard.append, suppressed=3, seconds=QUIET)
     async with open_faulty(policy=IMPATIENT, alarm=alarm) as store:
         with store.faults.unavailable():
             for _ in range(8):
@@ -113,13 +115,13 @@ def test_the_hook_of_blocking_code_is_told_from_another_thread() -> None:
         heard.append((event.raised, threading.current_thread() is here))
         twice.release()
 
-    alarm = Alarm(listen, suppressed=3, seconds=0.5)
+    alarm = Alarm(listen, suppressed=3, seconds=QUIET)
     with open_faulty_sync(policy=IMPATIENT, alarm=alarm) as store:
         with store.faults.unavailable():
             for _ in range(4):
                 assert store.thread("s-1").append(HELLO).status == "spilled"
-            assert twice.acquire(timeout=10)
-        assert twice.acquire(timeout=10)
+            assert twice.acquire(timeout=30)
+        assert twice.acquire(timeout=30)
     assert heard == [(True, False), (False, False)]
 
 
@@ -135,7 +137,7 @@ async def test_a_hook_that_raises_is_said_and_stops_nothing(
     for hook in (broken, broken_too):
         caplog.clear()
         alarm = Alarm(hook, suppressed=1, seconds=60.0)
-        async with open_faulty(policy=IMPATIENT, alarm=alarm) as store:
+        async with open_faulty(policy=PATIENT, alarm=alarm) as store:
             with store.faults.unavailable():
                 assert (await store.thread("s-1").append(HELLO)).status == "spilled"
                 await until(lambda: any(r.message == "alarm_hook_failed" for r in caplog.records))

@@ -29,6 +29,7 @@ COLOURS = ("async", "sync")
 def locked(path: Path) -> Iterator[None]:
     """Nobody else can write to the file."""
     holder = apsw.Connection(str(path))
+    holder.set_busy_timeout(30_000)
     holder.execute("BEGIN IMMEDIATE")
     try:
         yield

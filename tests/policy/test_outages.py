@@ -154,5 +154,5 @@ async def test_with_the_breaker_open_a_read_does_not_touch_the_network(tmp_path:
                     await thread.load()
             assert before > 0
             assert asked == before
-            assert time.monotonic() - began < 1.0
+            assert time.monotonic() - began < 100 * policy.read_timeout, "nobody waited"
             await end()

@@ -72,11 +72,12 @@ async def ask(store: Any, call: Callable[[Any], Any]) -> Any:
 
 async def answered(store: Any, call: Callable[[Any], Any]) -> Any:
     """The same, of one whose breaker may be open still."""
-    while True:
-        try:
-            return await ask(store, call)
-        except StoreUnavailable:
-            await asyncio.sleep(0.01)
+    async with asyncio.timeout(LONG):
+        while True:
+            try:
+                return await ask(store, call)
+            except StoreUnavailable:
+                await asyncio.sleep(0.01)
 
 
 def is_open(store: Any) -> bool:
@@ -122,12 +123,13 @@ async def test_one_half_of_a_layered_store_may_come_later(tmp_path: Path) -> Non
         async with stateward.open(
             f"sqlite:///{tmp_path}/agents.db", threads=server.url, policy=IMPATIENT, spill=False
         ) as store:
-            await store.user("u").put({"n": 1})  # the other half is there
+            await answered(store, lambda of: of.user("u").put({"n": 1}))  # the other half is there
             with pytest.raises(StoreUnavailable):
                 await store.thread("t").load()
             await asyncio.to_thread(server.start)
             await store.ready(timeout=LONG)
-            assert (await store.user("u").get()).value == {"n": 1}
+            found = await answered(store, lambda of: of.user("u").get())
+            assert found.value == {"n": 1}
     finally:
         server.stop()
 

@@ -124,7 +124,7 @@ async def test_a_caller_that_goes_away_while_it_enters_leaves_the_request_free(
 ) -> None:
     async with open_store(place, tmp_path / "a") as store, stateward.open(place) as other:
         await other.thread("s-1", user="u-1").append(QUESTION)
-        with store.faults.slow(0.3) as delay:
+        with store.faults.slow(1.0) as delay:
             entering = asyncio.create_task(deliver(store, "r-1", "gone", ttl=600))
             await until(lambda: delay.fired > 1)  # the claim and the window
             entering.cancel()

@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -28,8 +29,9 @@ from stateward.engines.redis.keys import keys_of
 from stateward.ops import Entity
 
 PRIMARIES = 3
-POLICY = Policy(threads="raise")  # with the times that everybody has
+POLICY = Policy(read_timeout=2.0, threads="raise")  # on a busy machine one second may be short
 PATIENCE = 30.0
+CALLERS = 16  # more than ever call at once
 
 
 @pytest.fixture(scope="module")
@@ -47,18 +49,23 @@ class Blocking:
 
     def __init__(self, url: str, namespace: str) -> None:
         self._store = sync.open(url, namespace=namespace, policy=POLICY, spill=False)
+        # A thread for each caller: those of the event loop are six on a machine with two cores,
+        # and callers of a node that hangs would keep all of them.
+        self._threads = ThreadPoolExecutor(CALLERS)
+
+    async def _call(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, call, *arguments)
 
     async def append(self, id: str, message: dict[str, Any]) -> None:
-        await asyncio.to_thread(self._store.thread(id).append, message)
+        await self._call(self._store.thread(id).append, message)
 
     async def load(self, id: str) -> list[Any]:
-        return [m["n"] for m in (await asyncio.to_thread(self._store.thread(id).load)).messages]
-
-    async def put(self, id: str, value: dict[str, Any]) -> None:
-        await asyncio.to_thread(self._store.thread(id).vars.put, value)
+        return [m["n"] for m in (await self._call(self._store.thread(id).load)).messages]
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._store.close)
+        await self._call(self._store.close)
+        self._threads.shutdown()
 
 
 class EventLoop:
@@ -72,9 +79,6 @@ class EventLoop:
 
     async def load(self, id: str) -> list[Any]:
         return [m["n"] for m in (await self._store.thread(id).load()).messages]
-
-    async def put(self, id: str, value: dict[str, Any]) -> None:
-        await self._store.thread(id).vars.put(value)
 
     async def close(self) -> None:
         await self._store.close()

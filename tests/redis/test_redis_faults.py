@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,7 @@ async def test_a_store_rides_over_cut_connections_and_counts_every_update_once(
         stop = asyncio.Event()
 
         async def cut_now_and_then() -> None:
+            await until(lambda: proxy.cuts > 0)  # the first reply, at least
             chance = random.Random(7)
             for _ in range(200):  # then it is calm: a slow machine must get through, too
                 if stop.is_set():
@@ -201,13 +203,13 @@ async def test_a_store_rides_over_cut_connections_and_counts_every_update_once(
                     proxy.cut()
             proxy.cut_replies = False
 
+        proxy.cut_replies = True
         cutting = asyncio.create_task(cut_now_and_then())
         for _ in range(150):
             await counter.update(lambda value: {"n": value["n"] + 1})
         stop.set()
         await cutting
         assert (await counter.get()).value == {"n": 150}
-        assert proxy.cuts > 0
 
 
 @pytest.mark.timing
@@ -243,7 +245,10 @@ async def test_a_cancelled_caller_never_leaves_its_reply_to_another(valkey: Redi
             assert isinstance(fetched, Fetched)
             assert fetched.lines == f'"{number}"'
 
-        for _ in range(60):
+        for number in count():
+            assert number < 1000, "nearly all are done before they can be cancelled"
+            if number >= 60 and cancelled > 50:
+                break
             readers = [asyncio.create_task(read(number)) for number in range(8)]
             await asyncio.sleep(chance.uniform(0.0, 0.006))
             for reader in readers[::2]:
@@ -251,7 +256,6 @@ async def test_a_cancelled_caller_never_leaves_its_reply_to_another(valkey: Redi
             results = await asyncio.gather(*readers, return_exceptions=True)
             for result in results:
                 assert result is None or isinstance(result, asyncio.CancelledError), result
-        assert cancelled > 50
 
 
 async def test_what_a_cancelled_caller_has_handed_over_is_stored(valkey: RedisServer) -> None:
@@ -260,15 +264,15 @@ async def test_what_a_cancelled_caller_has_handed_over_is_stored(valkey: RedisSe
         for forget in (False, True):
             entity = new_entity()
             await only(engine, append_to(entity))
-            proxy.delay = 0.01
+            proxy.freeze()
             if forget:
                 assert valkey.ask("SCRIPT", "FLUSH") == b"+OK\r\n"
             caller = asyncio.create_task(only(engine, append_to(entity)))
-            await asyncio.sleep(0.001)
+            await until(lambda: engine._servers._pool._permits.qsize() < MOST)
             caller.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await caller
-            proxy.delay = 0.0
+            proxy.thaw()
             await until(lambda: not engine._tasks)
             assert await version_of(engine, entity) == 2
 
@@ -279,13 +283,17 @@ async def test_closing_waits_for_what_is_under_way(valkey: RedisServer) -> None:
         await engine.open()
         entity = new_entity()
         await only(engine, append_to(entity))
-        proxy.delay = 0.02
+        proxy.freeze()
         caller = asyncio.create_task(only(engine, append_to(entity)))
-        await asyncio.sleep(0.001)
+        await until(lambda: engine._servers._pool._permits.qsize() < MOST)
         caller.cancel()
         with pytest.raises(asyncio.CancelledError):
             await caller
-        await engine.close()
+        closing = asyncio.create_task(engine.close())
+        await asyncio.sleep(0)
+        assert not closing.done()
+        proxy.thaw()
+        await closing
         async with opened(valkey.url) as other:
             assert await version_of(other, entity) == 2
 

@@ -73,12 +73,14 @@ async def test_blocking_calls_ride_over_cut_connections_and_count_every_update_o
 ) -> None:
     async with Proxy(valkey.port) as proxy:
         opened = threading.Event()  # opening a store is not tried again
+        begun = threading.Event()  # cutting: a quick machine has counted before
 
         def count(url: str) -> int:
             # On a busy machine every attempt of a second may be cut: nobody is to give up for that.
             patient = stateward.Policy(60.0, 60.0, threads="raise", breaker_failures=10_000)
             with stateward.sync.open(url, namespace=WORLD.new_id(), policy=patient) as store:
                 opened.set()
+                assert begun.wait(30.0)
                 counter = store.shared("counter")
                 for _ in range(150):
                     counter.update(lambda value: {"n": value.get("n", 0) + 1})
@@ -87,6 +89,9 @@ async def test_blocking_calls_ride_over_cut_connections_and_count_every_update_o
 
         counting = asyncio.create_task(asyncio.to_thread(count, proxy.url))
         assert await asyncio.to_thread(opened.wait, 30.0), "opening is not tried again"
+        proxy.cut_replies = True
+        begun.set()
+        await until(lambda: proxy.cuts > 0)
         chance = random.Random(7)
         for _ in range(200):  # then it is calm: a slow machine must get through, too
             if counting.done():
@@ -97,7 +102,6 @@ async def test_blocking_calls_ride_over_cut_connections_and_count_every_update_o
                 proxy.cut()
         proxy.cut_replies = False
         assert await counting == 150
-        assert proxy.cuts > 0
 
 
 async def be_away(server: RedisServer, seconds: float, store: stateward.Store) -> None:
