@@ -97,6 +97,7 @@ class Audit:
             if self._server is not None:
                 self.show(f"starting {self._server.kind}")
                 await self._server.start()
+            await self._recognise(fleet)
             await self.target.prepare()
             prepared = True
             if self.target.watched is not None:
@@ -129,6 +130,14 @@ class Audit:
                     self._server.remove()
             self.record.seconds = round(time.monotonic() - began, 1)
         return self.record
+
+    async def _recognise(self, fleet: Fleet) -> None:
+        """What it turns out to be when it is asked, apart from what is there."""
+        found = await self.target.recognised()
+        if found is not self.target:
+            options = self.options
+            self.target = found.apart(options.namespace is None, options.observe)
+            fleet.target = self._faults.target = self.target
 
     async def _stage(self, fleet: Fleet) -> Stage:
         """What all workloads are given, fitted to what the server has to spare."""
