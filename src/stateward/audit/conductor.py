@@ -78,10 +78,11 @@ class Audit:
         options, server = self.options, self._server
         named, url = options.target, options.url
         if server is not None:
-            if url is not None or "://" in (named or ""):
+            keeps = options.start_command is not None and named is None  # it may say where
+            if (url is not None and not keeps) or "://" in (named or ""):
                 option = "--with-server" if options.with_server else "--start-command"
                 raise InvalidInput(f"{option} starts the server that is audited: leave the URL out")
-            named, url = (server.url, None) if named is None else (named, server.url)
+            named, url = (server.url, url) if named is None else (named, server.url)
         namespace = options.namespace or f"{isolation.PREFIX}{uuid4().hex[:12]}"
         target = choose(named, self.folder, namespace, url)
         if server is not None and not target.uses_server:
@@ -147,7 +148,7 @@ class Audit:
         self.record.environment["replicas"] = sizes.replicas
         stage = Stage(fleet, sizes, self.record, self._faults)
         stage.pool, stage.backup, stage.tenant = pool, self._backup, self._tenant
-        if self._server is not None and self._server.holds_all:
+        if self._server is not None:
             stage.server_files = self._server.search
         if options.metrics_url is not None:
             stage.scrape = partial(asyncio.to_thread, scraped, options.metrics_url)

@@ -274,16 +274,16 @@ class HttpTarget(AuditTarget, frozen=True):
     def named(cls, named: str | None, folder: str, namespace: str, url: str | None) -> Self | None:
         if named is None or not named.startswith(("http://", "https://")):
             return None
-        if url is not None:
-            raise InvalidInput("a service by HTTP is named once: leave --url out")
         if urlsplit(named).fragment or not parse(named).options.keys() <= set(OPTIONS):
             raise InvalidInput("the URL of a service by HTTP ends with its path")
-        return cls(named, namespace, folder)
+        return cls(named, namespace, folder, url=url)
 
     async def recognised(self) -> AuditTarget:
         """A Stateward service is a store like any other; only its URL can have options."""
         if parse(self.name).options or await is_service(self.name):
-            return ServiceTarget(self.name, self.namespace, self.folder)
+            return ServiceTarget(self.name, self.namespace, self.folder, url=self.url)
+        if self.url is not None:
+            raise InvalidInput("a service by HTTP is named once: leave --url out")
         return self
 
     def connect(self) -> HttpMemory:

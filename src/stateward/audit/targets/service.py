@@ -15,7 +15,10 @@ TIMEOUT = 5.0  # seconds
 
 
 class ServiceTarget(StoreTarget, frozen=True):
-    """A store whose connections are the service's own affair."""
+    """A store whose connections are the service's own affair.
+
+    Its `url`, if the user has said so, is where the service itself keeps what it stores.
+    """
 
     @property
     def pool(self) -> int | None:
