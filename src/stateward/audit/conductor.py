@@ -78,10 +78,11 @@ class Audit:
         options, server = self.options, self._server
         named, url = options.target, options.url
         if server is not None:
-            if url is not None or "://" in (named or ""):
+            keeps = options.start_command is not None and named is None  # it may say where
+            if (url is not None and not keeps) or "://" in (named or ""):
                 option = "--with-server" if options.with_server else "--start-command"
                 raise InvalidInput(f"{option} starts the server that is audited: leave the URL out")
-            named, url = (server.url, None) if named is None else (named, server.url)
+            named, url = (server.url, url) if named is None else (named, server.url)
         namespace = options.namespace or f"{isolation.PREFIX}{uuid4().hex[:12]}"
         target = choose(named, self.folder, namespace, url)
         if server is not None and not target.uses_server:
@@ -97,6 +98,7 @@ class Audit:
             if self._server is not None:
                 self.show(f"starting {self._server.kind}")
                 await self._server.start()
+            await self._recognise(fleet)
             await self.target.prepare()
             prepared = True
             if self.target.watched is not None:
@@ -130,6 +132,14 @@ class Audit:
             self.record.seconds = round(time.monotonic() - began, 1)
         return self.record
 
+    async def _recognise(self, fleet: Fleet) -> None:
+        """What it turns out to be when it is asked, apart from what is there."""
+        found = await self.target.recognised()
+        if found is not self.target:
+            options = self.options
+            self.target = found.apart(options.namespace is None, options.observe)
+            fleet.target = self._faults.target = self.target
+
     async def _stage(self, fleet: Fleet) -> Stage:
         """What all workloads are given, fitted to what the server has to spare."""
         options, pool = self.options, self.target.pool  # the audit's own may be smaller
@@ -138,7 +148,7 @@ class Audit:
         self.record.environment["replicas"] = sizes.replicas
         stage = Stage(fleet, sizes, self.record, self._faults)
         stage.pool, stage.backup, stage.tenant = pool, self._backup, self._tenant
-        if self._server is not None and self._server.holds_all:
+        if self._server is not None:
             stage.server_files = self._server.search
         if options.metrics_url is not None:
             stage.scrape = partial(asyncio.to_thread, scraped, options.metrics_url)

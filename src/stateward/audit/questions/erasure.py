@@ -13,7 +13,8 @@ FILES, KEPT = "nothing of it in the server's files", "turns kept for later"
 SOMETIMES = (BACKUP, FILES, KEPT)  # not every target has, or does, what these need
 TRACES = (
     "Give the memory a method `traces(text)` that names the files, tables or keys which still have "
-    "a text, or audit it on a server of the audit's own (--with-server), whose files are searched."
+    "a text, or audit it on a server of the audit's own (--with-server), whose files are searched. "
+    "Of a Stateward service, name the store behind it: --url."
 )
 PROMISES = (
     Promise("gone at once", "what was erased is still there",

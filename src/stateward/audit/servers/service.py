@@ -10,6 +10,7 @@ import asyncio
 import os
 import shlex
 import subprocess
+from pathlib import Path
 
 from stateward.audit.servers.server import OwnServer
 from stateward.errors import InvalidInput
@@ -57,6 +58,9 @@ class Service(OwnServer):
             return False
         writer.transport.abort()
         return True
+
+    def _stored(self) -> list[Path]:
+        return list(self._data.rglob("*"))
 
     def _was_hasty(self) -> bool:
         return super()._was_hasty() or "EADDRINUSE" in self._last_words()

@@ -7,12 +7,21 @@ from stateward.audit.targets.framework import FrameworkTarget
 from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
 from stateward.audit.targets.http import HttpTarget
 from stateward.audit.targets.naive import NAIVE, NaiveTarget
+from stateward.audit.targets.service import ServiceTarget
 from stateward.audit.targets.store import StoreTarget
 from stateward.audit.targets.target import AuditTarget
 from stateward.audit.targets.volumes import VolumesTarget
 from stateward.errors import InvalidInput
 
-AnyTarget = StoreTarget | HttpTarget | VolumesTarget | NaiveTarget | FrameworkTarget | CustomTarget
+AnyTarget = (
+    StoreTarget
+    | ServiceTarget
+    | HttpTarget
+    | VolumesTarget
+    | NaiveTarget
+    | FrameworkTarget
+    | CustomTarget
+)
 KINDS: tuple[type[AuditTarget], ...] = (
     HttpTarget,
     StoreTarget,

@@ -29,7 +29,10 @@ from msgspec.structs import replace
 
 from stateward.audit.faults.route import Route, plain_route
 from stateward.audit.targets.memory import Json, NamedSteps, Refused, VersionConflict
+from stateward.audit.targets.service import ServiceTarget, is_service
 from stateward.audit.targets.target import AuditTarget, cleaned
+from stateward.engines.http.settings import OPTIONS
+from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 
 JSON, NDJSON = "application/json", "application/x-ndjson"
@@ -271,11 +274,17 @@ class HttpTarget(AuditTarget, frozen=True):
     def named(cls, named: str | None, folder: str, namespace: str, url: str | None) -> Self | None:
         if named is None or not named.startswith(("http://", "https://")):
             return None
-        if url is not None:
-            raise InvalidInput("a service by HTTP is named once: leave --url out")
-        if urlsplit(named).query or urlsplit(named).fragment:
+        if urlsplit(named).fragment or not parse(named).options.keys() <= set(OPTIONS):
             raise InvalidInput("the URL of a service by HTTP ends with its path")
-        return cls(named, namespace, folder)
+        return cls(named, namespace, folder, url=url)
+
+    async def recognised(self) -> AuditTarget:
+        """A Stateward service is a store like any other; only its URL can have options."""
+        if parse(self.name).options or await is_service(self.name):
+            return ServiceTarget(self.name, self.namespace, self.folder, url=self.url)
+        if self.url is not None:
+            raise InvalidInput("a service by HTTP is named once: leave --url out")
+        return self
 
     def connect(self) -> HttpMemory:
         return HttpMemory(self.name, self.namespace)

@@ -62,7 +62,7 @@ class StoreMemory:
         spill = os.path.join(target.folder, f"spill-{target.replica}")
         os.makedirs(spill, exist_ok=True)
         world, url = World(), parse(target.name)
-        search = _search(url)
+        search = _search(url if target.url is None else parse(target.url))
         if search is not None:
             self.traces = partial(_traces, search, target.folder)
         self.store = Store(
@@ -232,7 +232,7 @@ class StoreTarget(AuditTarget, frozen=True):
         return await store_route(self.name)
 
     @property
-    def pool(self) -> int:
+    def pool(self) -> int | None:
         return headroom.pool_of(self.name)
 
     def apart(self, own: bool, observing: bool) -> Self:

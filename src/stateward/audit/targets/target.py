@@ -52,6 +52,10 @@ class AuditTarget(Struct, frozen=True, tag=True):
         """
         raise NotImplementedError
 
+    async def recognised(self) -> AuditTarget:
+        """Itself, or what it turns out to be when it is asked."""
+        return self
+
     def connect(self) -> Any:
         """Its memory in this process, which connects when it is opened."""
         raise NotImplementedError

@@ -26,6 +26,7 @@ examples:
   stateward audit sqlite:///agents.db --profile full --output audit
   stateward audit langgraph:postgres --url postgresql://…      a framework's own store
   stateward audit openai-agents:sqlite             another one, in a temporary folder
+  stateward audit https://KEY@state.example.com    a service, and the store behind it
   stateward audit naive:json-files                 see what fails
   stateward audit memory_of_mine:create            your own class; see: stateward audit init --help
   stateward audit --with-server postgres           one that is started for this, and killed

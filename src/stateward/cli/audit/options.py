@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser, *, alone: bool) -> None:
 
     add = parser.add_argument_group("where").add_argument
     each = "" if alone else "; once for each that needs one"
-    kept = f"where a naive:, framework's or module:factory target keeps its state{each}"
+    kept = f"where a naive:, framework's, module:factory or service target keeps its state{each}"
     add("--url", metavar="URL", action="append", help=kept)
     add("--namespace", metavar="NAME", help="an empty one to work in (default: a new one)")
     if alone:

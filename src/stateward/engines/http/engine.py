@@ -127,6 +127,15 @@ class HttpEngine:
 
         return Sibling(self._service)
 
+    # async only: begin
+    async def addresses(self) -> Sequence[tuple[str, int]]:
+        return [(self._service.host, self._service.port)]
+
+    def through(self, url: str, ports: Sequence[int]) -> str:
+        return url
+
+    # async only: end
+
     # --- exchanges ------------------------------------------------------------------
 
     async def _facts(self) -> StoreFacts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Callable
 from time import monotonic
@@ -15,6 +16,7 @@ from stateward.wire import Body
 from stateward.world import World
 
 OPTIONS = ("timeout", "ca", "insecure")
+KEY = "STATEWARD_KEY"  # the environment's key for URLs that have none
 CONNECTING = 3.0  # seconds that making a connection may take at most
 PORTS = {"http": 80, "https": 443}
 
@@ -78,7 +80,7 @@ def parse_service(url: EngineURL, world: World) -> Endpoint:
         raise InvalidInput(f"{url.safe!r} must name one host, as in https://KEY@host:7878")
     _refuse_plain(url, host)
     shown = url.safe.rstrip("/")
-    key = _header_safe(unquote(password or name), shown)
+    key = _header_safe(unquote(password or name) or os.environ.get(KEY, ""), shown)
     return Endpoint(
         shown,
         host,
