@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from stateward.server.service import app
+from stateward.server.tokens import JwtSettings
 
-__all__ = ["app"]
+__all__ = ["JwtSettings", "app"]

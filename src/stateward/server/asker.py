@@ -49,12 +49,18 @@ OWN_NAMESPACE = "stateward.service"  # where the service keeps what is its own
 
 
 class Asker(Struct, frozen=True):
-    """What a key permits."""
+    """What a key permits, or a token."""
 
-    name: str
+    name: str  # the id of the key, or the subject of the token
     scope: str
     namespaces: frozenset[str] | None = None  # None: every one
     user: str | None = None  # None: everybody's
+    by_token: bool = False
+
+    @property
+    def who(self) -> str:
+        """As the operations log has it. No subject of a token can pass for a key."""
+        return f"token of {self.name}" if self.by_token else f"key {self.name}"
 
     @property
     def is_unlimited(self) -> bool:

@@ -18,6 +18,7 @@ from stateward.server.asker import OWN_NAMESPACE, SCOPES, Asker
 from stateward.world import World
 
 DOCUMENT = "key"
+BEGIN = "sw."  # of every key
 REMEMBERED_SECONDS = 5.0  # that a key is not looked up again: a revoked one lives so much longer
 MOST_REMEMBERED = 10_000
 LONGEST = 200  # characters: what is longer is no key
@@ -65,7 +66,7 @@ def new_key(
     if scope not in SCOPES:
         raise InvalidInput(f"no scope {scope!r}; there are: {', '.join(SCOPES)}")
     id, now = world.new_id(), world.now()
-    secret = f"sw.{id}.{world.new_id()}{world.new_id()}"
+    secret = f"{BEGIN}{id}.{world.new_id()}{world.new_id()}"
     expires = None if lifetime is None else now + lifetime
     chosen = None if namespaces is None else tuple(namespaces)
     record = KeyRecord(id, digest_of_key(secret), scope, now, chosen, user, expires, None, note)
