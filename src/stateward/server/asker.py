@@ -48,6 +48,13 @@ PERSONAL = frozenset(
 OWN_NAMESPACE = "stateward.service"  # where the service keeps what is its own
 
 
+class Rate(Struct, frozen=True):
+    """How fast somebody may ask."""
+
+    per_second: float
+    burst: int  # at once, after a pause
+
+
 class Asker(Struct, frozen=True):
     """What a key permits, or a token."""
 
@@ -56,6 +63,7 @@ class Asker(Struct, frozen=True):
     namespaces: frozenset[str] | None = None  # None: every one
     user: str | None = None  # None: everybody's
     by_token: bool = False
+    rate: Rate | None = None  # None: the service's own
 
     @property
     def who(self) -> str:

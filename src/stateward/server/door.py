@@ -10,6 +10,7 @@ from stateward.layers.stack import Stack
 from stateward.server.asker import Asker
 from stateward.server.keys import BEGIN, Keys
 from stateward.server.problems import Refusal
+from stateward.server.rates import Rates, RateSettings
 from stateward.server.tokens import JwtSettings, Tokens
 from stateward.world import World
 
@@ -18,17 +19,31 @@ ANYBODY = Asker("anybody on this machine", "admin")
 
 
 class Door:
-    """Tells by key or by token who asks."""
+    """Tells by key or by token who asks, and lets in as many of their requests as they may ask."""
 
     def __init__(
-        self, stack: Stack, world: World, *, insecure_local: bool, jwt: JwtSettings | None
+        self,
+        stack: Stack,
+        world: World,
+        *,
+        insecure_local: bool,
+        jwt: JwtSettings | None,
+        rates: RateSettings,
     ) -> None:
+        self.rates = Rates(rates, world)
         self._keys = Keys(stack, world)
         self._tokens = None if jwt is None else Tokens(jwt, world)
         self._insecure_local = insecure_local
 
     async def asker(self, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]) -> Asker:
         """Who asks. Raises a refusal, and what the store raises that has the keys."""
+        asker = await self._known(scope, headers)
+        self.rates.take(asker)
+        return asker
+
+    async def _known(
+        self, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]
+    ) -> Asker:
         kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if not kind and self._insecure_local and _is_local(scope):
             return ANYBODY

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from stateward.errors import InvalidInput, NotPermitted
-from stateward.ops import NotYours
+from stateward.ops import Entity, NotYours
 from stateward.server.asker import Asker, merged
 from stateward.server.door import Door
 from stateward.server.problems import Refusal, problem_of
+from stateward.server.rates import RateSettings
 from stateward.server.reply import Reply
 from stateward.server.rest import decoded_body, decoded_query, namespace_of, store_for
 from stateward.server.rest_routes import ROUTES
@@ -71,6 +72,7 @@ class Application:
         largest_body: int,
         body_seconds: float,
         jwt: JwtSettings | None,
+        rates: RateSettings,
     ) -> None:
         if len(store.sections.stacks) > 1:
             raise InvalidInput(
@@ -81,7 +83,9 @@ class Application:
         self._stack = scope.stack
         self._world = scope.world
         self._namespace = scope.namespace
-        self._door = Door(self._stack, self._world, insecure_local=insecure_local, jwt=jwt)
+        self._door = Door(
+            self._stack, self._world, insecure_local=insecure_local, jwt=jwt, rates=rates
+        )
         self._largest_body = largest_body
         self._body_seconds = body_seconds
         self._stopping = asyncio.Event()
@@ -106,9 +110,14 @@ class Application:
             return  # nobody is there to be told
         except Exception as error:
             reply = reply_of(error)
-        if reply.events is not None:
-            await self._stream(reply, receive, send)
-            return
+        if reply.events is not None and reply.asker is not None:
+            try:
+                with self._door.rates.stream(reply.asker):
+                    await self._stream(reply.events, reply, receive, send)
+                    return
+            except Refusal as error:
+                await reply.events.aclose()
+                reply = reply_of(error)
         data, kind = reply.body
         headers = [(b"content-length", str(len(data)).encode())]
         if data:
@@ -117,11 +126,12 @@ class Application:
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": data})
 
-    async def _stream(self, reply: Reply, receive: Receive, send: Send) -> None:
-        assert reply.events is not None
+    async def _stream(
+        self, events: AsyncGenerator[bytes, None], reply: Reply, receive: Receive, send: Send
+    ) -> None:
         headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        if await streamed(reply.events, send, (self._stopping.wait(), _hung_up(receive))):
+        if await streamed(events, send, (self._stopping.wait(), _hung_up(receive))):
             await send({"type": "http.response.body", "body": b""})
 
     def stop(self) -> None:
@@ -190,7 +200,7 @@ class Application:
             if isinstance(error, _HungUp):
                 raise
             reply = reply_of(error, for_user=asker.user is not None)
-        return reply._replace(headers={**reply.headers, **PRIVATE})
+        return reply._replace(headers={**reply.headers, **PRIVATE}, asker=asker)
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         too_large = Refusal(
@@ -239,6 +249,12 @@ class Application:
                 if isinstance(outcome, NotYours):
                     raise NotPermitted("this key is for one user, and that is another's")
         timeout = min(max(0.0, asked.timeout), LONGEST_WAIT)
+        with self._door.rates.stream(call.asker):
+            return await self._waited(cursors, timeout, call)
+
+    async def _waited(
+        self, cursors: Mapping[Entity, int], timeout: float, call: ServiceCall
+    ) -> Reply:
         ways = [self._stack.wait(cursors, timeout), self._stopping.wait(), call.gone()]
         tasks = [asyncio.ensure_future(way) for way in ways]
         try:
@@ -309,11 +325,13 @@ def app(
     largest_body: int = 64 << 20,
     body_seconds: float = 30.0,
     jwt: JwtSettings | None = None,
+    rates: RateSettings | None = None,
 ) -> Application:
     """The service of a store, for any ASGI server, alone or mounted into another application.
 
     Whoever asks needs a key (`stateward key create`) or, with `jwt`, a token of the issuer that it
-    names; but with `insecure_local` not those on this machine. A body may have `largest_body` bytes
+    names; but with `insecure_local` not those on this machine. `rates` are the limits of each
+    asker. A body may have `largest_body` bytes
     and take `body_seconds` to arrive. The store opens and closes with the application; mounted into
     another, at its first use, and whoever made it closes it. Raises `InvalidInput` for a layered
     store.
@@ -324,4 +342,5 @@ def app(
         largest_body=largest_body,
         body_seconds=body_seconds,
         jwt=jwt,
+        rates=rates or RateSettings(),
     )
