@@ -85,7 +85,7 @@ class Served:
             connection.close()
 
     def close(self) -> None:
-        self._service.unmount(self._name, self._store.close)
+        self._service.unmount(self._name, self.app.close)
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,11 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from servers.issuer import Issuer
 from servers.service import PATIENCE, RunningService
 
 from service.conftest import Served, Told
+from service.test_tokens import trusting
 from stateward import sync
 from stateward.errors import Permanent, StoreUnavailable
 from stateward.ops import Acquire, Applied, Commit, Entity
@@ -58,8 +60,9 @@ BODIES: dict[str, Any] = {
 class Api:
     """The service of one store, asked as a program in any language would."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served, issuer: Issuer) -> None:
         self.served = served
+        self.issuer = issuer
         self.admin = served.key("admin", None)
 
     def ask(
@@ -76,7 +79,9 @@ class Api:
 @pytest.fixture(scope="module")
 def api(service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     folder = tmp_path_factory.mktemp("rest")
-    served = Served(service, folder / "store.db", "rest")
+    issuer = Issuer()
+    issuer.add("one")
+    served = Served(service, folder / "store.db", "rest", jwt=trusting(issuer))
     with sync.open(served.direct, heartbeat=None) as store:
         store.thread("ada-thread", user="ada").append({"role": "user", "content": SECRET})
         store.user("ada").put({"secret": SECRET}, "prefs")
@@ -84,8 +89,9 @@ def api(service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> It
         store.shared("ada-shared", user="ada").put({"secret": SECRET}, "prefs")
         store.shared("ada-shared", user="ada").put({"secret": SECRET, "more": 1}, "prefs")
         begin_adas_work(store)
-    yield Api(served)
+    yield Api(served, issuer)
     served.close()
+    issuer.close()
 
 
 def begin_adas_work(store: sync.Store) -> None:
@@ -157,46 +163,65 @@ def all_that_is_adas(api: Api) -> list[Any]:
 def test_every_route_refuses_whoever_may_not_ask(api: Api) -> None:
     served = api.served
     before = all_that_is_adas(api)
+    token = api.issuer.token
     lower = {"write": "read", "operate": "write", "admin": "operate"}
     no_key: dict[str, str | None] = {
         "no key": None,
         "wrong key": UNKNOWN_KEY,
         "expired": served.key("admin", None, lifetime=-1.0),
+        "expired token": token(sub="ada", exp=1),
+        "token for another service": token(sub="ada", aud="other"),
+        "unsigned token": api.issuer.unsigned(sub="ada", scope="stateward:admin"),
+        "token of the public key": api.issuer.with_secret(api.issuer.public_pem(), sub="ada"),
     }
-    other_tenant = served.key("admin", ("other",))
-    weak = {scope: served.key(low, None) for scope, low in lower.items()}
-    bob = served.key("admin", ("default",), user="bob")
+    other_tenants = (
+        served.key("admin", ("other",)),
+        token(sub="ada", namespace="other", scope="stateward:admin"),
+    )
+    weak = {
+        scope: (served.key(low, None), token(sub="ada", scope=f"stateward:{low}"))
+        for scope, low in lower.items()
+    }
+    bobs = (
+        served.key("admin", ("default",), user="bob"),
+        token(sub="bob", scope="stateward:admin"),
+    )
     for route in ROUTES:
         method, path, body, headers = request_of(route)
         for who, key in no_key.items():
             assert api.ask(method, path, body, key, **headers).status == 401, (route, who)
-        told = api.ask(method, path, body, other_tenant, stateward_namespace="default", **headers)
-        assert (told.status, told.problem["error"]) == (403, "NotPermitted"), route
-        told = api.ask(method, path, body, other_tenant, **headers)
-        assert SECRET.encode() not in told.body, route
-        if route.scope in weak:
-            told = api.ask(method, path, body, weak[route.scope], **headers)
+        for key in other_tenants:
+            told = api.ask(method, path, body, key, stateward_namespace="default", **headers)
             assert (told.status, told.problem["error"]) == (403, "NotPermitted"), route
-        told = api.ask(method, path, body, bob, **headers)
-        of_all = (
-            told.status < 300
-            and "{" not in route.path
-            and "user" not in route.query.__struct_fields__
-        )
-        assert told.status in (403, 404) or of_all, (route, told)
-        assert SECRET.encode() not in told.body, route
+            told = api.ask(method, path, body, key, **headers)
+            assert SECRET.encode() not in told.body, route
+        for key in weak.get(route.scope, ()):
+            told = api.ask(method, path, body, key, **headers)
+            assert (told.status, told.problem["error"]) == (403, "NotPermitted"), route
+        for key in bobs:
+            told = api.ask(method, path, body, key, **headers)
+            of_all = (
+                told.status < 300
+                and "{" not in route.path
+                and "user" not in route.query.__struct_fields__
+            )
+            assert told.status in (403, 404) or of_all, (route, told)
+            assert SECRET.encode() not in told.body, route
     assert all_that_is_adas(api) == before
 
 
 def test_every_route_answers_who_may_ask(api: Api) -> None:
     """The matrix would prove nothing if its requests were refused for another reason."""
     ada = api.served.key("operate", ("default",), user="ada")
+    token = api.issuer.token(sub="ada", scope="stateward:operate")
     last = sorted(ROUTES, key=lambda it: (it.path.endswith("/erase"), it.method == "DELETE"))
     for route in last:
         method, path, body, headers = request_of(route)
         not_hers = not route.one_users or ("{shared}" in route.path and method != "GET")
         told = api.ask(method, path, body, "" if not_hers else ada, **headers)
         assert told.status in (200, 201, 204), (route, told)
+        if method == "GET" and not not_hers:
+            assert api.ask(method, path, body, token, **headers).status == told.status, route
         if route.output is not None:
             assert told.headers["content-type"] == route.gives
         assert told.headers["cache-control"] == "no-store"

@@ -18,6 +18,7 @@ from servers.ports import free_port
 
 import stateward
 from stateward import sync
+from stateward.server.asker import OWN_NAMESPACE
 
 PATIENCE = 60.0
 TLS = Path(__file__).parent.parent / "servers" / "tls"
@@ -177,13 +178,24 @@ def test_keys_are_made_listed_used_and_revoked(
     assert command("key", "list", url).returncode == 1, "a typing error makes no store"
     assert command("migrate", url).returncode == 0
     assert "no keys" in command("key", "list", url).stdout
-    made = command("key", "create", url, "--namespace", "shop", "--note", "support", "--days", "1")
+    words = (
+        "--namespace",
+        "shop",
+        "--note",
+        "support",
+        "--days",
+        "1",
+        "--by",
+        "ada",
+        "--rate",
+        "9",
+    )
+    made = command("key", "create", url, *words, "--by", "ada", "--rate", "9")
     assert (made.returncode, made.stderr) == (0, "")
     key = made.stdout.strip()
     listed = json.loads(command("key", "list", url, "--json").stdout)["keys"]
-    assert [(each["namespaces"], each["note"], each["revoked"]) for each in listed] == [
-        (["shop"], "support", None)
-    ]
+    shown = ("namespaces", "note", "revoked", "rate")
+    assert [[each[name] for name in shown] for each in listed] == [[["shop"], "support", None, 9.0]]
     secret = key.split(".")[2]
     shown = command("key", "list", url).stdout
     assert "shop" in shown
@@ -195,8 +207,18 @@ def test_keys_are_made_listed_used_and_revoked(
     safe = f"{process.url.replace('https://', f'https://{key}@')}?ca={TLS / 'ca.pem'}"
     with sync.open(safe, namespace="shop", heartbeat=None) as store:
         store.thread("t").append({"n": 1})
-    revoked = command("key", "revoke", url, "--id", listed[0]["id"])
+    revoked = command("key", "revoke", url, "--id", listed[0]["id"], "--by", "bob")
     assert (revoked.returncode, revoked.stderr) == (0, "")
+    with sync.open(url, namespace=OWN_NAMESPACE, heartbeat=None) as store:
+        entries = list(store.operations.entries())
+        assert [(each.who, each.what, each.outcome) for each in entries] == [
+            (who, f"key {what}", outcome)
+            for who, what in (("ada", "create"), ("bob", "revoke"))
+            for outcome in ("intended", "done")
+        ]
+        assert {each.target for each in entries} == {f"api-key/{listed[0]['id']}"}
+        assert entries[0].detail == {"scope": "write", "one_user": False, "namespaces": ["shop"]}
+        assert not store.operations.verify().problems
     policy = stateward.Policy(read_timeout=0.5)
     refused = pytest.raises(stateward.AccessRefused)
     with refused, sync.open(safe, namespace="shop", heartbeat=None, policy=policy) as store:
@@ -215,6 +237,8 @@ def test_keys_are_made_listed_used_and_revoked(
         (("serve", "sqlite:///{}/a.db", "--port", "99999"), 1, "cannot listen"),
         (("serve", "sqlite:///{}/nowhere/a.db", "--port", "0"), 2, "nowhere"),
         (("key", "create", "sqlite:///{}/b.db"), 2, "--all-namespaces"),
+        (("key", "create", "sqlite:///{}/b.db", "--all-namespaces", "--rate", "0"), 2, "rate"),
+        (("key", "create", "sqlite:///{}/b.db", "--all-namespaces", "--burst", "5"), 2, "--rate"),
         (("key", "revoke", "sqlite:///{}/b.db"), 2, "--id"),
         (("key", "revoke", "sqlite:///{}/b.db", "--id", "nope"), 2, "no key"),
         (("key", "explode", "sqlite:///{}/b.db"), 2, "ACTION"),

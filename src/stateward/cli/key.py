@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
+from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from stateward import sync
-from stateward.cli.common import OK, add_url
+from stateward.cli.common import OK, add_by, add_url, who
 from stateward.cli.tables import table
 from stateward.codec import check_id
 from stateward.engines.registry import looking, parse, refuse_missing
 from stateward.errors import InvalidInput, StateConflictError
+from stateward.kinds import API_KEY
 from stateward.ops import Applied, Fetch, Fetched, Listed
 from stateward.records import moment
-from stateward.server.asker import SCOPES
+from stateward.server.asker import OWN_NAMESPACE, SCOPES
 from stateward.server.keys import (
     DOCUMENT,
     KeyRecord,
@@ -31,16 +33,19 @@ from stateward.server.keys import (
 from stateward.world import World
 
 DAY = 86_400.0
-COLUMNS = ("id", "scope", "namespaces", "user", "created", "expires", "revoked", "note")
+COLUMNS = ("id", "scope", "namespaces", "user", "created", "expires", "revoked", "note", "rate")
+MOST_NAMED = 20  # namespaces in an entry of the operations log
 
 EXAMPLES = """\
 create prints the key, once: the store keeps a digest of it. A scope permits what those before it
 do: read, write, operate (sweep, restore), admin (keys, too). A key with --user is for what belongs
-to that user and nothing else. A revoked key is refused five seconds later at most.
+to that user and nothing else. A revoked key is refused five seconds later at most. What is created
+and revoked is in the operations log of the service's own namespace, stateward.service.
 
 examples:
   stateward key create sqlite:///agents.db --scope write --namespace shop --note support-agents
   stateward key create sqlite:///agents.db --scope read --namespace shop --user u-42 --days 1
+  stateward key create sqlite:///agents.db --namespace shop --rate 50 --burst 200
   stateward key list sqlite:///agents.db
   stateward key revoke sqlite:///agents.db --id qk1TQ0fUwv3lXo2B"""
 
@@ -54,8 +59,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--all-namespaces", action="store_true", help="it is for every namespace")
     add("--user", metavar="ID", help="it is for what belongs to this user alone")
     add("--days", type=float, metavar="N", help="in force for so long (default: until revoked)")
+    add("--rate", type=float, metavar="N", help="requests a second (default: the service's limit)")
+    add("--burst", type=int, metavar="N", help="so many at once after a pause (default: --rate)")
     add("--note", default="", metavar="TEXT", help="what it is for, shown by list")
     add("--id", metavar="ID", help="which one to revoke: as list shows it, or the key itself")
+    add_by(add)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,20 +72,33 @@ def run(options: argparse.Namespace) -> int:
     with sync.open(looking(url).text, heartbeat=None, spill=False) as store:
         execute = store.sections["workflows"].execute
         if options.action == "create":
-            _create(options, execute)
+            _create(options, execute, store)
         elif options.action == "list":
             _list(options, execute)
         else:
-            _revoke(options, execute)
+            _revoke(options, execute, store)
     return OK
 
 
-def _create(options: argparse.Namespace, execute: Any) -> None:
+def _logged(
+    options: argparse.Namespace, store: sync.Store, record: KeyRecord
+) -> AbstractContextManager[dict[str, Any]]:
+    """Who may ask is decided by hand: it stands in the log of the namespace that has the keys."""
+    detail: dict[str, Any] = {"scope": record.scope, "one_user": record.user is not None}
+    if record.namespaces is not None:
+        detail["namespaces"] = list(record.namespaces[:MOST_NAMED])
+    log = store.within(OWN_NAMESPACE).operations
+    return log.recording(who(options), f"key {options.action}", API_KEY, record.id, detail=detail)
+
+
+def _create(options: argparse.Namespace, execute: Any, store: sync.Store) -> None:
     if bool(options.namespace) == options.all_namespaces:
         raise InvalidInput("say which namespaces the key is for: --namespace, or --all-namespaces")
     if options.days is not None and not 0 < options.days < 36_500:
         raise InvalidInput(f"--days is a number above 0, not {options.days}")
     namespaces = options.namespace and [check_id(each, "a namespace") for each in options.namespace]
+    if options.burst is not None and options.rate is None:
+        raise InvalidInput("--burst belongs to --rate: say both")
     if options.user is not None:
         check_id(options.user, "a user")
     world = World()
@@ -89,8 +110,11 @@ def _create(options: argparse.Namespace, execute: Any) -> None:
         user=options.user,
         lifetime=lifetime,
         note=options.note,
+        rate=options.rate,
+        burst=options.burst,
     )
-    _store(execute, storing(record, 0, world.new_op()))
+    with _logged(options, store, record):
+        _store(execute, storing(record, 0, world.new_op()))
     if options.json:
         print(json.dumps({"key": secret, **_shown(record)}))
     else:
@@ -122,7 +146,7 @@ def _list(options: argparse.Namespace, execute: Any) -> None:
         print("there are no keys yet: stateward key create")
 
 
-def _revoke(options: argparse.Namespace, execute: Any) -> None:
+def _revoke(options: argparse.Namespace, execute: Any, store: sync.Store) -> None:
     if not options.id:
         raise InvalidInput("say which key to revoke: --id, as stateward key list shows it")
     parts = options.id.split(".")
@@ -134,7 +158,8 @@ def _revoke(options: argparse.Namespace, execute: Any) -> None:
     record, world = record_of(value.json), World()
     if record.revoked is None:
         record = replace(record, revoked=world.now())
-        _store(execute, storing(record, value.version, world.new_op()))
+        with _logged(options, store, record):
+            _store(execute, storing(record, value.version, world.new_op()))
     if options.json:
         print(json.dumps(_shown(record)))
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from stateward.server.rates import RateSettings
 from stateward.server.service import app
+from stateward.server.tokens import JwtSettings
 
-__all__ = ["app"]
+__all__ = ["JwtSettings", "RateSettings", "app"]

@@ -48,13 +48,27 @@ PERSONAL = frozenset(
 OWN_NAMESPACE = "stateward.service"  # where the service keeps what is its own
 
 
-class Asker(Struct, frozen=True):
-    """What a key permits."""
+class Rate(Struct, frozen=True):
+    """How fast somebody may ask."""
 
-    name: str
+    per_second: float
+    burst: int  # at once, after a pause
+
+
+class Asker(Struct, frozen=True):
+    """What a key permits, or a token."""
+
+    name: str  # the id of the key, or the subject of the token
     scope: str
     namespaces: frozenset[str] | None = None  # None: every one
     user: str | None = None  # None: everybody's
+    by_token: bool = False
+    rate: Rate | None = None  # None: the service's own
+
+    @property
+    def who(self) -> str:
+        """As the operations log has it. No subject of a token can pass for a key."""
+        return f"token of {self.name}" if self.by_token else f"key {self.name}"
 
     @property
     def is_unlimited(self) -> bool:

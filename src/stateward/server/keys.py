@@ -15,9 +15,11 @@ from stateward.kinds import API_KEY
 from stateward.layers.stack import Stack
 from stateward.ops import Commit, DocumentAt, Entity, Fetch, Fetched, List, Listed, Put
 from stateward.server.asker import OWN_NAMESPACE, SCOPES, Asker
+from stateward.server.rates import rate_of
 from stateward.world import World
 
 DOCUMENT = "key"
+BEGIN = "sw."  # of every key
 REMEMBERED_SECONDS = 5.0  # that a key is not looked up again: a revoked one lives so much longer
 MOST_REMEMBERED = 10_000
 LONGEST = 200  # characters: what is longer is no key
@@ -35,6 +37,8 @@ class KeyRecord(Struct, frozen=True, omit_defaults=True):
     expires: float | None = None
     revoked: float | None = None
     note: str = ""
+    rate: float | None = None  # requests in a second; None: as the service allows everybody
+    burst: int | None = None
 
     def is_good(self, secret: str, now: float) -> bool:
         """Whether that is its secret, and it is still in force."""
@@ -44,7 +48,8 @@ class KeyRecord(Struct, frozen=True, omit_defaults=True):
     @property
     def asker(self) -> Asker:
         namespaces = None if self.namespaces is None else frozenset(self.namespaces)
-        return Asker(self.id, self.scope, namespaces, self.user)
+        rate = rate_of(self.rate, self.burst)
+        return Asker(self.id, self.scope, namespaces, self.user, rate=rate)
 
 
 def digest_of_key(secret: str) -> str:
@@ -60,15 +65,29 @@ def new_key(
     user: str | None = None,
     lifetime: float | None = None,
     note: str = "",
+    rate: float | None = None,
+    burst: int | None = None,
 ) -> tuple[str, KeyRecord]:
     """A key in full, which nothing remembers, and what is stored of it."""
+    rate_of(rate, burst)
     if scope not in SCOPES:
         raise InvalidInput(f"no scope {scope!r}; there are: {', '.join(SCOPES)}")
     id, now = world.new_id(), world.now()
-    secret = f"sw.{id}.{world.new_id()}{world.new_id()}"
+    secret = f"{BEGIN}{id}.{world.new_id()}{world.new_id()}"
     expires = None if lifetime is None else now + lifetime
-    chosen = None if namespaces is None else tuple(namespaces)
-    record = KeyRecord(id, digest_of_key(secret), scope, now, chosen, user, expires, None, note)
+    record = KeyRecord(
+        id,
+        digest_of_key(secret),
+        scope,
+        now,
+        None if namespaces is None else tuple(namespaces),
+        user,
+        expires,
+        None,
+        note,
+        rate,
+        burst,
+    )
     return secret, record
 
 

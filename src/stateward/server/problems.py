@@ -76,6 +76,7 @@ TITLES = {
     422: "The key was used for something else",
     423: "Somebody else has it in hand",
     428: "Say which version this is for",
+    429: "Too much at once",
     500: "The service failed",
     503: "The store is not available",
 }

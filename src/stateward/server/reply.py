@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import NamedTuple
 
+from stateward.server.asker import Asker
 from stateward.wire import JSON, Body
 
 
@@ -15,3 +16,4 @@ class Reply(NamedTuple):
     body: Body = Body(b"", JSON)
     headers: Mapping[str, str] = {}
     events: AsyncGenerator[bytes, None] | None = None  # instead of the body
+    asker: Asker | None = None  # whose stream it is

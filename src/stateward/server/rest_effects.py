@@ -57,7 +57,7 @@ async def _resolve(call: RestCall) -> Reply:
     effect = call.store.effect(call.path["effect"])
     if await effect.info() is None:
         raise missing("effect", call.path["effect"])
-    by = f"key {call.asker.name}"
+    by = call.asker.who
     done = await effect.resolve(body.decision, result=body.result, error=body.error, by=by)
     return answer(done)
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from stateward.engines.url import is_loopback
 from stateward.errors import InvalidInput, NotPermitted
-from stateward.ops import NotYours
+from stateward.ops import Entity, NotYours
 from stateward.server.asker import Asker, merged
-from stateward.server.keys import Keys
+from stateward.server.door import Door
 from stateward.server.problems import Refusal, problem_of
+from stateward.server.rates import RateSettings
 from stateward.server.reply import Reply
 from stateward.server.rest import decoded_body, decoded_query, namespace_of, store_for
 from stateward.server.rest_routes import ROUTES
 from stateward.server.route import RestCall, RestRoute, RouteTable
 from stateward.server.stream import streamed
+from stateward.server.tokens import JwtSettings
 from stateward.store import Store
 from stateward.wire import (
     EXECUTE,
@@ -42,9 +43,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 LONGEST_WAIT = 30.0  # seconds that one wait may take
-ELSEWHERE = {b"origin", b"forwarded", b"x-forwarded-for"}  # headers of who is not on this machine
 PRIVATE = {"cache-control": "no-store"}  # for whoever stands between
-ANYBODY = Asker("anybody on this machine", "admin")
 
 
 class ServiceCall(NamedTuple):
@@ -63,10 +62,17 @@ class ServiceRoute(NamedTuple):
 
 
 class Application:
-    """A store behind HTTP. Nobody is answered whom `Keys` does not know, but for `/live`."""
+    """A store behind HTTP. Nobody is answered whom the door does not know, but for `/live`."""
 
     def __init__(
-        self, store: Store, *, insecure_local: bool, largest_body: int, body_seconds: float
+        self,
+        store: Store,
+        *,
+        insecure_local: bool,
+        largest_body: int,
+        body_seconds: float,
+        jwt: JwtSettings | None,
+        rates: RateSettings,
     ) -> None:
         if len(store.sections.stacks) > 1:
             raise InvalidInput(
@@ -77,8 +83,9 @@ class Application:
         self._stack = scope.stack
         self._world = scope.world
         self._namespace = scope.namespace
-        self._keys = Keys(self._stack, self._world)
-        self._insecure_local = insecure_local
+        self._door = Door(
+            self._stack, self._world, insecure_local=insecure_local, jwt=jwt, rates=rates
+        )
         self._largest_body = largest_body
         self._body_seconds = body_seconds
         self._stopping = asyncio.Event()
@@ -103,9 +110,14 @@ class Application:
             return  # nobody is there to be told
         except Exception as error:
             reply = reply_of(error)
-        if reply.events is not None:
-            await self._stream(reply, receive, send)
-            return
+        if reply.events is not None and reply.asker is not None:
+            try:
+                with self._door.rates.stream(reply.asker):
+                    await self._stream(reply.events, reply, receive, send)
+                    return
+            except Refusal as error:
+                await reply.events.aclose()
+                reply = reply_of(error)
         data, kind = reply.body
         headers = [(b"content-length", str(len(data)).encode())]
         if data:
@@ -114,16 +126,22 @@ class Application:
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": data})
 
-    async def _stream(self, reply: Reply, receive: Receive, send: Send) -> None:
-        assert reply.events is not None
+    async def _stream(
+        self, events: AsyncGenerator[bytes, None], reply: Reply, receive: Receive, send: Send
+    ) -> None:
         headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        if await streamed(reply.events, send, (self._stopping.wait(), _hung_up(receive))):
+        if await streamed(events, send, (self._stopping.wait(), _hung_up(receive))):
             await send({"type": "http.response.body", "body": b""})
 
     def stop(self) -> None:
         """Let those who wait for news go, so that a server that is stopping does not wait."""
         self._stopping.set()
+
+    async def close(self) -> None:
+        """End what the service has begun by itself, and close its store."""
+        await self._door.close()
+        await self._store.close()
 
     # --- the door -------------------------------------------------------------------
 
@@ -132,7 +150,7 @@ class Application:
         if path == "/live" and scope["method"] in ("GET", "HEAD"):
             return Reply(200, Body(b'{"live":true}', JSON))
         headers = dict(scope["headers"])
-        asker = await self._asker(scope, headers)
+        asker = await self._door.asker(scope, headers)
         route = self.routes.get((scope["method"], path))
         if route is None:
             found = self.rest.find(scope["method"], _segments(scope))
@@ -182,21 +200,7 @@ class Application:
             if isinstance(error, _HungUp):
                 raise
             reply = reply_of(error, for_user=asker.user is not None)
-        return reply._replace(headers={**reply.headers, **PRIVATE})
-
-    async def _asker(self, scope: Message, headers: Mapping[bytes, bytes]) -> Asker:
-        kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        if not kind and self._insecure_local and _is_local(scope):
-            return ANYBODY
-        asker = await self._keys.asker(secret.strip()) if kind.lower() == "bearer" else None
-        if asker is None:
-            raise Refusal(
-                401,
-                "this needs a key that is in force: stateward key create makes one; pass it as "
-                "https://KEY@host, or as Authorization: Bearer KEY",
-                **{"www-authenticate": "Bearer"},
-            )
-        return asker
+        return reply._replace(headers={**reply.headers, **PRIVATE}, asker=asker)
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         too_large = Refusal(
@@ -245,6 +249,12 @@ class Application:
                 if isinstance(outcome, NotYours):
                     raise NotPermitted("this key is for one user, and that is another's")
         timeout = min(max(0.0, asked.timeout), LONGEST_WAIT)
+        with self._door.rates.stream(call.asker):
+            return await self._waited(cursors, timeout, call)
+
+    async def _waited(
+        self, cursors: Mapping[Entity, int], timeout: float, call: ServiceCall
+    ) -> Reply:
         ways = [self._stack.wait(cursors, timeout), self._stopping.wait(), call.gone()]
         tasks = [asyncio.ensure_future(way) for way in ways]
         try:
@@ -275,7 +285,7 @@ class Application:
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        await self._store.close()
+        await self.close()
         await send({"type": "lifespan.shutdown.complete"})
 
 
@@ -301,19 +311,6 @@ def _segments(scope: Message) -> list[bytes]:
     return [b"", *raw.partition(b"?")[0].split(b"/")[below:]]
 
 
-def _is_local(scope: Message) -> bool:
-    """Whether the client is on this machine: neither behind a proxy here, nor a page in a browser.
-
-    A page of somebody else is sent with its origin, and can lead its own name to this machine.
-    """
-    client, headers = scope.get("client"), dict(scope["headers"])
-    if not headers.keys().isdisjoint(ELSEWHERE):
-        return False
-    host = headers.get(b"host", b"").decode("latin-1")
-    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-    return client is not None and is_loopback(client[0]) and is_loopback(name.strip("[]"))
-
-
 def _decoded(body: Body, format: Format[T]) -> T:
     try:
         return format.decode(*body)
@@ -327,17 +324,23 @@ def app(
     insecure_local: bool = False,
     largest_body: int = 64 << 20,
     body_seconds: float = 30.0,
+    jwt: JwtSettings | None = None,
+    rates: RateSettings | None = None,
 ) -> Application:
     """The service of a store, for any ASGI server, alone or mounted into another application.
 
-    Whoever asks needs a key (`stateward key create`), but with `insecure_local` not those on this
-    machine. A body may have `largest_body` bytes and take `body_seconds` to arrive. The store opens
-    and closes with the application; mounted into another, at its first use, and whoever made it
-    closes it. Raises `InvalidInput` for a layered store.
+    Whoever asks needs a key (`stateward key create`) or, with `jwt`, a token of the issuer that it
+    names; but with `insecure_local` not those on this machine. `rates` are the limits of each
+    asker. A body may have `largest_body` bytes
+    and take `body_seconds` to arrive. The store opens and closes with the application; mounted into
+    another, at its first use, and whoever made it closes it. Raises `InvalidInput` for a layered
+    store.
     """
     return Application(
         store,
         insecure_local=insecure_local,
         largest_body=largest_body,
         body_seconds=body_seconds,
+        jwt=jwt,
+        rates=rates or RateSettings(),
     )

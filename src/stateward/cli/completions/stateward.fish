@@ -51,7 +51,7 @@ function _shtab_stateward_using
 end
 
 set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect key lock 'lock break' 'lock list' migrate namespaces operations 'operations export' 'operations list' 'operations trim' 'operations verify' rebalance restore serve sweep task 'task cancel' 'task list' 'task retry' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' user 'user erase' 'user export' 'user list' 'user show' verify waiting why workflow 'workflow cancel' 'workflow fork' 'workflow list' 'workflow retry' 'workflow show' 'workflow signal'
-set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --at --backup-command --baseline --before --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --for --from --head --history --host --html --id --joining --key --kind --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scope --scrape --seconds --seed --server-setting --signal --spill --start-command --status --target --thread --times --tls-cert --tls-key --to --tool --url --user --value --wait --with-server --workflow
+set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --at --backup-command --baseline --before --burst --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --for --from --head --history --host --html --id --joining --key --kind --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scope --scrape --seconds --seed --server-setting --signal --spill --start-command --status --target --thread --times --tls-cert --tls-key --to --tool --url --user --value --wait --with-server --workflow
 
 complete -c stateward -e
 complete -c stateward -f
@@ -211,8 +211,11 @@ complete -c stateward -n '_shtab_stateward_using key' -l namespace -x -d 'which 
 complete -c stateward -n '_shtab_stateward_using key' -l all-namespaces -d 'it is for every namespace'
 complete -c stateward -n '_shtab_stateward_using key' -l user -x -d 'it is for what belongs to this user alone'
 complete -c stateward -n '_shtab_stateward_using key' -l days -x -d 'in force for so long (default: until revoked)'
+complete -c stateward -n '_shtab_stateward_using key' -l rate -x -d 'requests a second (default: the service'"'"'s limit)'
+complete -c stateward -n '_shtab_stateward_using key' -l burst -x -d 'so many at once after a pause (default: --rate)'
 complete -c stateward -n '_shtab_stateward_using key' -l note -x -d 'what it is for, shown by list'
 complete -c stateward -n '_shtab_stateward_using key' -l id -x -d 'which one to revoke: as list shows it, or the key itself'
+complete -c stateward -n '_shtab_stateward_using key' -l by -x -d 'who does it, for the operations log (default: USER@HOST)'
 complete -c stateward -n '_shtab_stateward_using key' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using key; and test $_shtab_stateward_npos -eq 0' -ka "create list revoke" -d 'what to do'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a lock -d 'locks and leaders: who holds them'

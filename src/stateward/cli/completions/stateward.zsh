@@ -347,8 +347,11 @@ _shtab_stateward_key_options=(
   "--all-namespaces[it is for every namespace]"
   "--user[it is for what belongs to this user alone]:ID:"
   "--days[in force for so long (default\: until revoked)]:N:"
+  "--rate[requests a second (default\: the service\'s limit)]:N:"
+  "--burst[so many at once after a pause (default\: --rate)]:N:"
   "--note[what it is for, shown by list]:TEXT:"
   "--id[which one to revoke\: as list shows it, or the key itself]:ID:"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
   ":what to do:(create list revoke)"
 )

@@ -145,7 +145,7 @@ class HttpEngine:
         return self._decoded(answer, FACTS)
 
     async def _ask(self, what: str, body: Body, deadline: float) -> Answer:
-        """One exchange; once more for each idle connection that turns out to have ended."""
+        """One exchange; once more for each idle connection that turns out to be of no more use."""
         while True:
             reused = self._top()
             connection = reused or await self._connected(deadline)
@@ -156,6 +156,9 @@ class HttpEngine:
                 if reused is not None and isinstance(error, Unanswered):
                     continue
                 raise
+            if answer.status == 401 and reused is not None and self._service.login is not None:
+                connection.drop()  # what it logged in with has expired: a new one asks for more
+                continue
             if answer.last or not self._is_open or len(self._idle) >= IDLE:
                 connection.drop()
             else:

@@ -1,0 +1,79 @@
+"""The door: the one place where it is decided who asks. Nobody is let in unnamed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+from stateward.engines.url import is_loopback
+from stateward.layers.stack import Stack
+from stateward.server.asker import Asker
+from stateward.server.keys import BEGIN, Keys
+from stateward.server.problems import Refusal
+from stateward.server.rates import Rates, RateSettings
+from stateward.server.tokens import JwtSettings, Tokens
+from stateward.world import World
+
+ELSEWHERE = {b"origin", b"forwarded", b"x-forwarded-for"}  # headers of who is not on this machine
+ANYBODY = Asker("anybody on this machine", "admin")
+
+
+class Door:
+    """Tells by key or by token who asks, and lets in as many of their requests as they may ask."""
+
+    def __init__(
+        self,
+        stack: Stack,
+        world: World,
+        *,
+        insecure_local: bool,
+        jwt: JwtSettings | None,
+        rates: RateSettings,
+    ) -> None:
+        self.rates = Rates(rates, world)
+        self._keys = Keys(stack, world)
+        self._tokens = None if jwt is None else Tokens(jwt, world)
+        self._insecure_local = insecure_local
+
+    async def asker(self, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]) -> Asker:
+        """Who asks. Raises a refusal, and what the store raises that has the keys."""
+        asker = await self._known(scope, headers)
+        self.rates.take(asker)
+        return asker
+
+    async def _known(
+        self, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]
+    ) -> Asker:
+        kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        if not kind and self._insecure_local and _is_local(scope):
+            return ANYBODY
+        asker, secret = None, secret.strip()
+        if kind.lower() == "bearer" and secret:
+            if self._tokens is not None and not secret.startswith(BEGIN):
+                return await self._tokens.asker(secret)
+            asker = await self._keys.asker(secret)
+        if asker is None:
+            raise Refusal(
+                401,
+                "this needs a key that is in force: stateward key create makes one; pass it as "
+                "https://KEY@host, or as Authorization: Bearer KEY",
+                **{"www-authenticate": "Bearer"},
+            )
+        return asker
+
+    async def close(self) -> None:
+        if self._tokens is not None:
+            await self._tokens.close()
+
+
+def _is_local(scope: MutableMapping[str, Any]) -> bool:
+    """Whether the client is on this machine: neither behind a proxy here, nor a page in a browser.
+
+    A page of somebody else is sent with its origin, and can lead its own name to this machine.
+    """
+    client, headers = scope.get("client"), dict(scope["headers"])
+    if not headers.keys().isdisjoint(ELSEWHERE):
+        return False
+    host = headers.get(b"host", b"").decode("latin-1")
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    return client is not None and is_loopback(client[0]) and is_loopback(name.strip("[]"))
