@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stateward.wire import JSON, Body
 
@@ -15,3 +15,4 @@ class Reply(NamedTuple):
     body: Body = Body(b"", JSON)
     headers: Mapping[str, str] = {}
     events: AsyncGenerator[bytes, None] | None = None  # instead of the body
+    told: Mapping[str, Any] = {}  # what the operations log says of it besides
