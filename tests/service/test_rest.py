@@ -44,6 +44,9 @@ NAMES = {
     "schedule": "ada-schedule",
     "lock": "ada-lock",
     "journal": "ada-journal",
+    "kind": "ada-kind",
+    "key": "",  # known when it was made
+    "version": "1",
 }
 BODIES: dict[str, Any] = {
     "AppendBody": {"messages": [{"role": "user", "content": "intruded"}]},
@@ -54,6 +57,7 @@ BODIES: dict[str, Any] = {
     "ScheduleBody": {"cron": "0 3 * * *", "task": "nightly"},
     "BreakBody": {"token": 1},
     "EventsBody": {"events": [{"intruded": True}]},
+    "KeyBody": {"scope": "read", "namespaces": ["intruded"]},
 }
 
 
@@ -89,6 +93,7 @@ def api(service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> It
         store.shared("ada-shared", user="ada").put({"secret": SECRET}, "prefs")
         store.shared("ada-shared", user="ada").put({"secret": SECRET, "more": 1}, "prefs")
         begin_adas_work(store)
+    NAMES["key"] = served.key("read").split(".")[1]
     yield Api(served, issuer)
     served.close()
     issuer.close()

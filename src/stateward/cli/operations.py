@@ -30,7 +30,7 @@ from stateward.errors import InvalidInput
 from stateward.files import WholeFile
 from stateward.kinds import OPERATIONS
 from stateward.records import LoggedOperation
-from stateward.state.operation_record import hash_of, hashed, target_of
+from stateward.state.operation_record import exported, heading, target_of
 
 EXAMPLES = """\
 examples:
@@ -69,7 +69,6 @@ removed, whose hash is kept. Export them first. A log that does not verify is le
 examples:
   stateward operations trim sqlite:///agents.db --days 365 --dry-run
   stateward operations trim sqlite:///agents.db --days 365 --yes"""
-FORMAT = 1
 LAST = 20
 COLUMNS = ("number", "at", "who", "what", "target", "outcome", "of", "detail")
 
@@ -186,9 +185,9 @@ def _said(path: str, entries: int) -> str:
 
 
 def _lines(store: sync.Store, namespace: str) -> Iterator[dict[str, Any]]:
-    yield {"stateward_operations": FORMAT, "namespace": namespace}
+    yield heading(namespace)
     for entry in store.operations.stored_entries():
-        yield {**hashed(entry), "hash": hash_of(entry)}
+        yield exported(entry)
 
 
 def _written(lines: Iterable[dict[str, Any]], path: str | None) -> int:

@@ -74,6 +74,11 @@ class Asker(Struct, frozen=True):
     def is_unlimited(self) -> bool:
         return self.scope == "admin" and self.namespaces is None and self.user is None
 
+    @property
+    def is_operator(self) -> bool:
+        """Whether what it does is done by hand: it is in the operations log."""
+        return SCOPES.index(self.scope) >= SCOPES.index("operate")
+
     def require(self, scope: str) -> None:
         """Refuse what needs more than the key permits."""
         if SCOPES.index(self.scope) < SCOPES.index(scope):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stateward.server.asker import Asker
 from stateward.wire import JSON, Body
@@ -17,3 +17,4 @@ class Reply(NamedTuple):
     headers: Mapping[str, str] = {}
     events: AsyncGenerator[bytes, None] | None = None  # instead of the body
     asker: Asker | None = None  # whose stream it is
+    told: Mapping[str, Any] = {}  # what the operations log says of it besides

@@ -26,6 +26,7 @@ T = TypeVar("T")
 NAMESPACE = "stateward-namespace"  # the header that says which, if the key is for several
 MOST_PARAMETERS = 50
 MOST_LISTED = 1000  # of anything, in one page
+LINES = "application/x-ndjson"
 Limit = Annotated[int, Meta(ge=1, le=MOST_LISTED)]
 
 
@@ -174,7 +175,8 @@ class Page(Struct, Generic[T], frozen=True):
 
 def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
     """A value as JSON."""
-    return Reply(status, Body(msgspec.json.encode(value), JSON), headers or {})
+    told = {"changed": value.changed} if isinstance(value, ChangeMade) else {}
+    return Reply(status, Body(msgspec.json.encode(value), JSON), headers or {}, told=told)
 
 
 async def page(
@@ -193,11 +195,16 @@ async def page(
     if isinstance(listing, AsyncGenerator):
         await listing.aclose()
     following = cursor(items[-1]) if len(items) == limit else None
-    headers = {}
-    if following is not None:
-        query = {k: v for k, v in parse_qsl(call.asked) if k != "after"} | {"after": following}
-        headers["link"] = f'<?{urlencode(query)}>; rel="next"'
-    return answer(Page([shown(item) for item in items], following), headers=headers)
+    shown_items = [shown(item) for item in items]
+    return answer(Page(shown_items, following), headers=linked(call, following))
+
+
+def linked(call: RestCall, following: str | None) -> dict[str, str]:
+    """The header that leads to the next page, if there is one."""
+    if following is None:
+        return {}
+    query = {k: v for k, v in parse_qsl(call.asked) if k != "after"} | {"after": following}
+    return {"link": f'<?{urlencode(query)}>; rel="next"'}
 
 
 async def past(

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, cast
 
 from msgspec import Meta, Struct
 
+from stateward.kinds import THREAD
 from stateward.records import EntityChange, WorkflowInfo
 from stateward.server.reply import Reply
 from stateward.server.rest import Limit, answer, events, whose
@@ -16,7 +17,7 @@ from stateward.server.rest_threads import (
     begins_after,
     window_of,
 )
-from stateward.server.route import EVENTS, LAST_EVENT, RestCall, RestRoute
+from stateward.server.route import EVENTS, LAST_EVENT, RestCall, RestRoute, RouteDeed
 from stateward.state.change_feed import chosen_kinds, cursors_of
 
 
@@ -85,6 +86,7 @@ CONTEXT = (
         "A window, the user's documents and unfinished work, read together",
         ContextShown,
         ContextQuery,
+        deed=RouteDeed("context read", THREAD, "thread", reads=True),
     ),
     RestRoute(
         "GET",

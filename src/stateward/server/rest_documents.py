@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from msgspec import Struct
 
 from stateward.errors import StateConflictError
+from stateward.kinds import SHARED, USER
 from stateward.records import Document, DocumentVersion, moment
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
@@ -25,7 +26,15 @@ from stateward.server.rest import (
     past,
     whose,
 )
-from stateward.server.route import MATCH, MERGE_PATCH, NONE_MATCH, Nothing, RestCall, RestRoute
+from stateward.server.route import (
+    MATCH,
+    MERGE_PATCH,
+    NONE_MATCH,
+    Nothing,
+    RestCall,
+    RestRoute,
+    RouteDeed,
+)
 from stateward.state.documents import DocumentHandle
 from stateward.state.merge_patch import merge_patch
 from stateward.state.users import Documents
@@ -232,6 +241,7 @@ async def _undo(call: RestCall) -> Reply:
 
 
 def _routes(
+    kind: str,
     under: str,
     what: str,
     names: type[Struct],
@@ -265,6 +275,7 @@ def _routes(
             whom,
             value,
             headers=match,
+            deed=RouteDeed("document put", kind, kind),
         ),
         RestRoute(
             "PATCH",
@@ -277,6 +288,7 @@ def _routes(
             value,
             headers=match,
             takes=MERGE_PATCH,
+            deed=RouteDeed("document patch", kind, kind),
         ),
         RestRoute(
             "DELETE",
@@ -288,6 +300,7 @@ def _routes(
             delete,
             status=204,
             headers=match,
+            deed=RouteDeed("document delete", kind, kind, ("forget",), makes_room=True),
         ),
         RestRoute(
             "GET",
@@ -307,12 +320,14 @@ def _routes(
             value,
             whom,
             UndoBody,
+            deed=RouteDeed("document undo", kind, kind, ("to", "at")),
         ),
     )
 
 
 DOCUMENTS = (
     *_routes(
+        USER,
         "/v1/users/{user}/documents",
         "a user's documents",
         NamesQuery,
@@ -322,6 +337,7 @@ DOCUMENTS = (
         Nothing,
     ),
     *_routes(
+        SHARED,
         "/v1/shared/{shared}/documents",
         "the documents that agents share",
         SharedNamesQuery,

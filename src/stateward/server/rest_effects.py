@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from stateward.errors import InvalidInput
+from stateward.kinds import EFFECT
 from stateward.records import (
     EffectInfo,
 )
@@ -17,7 +19,7 @@ from stateward.server.rest import (
     missing,
     whose,
 )
-from stateward.server.route import RestCall, RestRoute
+from stateward.server.route import RestCall, RestRoute, RouteDeed
 
 
 class EffectsQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,10 +57,14 @@ async def _effects(call: RestCall) -> Reply:
 async def _resolve(call: RestCall) -> Reply:
     body: ResolveBody = call.body
     effect = call.store.effect(call.path["effect"])
-    if await effect.info() is None:
-        raise missing("effect", call.path["effect"])
-    by = call.asker.who
-    done = await effect.resolve(body.decision, result=body.result, error=body.error, by=by)
+    try:
+        done = await effect.resolve(
+            body.decision, result=body.result, error=body.error, by=call.asker.who
+        )
+    except InvalidInput as error:
+        if await effect.info() is None:
+            raise missing("effect", call.path["effect"]) from error
+        raise
     return answer(done)
 
 
@@ -80,5 +86,6 @@ EFFECTS = (
         "Say what became of an effect that is unknown or failed",
         EffectInfo,
         body=ResolveBody,
+        deed=RouteDeed("effect resolve", EFFECT, "effect", ("decision",)),
     ),
 )

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from stateward.kinds import JOURNAL
 from stateward.records import Cursor
 from stateward.server.reply import Reply
 from stateward.server.rest import Whom, events, expected, whose
@@ -17,7 +18,16 @@ from stateward.server.rest_threads import (
     begins_after,
     message_event,
 )
-from stateward.server.route import EVENTS, KEY, LAST_EVENT, MATCH, NONE_MATCH, RestCall, RestRoute
+from stateward.server.route import (
+    EVENTS,
+    KEY,
+    LAST_EVENT,
+    MATCH,
+    NONE_MATCH,
+    RestCall,
+    RestRoute,
+    RouteDeed,
+)
 from stateward.state.journals import Journal
 
 
@@ -78,5 +88,15 @@ JOURNALS = (
         headers=(LAST_EVENT,),
         gives=EVENTS,
     ),
-    RestRoute("DELETE", _J, "write", _delete_journal, "Remove a journal", None, Whom, status=204),
+    RestRoute(
+        "DELETE",
+        _J,
+        "write",
+        _delete_journal,
+        "Remove a journal",
+        None,
+        Whom,
+        status=204,
+        deed=RouteDeed("journal delete", JOURNAL, "journal", makes_room=True),
+    ),
 )

@@ -21,7 +21,7 @@ from stateward.server.rest import (
     missing,
     page,
 )
-from stateward.server.route import RestCall, RestRoute
+from stateward.server.route import RestCall, RestRoute, RouteDeed
 from stateward.state.handle import Handle
 from stateward.state.locks import break_lease
 
@@ -76,10 +76,14 @@ def _lock_shown(found: Found) -> LockShown:
     return LockShown(name, lease.holder, lease.token, moment(lease.granted), moment(lease.until))
 
 
+def _kind(call: RestCall) -> str:
+    return LEADER if call.body.leader else LOCK
+
+
 async def _break(call: RestCall) -> Reply:
     body: BreakBody = call.body
     scope = call.store.sections["workflows"]
-    handle = Handle(scope, scope.entity(LEADER if body.leader else LOCK, call.path["lock"]))
+    handle = Handle(scope, scope.entity(_kind(call), call.path["lock"]))
     head = await break_lease(handle, body.token)
     if head is None:
         return Reply(204)
@@ -109,5 +113,6 @@ LOCKS = (
         body=BreakBody,
         status=204,
         one_users=False,
+        deed=RouteDeed("lock break", _kind, "lock", ("token",)),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from stateward.kinds import QUESTION
 from stateward.records import (
     OpenQuestion,
 )
@@ -17,7 +18,7 @@ from stateward.server.rest import (
     page,
     whose,
 )
-from stateward.server.route import RestCall, RestRoute
+from stateward.server.route import RestCall, RestRoute, RouteDeed
 
 
 class WaitingQuery(Struct, frozen=True, forbid_unknown_fields=True, rename={"for_": "for"}):
@@ -66,5 +67,6 @@ QUESTIONS = (
         ChangeMade,
         body=ValueBody,
         one_users=False,
+        deed=RouteDeed("question answer", QUESTION, "question"),
     ),
 )

@@ -12,8 +12,12 @@ from stateward.server.rest_context import CONTEXT
 from stateward.server.rest_documents import DOCUMENTS
 from stateward.server.rest_effects import EFFECTS
 from stateward.server.rest_journals import JOURNALS
+from stateward.server.rest_keys import KEYS
+from stateward.server.rest_kinds import KINDS
 from stateward.server.rest_locks import LOCKS
+from stateward.server.rest_operations import OPERATIONS_LOG
 from stateward.server.rest_questions import QUESTIONS
+from stateward.server.rest_replicas import REPLICAS
 from stateward.server.rest_schedules import SCHEDULES
 from stateward.server.rest_storage import STORAGE
 from stateward.server.rest_tasks import TASKS
@@ -46,6 +50,10 @@ ROUTES = (
     *JOURNALS,
     *USERS,
     *STORAGE,
+    *KINDS,
+    *REPLICAS,
+    *OPERATIONS_LOG,
+    *KEYS,
     RestRoute(
         "GET", "/v1/openapi.json", "read", _openapi, "This API as OpenAPI 3.1", dict[str, Any]
     ),

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from stateward.kinds import SCHEDULE
 from stateward.records import (
     ScheduleInfo,
 )
@@ -20,7 +21,7 @@ from stateward.server.rest import (
     past,
     whose,
 )
-from stateward.server.route import RestCall, RestRoute
+from stateward.server.route import RestCall, RestRoute, RouteDeed
 
 
 class SchedulesQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,6 +119,7 @@ SCHEDULES = (
         Whom,
         ScheduleBody,
         one_users=False,
+        deed=RouteDeed("schedule declare", SCHEDULE, "schedule"),
     ),
     RestRoute(
         "POST",
@@ -128,6 +130,7 @@ SCHEDULES = (
         ScheduleInfo,
         Whom,
         one_users=False,
+        deed=RouteDeed("schedule pause", SCHEDULE, "schedule"),
     ),
     RestRoute(
         "POST",
@@ -138,6 +141,7 @@ SCHEDULES = (
         ScheduleInfo,
         Whom,
         one_users=False,
+        deed=RouteDeed("schedule resume", SCHEDULE, "schedule"),
     ),
     RestRoute(
         "DELETE",
@@ -149,5 +153,6 @@ SCHEDULES = (
         Whom,
         status=204,
         one_users=False,
+        deed=RouteDeed("schedule remove", SCHEDULE, "schedule", makes_room=True),
     ),
 )

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from stateward.errors import InvalidInput
+from stateward.kinds import TASK
 from stateward.records import (
     TaskInfo,
 )
@@ -21,7 +22,7 @@ from stateward.server.rest import (
     page,
     whose,
 )
-from stateward.server.route import RestCall, RestRoute
+from stateward.server.route import RestCall, RestRoute, RouteDeed
 from stateward.state.tasks import Task
 
 
@@ -91,6 +92,7 @@ TASKS = (
         "Let a failed or cancelled task run again",
         TaskInfo,
         Whom,
+        deed=RouteDeed("task retry", TASK, "task"),
     ),
     RestRoute(
         "POST",
@@ -101,5 +103,6 @@ TASKS = (
         TaskInfo,
         Whom,
         ReasonBody,
+        deed=RouteDeed("task cancel", TASK, "task"),
     ),
 )

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from msgspec import Meta, Struct
 
 from stateward.errors import StateConflictError
+from stateward.kinds import THREAD
 from stateward.records import Appended, Change, Cursor, ThreadInfo, Window
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
@@ -33,6 +34,7 @@ from stateward.server.route import (
     NONE_MATCH,
     RestCall,
     RestRoute,
+    RouteDeed,
 )
 from stateward.state.handle import Handle
 from stateward.state.threads import Thread
@@ -262,6 +264,7 @@ THREADS = (
         "A window of a conversation",
         ThreadWindow,
         WindowQuery,
+        deed=RouteDeed("thread read", THREAD, "thread", reads=True),
     ),
     RestRoute(
         "POST",
@@ -284,6 +287,7 @@ THREADS = (
         None,
         Whom,
         status=204,
+        deed=RouteDeed("thread delete", THREAD, "thread", makes_room=True),
     ),
     RestRoute(
         "POST",
@@ -295,6 +299,7 @@ THREADS = (
         Whom,
         ForkBody,
         201,
+        deed=RouteDeed("thread fork", THREAD, "thread", ("to", "at")),
     ),
     RestRoute(
         "GET",
@@ -306,5 +311,6 @@ THREADS = (
         ChangesQuery,
         headers=(LAST_EVENT,),
         gives=EVENTS,
+        deed=RouteDeed("thread read", THREAD, "thread", reads=True),
     ),
 )

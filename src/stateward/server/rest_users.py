@@ -8,12 +8,12 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
 
+from stateward.kinds import USER
 from stateward.records import ErasureReceipt
 from stateward.server.reply import Reply
-from stateward.server.rest import answer
-from stateward.server.route import RestCall, RestRoute
+from stateward.server.rest import LINES, answer
+from stateward.server.route import RestCall, RestRoute, RouteDeed
 
-LINES = "application/x-ndjson"
 PIECE = 1 << 16  # bytes of an export that are sent at once
 
 
@@ -49,6 +49,7 @@ USERS = (
         str,
         gives=LINES,
         one_users=False,
+        deed=RouteDeed("user export", USER, "user", reads=True),
     ),
     RestRoute(
         "POST",
@@ -58,5 +59,6 @@ USERS = (
         "Remove all that belongs to a user, for good",
         ErasureReceipt,
         one_users=False,
+        deed=RouteDeed("user erase", USER, "user", makes_room=True),
     ),
 )

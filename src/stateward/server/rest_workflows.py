@@ -7,6 +7,7 @@ from typing import Any, Literal, NoReturn
 from msgspec import Struct
 
 from stateward.errors import InvalidInput
+from stateward.kinds import WORKFLOW
 from stateward.records import (
     WorkflowInfo,
 )
@@ -23,7 +24,7 @@ from stateward.server.rest import (
     page,
     whose,
 )
-from stateward.server.route import KEY, RestCall, RestRoute
+from stateward.server.route import KEY, RestCall, RestRoute, RouteDeed
 from stateward.state.workflows import Workflow
 
 
@@ -163,6 +164,7 @@ WORKFLOWS = (
         ValueBody,
         201,
         (KEY,),
+        deed=RouteDeed("workflow signal", WORKFLOW, "workflow"),
     ),
     RestRoute(
         "POST",
@@ -174,6 +176,7 @@ WORKFLOWS = (
         Whom,
         ReasonBody,
         one_users=False,
+        deed=RouteDeed("workflow cancel", WORKFLOW, "workflow"),
     ),
     RestRoute(
         "POST",
@@ -184,6 +187,7 @@ WORKFLOWS = (
         ChangeMade,
         Whom,
         one_users=False,
+        deed=RouteDeed("workflow retry", WORKFLOW, "workflow"),
     ),
     RestRoute(
         "POST",
@@ -196,5 +200,6 @@ WORKFLOWS = (
         StepForkBody,
         201,
         one_users=False,
+        deed=RouteDeed("workflow fork", WORKFLOW, "workflow", ("to", "at_step")),
     ),
 )

@@ -36,6 +36,17 @@ class RestCall(NamedTuple):
     asked: str  # the query as it was sent
 
 
+class RouteDeed(NamedTuple):
+    """What the operations log says of a request that somebody makes by hand."""
+
+    what: str  # e.g. "workflow cancel"
+    kind: str | Callable[[RestCall], str]  # of what it is done to
+    name: str  # which name of the path, or parameter, is its id; "": it has none yet
+    detail: tuple[str, ...] = ()  # fields of the body or the query that are said too: no content
+    reads: bool = False  # it hands out what people have said, and changes nothing
+    makes_room: bool = False  # it can be done in a store that is full
+
+
 class RestRoute(NamedTuple):
     """One row: how it is asked, what the key needs, what goes in and out, and what it is for."""
 
@@ -52,6 +63,7 @@ class RestRoute(NamedTuple):
     takes: str = JSON
     gives: str = JSON
     one_users: bool = True  # False: a key of one user is refused
+    deed: RouteDeed | None = None  # None: not by hand, or nothing that people have said
 
     @property
     def segments(self) -> list[str]:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from stateward.errors import InvalidInput, NotPermitted
+from stateward.observe.correlation import correlate
 from stateward.ops import Entity, NotYours
 from stateward.server.asker import Asker, merged
 from stateward.server.door import Door
@@ -17,6 +18,7 @@ from stateward.server.problems import Refusal, problem_of
 from stateward.server.rates import RateSettings
 from stateward.server.reply import Reply
 from stateward.server.rest import decoded_body, decoded_query, namespace_of, store_for
+from stateward.server.rest_log import answered
 from stateward.server.rest_routes import ROUTES
 from stateward.server.route import RestCall, RestRoute, RouteTable
 from stateward.server.stream import streamed
@@ -195,7 +197,11 @@ class Application:
             }
             store = store_for(asker, self._store, namespace)
             call = RestCall(asker, store, path, query, body, given, asked.decode("ascii"))
-            reply = await route.answer(call)
+            # The service's own: a key need not be one that may write there.
+            own = self._store.within
+            trace = headers.get(b"traceparent", b"").decode("latin-1")
+            with correlate(traceparent=trace):
+                reply = await answered(call, route, lambda: own(namespace).operations)
         except Exception as error:
             if isinstance(error, _HungUp):
                 raise

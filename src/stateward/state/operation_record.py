@@ -16,6 +16,7 @@ from stateward.records import LoggedOperation, moment
 
 BASE = "base"  # the document with the number and the hash of the last entry that was trimmed
 INTENDED, DONE, FAILED = "intended", "done", "failed"
+FORMAT = 1  # of an export
 MOST_DETAIL = 4096  # characters: a log of deeds, not of what they were done with
 
 
@@ -64,6 +65,16 @@ def hash_of(entry: Entry) -> str:
 def hashed(entry: Entry) -> dict[str, Any]:
     """What a hash is over. The time is in whole microseconds, the same in every engine."""
     return {"number": entry.seq, "at": round(entry.at * 1e6), "entry": decode(entry.body)}
+
+
+def heading(namespace: str) -> dict[str, Any]:
+    """The first line of an export: what it is."""
+    return {"stateward_operations": FORMAT, "namespace": namespace}
+
+
+def exported(entry: Entry) -> dict[str, Any]:
+    """An entry as an export has it: what its hash is over, and the hash."""
+    return {**hashed(entry), "hash": hash_of(entry)}
 
 
 def last_hash(fetched: Fetched) -> str:

@@ -143,8 +143,8 @@ class IndexPage:
         key = f"{kind_index(op.namespace, kind)}:due"
         mark: tuple[float, str] | None = None
         if op.after is not None:
-            due, _, id = listing_mark(op.after)
-            mark = (float(due), id)
+            at_due, _, id = listing_mark(op.after)
+            mark = (float(at_due), id)
         command, low, high = "ZRANGEBYSCORE", "-inf", "+inf"
         if op.reverse:
             command, low, high = "ZREVRANGEBYSCORE", "+inf", "-inf"

@@ -1,0 +1,166 @@
+"""The REST API of keys: who may ask. For administrators of the whole service alone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from stateward.codec import check_id
+from stateward.errors import StateConflictError
+from stateward.kinds import API_KEY
+from stateward.ops import Applied, Commit, Fetch, Fetched, Listed
+from stateward.records import moment
+from stateward.server.keys import (
+    DOCUMENT,
+    KeyRecord,
+    key_entity,
+    new_key,
+    page_of_keys,
+    record_of,
+    records_of,
+    storing,
+)
+from stateward.server.reply import Reply
+from stateward.server.rest import Limit, Page, answer, linked, missing
+from stateward.server.route import RestCall, RestRoute, RouteDeed
+
+DAY = 86_400.0
+
+
+class KeysQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Some of the keys, by id."""
+
+    limit: Limit = 100
+    after: str | None = None
+
+
+class KeyBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a new key is for; `namespaces` null: every one. `days`: how long it is in force."""
+
+    scope: Literal["read", "write", "operate", "admin"]
+    namespaces: Annotated[list[str], Meta(min_length=1, max_length=1000)] | None
+    user: str | None = None
+    days: Annotated[float, Meta(gt=0, lt=36_500)] | None = None
+    note: Annotated[str, Meta(max_length=1000)] = ""
+
+
+class KeyShown(Struct, frozen=True):
+    """A key: all but the secret itself, which nobody knows."""
+
+    id: str
+    scope: str
+    namespaces: tuple[str, ...] | None
+    user: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    note: str
+
+
+class KeyMade(Struct, frozen=True):
+    """A new key in full, told this once."""
+
+    key: str
+    about: KeyShown
+
+
+def _shown(record: KeyRecord) -> KeyShown:
+    expires, revoked = record.expires, record.revoked
+    return KeyShown(
+        record.id,
+        record.scope,
+        record.namespaces,
+        record.user,
+        moment(record.created),
+        None if expires is None else moment(expires),
+        None if revoked is None else moment(revoked),
+        record.note,
+    )
+
+
+async def _list(call: RestCall) -> Reply:
+    query: KeysQuery = call.query
+    op = replace(page_of_keys(query.after), limit=query.limit)
+    listed = (await call.store.sections["workflows"].execute((op,)))[0]
+    assert isinstance(listed, Listed)
+    shown = [_shown(record) for record in records_of(listed)]
+    return answer(Page(shown, listed.next), headers=linked(call, listed.next))
+
+
+async def _create(call: RestCall) -> Reply:
+    body: KeyBody = call.body
+    scope = call.store.sections["workflows"]
+    for namespace in body.namespaces or ():
+        check_id(namespace, "a namespace")
+    if body.user is not None:
+        check_id(body.user, "a user")
+    secret, record = new_key(
+        scope.world,
+        body.scope,
+        body.namespaces,
+        user=body.user,
+        lifetime=None if body.days is None else body.days * DAY,
+        note=body.note,
+    )
+    await _store(call, storing(record, 0, scope.world.new_op()))
+    made = answer(KeyMade(secret, _shown(record)), 201)
+    return made._replace(told={"key": record.id})
+
+
+async def _revoke(call: RestCall) -> Reply:
+    scope, id = call.store.sections["workflows"], call.path["key"]
+    entity = key_entity(check_id(id, "a key's id"))
+    fetched = (await scope.execute((Fetch(entity, documents=(DOCUMENT,)),)))[0]
+    value = fetched.documents.get(DOCUMENT) if isinstance(fetched, Fetched) else None
+    if value is None:
+        raise missing("key", id)
+    record = record_of(value.json)
+    if record.revoked is None:
+        record = replace(record, revoked=scope.world.now())
+        await _store(call, storing(record, value.version, scope.world.new_op()))
+    return answer(_shown(record))
+
+
+async def _store(call: RestCall, commit: Commit) -> None:
+    outcome = (await call.store.sections["workflows"].execute((commit,)))[0]
+    if not isinstance(outcome, Applied):
+        raise StateConflictError("somebody else changed this key at the same time", current=outcome)
+
+
+KEYS = (
+    RestRoute(
+        "GET",
+        "/v1/keys",
+        "admin",
+        _list,
+        "Keys by id",
+        Page[KeyShown],
+        KeysQuery,
+        one_users=False,
+    ),
+    RestRoute(
+        "POST",
+        "/v1/keys",
+        "admin",
+        _create,
+        "Make a key; it is told this once",
+        KeyMade,
+        body=KeyBody,
+        status=201,
+        one_users=False,
+        deed=RouteDeed("key create", API_KEY, "", ("scope", "user")),
+    ),
+    RestRoute(
+        "POST",
+        "/v1/keys/{key}/revoke",
+        "admin",
+        _revoke,
+        "Revoke a key; it is refused five seconds later at most",
+        KeyShown,
+        one_users=False,
+        deed=RouteDeed("key revoke", API_KEY, "key"),
+    ),
+)

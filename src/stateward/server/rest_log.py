@@ -1,0 +1,57 @@
+"""What the operations log says of requests: each route has it in its row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stateward.observe.correlation import correlation_id
+from stateward.server.reply import Reply
+from stateward.server.route import RestCall, RestRoute, RouteDeed
+from stateward.state.operations_log import OperationsLog
+
+NEW = "new"  # the id of what has none before it is done
+
+
+async def answered(call: RestCall, route: RestRoute, log: Callable[[], OperationsLog]) -> Reply:
+    """What the route answers. What an operator does is in the log before it is done.
+
+    What an operator reads is in it before it is handed over. Keys that are not for operators are
+    those of agents and of their users: what they do is not done by hand.
+    """
+    deed = route.deed
+    if deed is None or not call.asker.is_operator:
+        return await route.answer(call)
+    who, kind = call.asker.who, deed.kind if isinstance(deed.kind, str) else deed.kind(call)
+    id = call.path.get(deed.name) or str(getattr(call.query, deed.name, NEW))
+    detail, correlation = _detail(call, deed), correlation_id()
+    if not deed.reads:
+        async with log().recording(
+            *(who, deed.what, kind, id),
+            detail=detail,
+            correlation=correlation,
+            makes_room=deed.makes_room,
+        ) as found:
+            reply = await route.answer(call)
+            found |= {"status": reply.status, **reply.told}
+        return reply
+    reply = await route.answer(call)
+    try:
+        if reply.body.data or reply.events is not None:
+            await log().record(who, deed.what, kind, id, detail=detail, correlation=correlation)
+    except BaseException:
+        if reply.events is not None:
+            await reply.events.aclose()
+        raise
+    return reply
+
+
+def _detail(call: RestCall, deed: RouteDeed) -> dict[str, Any]:
+    """The other names of the path, and what its row names. No values, and no words."""
+    detail: dict[str, Any] = {name: of for name, of in call.path.items() if name != deed.name}
+    for name in deed.detail:
+        value = getattr(call.body, name, None)
+        value = getattr(call.query, name, None) if value is None else value
+        if value is not None:
+            detail[name] = value if isinstance(value, bool | int | str) else str(value)
+    return detail

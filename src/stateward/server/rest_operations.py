@@ -1,0 +1,116 @@
+"""The REST API of the operations log: what was done by hand, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from msgspec import Struct
+
+from stateward.codec import encode
+from stateward.records import LoggedOperation
+from stateward.server.problems import Refusal
+from stateward.server.reply import Reply
+from stateward.server.rest import LINES, Limit, Page, answer, linked
+from stateward.server.route import RestCall, RestRoute
+from stateward.state.operation_record import exported, heading, target_of
+from stateward.state.operations_log import OperationsLog
+
+
+class LogQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which entries, the newest first; `target` is KIND/ID, and shows those of the page."""
+
+    target: str | None = None
+    limit: Limit = 100
+    after: str | None = None
+
+
+class VerifyQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """`head` is what an earlier check has answered: it finds what was cut off at the end."""
+
+    head: str | None = None
+
+
+class LogCheck(Struct, frozen=True):
+    """Whether the log is the one that was written, as `OperationsLog.verify` tells."""
+
+    ok: bool
+    entries: int
+    base: int
+    head: str
+    problems: tuple[str, ...]
+    unended: tuple[int, ...]
+
+
+async def _list(call: RestCall) -> Reply:
+    query: LogQuery = call.query
+    upto = None
+    if query.after is not None:
+        if not query.after.isascii() or not query.after.isdigit() or len(query.after) > 15:
+            raise Refusal(400, f"{query.after!r} is no place in the log: pass `next` as it was")
+        upto = max(0, int(query.after) - 1)
+    target = None if query.target is None else _target(query.target)
+    if upto == 0:
+        return answer(Page([], None))
+    found = call.store.operations.entries(upto=upto, last=query.limit)
+    entries = [entry async for entry in found]
+    following = str(entries[0].number) if len(entries) == query.limit else None
+    shown = [entry for entry in reversed(entries) if target in (None, entry.target)]
+    return answer(Page(shown, following), headers=linked(call, following))
+
+
+def _target(text: str) -> str:
+    kind, slash, id = text.partition("/")
+    if not slash:
+        raise Refusal(400, "target is KIND/ID, e.g. thread/s-abc123 or user/u-42")
+    return text if id.startswith("sha256:") else target_of(kind, id)
+
+
+async def _verify(call: RestCall) -> Reply:
+    it = await call.store.operations.verify(call.query.head)
+    return answer(LogCheck(it.ok, it.entries, it.base, it.head, it.problems, it.unended))
+
+
+async def _export(call: RestCall) -> Reply:
+    lines = _lines(call.store.operations, call.store.sections["workflows"].namespace)
+    return Reply(200, headers={"content-type": LINES}, events=lines)
+
+
+async def _lines(log: OperationsLog, namespace: str) -> AsyncGenerator[bytes, None]:
+    yield encode(heading(namespace), "the export").encode() + b"\n"
+    async for entry in log.stored_entries():
+        yield encode(exported(entry), "the export").encode() + b"\n"
+
+
+_L = "/v1/operations-log"
+OPERATIONS_LOG = (
+    RestRoute(
+        "GET",
+        _L,
+        "operate",
+        _list,
+        "What was done by hand, the newest first",
+        Page[LoggedOperation],
+        LogQuery,
+        one_users=False,
+    ),
+    RestRoute(
+        "GET",
+        f"{_L}/verify",
+        "operate",
+        _verify,
+        "Whether anybody has tampered with the log",
+        LogCheck,
+        VerifyQuery,
+        one_users=False,
+    ),
+    RestRoute(
+        "GET",
+        f"{_L}/export",
+        "operate",
+        _export,
+        "The whole log with its hashes, one JSON object a line",
+        str,
+        gives=LINES,
+        one_users=False,
+    ),
+)
