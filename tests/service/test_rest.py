@@ -64,9 +64,8 @@ BODIES: dict[str, Any] = {
 class Api:
     """The service of one store, asked as a program in any language would."""
 
-    def __init__(self, served: Served, issuer: Issuer) -> None:
+    def __init__(self, served: Served) -> None:
         self.served = served
-        self.issuer = issuer
         self.admin = served.key("admin", None)
 
     def ask(
@@ -81,10 +80,18 @@ class Api:
 
 
 @pytest.fixture(scope="module")
-def api(service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    folder = tmp_path_factory.mktemp("rest")
+def issuer() -> Iterator[Issuer]:
     issuer = Issuer()
     issuer.add("one")
+    yield issuer
+    issuer.close()
+
+
+@pytest.fixture(scope="module")
+def api(
+    service: RunningService, tmp_path_factory: pytest.TempPathFactory, issuer: Issuer
+) -> Iterator[Api]:
+    folder = tmp_path_factory.mktemp("rest")
     served = Served(service, folder / "store.db", "rest", jwt=trusting(issuer))
     with sync.open(served.direct, heartbeat=None) as store:
         store.thread("ada-thread", user="ada").append({"role": "user", "content": SECRET})
@@ -94,9 +101,8 @@ def api(service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> It
         store.shared("ada-shared", user="ada").put({"secret": SECRET, "more": 1}, "prefs")
         begin_adas_work(store)
     NAMES["key"] = served.key("read").split(".")[1]
-    yield Api(served, issuer)
+    yield Api(served)
     served.close()
-    issuer.close()
 
 
 def begin_adas_work(store: sync.Store) -> None:
@@ -165,10 +171,10 @@ def all_that_is_adas(api: Api) -> list[Any]:
         ]
 
 
-def test_every_route_refuses_whoever_may_not_ask(api: Api) -> None:
+def test_every_route_refuses_whoever_may_not_ask(api: Api, issuer: Issuer) -> None:
     served = api.served
     before = all_that_is_adas(api)
-    token = api.issuer.token
+    token = issuer.token
     lower = {"write": "read", "operate": "write", "admin": "operate"}
     no_key: dict[str, str | None] = {
         "no key": None,
@@ -176,8 +182,8 @@ def test_every_route_refuses_whoever_may_not_ask(api: Api) -> None:
         "expired": served.key("admin", None, lifetime=-1.0),
         "expired token": token(sub="ada", exp=1),
         "token for another service": token(sub="ada", aud="other"),
-        "unsigned token": api.issuer.unsigned(sub="ada", scope="stateward:admin"),
-        "token of the public key": api.issuer.with_secret(api.issuer.public_pem(), sub="ada"),
+        "unsigned token": issuer.unsigned(sub="ada", scope="stateward:admin"),
+        "token of the public key": issuer.with_secret(issuer.public_pem(), sub="ada"),
     }
     other_tenants = (
         served.key("admin", ("other",)),
@@ -215,10 +221,10 @@ def test_every_route_refuses_whoever_may_not_ask(api: Api) -> None:
     assert all_that_is_adas(api) == before
 
 
-def test_every_route_answers_who_may_ask(api: Api) -> None:
+def test_every_route_answers_who_may_ask(api: Api, issuer: Issuer) -> None:
     """The matrix would prove nothing if its requests were refused for another reason."""
     ada = api.served.key("operate", ("default",), user="ada")
-    token = api.issuer.token(sub="ada", scope="stateward:operate")
+    token = issuer.token(sub="ada", scope="stateward:operate")
     last = sorted(ROUTES, key=lambda it: (it.path.endswith("/erase"), it.method == "DELETE"))
     for route in last:
         method, path, body, headers = request_of(route)
