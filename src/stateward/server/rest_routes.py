@@ -15,6 +15,7 @@ from stateward.server.rest_journals import JOURNALS
 from stateward.server.rest_locks import LOCKS
 from stateward.server.rest_questions import QUESTIONS
 from stateward.server.rest_schedules import SCHEDULES
+from stateward.server.rest_signals import SIGNALS
 from stateward.server.rest_storage import STORAGE
 from stateward.server.rest_tasks import TASKS
 from stateward.server.rest_threads import THREADS
@@ -46,6 +47,7 @@ ROUTES = (
     *JOURNALS,
     *USERS,
     *STORAGE,
+    *SIGNALS,
     RestRoute(
         "GET", "/v1/openapi.json", "read", _openapi, "This API as OpenAPI 3.1", dict[str, Any]
     ),
