@@ -55,6 +55,7 @@ COMMANDS = {
     "rebalance": "move state between replicas' own volumes after their list has changed",
     "restore": "put a backup into an empty namespace",
     "serve": "put a store behind HTTP, for agents without a database password",
+    "signals": "show what the processes of a store measured over time",
     "sweep": "remove what has expired or was deleted",
     "task": "run-once tasks",
     "task cancel": "let a task never run, or have run in vain",

@@ -50,8 +50,8 @@ function _shtab_stateward_using
   test "$_shtab_stateward_cmdpath" = "$argv"
 end
 
-set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect key lock 'lock break' 'lock list' migrate namespaces operations 'operations export' 'operations list' 'operations trim' 'operations verify' rebalance restore serve sweep task 'task cancel' 'task list' 'task retry' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' user 'user erase' 'user export' 'user list' 'user show' verify waiting why workflow 'workflow cancel' 'workflow fork' 'workflow list' 'workflow retry' 'workflow show' 'workflow signal'
-set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --at --backup-command --baseline --before --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --for --from --head --history --host --html --id --joining --key --kind --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scope --scrape --seconds --seed --server-setting --signal --spill --start-command --status --target --thread --times --tls-cert --tls-key --to --tool --url --user --value --wait --with-server --workflow
+set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect key lock 'lock break' 'lock list' migrate namespaces operations 'operations export' 'operations list' 'operations trim' 'operations verify' rebalance restore serve signals sweep task 'task cancel' 'task list' 'task retry' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' user 'user erase' 'user export' 'user list' 'user show' verify waiting why workflow 'workflow cancel' 'workflow fork' 'workflow list' 'workflow retry' 'workflow show' 'workflow signal'
+set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --at --backup-command --baseline --before --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --for --from --head --history --host --html --id --joining --key --kind --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scope --scrape --seconds --seed --server-setting --signal --since --spill --start-command --status --step --target --thread --times --tls-cert --tls-key --to --tool --url --user --value --wait --with-server --workflow
 
 complete -c stateward -e
 complete -c stateward -f
@@ -290,6 +290,13 @@ complete -c stateward -n '_shtab_stateward_using serve' -l tls-cert -xka "(__fis
 complete -c stateward -n '_shtab_stateward_using serve' -l tls-key -xka "(__fish_complete_path (commandline -ct))" -d 'its private key'
 complete -c stateward -n '_shtab_stateward_using serve' -l insecure-local -d 'no key is needed on this machine'
 complete -c stateward -n '_shtab_stateward_using serve' -l json -d 'print one JSON object'
+complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a signals -d 'show what the processes of a store measured over time'
+complete -c stateward -n '_shtab_stateward_using signals' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using signals' -l namespace -x -d 'which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using signals' -l since -x -d 'how far to look back: 30m, 6h, 1d (1h)'
+complete -c stateward -n '_shtab_stateward_using signals' -l step -x -d 'of a point: at least 10s (default: what fits a line)'
+complete -c stateward -n '_shtab_stateward_using signals' -l replica -x -d 'one process alone; stateward inspect URL replicas has ids'
+complete -c stateward -n '_shtab_stateward_using signals' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a sweep -d 'remove what has expired or was deleted'
 complete -c stateward -n '_shtab_stateward_using sweep' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using sweep' -l limit -x -d 'rows a step (default: 1000)'

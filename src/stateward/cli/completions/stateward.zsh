@@ -26,6 +26,7 @@ _shtab_stateward_commands() {
     rebalance:'move state between replicas'"'"' own volumes after their list has changed'
     restore:'put a backup into an empty namespace'
     serve:'put a store behind HTTP, for agents without a database password'
+    signals:'show what the processes of a store measured over time'
     sweep:'remove what has expired or was deleted'
     task:'run-once tasks'
     thread:conversations
@@ -497,6 +498,18 @@ _shtab_stateward_serve_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_serve_defaults_added=0
 
+_shtab_stateward_signals_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--since[how far to look back\: 30m, 6h, 1d (1h)]:TIME:"
+  "--step[of a point\: at least 10s (default\: what fits a line)]:TIME:"
+  "--replica[one process alone\; stateward inspect URL replicas has ids]:ID:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_signals_defaults_added=0
+
 _shtab_stateward_sweep_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--limit[rows a step (default\: 1000)]:N:"
@@ -821,6 +834,7 @@ _shtab_stateward() {
         rebalance) _arguments -C -s $_shtab_stateward_rebalance_options ;;
         restore) _arguments -C -s $_shtab_stateward_restore_options ;;
         serve) _arguments -C -s $_shtab_stateward_serve_options ;;
+        signals) _arguments -C -s $_shtab_stateward_signals_options ;;
         sweep) _arguments -C -s $_shtab_stateward_sweep_options ;;
         task) _shtab_stateward_task ;;
         thread) _shtab_stateward_thread ;;
