@@ -58,6 +58,7 @@ from stateward.observe.counters import Counters
 from stateward.observe.metrics import Metrics
 from stateward.records import (
     Appended,
+    AuditInfo,
     Awaited,
     Branch,
     Change,
@@ -120,6 +121,7 @@ __all__ = [
     "Cache",
     "Change",
     "Compaction",
+    "AuditInfo",
     "Concern",
     "Context",
     "Counters",

@@ -697,6 +697,31 @@ class Signals(Struct, frozen=True):
     total: SignalPoint  # all of them together
 
 
+class AuditInfo(Struct, frozen=True):
+    """What an audit found, in short."""
+
+    id: str
+    kept_at: datetime | None = None  # by the store's clock
+    started: str = ""  # ISO 8601, UTC
+    title: str = ""  # what was audited, in words
+    target: str = ""
+    verdict: str = "unknown"
+    sentence: str = ""  # the verdict in one sentence
+    profile: str = ""
+    seed: int = 0
+    seconds: float = 0.0
+    interrupted: bool = False
+    answers: dict[str, int] = {}  # how many questions have which verdict
+    bytes: int = 0  # of the report
+
+
+class KeptAudit(Struct, frozen=True):
+    """An audit's report as it was kept: the `report.json` of it."""
+
+    info: AuditInfo
+    report: bytes
+
+
 class LoggedOperation(Struct, frozen=True):
     """One entry of the operations log: what somebody began to do by hand, or how that ended.
 

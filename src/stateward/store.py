@@ -66,6 +66,7 @@ from stateward.records import (
     WorkflowInfo,
 )
 from stateward.state.about import Labels
+from stateward.state.audits import Audits
 from stateward.state.changes import changes_after
 from stateward.state.context import read_context
 from stateward.state.effects import Effect, list_effects
@@ -715,6 +716,11 @@ class Store:
     def operations(self) -> OperationsLog:
         """What was done by hand in this namespace: who, what, when, and how it ended."""
         return OperationsLog(self._scope)
+
+    @property
+    def audits(self) -> Audits:
+        """The reports of audits that are kept in this namespace."""
+        return Audits(self._scope)
 
     # --- reading together -----------------------------------------------------------
 

@@ -31,6 +31,8 @@ COMMANDS = {
     "audit clean": "remove what a killed audit has left",
     "audit compare": "audit several targets and show them side by side",
     "audit init": "write a template for a memory class of your own, or for prices",
+    "audit list": "show the audits that a store keeps",
+    "audit show": "show an audit that a store keeps, and what changed since",
     "backup": "write all of a namespace into one file",
     "bench": "measure what agents get on a store",
     "completion": "print a script that completes commands in your shell",

@@ -8,6 +8,7 @@ from typing import Any
 from stateward.server.openapi import document_of
 from stateward.server.reply import Reply
 from stateward.server.rest import answer
+from stateward.server.rest_audits import AUDITS
 from stateward.server.rest_context import CONTEXT
 from stateward.server.rest_documents import DOCUMENTS
 from stateward.server.rest_effects import EFFECTS
@@ -48,6 +49,7 @@ ROUTES = (
     *USERS,
     *STORAGE,
     *SIGNALS,
+    *AUDITS,
     RestRoute(
         "GET", "/v1/openapi.json", "read", _openapi, "This API as OpenAPI 3.1", dict[str, Any]
     ),

@@ -59,6 +59,7 @@ from stateward.observe.counters import Counters
 from stateward.observe.metrics import Metrics
 from stateward.records import (
     Appended,
+    AuditInfo,
     Awaited,
     Branch,
     Change,
@@ -121,6 +122,7 @@ __all__ = [
     "Cache",
     "Change",
     "Compaction",
+    "AuditInfo",
     "Concern",
     "Context",
     "Counters",

@@ -71,6 +71,7 @@ from stateward.state.run_record import Machine
 from stateward.state.signal_record import SignalSpan
 from stateward.state.task_record import TaskOptions
 from stateward.sync.layers.stack import Stack
+from stateward.sync.state.audits import Audits
 from stateward.sync.state.changes import changes_after
 from stateward.sync.state.context import read_context
 from stateward.sync.state.effects import Effect, list_effects
@@ -676,6 +677,11 @@ class Store:
     def operations(self) -> OperationsLog:
         """What was done by hand in this namespace: who, what, when, and how it ended."""
         return OperationsLog(self._scope)
+
+    @property
+    def audits(self) -> Audits:
+        """The reports of audits that are kept in this namespace."""
+        return Audits(self._scope)
 
     # --- reading together -----------------------------------------------------------
 

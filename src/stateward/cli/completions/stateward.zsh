@@ -44,6 +44,8 @@ _shtab_stateward_audit_commands() {
     clean:'remove what a killed audit has left'
     compare:'audit several targets and show them side by side'
     init:'write a template for a memory class of your own, or for prices'
+    list:'show the audits that a store keeps'
+    show:'show an audit that a store keeps, and what changed since'
   )
   _describe 'stateward audit commands' _commands
 }
@@ -158,6 +160,9 @@ _shtab_stateward_audit_options=(
   "--save[keep what was recorded, to be judged again]:FILE:_files"
   "--from[judge what was saved\; attack nothing]:FILE:_files"
   "--baseline[a report.json to compare with]:FILE:_files"
+  "--keep[keep the report in the audited store]"
+  "--keep-in[keep it in this store instead]:URL:"
+  "--keep-namespace[the namespace it is kept in (default)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -216,6 +221,25 @@ _shtab_stateward_audit_init_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_audit_init_defaults_added=0
+
+_shtab_stateward_audit_list_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_audit_list_defaults_added=0
+
+_shtab_stateward_audit_show_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--output[write the forms of the report here]:FOLDER:_files -/"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_audit_show_defaults_added=0
 
 _shtab_stateward_backup_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -868,6 +892,8 @@ _shtab_stateward_audit() {
         clean) _arguments -C -s $_shtab_stateward_audit_clean_options ;;
         compare) _arguments -C -s $_shtab_stateward_audit_compare_options ;;
         init) _arguments -C -s $_shtab_stateward_audit_init_options ;;
+        list) _arguments -C -s $_shtab_stateward_audit_list_options ;;
+        show) _arguments -C -s $_shtab_stateward_audit_show_options ;;
       esac
   esac
 }
